@@ -291,7 +291,7 @@ def test_a_port_and_a_picklable_object(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             '>       assert_picklable({"state": [[]threading.Lock()[]]}, name="trainer")',
-            "E       AssertionError: trainer can't be pickled: 1 place stops it",
+            "E       AssertionError: trainer can't be pickled: 1 member stops it",
             "E         trainer[[]'state'[]][[]0[]] (_thread.lock)",
         ]
     )

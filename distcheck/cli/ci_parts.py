@@ -127,10 +127,10 @@ def scan(words: Sequence[str], configuration: Configuration) -> PartResult:
     from distcheck.checks.pickles.api import Scanner
 
     from . import pickle_scan
-    from .pickle import asked_of
     from .pickle import command as pickle_command
+    from .pickle import scan_options
 
-    asked = asked_of(_parsed(pickle_command, "pickle", words), configuration)
+    asked = scan_options(_parsed(pickle_command, "pickle", words), configuration)
     found = pickle_scan.discover(asked.paths, asked.excludes)
     scanner = Scanner(asked.policy, selection=asked.selection)
     reports = pickle_scan.scan(scanner, found.files, jobs=asked.jobs)

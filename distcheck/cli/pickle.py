@@ -1,7 +1,7 @@
 """``distcheck pickle``: what can't be pickled in an object, and what loading a file would do.
 
-Here are the options and what they and the configuration ask for; the work is done in :mod:`.scanning` on files and in
-:mod:`.live_objects` on objects.
+This module reads the options and the configuration. :mod:`.pickle_scan` works on files, :mod:`.pickle_object` on
+objects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TITLES = {
     **dict.fromkeys(("select", "extend_select", "ignore"), RULES),
     **dict.fromkeys(("config", "isolated"), "How it runs"),
 }
-#: Options of one kind of input, by parameter: what to call them where they stand beside the other.
+#: Options of one kind of input, by parameter: their names on the command line.
 _OF_FILES = {
     "purpose": "--for",
     "torch": "--torch",
@@ -80,14 +80,14 @@ class PickleCommand(shared.GroupedCommand):
     "--allow",
     multiple=True,
     metavar="NAMES",
-    help="Names (module.Name) that you vouch for, as if add_safe_globals had been called.",
+    help="Names (module.Name) that you trust, as if add_safe_globals had been called.",
 )
 @click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="GPUs of the machine that will load it.")
-@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out of folders.")
+@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Skip these in folders.")
 @click.option(
     "--confirm",
     is_flag=True,
-    help="Ask the real thing as well: torch.load on the meta device, in another process, for files that are not "
+    help="Also run the real loader: torch.load on the meta device, in another process, for files that are not "
     "dangerous; or the real pickler.",
 )
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
@@ -98,7 +98,7 @@ class PickleCommand(shared.GroupedCommand):
     allow_from_autoenv=False,
     help="Import this module, and find every member of this object that can't be pickled.",
 )
-@click.option("--call", is_flag=True, help="Call it without arguments, and look at what it returns.")
+@click.option("--call", is_flag=True, help="Call it without arguments, and check what it returns.")
 @click.option("--mode", type=click.Choice(MODES), help="Who pickles it.  [default: pickle]")
 @click.option("--show-fix", is_flag=True, help="Print a __getstate__ and __setstate__ for the classes at fault.")
 @shared.selection_options
@@ -106,22 +106,22 @@ class PickleCommand(shared.GroupedCommand):
 @shared.verdict_options
 @shared.configuration_options
 def command(**given: Any) -> int:
-    """Say what loading a checkpoint or pickle would do, without executing a byte of it; or what in a live object can't
-    be pickled, by its path.
+    """Report what loading a checkpoint or pickle would do, without executing a byte of it. Or name the path to each
+    member of a live object that can't be pickled.
 
     FILEs are torch checkpoints (zip, legacy, distributed), raw pickles, numpy and joblib files, safetensors, and
-    archives that hold them, told by their content; of a folder, all that are such files; - is standard input.
+    archives that hold them, recognized by their content. A folder means all such files in it. - is standard input.
     """
     _refuse_contradictions(given)
     shared.check_output_file(given["output_file"])
     world = World()
     configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    asked = asked_of(given, configuration)
+    requested = scan_options(given, configuration)
     if given["object_name"] is not None:
         from .pickle_object import run as run_on_object
 
-        return run_on_object(asked)
-    return run(asked)
+        return run_on_object(requested)
+    return run(requested)
 
 
 def _refuse_contradictions(given: Mapping[str, Any]) -> None:
@@ -130,11 +130,11 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
         if paths:
             raise click.UsageError(f"--object names a live object, {paths[0]} a file; give one of them")
         for parameter, option in _OF_FILES.items():
-            if _is_typed(parameter):
+            if _is_on_command_line(parameter):
                 raise click.UsageError(f"{option} is about files; --object names a live object")
         return
     for parameter, option in _OF_OBJECTS.items():
-        if _is_typed(parameter):
+        if _is_on_command_line(parameter):
             raise click.UsageError(f"{option} belongs to --object module:name")
     if not paths:
         raise click.UsageError("name a file or a folder, - for standard input, or --object module:name")
@@ -142,16 +142,16 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
         raise click.UsageError("- is standard input, and can be read once")
     absent = missing(paths)
     if absent is not None:
-        hint = " (to look at a live object: --object module:name)" if ":" in absent and "/" not in absent else ""
+        hint = " (to check a live object: --object module:name)" if ":" in absent and "/" not in absent else ""
         raise click.UsageError(f"{absent}: {shared.why_absent(absent)}{hint}")
 
 
-def _is_typed(parameter: str) -> bool:
+def _is_on_command_line(parameter: str) -> bool:
     """Whether an option stands on the command line; a variable may be set for all runs."""
     return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
-def asked_of(given: Mapping[str, Any], configuration: Configuration) -> ScanOptions:
+def scan_options(given: Mapping[str, Any], configuration: Configuration) -> ScanOptions:
     """The options and the configuration in one; a usage error where they are not right."""
     select = given["select"] or configuration.values("select")
     extend = (*given["extend_select"], *configuration.values("extend-select"))

@@ -1,7 +1,7 @@
-"""``distcheck pickle --confirm`` on files: what the installed torch itself says, in another process.
+"""``distcheck pickle --confirm`` on files: compare with the installed torch, in another process.
 
 ``torch.load(weights_only=True)`` on the meta device runs nothing but what torch allows by itself, and reads no tensor.
-It is asked only about files that are neither dangerous nor malformed. What it says makes no file safe: it is compared.
+It gets only files that are neither dangerous nor malformed. Its answer is compared: it makes no file safe.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _START_S = 300.0
 _LONGEST = 300
 _PROGRAM = """\
 import sys
-# the working folder may hold a torch.py of whoever made the files
+# the working folder may hold a torch.py from the author of the files
 sys.path[:] = [entry for entry in sys.path if entry not in ("", ".")]
 import json, os, warnings
 answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -47,8 +47,8 @@ for line in sys.stdin:
 """
 
 
-class _GoneError(Exception):
-    """The other process ended, or did not answer in time; the text says how."""
+class _TorchEndedError(Exception):
+    """The other process ended, or did not answer in time; the text gives the reason."""
 
 
 class _TorchProcess:
@@ -65,20 +65,20 @@ class _TorchProcess:
             env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         )
         if self._process.stdin is None or self._process.stdout is None:
-            raise _GoneError("it has no pipes")
+            raise _TorchEndedError("it has no pipes")
         self._questions, self._answers = self._process.stdin, self._process.stdout
         self._rest = b""
         self.version = str(self._answer(_START_S)["torch"])
 
-    def ask(self, path: str) -> dict[str, Any]:
+    def load(self, path: str) -> dict[str, Any]:
         """``loads`` and ``error``; raises _GoneError."""
-        # one that has ended already says so where its answer is read
+        # a process that has ended is noticed where its answer is read
         with contextlib.suppress(BrokenPipeError):
             self._questions.write(json.dumps(path).encode() + b"\n")
             self._questions.flush()
         return self._answer(_LIMIT_S)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         self._process.kill()
         self._process.wait()
         with contextlib.suppress(BrokenPipeError):
@@ -91,11 +91,13 @@ class _TorchProcess:
         while b"\n" not in self._rest:
             ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
             if not ready:
-                raise _GoneError(f"it did not answer within {limit_s:g} s")
+                raise _TorchEndedError(f"it did not answer within {limit_s:g} s")
             piece = os.read(descriptor, 1 << 16)
             if not piece:
                 code = self._process.wait()
-                raise _GoneError(f"its process ended {f'by signal {-code}' if code < 0 else f'with status {code}'}")
+                raise _TorchEndedError(
+                    f"its process ended {f'by signal {-code}' if code < 0 else f'with status {code}'}"
+                )
             self._rest += piece
         line, _, self._rest = self._rest.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
@@ -103,7 +105,7 @@ class _TorchProcess:
 
 
 def confirm(reports: Sequence[FileReport], policy: Policy) -> list[FileReport]:
-    """The reports, each with what torch says where it can be asked."""
+    """The reports, each compared with the answer of torch where there is one."""
     why_not = _why_not(policy)
     torch: _TorchProcess | None = None
     confirmed: list[FileReport] = []
@@ -116,19 +118,19 @@ def confirm(reports: Sequence[FileReport], policy: Policy) -> list[FileReport]:
             if not reason:
                 try:
                     torch = torch or _TorchProcess()
-                    confirmed.append(_compared(report, torch.ask(os.path.abspath(report.path)), torch.version))
+                    confirmed.append(_compared(report, torch.load(os.path.abspath(report.path)), torch.version))
                     continue
-                except (_GoneError, OSError) as error:
-                    reason = f"torch can't be asked: {error}"
+                except (_TorchEndedError, OSError) as error:
+                    reason = f"torch could not answer: {error}"
                     if torch is None:
                         why_not = reason  # it does not start: not for the next file either
                     else:
-                        torch.leave()
+                        torch.close()
                         torch = None
             confirmed.append(_not_confirmed(report, reason))
     finally:
         if torch is not None:
-            torch.leave()
+            torch.close()
     return confirmed
 
 
@@ -159,9 +161,9 @@ def _compared(report: FileReport, answer: dict[str, Any], version: str) -> FileR
         return report._replace(confirmation="")
     error = str(answer["error"]).strip().splitlines()
     reason = (error[0] if error else "")[:_LONGEST]
-    said = f"torch {version} {'loads it' if theirs else f'refuses it ({reason})'}, and distcheck says otherwise"
+    claim = f"torch {version} {'loads it' if theirs else f'refuses it ({reason})'}, and distcheck disagrees"
     finding = rules.DC901.found(
-        f"{said}: {report.sentence}",
+        f"{claim}: {report.sentence}",
         where=Where(path=report.path),
         evidence={"torch": version, "torch_loads": theirs, "answer": report.weights_only},
         fix=Fix(
@@ -170,5 +172,5 @@ def _compared(report: FileReport, answer: dict[str, Any], version: str) -> FileR
         ),
     )
     return report._replace(
-        confirmation=said, report=report.report._replace(findings=(*report.report.findings, finding))
+        confirmation=claim, report=report.report._replace(findings=(*report.report.findings, finding))
     )

@@ -1,6 +1,6 @@
-"""The work of ``distcheck pickle --object``: import what the user named, walk it, report.
+"""``distcheck pickle --object``: import the object that the user named, walk it, report.
 
-This is the one place of the command that runs code of others; it runs what it was told to, and says so first.
+Only this module of the command runs code of other packages. It runs what the option names, and prints that first.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .pickle_scan import ScanOptions
 _LONGEST = 300
 
 
-def run(asked: ScanOptions) -> int:
-    """Import, look, write the report, and the exit status; raises click.UsageError where there is no object."""
-    given = asked.given
+def run(requested: ScanOptions) -> int:
+    """Import the object, walk it, write the report, return the exit status. Raises click.UsageError without it."""
+    given = requested.given
     module, name = _parts(given["object_name"])
     found, shown = _import(module, name), name
     if given["call"]:
@@ -36,19 +36,19 @@ def run(asked: ScanOptions) -> int:
     # what a __getstate__ or __reduce__ prints must not stand in the report
     with _aside():
         seen = find_unpicklable(found, mode=given["mode"] or "pickle", name=shown, confirm=given["confirm"])
-    report = report_of(seen, selection=asked.selection, elapsed_s=time.monotonic() - began)
+    report = report_of(seen, selection=requested.selection, elapsed_s=time.monotonic() - began)
     if seen.confirmation:
         report = report._replace(
             not_checked=(*report.not_checked, NotChecked(shown, f"the real pickler disagrees: {seen.confirmation}"))
         )
     report = _with_lines(report, given, seen)
     status = output.finish(
-        report, given, asked.configuration, fail_on=asked.fail_on, must_check=asked.must_check,
+        report, given, requested.configuration, fail_on=requested.fail_on, must_check=requested.must_check,
         output_format="full" if given["quiet"] and given["output_format"] == "concise" else None,
     )  # fmt: skip
     if status == output.CLEAN and not given["exit_zero"]:
         if not seen.complete:
-            output.say(f"distcheck: not all of {escape(shown)} could be looked at")
+            output.say(f"distcheck: not all of {escape(shown)} could be checked")
             return output.NOT_CHECKED
         if seen.confirmation:
             output.say("distcheck: the real pickler disagrees: not known to be fine")
@@ -95,7 +95,7 @@ def _parts(text: str) -> tuple[str, str]:
 
 
 def _import(module: str, name: str) -> Any:
-    output.say(f"distcheck: importing {module}, as --object asks")
+    output.say(f"distcheck: importing {module}, as --object requires")
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)  # as `python train.py` has it, and `python -m`
@@ -104,7 +104,7 @@ def _import(module: str, name: str) -> Any:
     with _aside():
         try:
             found: Any = import_module(module)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is said
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is reported
             raise click.UsageError(f"--object {module}:{name}: {module} does not import: {_text(error)}") from None
         where = module
         for part in name.split("."):
@@ -128,7 +128,7 @@ def _call(found: Any, text: str) -> Any:
     with _aside():
         try:
             return found()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is said
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code: whatever it raises, it is reported
             raise click.UsageError(f"--object {text}: calling it raised {_text(error)}") from None
 
 
@@ -144,7 +144,7 @@ def _text(error: BaseException) -> str:
 
 
 def _with_lines(report: Report, given: Any, seen: Any) -> Report:
-    """The report with the methods that ``--show-fix`` asks for as its last lines."""
+    """The report with the methods that ``--show-fix`` requests as its last lines."""
     subject = dict(report.subject)
     subject["line"] = [*subject["line"], *(["the real pickler agrees"] if seen.confirmation == "" else [])]
     if given["show_fix"]:

@@ -1,6 +1,6 @@
-"""The work of ``distcheck pickle`` on files: which ones, scanned in this process or in several, joined to one report.
+"""``distcheck pickle`` on files: select the files, scan them in one process or several, join the reports.
 
-Nothing here reads options (see :mod:`.pickling`) or prints a report, and nothing imports click.
+Nothing here reads options (see :mod:`.pickle`) or prints a report, and nothing imports click.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ _WORTH_PROCESSES = 24
 _LARGE = 1_000_000
 #: Each takes two pipes, and ``select`` takes descriptors below 1024.
 _MOST_PROCESSES = 128
+#: Files that a worker gets at once: most files take less time than one exchange with the parent.
+_FILES_AHEAD = 16
 #: Bytes of standard input that are kept in memory; what is longer goes to a file without a name.
 _IN_MEMORY = 16 << 20
 #: How shells name a pipe (``<(command)``).
 _DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 #: What is read at once of standard input, in bytes.
 _PIECE = 1 << 20
-#: Seconds after which a terminal is told how far the run is.
+#: Seconds after which a terminal shows progress.
 _PROGRESS_AFTER_S = 1.0
 
-Told = Callable[[int, int], None]
-#: What the options are where none is given, as far as a run asks for them.
+ProgressCallback = Callable[[int, int], None]
+#: The defaults of the options that a run reads.
 DEFAULTS: Mapping[str, Any] = {
     "output_format": "full",
     "output_file": None,
@@ -57,7 +59,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 class ScanOptions(NamedTuple):
-    """What a call asks for, from its options and the configuration."""
+    """What a call requests, from its options and the configuration."""
 
     paths: tuple[str, ...]
     given: Mapping[str, Any]
@@ -67,7 +69,7 @@ class ScanOptions(NamedTuple):
     must_check: Selection | None = None
     jobs: int = 1
     excludes: Globs | None = None
-    #: None where no file says anything
+    #: None where there is no configuration file
     configuration: Configuration | None = None
 
 
@@ -81,24 +83,24 @@ class ScanFiles(NamedTuple):
     empty: tuple[str, ...] = ()
 
 
-def run(asked: ScanOptions) -> int:
+def run(requested: ScanOptions) -> int:
     """Scan, write the report, and the exit status."""
     began = time.monotonic()
-    found = discover(asked.paths, asked.excludes)
-    scanner = Scanner(asked.policy, selection=asked.selection)
+    found = discover(requested.paths, requested.excludes)
+    scanner = Scanner(requested.policy, selection=requested.selection)
     if sys.stderr is not None and sys.stderr.isatty():
         from distcheck.reporters.progress import Progress
 
         with Progress(sys.stderr) as line:
-            reports = scan(scanner, found.files, jobs=asked.jobs, tell=_patient(line.show, began))
+            reports = scan(scanner, found.files, jobs=requested.jobs, progress=_delayed(line.show, began))
     else:
-        reports = scan(scanner, found.files, jobs=asked.jobs)
-    reports = [report for report in reports if report.path in asked.paths or is_of_ours(report)]
-    if asked.given["confirm"]:
+        reports = scan(scanner, found.files, jobs=requested.jobs)
+    reports = [report for report in reports if report.path in requested.paths or is_of_ours(report)]
+    if requested.given["confirm"]:
         from .pickle_confirm import confirm
 
-        reports = confirm(reports, asked.policy)
-    return _finish(asked, found, joined(found, reports, scanner, elapsed_s=time.monotonic() - began))
+        reports = confirm(reports, requested.policy)
+    return _finish(requested, found, joined(found, reports, scanner, elapsed_s=time.monotonic() - began))
 
 
 def is_of_ours(report: FileReport) -> bool:
@@ -113,17 +115,17 @@ def is_of_ours(report: FileReport) -> bool:
     return not other and report.unopened != (NOTHING_TO_JUDGE,)
 
 
-def _finish(asked: ScanOptions, found: ScanFiles, report: Report) -> int:
-    given = asked.given
+def _finish(requested: ScanOptions, found: ScanFiles, report: Report) -> int:
+    given = requested.given
     subject = dict(report.subject)
     from distcheck.checks.pickles.torch_globals import rules_for
 
-    table = rules_for(asked.policy.torch_version)
-    subject["torch"] = asked.policy.torch_version or table.version
+    table = rules_for(requested.policy.torch_version)
+    subject["torch"] = requested.policy.torch_version or table.version
     subject["line"] = [*subject["line"], table.note or f"as torch {subject['torch']} has it"]
     report = report._replace(subject=subject)
-    if asked.configuration is not None:
-        report = output.with_settings_line(report, given, asked.configuration)
+    if requested.configuration is not None:
+        report = output.with_settings_line(report, given, requested.configuration)
     style = output.style_of(given)
     chosen = "full" if given["quiet"] and given["output_format"] == "concise" else given["output_format"]
     written = output.emit(report, chosen, given["output_file"], style)
@@ -134,12 +136,12 @@ def _finish(asked: ScanOptions, found: ScanFiles, report: Report) -> int:
     if verdicts and all(file["format"] == "unreadable" for file in verdicts):
         output.say("distcheck: none of the input could be read")
         return output.MISUSED
-    status = output.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=asked.must_check)
+    status = output.conclude(report, given, written=written, fail_on=requested.fail_on, must_check=requested.must_check)
     if status == output.CLEAN and not given["exit_zero"]:
         unseen = [file["path"] for file in verdicts if not file["complete"]]
         if unseen:
             more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
-            output.say(f"distcheck: not all of {escape(unseen[0])}{more} could be looked at: not known to be safe")
+            output.say(f"distcheck: not all of {escape(unseen[0])}{more} could be checked: not known to be safe")
             return output.NOT_CHECKED
     return status
 
@@ -206,7 +208,7 @@ def _walk(top: str, excludes: Globs | None, problems: list[tuple[str, str]]) -> 
 
 
 def _once(paths: Iterable[str]) -> Iterator[str]:
-    """Each file once, by the name that says most: a cache of models links ``model.bin`` to a file named by its hash."""
+    """Each file once, by its clearest name: a model cache links ``model.bin`` to a file named by its hash."""
     best: dict[object, str] = {}
     for path in paths:
         try:
@@ -249,7 +251,7 @@ def _spooled(stream: IO[bytes]) -> Iterator[Any]:
 
 
 def scan_one(scanner: Scanner, path: str) -> FileReport:
-    """One path, ``-`` for standard input; what can't be read is said, not raised."""
+    """One path, ``-`` for standard input; what can't be read is reported, not raised."""
     try:
         if path == "-":
             with _spooled(sys.stdin.buffer) as given:
@@ -262,23 +264,27 @@ def scan_one(scanner: Scanner, path: str) -> FileReport:
         return unreadable(path, error.strerror or str(error), selection=scanner.selection)
 
 
-def scan(scanner: Scanner, paths: Sequence[str], *, jobs: int = 1, tell: Told | None = None) -> list[FileReport]:
+def scan(
+    scanner: Scanner, paths: Sequence[str], *, jobs: int = 1, progress: ProgressCallback | None = None
+) -> list[FileReport]:
     """All files in the order given, in several processes where that pays."""
     if jobs > 1 and hasattr(os, "fork") and _worth_processes(paths):
-        from .pickle_pool import scan_in_processes
+        from distcheck.core.process_pool import in_processes
 
-        scanner.plan()  # made once, before the processes part
-        return scan_in_processes(
-            lambda path: scan_one(scanner, path),
-            paths,
+        scanner.plan()  # made once, before the processes are forked
+        done = in_processes(
+            lambda number, _: scan_one(scanner, paths[number]),
+            range(len(paths)),
             jobs=min(jobs, len(paths), _MOST_PROCESSES),
-            lost=lambda path, why: failed(path, why, selection=scanner.selection),
-            tell=tell,
+            lost=lambda number, why: failed(paths[number], why, selection=scanner.selection),
+            progress=progress and (lambda files, _: progress(files, len(paths))),
+            most_ahead=_FILES_AHEAD,
         )
+        return [done[number] for number in range(len(paths))]
     reports = []
     for number, path in enumerate(paths):
-        if tell is not None:
-            tell(number, len(paths))
+        if progress is not None:
+            progress(number, len(paths))
         reports.append(scan_one(scanner, path))
     return reports
 
@@ -297,14 +303,14 @@ def _worth_processes(paths: Sequence[str]) -> bool:
     return large > 1
 
 
-def _patient(show: Callable[[str, str, int, int], None], began: float) -> Told:
-    """What tells a terminal how far the run is, silent for as long as nobody wonders."""
+def _delayed(show: Callable[[str, str, int, int], None], began: float) -> ProgressCallback:
+    """Return the callback that shows progress on a terminal, once the run takes longer than a second."""
 
-    def tell(done: int, total: int) -> None:
+    def progress(done: int, total: int) -> None:
         if time.monotonic() >= began + _PROGRESS_AFTER_S:
             show("pickle", "reading files", done, total)
 
-    return tell
+    return progress
 
 
 def joined(found: ScanFiles, reports: Sequence[FileReport], scanner: Scanner, *, elapsed_s: float) -> Report:

@@ -161,7 +161,7 @@ def test_what_can_not_be_opened_is_never_fine(tmp_path: Path) -> None:
     result = pickled(tmp_path, "weights.7z", "ok.pt")
     assert result.returncode == 3
     assert "not checked\n  weights.7z: " in result.stdout
-    assert "not all of weights.7z could be looked at" in result.stderr
+    assert "not all of weights.7z could be checked" in result.stderr
     assert pickled(tmp_path, "weights.7z", "bad.pkl").returncode == 1
     assert pickled(tmp_path, "weights.7z", "--exit-zero").returncode == 0
     assert pickled(tmp_path, "weights.7z", "--select", "DC610").returncode == 3
@@ -606,7 +606,7 @@ def test_bad_dc601_every_member_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(MODULE)
     result = pickled(tmp_path, "--object", "train:trainer")
     assert result.returncode == 1
-    assert "distcheck: importing train, as --object asks" in result.stderr
+    assert "distcheck: importing train, as --object requires" in result.stderr
     assert "trainer.lock" in result.stdout
     assert "trainer.parts[0]['callback']" in result.stdout
     assert "loud" not in result.stdout

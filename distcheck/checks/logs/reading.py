@@ -562,13 +562,13 @@ def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None
     files = [number for number, item in enumerate(inputs) if item.form and item.source.path != "-"]
     if jobs < 2 or len(files) < 2 or not hasattr(os, "fork"):
         return [work(number, note) for number in range(len(inputs))]
-    from .pool import in_processes
+    from distcheck.core.process_pool import in_processes
 
     def lost(number: int, why: str) -> LogReading:
         return LogReading(inputs[number].source._replace(problem=why))
 
     order = sorted(files, key=lambda number: -sizes[number])
-    readings = in_processes(work, order, jobs=jobs, lost=lost, tell=note)
+    readings = in_processes(work, order, jobs=jobs, lost=lost, progress=lambda _, amount: note(amount))
     return [readings[number] if number in readings else work(number, note) for number in range(len(inputs))]
 
 

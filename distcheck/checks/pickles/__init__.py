@@ -1,5 +1,4 @@
 """Live objects and pickle or checkpoint files: what can't be pickled, and what loading a file would do.
 
-Nothing that a file names is imported or called; a file is read as text of a small language, by a machine that
-only takes notes.
+Nothing that a file names is imported or called. A symbolic machine reads the opcodes of a pickle and records them.
 """

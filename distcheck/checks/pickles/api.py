@@ -1,7 +1,6 @@
-"""Pickling as Python calls: what can't be pickled in an object, and what loading a file would do.
+"""The Python API of pickle checks: find what can't be pickled in an object, and what loading a file would do.
 
-The command and the library share :class:`Scanner`, so that they can't differ. Importing this module imports no machine
-and no judge; each call imports what it needs.
+The command and the library share :class:`Scanner`, so they give the same answer. Each call imports what it needs.
 """
 
 from __future__ import annotations
@@ -65,9 +64,9 @@ class FileReport(NamedTuple):
     distributed: tuple[str, ...] = ()
     #: False where a limit was reached, or something could not be opened
     complete: bool = True
-    #: what was not looked at, and why
+    #: what was not checked, and why
     unopened: tuple[str, ...] = ()
-    #: what the installed torch said with ``--confirm``: None not asked, ``""`` it agrees, else how it disagrees
+    #: the result of ``--confirm``: None without it, ``""`` if torch agrees, else how it disagrees
     confirmation: str | None = None
     #: the findings, and what was not checked
     report: Report = Report("pickle")
@@ -172,7 +171,7 @@ class Scanner:
             report = plan.run(JudgedFile(file, verdict, self.policy))
         except OSError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a file does to us, it is said of that file, and never "fine"
+        except Exception as error:  # noqa: BLE001 - whatever a file does to us, it is reported of that file, and never "fine"
             return failed(name, f"{type(error).__name__}: {error}", selection=self.selection, error=error)
         return _described(file, verdict, purpose_of(file, self.policy), report, time.monotonic() - begin)
 
@@ -230,14 +229,14 @@ def _sentence(file: PickleFile, verdict: FileVerdict, unopened: tuple[str, ...],
         more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
         return f"dangerous: {calls[0] if calls else 'do not load it'}{more}"
     if verdict.word == "malformed":
-        reasons = [oddity.what for oddity in file.oddities if oddity.kind in ("disagree", "malformed")]
-        reasons += [doubt.why for doubt in verdict.malformed]
+        reasons = [anomaly.what for anomaly in file.anomalies if anomaly.kind in ("disagree", "malformed")]
+        reasons += [unresolved.why for unresolved in verdict.malformed]
         if file.storages_absent:
             reasons.append("tensors are missing")
-        return f"malformed: {reasons[0] if reasons else 'it can not be read as what it says it is'}"
+        return f"malformed: {reasons[0] if reasons else 'it can not be read as what it claims to be'}"
     if verdict.word == "incomplete":
         more = f" and {len(unopened) - 1} more" if len(unopened) > 1 else ""
-        return f"not all of it could be looked at: {unopened[0] if unopened else 'a part of it'}{more}"
+        return f"not all of it could be checked: {unopened[0] if unopened else 'a part of it'}{more}"
     if file.executes_nothing:
         return "safe: nothing in it can run"
     if verdict.word == "safe":
@@ -256,22 +255,22 @@ def _when(file: PickleFile) -> str:
 
 def _needs(verdict: FileVerdict, purpose: str) -> str:
     answer = verdict.weights_only
-    unknown = len(verdict.unvouched)
-    vouched = f", {unknown} of unknown code" if unknown else ""
+    unknown = len(verdict.untrusted)
+    of_unknown = f", {unknown} of unknown code" if unknown else ""
     if purpose == "pickle" or answer is None or answer.answer == "accept":
-        return f"runs code that is not on the trusted list: {', '.join(found.path for found in verdict.unvouched[:3])}"
+        return f"runs code that is not on the trusted list: {', '.join(found.path for found in verdict.untrusted[:3])}"
     if answer.answer == "import":
         return f"loads with weights_only=True after import {', '.join(answer.modules)}"
     if answer.answer == "allowlist":
         number = len(answer.allowlist)
-        return f"needs allow-listing: {number} name{'s' * (number != 1)}{vouched}"
+        return f"needs allow-listing: {number} name{'s' * (number != 1)}{of_unknown}"
     return f"does not load with weights_only=True: {answer.why}"
 
 
 def failed(
     path: str, text: str, *, selection: Selection | None = None, error: BaseException | None = None
 ) -> FileReport:
-    """The report on a file whose scan failed, through a fault of ours: incomplete, and said so (DC901)."""
+    """The report on a file whose scan failed because of a bug in distcheck: incomplete, with DC901."""
     trace = None
     if error is not None:
         import traceback
@@ -296,7 +295,7 @@ def failed(
         "unknown",
         _size(path),
         "incomplete",
-        f"not looked at: {why}",
+        f"not checked: {why}",
         complete=False,
         unopened=(why,),
         report=report,
@@ -308,7 +307,7 @@ def unreadable(path: str, why: str, *, selection: Selection | None = None) -> Fi
     finding = rules.DC904.found(
         f"can't be checked: {why}",
         where=Where(path=path),
-        fix=Fix("name a file that this user can read, or leave it out", where="this-shell"),
+        fix=Fix("name a file that this user can read, or omit it", where="this-shell"),
     )
     taken = selection is None or selection.takes(rules.DC904)
     report = Report("pickle", findings=(finding,) if taken else (), not_checked=(NotChecked(path, why),))
@@ -344,7 +343,7 @@ def summarise(files: Iterable[FileReport], *, elapsed_s: float = 0.0) -> Report:
                 )
             )
         if file.format != "unreadable":
-            # what was not looked for in one of them was not looked for
+            # a rule that did not run on one file did not run
             checked = report.checked if checked is None else checked & report.checked
     counts = {word: sum(file.verdict == word for file in found) for word in VERDICTS}
     number = len(found)
@@ -392,16 +391,16 @@ def policy_of(
     return Policy(_torch_version(torch_version), names, purpose, gpus)
 
 
-def _torch_version(asked: str | None) -> str | None:
+def _torch_version(requested: str | None) -> str | None:
     """The version of torch that counts; None for the newest that is known."""
     from .torch_globals import installed_torch_version, known_versions, rules_for
 
-    version = installed_torch_version() if asked is None else asked
+    version = installed_torch_version() if requested is None else requested
     try:
         rules_for(version)
     except ValueError as error:
-        if asked is None:
-            return None  # a torch that somebody built and named
+        if requested is None:
+            return None  # a custom build of torch
         known = known_versions()
         raise ValueError(f"{error}; tables are there from {known[0]} to {known[-1]}") from None
     return version
@@ -415,11 +414,11 @@ def scan_pickle(
     purpose: str | None = None,
     gpus: int | None = None,
 ) -> FileReport:
-    """Say what loading a checkpoint or pickle would do. Nothing of it is executed, nothing that it names is imported.
+    """Report what loading a checkpoint or pickle would do. Nothing in it is executed or imported.
 
     :param path_or_bytes: a file, the folder of a distributed checkpoint, or the bytes themselves
     :param torch_version: the torch that will load it; without one, the installed one, else the newest that is known
-    :param allow: globals (``module.Name``) that the caller vouches for, as if ``add_safe_globals`` had been called
+    :param allow: globals (``module.Name``) that the caller trusts, as if ``add_safe_globals`` had been called
     :param purpose: what *safe* means: ``weights-only`` or ``pickle``; without one, by the format
     :param gpus: GPUs of the machine that will load it
     :raises OSError: the file can't be read
@@ -449,7 +448,7 @@ def find_unpicklable(
     :param obj: the object; its own ``__reduce__`` and ``__getstate__`` are called, as pickle would call them
     :param mode: who pickles: ``pickle``, ``torch.save``, ``deepcopy``, ``spawn`` or ``collective``
     :param name: what each path begins with
-    :param confirm: let the real pickler write to nowhere as well, and say where it disagrees
+    :param confirm: also run the real pickler without keeping its output, and report where it disagrees
     :param limit: most objects to walk
     :raises ValueError: a mode that does not exist
     """
@@ -471,9 +470,9 @@ def assert_picklable(
     :param obj: the object
     :param mode: who pickles: ``pickle``, ``torch.save``, ``deepcopy``, ``spawn`` or ``collective``
     :param name: what each path begins with
-    :param confirm: let the real pickler write to nowhere as well, and say where it disagrees
+    :param confirm: also run the real pickler without keeping its output, and report where it disagrees
     :param limit: most objects to walk
-    :raises AssertionError: it can't, or a limit ended the walk; the text names every path with its cure
+    :raises AssertionError: it can't, or a limit ended the walk; the text names every path with its fix
     :raises ValueError: a mode that does not exist
     """
     report = find_unpicklable(obj, mode=mode, name=name, confirm=confirm, limit=limit)

@@ -1,4 +1,4 @@
-"""Tar archives, header by header: which members there are and where their bytes stand. Nothing is written anywhere."""
+"""Read tar archives header by header: the members and where their bytes are. Nothing is written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TarError(NamedTuple):
 
 
 def tar_members(source: ByteSource, notes: Collector) -> Iterator[TarMember | TarError]:
-    """Files of the archive in their order; links, devices and folders are passed over. A Trouble is the last item."""
+    """Yield the files of the archive in order, without links, devices and folders. A TarError comes last."""
     at = 0
     name: str | None = None
     size: int | None = None

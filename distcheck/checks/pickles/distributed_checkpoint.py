@@ -1,7 +1,7 @@
-"""What ``torch.distributed.checkpoint`` writes: ``.metadata`` and files of torch's zips in a row.
+"""Files that ``torch.distributed.checkpoint`` writes: ``.metadata``, and ``.distcp`` files of zip archives in a row.
 
-Each tensor is a file of ``torch.save`` of its own, one behind the other (torch/distributed/checkpoint/filesystem.py,
-2.0 to 2.13); they are found from the back, as each says how long it is.
+Each tensor is one file of ``torch.save``, one after the other (torch/distributed/checkpoint/filesystem.py, 2.0 to
+2.13). The archives are found from the end, since each one records its size there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Probes of files: what loading one would run, what torch refuses of it, what is broken, and what will surprise whoever
-loads it. They look at the fact of a file and its verdict only; no file is opened here.
+"""Probes of files: what loading one would run, what torch refuses, what is broken, and what goes wrong after loading.
+
+They read the fact of a file and its verdict only. No file is opened here.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class JudgedFile(NamedTuple):
 
 
 def locations(file: PickleFile) -> dict[str, int]:
-    """How many storages a file asks for by location tag (``cpu``, ``cuda:3``), most first."""
+    """How many storages a file requests by location tag (``cpu``, ``cuda:3``), most first."""
     found: dict[str, int] = {}
     for stream in file.streams:
         for storages in stream.trace.storages:
@@ -71,7 +72,7 @@ def nothing_dangerous_is_called(judged: JudgedFile) -> Iterator[Finding]:
     dangers = judged.verdict.dangers
     for number, danger in enumerate(dangers[:_MOST]):
         more = len(dangers) - _MOST if number == _MOST - 1 else 0
-        also = f" (and {_several(more, 'more place')} like it)" if more > 0 else ""
+        also = f" (and {_several(more, 'more call')} like it)" if more > 0 else ""
         call = f"loading it calls {danger.call}: " if danger.call else ""
         yield rules.DC610.found(
             f"{call}{danger.why}{also}",
@@ -82,7 +83,7 @@ def nothing_dangerous_is_called(judged: JudgedFile) -> Iterator[Finding]:
                 "places": len(dangers),
             },
             fix=Fix(
-                "do not load this file, and delete it where others may; ask its author for safetensors, or for a "
+                "do not load this file, and delete it where others may; get safetensors from its author, or a "
                 "state_dict that loads with weights_only=True",
                 where="code",
             ),
@@ -99,16 +100,16 @@ def torch_loads_it_by_default(judged: JudgedFile) -> Iterator[Finding]:
     by_torch = purpose_of(judged.file, judged.policy) == "weights-only" and answer is not None
     if answer is not None and by_torch and answer.answer not in ("accept", "unknown") and not _is_broken(judged):
         yield _not_by_default(judged, answer)
-    elif verdict.unvouched and (not by_torch or verdict.word == "needs-allow-listing"):
+    elif verdict.untrusted and (not by_torch or verdict.word == "needs-allow-listing"):
         # also where torch takes its part of a file, and another part is for another reader
-        names = [found.path for found in verdict.unvouched]
+        names = [found.path for found in verdict.untrusted]
         yield rules.DC611.found(
             f"loading it runs code that is not on the trusted list: {_some(names)}",
             severity=Severity.ERROR,
             where=Where(path=judged.file.path),
             evidence={"unvouched": names[:_LISTED]},
             fix=Fix(
-                f"read that code before you load the file{_allow(names)}; else ask its author for plain data "
+                f"read that code before you load the file{_allow(names)}; else get plain data from its author "
                 "(JSON, safetensors, numpy)",
                 where="code",
             ),
@@ -116,17 +117,17 @@ def torch_loads_it_by_default(judged: JudgedFile) -> Iterator[Finding]:
 
 
 def _is_broken(judged: JudgedFile) -> bool:
-    """Whether DC612 says already why nobody can load it."""
+    """Whether DC612 already reports why the file can't be loaded."""
     return judged.verdict.word == "malformed"
 
 
 def _not_by_default(judged: JudgedFile, answer: WeightsOnly) -> Finding:
     verdict = judged.verdict
-    unvouched = [found.path for found in verdict.unvouched]
-    inert = [found.path for found in verdict.inert]
-    evidence = {"inert": inert[:_LISTED], "unvouched": unvouched[:_LISTED], "torch": verdict.torch_version}
+    untrusted = [found.path for found in verdict.untrusted]
+    benign = [found.path for found in verdict.benign]
+    evidence = {"inert": benign[:_LISTED], "unvouched": untrusted[:_LISTED], "torch": verdict.torch_version}
     where = Where(path=judged.file.path, offset=answer.offset)
-    severity = Severity.ERROR if unvouched else Severity.WARNING
+    severity = Severity.ERROR if untrusted else Severity.WARNING
     if answer.answer == "import":
         modules = " and ".join(answer.modules)
         return rules.DC611.found(
@@ -140,7 +141,7 @@ def _not_by_default(judged: JudgedFile, answer: WeightsOnly) -> Finding:
                 where="code",
             ),
         )
-    named = f"code that is not on the trusted list: {_some(unvouched)}" if unvouched else f"{_some(inert)}"
+    named = f"code that is not on the trusted list: {_some(untrusted)}" if untrusted else f"{_some(benign)}"
     if answer.answer == "allowlist":
         paste = "paste this before torch.load"
         first = "read the code of these classes first: allowing them lets the file call them; if it is sound"
@@ -149,20 +150,20 @@ def _not_by_default(judged: JudgedFile, answer: WeightsOnly) -> Finding:
             where=where,
             severity=severity,
             evidence={**evidence, "allowlist": list(answer.allowlist), "modules": list(answer.modules)},
-            fix=Fix(f"{first}, {paste}" if unvouched else f"harmless; {paste}", command=allowing(answer), where="code"),
+            fix=Fix(f"{first}, {paste}" if untrusted else f"harmless; {paste}", command=allowing(answer), where="code"),
         )
     why = answer.why or "it holds what torch's restricted unpickler does not know"
-    also = f"; it needs {named}" if unvouched else ""
-    cure = answer.cure or "save it again with torch.save, as a plain dict of tensors and numbers"
-    if unvouched:
-        # whoever loads it without the check runs that code
-        cure += "; weights_only=False runs the code that it names: only where you have read it"
+    also = f"; it needs {named}" if untrusted else ""
+    fix = answer.fix or "save it again with torch.save, as a plain dict of tensors and numbers"
+    if untrusted:
+        # loading it without the check runs that code
+        fix += "; weights_only=False runs the code that it names: only where you have read it"
     return rules.DC611.found(
         f"no allow-list makes torch.load take it with weights_only=True: {why}{also}",
         where=where,
         severity=severity,
         evidence=evidence,
-        fix=Fix(cure, where="code"),
+        fix=Fix(fix, where="code"),
     )
 
 
@@ -179,31 +180,33 @@ def allowing(answer: WeightsOnly) -> str | None:
 
 @probe(rules.DC612)
 def the_file_is_whole(judged: JudgedFile) -> Iterator[Finding]:
-    """The container is what it says it is, all readers see the same in it, and every stream in it ends."""
+    """The container is what it claims to be, all readers see the same in it, and every stream in it ends."""
     file = judged.file
     kinds = {"disagree": Severity.ERROR, "malformed": Severity.ERROR, "note": Severity.INFO}
-    odd = [oddity for oddity in file.oddities if oddity.kind in kinds]
-    for oddity in _worst_first(odd)[:_MOST]:
+    listed = [anomaly for anomaly in file.anomalies if anomaly.kind in kinds]
+    for anomaly in _worst_first(listed)[:_MOST]:
         yield rules.DC612.found(
-            oddity.what,
-            where=Where(path=file.path, object=oddity.member, offset=oddity.offset),
-            severity=kinds[oddity.kind],
-            evidence={"format": file.format, "kind": oddity.kind, "size_bytes": file.size},
-            fix=_cure(oddity),
+            anomaly.what,
+            where=Where(path=file.path, object=anomaly.member, offset=anomaly.offset),
+            severity=kinds[anomaly.kind],
+            evidence={"format": file.format, "kind": anomaly.kind, "size_bytes": file.size},
+            fix=_fix(anomaly),
         )
-    said = {(oddity.what, oddity.offset) for oddity in odd}
-    broken = [doubt for doubt in judged.verdict.malformed if (doubt.why, doubt.offset) not in said]
-    for doubt in broken[:_MOST]:
+    reported = {(anomaly.what, anomaly.offset) for anomaly in listed}
+    broken = [
+        unresolved for unresolved in judged.verdict.malformed if (unresolved.why, unresolved.offset) not in reported
+    ]
+    for unresolved in broken[:_MOST]:
         yield rules.DC612.found(
-            doubt.why,
-            where=Where(path=file.path, offset=doubt.offset),
+            unresolved.why,
+            where=Where(path=file.path, offset=unresolved.offset),
             evidence={"format": file.format, "kind": "malformed", "size_bytes": file.size},
             fix=_COPY_AGAIN,
         )
     if file.storages_absent:
         number = len(file.storages_absent)
         yield rules.DC612.found(
-            f"{_several(number, 'tensor storage')} that it asks for {'is' if number == 1 else 'are'} not in it: "
+            f"{_several(number, 'tensor storage')} that it requests {'is' if number == 1 else 'are'} not in it: "
             f"{_some(file.storages_absent)}",
             where=Where(path=file.path),
             evidence={"absent": list(file.storages_absent[:_LISTED]), "size_bytes": file.size},
@@ -218,30 +221,30 @@ _COPY_AGAIN = Fix(
 )
 
 
-def _cure(oddity: Anomaly) -> Fix:
-    if oddity.cure and oddity.cure.startswith("git lfs pull"):
+def _fix(anomaly: Anomaly) -> Fix:
+    if anomaly.fix and anomaly.fix.startswith("git lfs pull"):
         return Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
-    if oddity.cure:
-        return Fix(oddity.cure, where="code")
-    if oddity.kind == "disagree":
+    if anomaly.fix:
+        return Fix(anomaly.fix, where="code")
+    if anomaly.kind == "disagree":
         return Fix(
-            "do not load it: one program would read something else in it than another; ask its author for a file "
+            "do not load it: one program would read something else in it than another; get a file from its author "
             "as torch.save writes it",
             where="code",
         )
-    if oddity.kind == "note":
+    if anomaly.kind == "note":
         return Fix("nothing has to be done; a file as torch.save writes it does not have this", where="code")
     return _COPY_AGAIN
 
 
-def _worst_first(oddities: list[Anomaly]) -> list[Anomaly]:
+def _worst_first(anomalies: list[Anomaly]) -> list[Anomaly]:
     order = ("disagree", "malformed", "note")
-    return sorted(oddities, key=lambda oddity: order.index(oddity.kind))
+    return sorted(anomalies, key=lambda anomaly: order.index(anomaly.kind))
 
 
 @probe(rules.DC613)
 def tensors_load_on_any_machine(judged: JudgedFile) -> Iterator[Finding]:
-    """No tensor is pinned to a device that whoever loads the file may not have, or that all ranks would share."""
+    """No tensor is pinned to a device that another machine may not have, or that all ranks would share."""
     if judged.verdict.dangers:
         return
     found = locations(judged.file)
@@ -376,7 +379,7 @@ def _is_connection(name: str) -> bool:
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first few names, and how many there are beside."""
+    """The first few names, and how many more there are."""
     listed = list(dict.fromkeys(names))
     shown = ", ".join(listed[:_NAMED])
     return shown if len(listed) <= _NAMED else f"{shown} and {len(listed) - _NAMED} more"
@@ -391,9 +394,9 @@ def _is_or_are(things: tuple[str, ...]) -> str:
 
 
 def _allow(names: list[str]) -> str:
-    """How to say that one trusts these names; nothing where a name is none of Python's, and something for a shell."""
+    """The ``--allow`` options for these names. Empty without plain names of Python, since a shell would read others."""
     plain = [name for name in names if all(part.isidentifier() for part in name.split("."))]
-    return f"; what you trust, say with {' '.join(f'--allow {name}' for name in plain[:_NAMED])}" if plain else ""
+    return f"; allow what you trust with {' '.join(f'--allow {name}' for name in plain[:_NAMED])}" if plain else ""
 
 
 def _quoted(path: str) -> str:

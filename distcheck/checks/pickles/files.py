@@ -1,4 +1,4 @@
-"""One file → the fact about it: decided by content, never by extension; nothing in it is loaded, imported or called."""
+"""Read one file into its fact. The content decides, never the extension. Nothing is loaded, imported or called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .formats import HEAD, NOT_OPENED, PACKED, PROMISING, ending, is_distributed
 from .picklefile import PickleFile
 from .raw_pickles import METADATA, add_stream, begins_here, follow_appended, holds_pickle, is_magic_number, is_pickle
 from .source_bytes import ByteSource, BytesSource, FileSource, ScanLimits
-from .stream_collector import Collector, shown
+from .stream_collector import Collector, ScanItem, shown
 from .trace import Global
 
 #: A record at the end of a zip archive, with the longest comment.
@@ -32,7 +32,7 @@ _IN_WORDS = {
     "Arrow file": ("it is an Arrow file, no pickle", "name the file that holds the weights"),
     "Parquet file": ("it is a Parquet file, no pickle", "name the file that holds the weights"),
 }
-#: Formats in which nothing can run, as far as they were looked at.
+#: Formats in which nothing can run, as far as they were checked.
 _HARMLESS = frozenset({"safetensors", "numpy array", "numpy archive", "GGUF", "ONNX"})
 _CONTAINERS = frozenset({"zip archive", "tar archive", ""})
 #: Kinds without a mark of their own, which a pickle of protocol 0 or 1 is taken for.
@@ -44,7 +44,7 @@ _FOLLOWED = _PLAIN | {"legacy", "pickle"}
 def read_file(
     path: str | os.PathLike[str] | bytes | ByteSource, limits: ScanLimits = ScanLimits(), *, name: str | None = None
 ) -> PickleFile:
-    """What a file holds: format, pickle streams with their traces, oddities.
+    """What a file holds: format, pickle streams with their traces, anomalies.
 
     :param path: of a file, or of the folder of a distributed checkpoint; or its bytes, or a source of them
     :param name: how to call it in the result, if not by its path
@@ -68,7 +68,7 @@ def read_file(
 def read_source(source: ByteSource, path: str, limits: ScanLimits = ScanLimits()) -> PickleFile:
     """What these bytes hold. Raises OSError where they can't be read."""
     notes = _FileCollector(limits)
-    form = notes.read_content(source, None, 0, notes, None)
+    form = notes.read_content(ScanItem(source, None, 0, notes))
     return notes.result(path, form, source.size, executes_nothing=notes.harmless())
 
 
@@ -118,17 +118,17 @@ def _read_folder(folder: str, name: str, limits: ScanLimits) -> PickleFile:
         try:
             source = FileSource(descriptor)
             size += source.size
-            notes.read_content(source, one, 0, notes, None)
+            notes.read_content(ScanItem(source, one, 0, notes))
         finally:
             os.close(descriptor)
     if ".metadata" not in names:
-        notes.odd(
+        notes.report(
             "malformed",
             "it has no .metadata, without which torch loads nothing of it",
-            cure="save it again: the save did not end",
+            fix="save it again: the save did not end",
         )
     elif len(names) == 1:
-        notes.odd("malformed", "it has no .distcp file", cure="copy all files of the folder")
+        notes.report("malformed", "it has no .distcp file", fix="copy all files of the folder")
     return notes.result(name, "distributed checkpoint", size)
 
 
@@ -137,95 +137,95 @@ class _FileCollector(Collector):
 
     def __init__(self, limits: ScanLimits) -> None:
         super().__init__(limits, _read_content)
-        #: formats met, those of members included
+        #: formats found, those of members included
         self.forms: set[str] = set()
 
     def harmless(self) -> bool:
-        """Whether all that was met is of formats in which nothing can run."""
+        """Whether nothing can run in any of the formats found."""
         met = self.forms - _CONTAINERS
         return bool(met) and met <= _HARMLESS
 
 
-def _read_content(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def _read_content(item: ScanItem) -> str:
     """Read a file or a member by its content; the format in users' words, ``""`` for a member that is none of ours."""
+    source, notes = item.source, item.notes
     head = source.read(0, HEAD)
     kind = sniff(head, source.size)
-    if depth > notes.limits.depth:
+    if item.depth > notes.limits.depth:
         if kind in _PLAIN and not holds_pickle(source, notes):
             return ""
-        notes.not_opened(f"{shown(label or 'a member', 300)}: nested deeper than {notes.limits.depth}")
+        notes.not_opened(f"{shown(item.label or 'a member', 300)}: nested deeper than {notes.limits.depth}")
         return ""
-    form = _read_kind(source, kind, head, label, depth, notes, role)
+    form = _read_kind(item, kind, head)
     if kind not in _FOLLOWED:
-        _look_for_a_pickle(source, label, depth, notes, form)
-    if depth == 0 and label is None and kind != "zip":
-        form = _look_behind(source, label, notes, form)
+        _check_for_pickle(item, form)
+    if item.depth == 0 and item.label is None and kind != "zip":
+        form = _check_end(item, form)
     if isinstance(notes, _FileCollector):
         notes.forms.add(form)
     return form
 
 
-def _read_kind(
-    source: ByteSource, kind: str, head: bytes, label: str | None, depth: int, notes: Collector, role: str | None
-) -> str:
+def _read_kind(item: ScanItem, kind: str, head: bytes) -> str:
     """Hand it to its reader; each is imported where it is needed, since most files need one."""
     if kind == "zip":
         from . import archives
 
-        return archives.read_zip(source, label, depth, notes, role)
+        return archives.read_zip(item)
     if kind == "tar":
         from .archives import read_tar
 
-        return read_tar(source, label, depth, notes, role)
+        return read_tar(item)
     if kind == "npy":
         from .numpy_arrays import read_npy
 
-        return read_npy(source, label, depth, notes, role)
+        return read_npy(item)
     if kind == "safetensors":
         from .safetensors import read_safetensors
 
-        return read_safetensors(source, label, depth, notes)
+        return read_safetensors(item)
     if kind == "legacy":
         from .legacy import read_legacy
 
-        return read_legacy(source, label, depth, notes, role)
+        return read_legacy(item)
     if kind == "pickle":
-        return read_raw(source, label, depth, notes, role, sure=depth == 0)
+        return read_raw(item, sure=item.depth == 0)
     if kind in PACKED:
         from . import archives
 
-        return archives.read_compressed(source, kind, label, depth, notes, role) or f"{kind} file"
+        return archives.read_compressed(item, kind) or f"{kind} file"
     if kind in NOT_OPENED:
-        notes.not_opened(f"{shown(label or 'the file', 300)}: {NOT_OPENED[kind]} archive is not opened")
+        item.notes.not_opened(f"{shown(item.name, 300)}: {NOT_OPENED[kind]} archive is not opened")
         return f"{kind} archive"
-    form = read_raw(source, label, depth, notes, role) if kind in _FOLLOWED else ""
-    return form or _without_pickle(kind, head, label, depth, notes)
+    form = read_raw(item) if kind in _FOLLOWED else ""
+    return form or _without_pickle(item, kind, head)
 
 
-def _without_pickle(kind: str, head: bytes, label: str | None, depth: int, notes: Collector) -> str:
-    """What holds no pickle: worth a word where it is the file itself, or may hold code of another kind."""
+def _without_pickle(item: ScanItem, kind: str, head: bytes) -> str:
+    """What holds no pickle: worth a report where it is the file itself, or may hold code of another kind."""
     if kind == "HDF5":
-        notes.not_opened(
-            f"{shown(label or 'the file', 300)}: HDF5 is not opened; a Keras model in it may hold code (Lambda layers)"
+        item.notes.not_opened(
+            f"{shown(item.name, 300)}: HDF5 is not opened; a Keras model in it may hold code (Lambda layers)"
         )
         return kind
     if kind in ("GGUF", "ONNX"):
-        if depth == 0:
-            notes.odd("note", f"it is a {kind} file: it holds no pickle, and was not looked into any further")
+        if item.depth == 0:
+            item.notes.report("note", f"it is a {kind} file: it holds no pickle, and was not read any further")
         return kind
-    if depth:
+    if item.depth:
         return kind if kind == "unknown" else ""
     if kind in _IN_WORDS:
-        what, cure = _IN_WORDS[kind]
+        what, fix = _IN_WORDS[kind]
     else:
         first = " ".join(f"{byte:02x}" for byte in head[:8])
-        what, cure = f"it is of no format that is known here: it begins with the bytes {first}", _AGAIN
-    notes.odd("malformed", what, offset=0, member=label, cure=cure)
+        what, fix = f"it is of no format that is known here: it begins with the bytes {first}", _AGAIN
+    item.report("malformed", what, offset=0, fix=fix)
     return kind
 
 
-def _look_for_a_pickle(source: ByteSource, label: str | None, depth: int, notes: Collector, form: str) -> None:
+def _check_for_pickle(item: ScanItem, form: str) -> None:
     """The same bytes as ``pickle.load`` would see them."""
+    source, notes = item.source, item.notes
     if source.read(0, 1) == b"P":  # PERSID, with which every zip archive begins: pickle.load stops there
         return
     trace = notes.trace(source, 0, opcodes=1_000_000)
@@ -233,20 +233,17 @@ def _look_for_a_pickle(source: ByteSource, label: str | None, depth: int, notes:
     if trace.opcodes.get("PERSID", first) < first:
         return  # pickle.load stops there
     if trace.ended == "budget":  # real files of other formats are no pickles after a few bytes
-        notes.not_opened(f"{label or 'the file'}: read as a pickle, it goes on for longer than it was followed")
+        notes.not_opened(f"{item.name}: read as a pickle, it goes on for longer than it was followed")
     if trace.globals and is_pickle(trace, source.read(0, 2), source.read(trace.end, 64)):
-        add_stream(source, label, "pickle", trace, depth, notes, "hidden")
-        notes.odd(
-            "disagree",
-            f"it can be read as {form or 'something else'} and as a pickle",
-            offset=0,
-            member=label,
-            cure="don't load it",
+        add_stream(item, "pickle", trace, "hidden")
+        item.report(
+            "disagree", f"it can be read as {form or 'something else'} and as a pickle", offset=0, fix="don't load it"
         )
 
 
-def _look_behind(source: ByteSource, label: str | None, notes: Collector, form: str) -> str:
+def _check_end(item: ScanItem, form: str) -> str:
     """A zip archive at the end of something else: zip tools see it, torch sees what is in front."""
+    source, notes = item.source, item.notes
     start = notes.content_end if form else 0
     tail = max(start, source.size - _TAIL)
     if b"PK\x05\x06" not in source.read(tail, source.size - tail):
@@ -257,42 +254,43 @@ def _look_behind(source: ByteSource, label: str | None, notes: Collector, form: 
     if view is None:
         return form
     if form in ("unknown", "text", "executable"):
-        notes.oddities = [oddity for oddity in notes.oddities if oddity.kind != "malformed"]
-        notes.odd("malformed", "torch.load refuses it: bytes stand in front of the zip archive", offset=0, cure=_AGAIN)
+        notes.anomalies = [anomaly for anomaly in notes.anomalies if anomaly.kind != "malformed"]
+        notes.report(
+            "malformed", "torch.load refuses it: bytes stand in front of the zip archive", offset=0, fix=_AGAIN
+        )
         form = "zip archive"
     else:
-        notes.odd(
+        notes.report(
             "disagree",
             f"it begins as {form} and ends as a zip archive: some readers load the one, others the other",
             offset=view.start,
-            cure="don't load it",
+            fix="don't load it",
         )
-    archives.read_zip_behind(source, view, label, 0, notes)
+    archives.read_zip_behind(item, view)
     return form
 
 
-def read_raw(
-    source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None, *, sure: bool = False
-) -> str:
+def read_raw(item: ScanItem, *, sure: bool = False) -> str:
     """Follow the pickles of a source from its first byte; the format in users' words, ``""`` where there is none.
 
-    :param sure: the first bytes leave no doubt that it is meant to be a pickle
+    :param sure: the first bytes are those of a pickle
     """
+    source, notes = item.source, item.notes
     trace = notes.trace(source)
     if not sure and not begins_here(source, trace, partial(notes.trace, source)):
         return ""
     if trace.ended == "stop" and trace.result == "constant" and is_magic_number(source, trace):
         from .legacy import read_legacy
 
-        return read_legacy(source, label, depth, notes, role)
+        return read_legacy(item)
     from . import joblib_files
 
     if joblib_files.is_joblib(trace):
-        return joblib_files.read_joblib(source, label, depth, notes, role, trace)
-    add_stream(source, label, "pickle", trace, depth, notes, role or "object")
-    if not depth and trace.ended == "stop":
+        return joblib_files.read_joblib(item, trace)
+    add_stream(item, "pickle", trace, item.role or "object")
+    if not item.depth and trace.ended == "stop":
         notes.content_end = trace.end
-    follow_appended(source, trace, label, depth, notes, role)
+    follow_appended(item, trace)
     is_metadata = isinstance(trace.result, Global) and trace.result == METADATA
     return "distributed checkpoint" if is_metadata else "pickle"
 
@@ -342,5 +340,5 @@ def is_candidate(name: str, source: ByteSource) -> bool:
     return bool(source.size) and begins_pickle(source)
 
 
-#: What is worth a look within compressed data.
+#: What is worth a check within compressed data.
 _OURS = frozenset({"pickle", "legacy", "npy", "safetensors", "tar", "zip", *PACKED})

@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes, and which files of a folder are worth a look; a name only ever adds files."""
+"""Recognize a file by its first bytes, and select the files of a folder. A name can only add files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PACKED = ("gzip", "bz2", "xz", "lzma", "zlib", "zstd")
 #: Kinds that are archives or compressed, and not opened here.
 NOT_OPENED = {"lz4": "an lz4", "7z": "a 7z", "rar": "a rar"}
 
-#: Endings that promise a model, a checkpoint or a pickle: such a file is looked at whatever is in it.
+#: Endings that promise a model, a checkpoint or a pickle: such a file is checked whatever is in it.
 PROMISING = frozenset({
     ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".p", ".pck", ".pcl", ".dill", ".joblib", ".npy", ".npz", ".distcp",
     ".safetensors", ".t7", ".pt2", ".ptl", ".nemo", ".mar", ".th",

@@ -1,7 +1,7 @@
-"""joblib's files: a pickle in which the bytes of each array stand raw behind the opcode that describes it.
+"""Read joblib files: a pickle in which the raw bytes of each array follow the opcode that describes it.
 
-The raw bytes are stepped over by type and shape, as joblib's own unpickler does (joblib/numpy_pickle.py, 0.10 to 1.5),
-and the machine is given the stream without them.
+The raw bytes are skipped by type and shape, as joblib's own unpickler does (joblib/numpy_pickle.py, 0.10 to 1.5).
+The machine gets the stream without them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .literals import ARRAY, Instance, UnreadableError, read_value
 from .numpy_arrays import element_size
 from .raw_pickles import add_stream, is_importable, read_nested
 from .source_bytes import ByteSource
-from .stream_collector import Collector
+from .stream_collector import ScanItem
 from .trace import Global, Trace, Unresolved
 
 #: The class that describes an array, and those of joblib before 0.10, whose arrays stood in files of their own or
@@ -73,13 +73,12 @@ class SplicedSource:
         return b"".join(parts)
 
 
-def read_joblib(
-    source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None, plain: Trace
-) -> str:
+def read_joblib(item: ScanItem, plain: Trace) -> str:
     """Follow a stream past the raw bytes in it.
 
     :param plain: what the machine made of it without stepping over anything: what ``pickle.load`` would see
     """
+    source, notes, role = item.source, item.notes, item.role
     gaps: list[tuple[int, int]] = []
     raw: list[tuple[int, int]] = []
     inner: list[Trace] = []
@@ -106,29 +105,26 @@ def read_joblib(
     try:
         read_value(source, after_build=after_build)
     except UnreadableError as error:
-        notes.not_opened(f"{label or 'the file'}: the arrays in it could not be stepped over ({error})")
+        notes.not_opened(f"{item.name}: the arrays in it could not be stepped over ({error})")
     if old:
-        notes.not_opened(
-            f"{label or 'the file'}: arrays as joblib wrote them before 0.10, compressed or in files of their own"
-        )
+        notes.not_opened(f"{item.name}: arrays as joblib wrote them before 0.10, compressed or in files of their own")
     for trace in inner:
-        add_stream(source, label, "joblib", trace, depth, notes, role or "object")
+        add_stream(item, "joblib", trace, role or "object")
     if not gaps:
-        add_stream(source, label, "joblib", plain, depth, notes, role or "object")
+        add_stream(item, "joblib", plain, role or "object")
         return "joblib"
     spliced = SplicedSource(source, gaps)
     trace = notes.trace(spliced)
-    notes.add(label, "joblib", moved(trace, spliced), role or "object")
-    read_nested(spliced, trace, label, depth, notes)
+    notes.add(item.label, "joblib", moved(trace, spliced), role or "object")
+    read_nested(item._replace(source=spliced), trace)
     beyond = [naming for naming in plain.globals if _is_inside(naming.offset, raw) and is_importable(naming.what)]
     if beyond:
-        add_stream(source, label, "pickle", plain, depth, notes, "hidden")
-        notes.odd(
+        add_stream(item, "pickle", plain, "hidden")
+        item.report(
             "disagree",
             "the bytes of an array in it name importable things: pickle.load runs what joblib.load steps over",
             offset=beyond[0].offset,
-            member=label,
-            cure="don't load it",
+            fix="don't load it",
         )
     return "joblib"
 
@@ -139,7 +135,7 @@ def _is_inside(offset: int, stretches: list[tuple[int, int]]) -> bool:
 
 
 def _class_of(target: Any) -> Any:
-    """The class of what was filled. Raises UnreadableError where it could be joblib's wrapper, and can't be told."""
+    """The class of what was filled. Raises UnreadableError where that is unknown and it could be joblib's wrapper."""
     if target is ARRAY or isinstance(target, (dict, list)):
         return None
     if not isinstance(target, Instance) or not isinstance(target.function, Global):
@@ -195,18 +191,18 @@ def moved(trace: Trace, spliced: SplicedSource) -> Trace:
     """The trace with the offsets of the whole source."""
     where = spliced.original
 
-    def doubts(items: tuple[Unresolved, ...]) -> tuple[Unresolved, ...]:
+    def unresolved(items: tuple[Unresolved, ...]) -> tuple[Unresolved, ...]:
         return tuple(item._replace(offset=where(item.offset)) for item in items)
 
     return trace._replace(
         start=where(trace.start),
         end=where(max(trace.end, 1) - 1) + 1,
-        trouble=None if trace.trouble is None else doubts((trace.trouble,))[0],
+        problem=None if trace.problem is None else unresolved((trace.problem,))[0],
         opcodes={name: where(offset) for name, offset in trace.opcodes.items()},
         globals=tuple(item._replace(offset=where(item.offset)) for item in trace.globals),
         calls=tuple(item._replace(offset=where(item.offset)) for item in trace.calls),
         writes=tuple(item._replace(offset=where(item.offset)) for item in trace.writes),
-        doubts=doubts(trace.doubts),
+        unresolved=unresolved(trace.unresolved),
         storages=tuple(item._replace(offset=where(item.offset)) for item in trace.storages),
-        foreign_ids=doubts(trace.foreign_ids),
+        foreign_ids=unresolved(trace.foreign_ids),
     )

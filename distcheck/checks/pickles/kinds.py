@@ -1,7 +1,7 @@
-"""What is known about kinds of objects: why one can't be pickled, what to do instead, what pickles but breaks later.
+"""What is known about types of objects: why one can't be pickled, what to do instead, and what breaks later.
 
-Kinds are told by the names of types along the method resolution order, never by importing them: torch, numpy and the
-rest are known here as words. Nothing of a value that could run its code is touched.
+Types are recognized by the names along their method resolution order. Nothing is imported: torch and numpy are names
+here. No code of a value is run.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import sys
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from . import kinds_table as tables
-from .kinds_table import KindEntry
+from .kinds_table import KindEntry, Pitfall
 
-#: What pickling is asked for, and how a message says that it does not work.
+_Entry = TypeVar("_Entry", KindEntry, Pitfall)
+
+#: The modes of pickling, and how a message reports a failure.
 REFUSALS = {
     "pickle": "can't be pickled",
     "torch.save": "can't be saved by torch.save",
@@ -22,7 +24,7 @@ REFUSALS = {
     "spawn": "can't be sent to a spawned process",
     "collective": "can't be sent by an object collective",
 }
-#: Longest text that is taken over from an object (a name of a type, what an exception says).
+#: Longest text that is taken from an object (a name of a type, the text of an exception).
 _LONGEST = 200
 
 
@@ -34,19 +36,6 @@ class Explanation(NamedTuple):
     fix: str
     #: as in :class:`~distcheck.checks.pickles.picklability.Offender`
     kind: str = "unpicklable"
-
-
-class Catch(NamedTuple):
-    """Why an object that can be pickled is of no use afterwards, or only here."""
-
-    why: str
-    fix: str
-    #: ``breaks``, or ``note`` where it is only worth knowing
-    kind: str = "breaks"
-    #: to be said about the first object of a type and reason only
-    once: bool = False
-    #: no other object of this type has anything else to be said: there is no need to ask again
-    final: bool = False
 
 
 # names
@@ -61,7 +50,7 @@ def pattern(path: str) -> str:
 
 
 def type_name(cls: type) -> str:
-    """``module.qualname`` of a type, printable and cut; without ``builtins``. No metaclass has a say in it."""
+    """``module.qualname`` of a type, printable and cut; without ``builtins``. No metaclass is called."""
     module, qualname = _module(cls), _qualname(cls)
     return shown(qualname if module in ("builtins", "") else f"{module}.{qualname}")
 
@@ -101,7 +90,7 @@ def _full_name(cls: type) -> str:
     return f"{_module(cls)}.{_qualname(cls)}"
 
 
-def _row(name: str, exact: dict[str, Any], prefixes: dict[str, Any], own: str = "") -> Any:
+def _row(name: str, exact: dict[str, _Entry], prefixes: dict[str, _Entry], own: str = "") -> _Entry | None:
     """The entry for a full name: itself, else the longest prefix that is known.
 
     :param own: the package of the type whose base this is: a class of a user is not what all of a package is
@@ -132,12 +121,11 @@ def _kind_of(cls: type) -> tuple[KindEntry, type] | None:
 
 def kind_named(name: str) -> KindEntry | None:
     """What is known about a type of this name, as :func:`type_name` writes it."""
-    found: KindEntry | None = _row(name if "." in name else f"builtins.{name}", tables.EXACT, tables.PREFIXES)
-    return found
+    return _row(name if "." in name else f"builtins.{name}", tables.EXACT, tables.PREFIXES)
 
 
 def is_library(cls: type) -> bool:
-    """Whether a class belongs to Python or to an installed package: nobody pastes a method into it."""
+    """Whether a class belongs to Python or to an installed package, so that no method is pasted into it."""
     return _is_in_library(_module(cls))
 
 
@@ -154,10 +142,10 @@ def _is_in_library(module: str) -> bool:
     return "site-packages" in path or "dist-packages" in path
 
 
-def is_one_piece(cls: type) -> bool:
+def is_opaque(cls: type) -> bool:
     """Whether users see one thing where pickling fails in its inner parts: a queue, and not the locks in it."""
     found = _kind_of(cls)
-    return found is not None and found[0].one_piece
+    return found is not None and found[0].opaque
 
 
 def belongs(inner: type, piece: type) -> bool:
@@ -180,11 +168,11 @@ def _package(cls: type) -> str:
 def explain(value: object, error: str, mode: str, path: str = "", holder: str = "") -> Explanation:
     """Why this object can't be pickled and what to do, for exactly its kind.
 
-    :param error: what pickling says: ``TypeError: cannot pickle '_thread.lock' object``
+    :param error: the error of pickling: ``TypeError: cannot pickle '_thread.lock' object``
     :param mode: one of :data:`REFUSALS`
-    :param path: where it is (``trainer.model._forward_hooks[3]``), for what depends on the place
-    :param holder: what the instance whose attribute it is does not leave to ``__getstate__``: ``tuple`` (a named tuple,
-        which has none), ``library`` (nobody writes methods into its class), ``frozen`` (its attributes can't be set),
+    :param path: where it is (``trainer.model._forward_hooks[3]``), for what depends on the location
+    :param holder: how the instance that holds it differs from a plain one: ``tuple`` (a named tuple,
+        which has none), ``library`` (its class is not the user's), ``frozen`` (its attributes can't be set),
         or the method that gives the attribute (``Trainer.__reduce__``); empty for all others
     """
     if type(value) is FunctionType:
@@ -205,7 +193,7 @@ def explain(value: object, error: str, mode: str, path: str = "", holder: str = 
 
 
 def too_deep(depth: int, limit: int, mode: str) -> Explanation:
-    """The explanation where only the nesting is at fault.
+    """The explanation where only the nesting is that fails.
 
     :param depth: levels that the object has
     :param limit: levels at which this interpreter stops
@@ -219,20 +207,20 @@ def too_deep(depth: int, limit: int, mode: str) -> Explanation:
     )
 
 
-def anew(name: str) -> str:
+def recreate(name: str) -> str:
     """The expression that makes an object of a type again (``threading.Lock()``); empty where none is known."""
     found = kind_named(name)
-    return found.anew if found is not None else ""
+    return found.recreate if found is not None else ""
 
 
 def _explain_kind(kind: KindEntry, mode: str, path: str, holder: str = "") -> Explanation:
     own = {"deepcopy": kind.copy, "spawn": kind.spawn, "collective": kind.send}.get(mode, "")
-    fix = own or _compose(mode, path, kind.anew, kind.instead, holder, late=kind.kind == "process-group")
+    fix = own or _compose(mode, path, kind.recreate, kind.instead, holder, late=kind.kind == "process-group")
     return Explanation(kind.why, fix, kind.kind)
 
 
 def _compose(mode: str, path: str, made_again: str, instead: str, holder: str = "", *, late: bool = False) -> str:
-    """What to do with a member: another way where there is one, else how to leave it out and to make it again."""
+    """What to do with a member: an alternative where there is one, else how to drop it and create it again."""
     if mode == "spawn":
         again = f": {made_again}" if made_again else ""
         return f"make it inside of the worker function{again}, and pass only what it is made from"
@@ -244,7 +232,7 @@ def _compose(mode: str, path: str, made_again: str, instead: str, holder: str = 
 
 
 def _drop(mode: str, path: str, made_again: str, holder: str = "", *, late: bool = False) -> str:
-    """How to leave a member out, and to make it again: in __setstate__, or ``late``, once there is a process group."""
+    """How to drop a member and create it again: in __setstate__, or ``late``, once there is a process group."""
     tail = re.search(r"\.([^\W\d]\w*)$|(\])$", path)
     if tail is not None and tail.group(1):
         name = tail.group(1)
@@ -265,22 +253,22 @@ def _drop(mode: str, path: str, made_again: str, holder: str = "", *, late: bool
             )
         if holder not in ("", "frozen"):
             again = f", and make it again after loading: {made_again}" if made_again else ""
-            return f"leave {name} out of what {holder} gives{again}"
+            return f"drop {name} from what {holder} returns{again}"
         if made_again and holder == "frozen":
             return (
-                f"leave {name} out in __getstate__{also} and set it again {when} (the class is frozen):"
+                f"drop {name} in __getstate__{also} and set it again {when} (the class is frozen):"
                 f' object.__setattr__(self, "{name}", {made_again})'
             )
         if made_again:
-            return f"leave {name} out in __getstate__{also} and set it again {when}: self.{name} = {made_again}"
-        return f"leave {name} out in __getstate__{also} and set it to None in __setstate__"
+            return f"drop {name} in __getstate__{also} and set it again {when}: self.{name} = {made_again}"
+        return f"drop {name} in __getstate__{also} and set it to None in __setstate__"
     again = f": {made_again}" if made_again else ""
     if tail is not None:
         return (
             f"take it out before {'copying' if mode == 'deepcopy' else 'pickling'}, and put a new one in after{again}"
         )
     done = "copied" if mode == "deepcopy" else "pickled"
-    return f"leave it out of what is {done}, and make a new one where it is needed{again}"
+    return f"drop it from what is {done}, and create a new one where it is needed{again}"
 
 
 _HOOKS = re.compile(r"\._?(?:\w+_)?hooks\b|\._backward_hooks\b")
@@ -290,12 +278,12 @@ def _explain_function(function: FunctionType, mode: str, path: str, holder: str)
     name = shown(str(function.__qualname__))
     code = function.__code__
     place = f"{shown(code.co_filename.replace(chr(92), '/').rpartition('/')[2], 80)}:{code.co_firstlineno}"
-    by_place = _by_place(path)
+    fix_by_path = _fix_by_path(path)
     if "_torchdynamo_orig_callable" in function.__dict__:
         return Explanation(
             f"it is what torch.compile made of the function {name}, whose import path leads to another object or"
             f" nowhere",
-            by_place
+            fix_by_path
             or "keep the plain function in the object, and compile it where it is called: torch.compile(self.fn)",
         )
     if name.rpartition(".")[2] == "<lambda>":
@@ -309,26 +297,26 @@ def _explain_function(function: FunctionType, mode: str, path: str, holder: str)
         why = f"the function {inner} is defined inside {outer} ({where}), where no import path leads"
         maker = outer.rpartition(".<locals>.")[2]
         fix = (
-            f"{_compose(mode, path, f'{maker}(…)', '', holder)}; or put a function at the top of a module of your own"
-            f" in its place"
+            f"{_compose(mode, path, f'{maker}(…)', '', holder)}; or replace it by a function at the top"
+            " of a module of your own"
             if library
             else f"move {inner} to the top of its module, and give what it takes from {outer} with functools.partial"
         )
     else:
         why, fix = _mismatch(str(function.__module__), str(function.__qualname__), function, "function")
-    if mode == "spawn" and not by_place:
+    if mode == "spawn" and not fix_by_path:
         fix += "; where the workers only need it, define it in the worker's own module"
-    return Explanation(why, by_place or fix)
+    return Explanation(why, fix_by_path or fix)
 
 
-def _by_place(path: str) -> str:
-    """What to do about a function, where the place says what it is for."""
+def _fix_by_path(path: str) -> str:
+    """The fix for a function whose path shows its purpose."""
     if _HOOKS.search(path):
         return (
             "take the hook off before (handle.remove()) and register it again after loading; or save state_dict(), "
             "which holds no hooks"
         )
-    for word, fix in tables.PLACES.items():
+    for word, fix in tables.FUNCTION_FIXES.items():
         if word in path:
             return fix
     return ""
@@ -342,7 +330,7 @@ def _explain_class(cls: type, mode: str, path: str) -> Explanation:
     if unreachable is None:
         return Explanation(
             f"the class {type_name(cls)} is refused by its own metaclass",
-            "write the import path of the class as text, and look it up after loading",
+            "write the import path of the class as text, and import it after loading",
         )
     return Explanation(*unreachable)
 
@@ -364,7 +352,7 @@ def _unreachable(cls: type) -> tuple[str, str] | None:
 
 
 def _is_extension(module: str) -> bool:
-    """Whether a loaded module is written in C: its types need not have a name there, and nobody can rename them."""
+    """Whether a loaded module is written in C: its types need not have a name there, and no user can rename them."""
     loaded = sys.modules.get(module)
     if type(loaded) is not ModuleType or module == "__main__":
         return False
@@ -373,7 +361,7 @@ def _is_extension(module: str) -> bool:
 
 
 _NOTHING = object()
-#: a module that answers by code of its own: only asking it would tell
+#: a module with a __getattr__ of its own: only running it would show the result
 _UNKNOWN = object()
 
 
@@ -404,7 +392,7 @@ def _mismatch(module: str, qualname: str, value: object, what: str) -> tuple[str
     if there is value or there is _UNKNOWN:
         return (
             f"{path}, by which pickle writes this {what}, can't be fetched from its module",
-            f"look at what importing {shown(module)} does: a __getattr__, or another entry in sys.modules",
+            f"check what importing {shown(module)} does: a __getattr__, or another entry in sys.modules",
         )
     if there is not _NOTHING:
         return (
@@ -427,7 +415,7 @@ def _mismatch(module: str, qualname: str, value: object, what: str) -> tuple[str
 
 def _explain_tensor(value: object, error: str, mode: str, path: str, holder: str) -> Explanation:
     name = type_name(type(value))
-    if _tensor_says(value, "grad_fn") is not None and mode in ("deepcopy", "spawn"):
+    if _tensor_attribute(value, "grad_fn") is not None and mode in ("deepcopy", "spawn"):
         doing = "copies" if mode == "deepcopy" else "sends"
         return Explanation(
             f"it is the result of an operation that autograd recorded, and torch {doing} only tensors without such"
@@ -440,7 +428,7 @@ def _explain_tensor(value: object, error: str, mode: str, path: str, holder: str
             "give it bytes of its own before saving: .clone()",
         )
     return Explanation(
-        f"a tensor of this kind ({name}) has no bytes that could be written: {_said(error)}",
+        f"a tensor of this kind ({name}) has no bytes that could be written: {_first_line(error)}",
         f"store what it is made from: .detach().clone() as a plain tensor, or its shape and dtype;"
         f" {_drop(mode, path, '', holder)}",
     )
@@ -456,23 +444,25 @@ def _explain_unknown(cls: type, error: str, mode: str, path: str, holder: str) -
     ]
     if mode == "deepcopy" and any("__deepcopy__" in _DICT(base) for base in _mro(cls)):
         methods.insert(0, "__deepcopy__")
-    if not methods:  # what a list or dict contains is asked for by its own methods
-        asked = "__iter__" if issubclass(cls, list) else "items" if issubclass(cls, dict) else ""
-        methods += [asked for base in _mro(cls)[:-1] if asked and type(_DICT(base).get(asked)) is FunctionType][:1]
+    if not methods:  # what a list or dict contains is read by its own methods
+        requested = "__iter__" if issubclass(cls, list) else "items" if issubclass(cls, dict) else ""
+        methods += [
+            requested for base in _mro(cls)[:-1] if requested and type(_DICT(base).get(requested)) is FunctionType
+        ][:1]
     if methods:
         return Explanation(
-            f"{name} pickles itself by {methods[0]}, and that ends with {_said(error)}",
+            f"{name} pickles itself by {methods[0]}, and that ends with {_first_line(error)}",
             f"fix {name}.{methods[0]}; or {_compose(mode, path, '', '', holder)}",
         )
     return Explanation(
-        f"its type {name} brings no way to be pickled: {_said(error)}",
-        f"{_compose(mode, path, '', '', holder)}; or say how it is made again:"
+        f"its type {name} brings no way to be pickled: {_first_line(error)}",
+        f"{_compose(mode, path, '', '', holder)}; or register how to create it again:"
         f" copyreg.pickle({name.rpartition('.')[2]}, function),"
         " where function(value) gives (callable, arguments)",
     )
 
 
-def _said(error: str) -> str:
+def _first_line(error: str) -> str:
     return shown(error.strip().partition("\n")[0].rstrip(".")) or "pickling refuses it"
 
 
@@ -488,17 +478,17 @@ def interesting(kind: type, mode: str) -> bool:
     own = _module(kind).partition(".")[0]
     for base in _mro(kind):
         name = _full_name(base)
-        if name in tables.LOOKED_INTO:
+        if name in tables.INSPECTED:
             return mode in ("pickle", "torch.save", "collective")
-        catch = _row(name, tables.CATCHES, tables.CATCH_PREFIXES, own)
-        if catch is not None:
-            return mode in catch.modes
+        pitfall = _row(name, tables.PITFALLS, tables.PITFALL_PREFIXES, own)
+        if pitfall is not None:
+            return mode in pitfall.modes
         if name == _NN_MODULE:
             return mode == "torch.save"
     return False
 
 
-def caution(value: object, mode: str, saved_at_top: bool = False) -> Catch | None:
+def caution(value: object, mode: str, saved_at_top: bool = False) -> Pitfall | None:
     """The catch of an object that can be pickled; None where there is none.
 
     :param saved_at_top: it is what is pickled, not a member of it
@@ -512,16 +502,16 @@ def caution(value: object, mode: str, saved_at_top: bool = False) -> Catch | Non
     own = _module(cls).partition(".")[0]
     for base in _mro(cls):
         name = _full_name(base)
-        look = _LOOKS.get(tables.LOOKED_INTO.get(name, ""))
-        if look is not None:
-            return look(value, mode)
-        found = _row(name, tables.CATCHES, tables.CATCH_PREFIXES, own)
+        check = _CHECKS.get(tables.INSPECTED.get(name, ""))
+        if check is not None:
+            return check(value, mode)
+        found = _row(name, tables.PITFALLS, tables.PITFALL_PREFIXES, own)
         if found is not None:
             if mode not in found.modes:
                 return None
-            return Catch(found.why, found.fix, found.kind, found.once, final=found.once)
+            return found._replace(final=found.once)
         if name == _NN_MODULE and mode == "torch.save" and saved_at_top:
-            return Catch(
+            return Pitfall(
                 "a whole module is saved: loading it needs its class, and torch.load refuses it with weights_only=True",
                 "save its state_dict(); to load, build the model, then load_state_dict(torch.load(path))",
                 "note",
@@ -529,8 +519,8 @@ def caution(value: object, mode: str, saved_at_top: bool = False) -> Catch | Non
     return None
 
 
-def _of_main(value: Any, mode: str) -> Catch | None:
-    """A class or function of the script itself: its import path says ``__main__``, another module elsewhere."""
+def _of_main(value: Any, mode: str) -> Pitfall | None:
+    """Return the pitfall of a class or function of the script: ``__main__`` is another module in another program."""
     if type(value) is FunctionType:
         module, name = str(value.__module__), str(value.__qualname__)
     else:
@@ -545,19 +535,19 @@ def _of_main(value: Any, mode: str) -> Catch | None:
     if mode == "spawn":
         if is_script or names.get("__spec__") is not None:
             return None
-        return Catch(
+        return Pitfall(
             f"{name} was typed into a session (__main__ is no file), and a spawned process can't import it",
             f"put {name} into a module, and import it from there",
             once=True,
         )
     if is_script:
-        return Catch(
+        return Pitfall(
             f"it is written as __main__.{name}, and __main__ is another module in every other program:"
             f" AttributeError there",
             f"move {name} to a module of its own, and import it in the script",
             once=True,
         )
-    return Catch(
+    return Pitfall(
         f"it is written as __main__.{name}, so that only a session which defines {name} again can load it",
         f"move {name} to a module, and import it from there",
         "note",
@@ -565,8 +555,8 @@ def _of_main(value: Any, mode: str) -> Catch | None:
     )
 
 
-def _tensor_says(value: object, name: str) -> Any:
-    """An attribute of a tensor, from torch itself: no subclass has a say in it. None where torch is not loaded."""
+def _tensor_attribute(value: object, name: str) -> Any:
+    """An attribute of a tensor, from torch itself: without calling a subclass. None where torch is not loaded."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -577,23 +567,23 @@ def _tensor_says(value: object, name: str) -> Any:
         return None
 
 
-def _of_tensor(value: object, mode: str) -> Catch | None:
-    if _tensor_says(value, "is_cuda"):
+def _of_tensor(value: object, mode: str) -> Pitfall | None:
+    if _tensor_attribute(value, "is_cuda"):
         return _of_index("cuda", _device_index(value), mode, "this tensor is")
     if mode in ("pickle", "torch.save"):
-        if _tensor_says(value, "_backward_hooks"):
-            return Catch(
+        if _tensor_attribute(value, "_backward_hooks"):
+            return Pitfall(
                 "its gradient hooks are not saved: a script that loads it trains without them, without a message",
                 "register them again after loading (register_hook)",
             )
-        if _tensor_says(value, "_post_accumulate_grad_hooks"):
-            return Catch(
-                "its hooks after the gradient is accumulated are not written: whoever loads it trains without them,"
-                " and nothing says so",
+        if _tensor_attribute(value, "_post_accumulate_grad_hooks"):
+            return Pitfall(
+                "its hooks after the gradient is accumulated are not written: training after loading runs without them,"
+                " without a message",
                 "register them again after loading (register_post_accumulate_grad_hook)",
             )
-        if _tensor_says(value, "grad_fn") is not None:
-            return Catch(
+        if _tensor_attribute(value, "grad_fn") is not None:
+            return Pitfall(
                 "its autograd history is not written: it comes back as a tensor without grad_fn",
                 "store .detach(), so that it is plain what is kept; or .item() for a number that is only logged",
                 "note",
@@ -603,13 +593,13 @@ def _of_tensor(value: object, mode: str) -> Catch | None:
 
 
 def _device_index(value: object) -> int:
-    device = _tensor_says(value, "device")
+    device = _tensor_attribute(value, "device")
     return int(device.index or 0) if device is not None else 0
 
 
-def _of_index(kind: str, index: int, mode: str, what: str) -> Catch | None:
+def _of_index(kind: str, index: int, mode: str, what: str) -> Pitfall | None:
     if mode == "collective":
-        return Catch(
+        return Pitfall(
             f"{what} on {kind}:{index} of the sending rank, and every rank that receives it puts it on its own"
             f" {kind}:{index}",
             "send it from the CPU (.cpu()), and let each rank move it to its device",
@@ -617,7 +607,7 @@ def _of_index(kind: str, index: int, mode: str, what: str) -> Catch | None:
         )
     if mode not in ("pickle", "torch.save"):
         return None
-    return Catch(
+    return Pitfall(
         f"{what} on {kind}:{index}, and loading puts it on {kind}:{index} of whichever machine and rank loads it",
         'save from the CPU (.cpu()), or load with torch.load(…, map_location="cpu")',
         "breaks" if index else "note",
@@ -625,7 +615,7 @@ def _of_index(kind: str, index: int, mode: str, what: str) -> Catch | None:
     )
 
 
-def _of_device(value: Any, mode: str) -> Catch | None:
+def _of_device(value: Any, mode: str) -> Pitfall | None:
     torch = sys.modules.get("torch")
     if torch is None or type(value) is not torch.device or value.index is None or value.type in ("cpu", "meta"):
         return None
@@ -638,23 +628,23 @@ def _of_device(value: Any, mode: str) -> Catch | None:
     )
 
 
-def _of_storage(value: Any, mode: str) -> Catch | None:
+def _of_storage(value: Any, mode: str) -> Pitfall | None:
     if mode not in ("pickle", "collective"):
         return None
-    return Catch(
+    return Pitfall(
         "a bare UntypedStorage can be written by pickle and not be read again: AttributeError on loading, even here",
         "wrap it in a tensor: torch.tensor([], dtype=torch.uint8).set_(storage); or write it with torch.save",
     )
 
 
-def _of_path(value: Any, mode: str) -> Catch | None:
+def _of_path(value: Any, mode: str) -> Pitfall | None:
     import pathlib
 
     if type(value) not in (pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath):
         return None
     if not value.is_absolute():
         return None
-    return Catch(
+    return Pitfall(
         "it is an absolute path, which may lead to nothing on another host",
         "keep it relative to a root that each host sets for itself",
         "note",
@@ -663,8 +653,8 @@ def _of_path(value: Any, mode: str) -> Catch | None:
     )
 
 
-def _of_logger(value: Any, mode: str) -> Catch | None:
-    return Catch(
+def _of_logger(value: Any, mode: str) -> Pitfall | None:
+    return Pitfall(
         "only the name of a logger is written: where it is loaded, it has no handlers and no level but those set there",
         "use a logger of the module (logging.getLogger(__name__)) instead of a member, or configure logging there too",
         "note",
@@ -673,7 +663,7 @@ def _of_logger(value: Any, mode: str) -> Catch | None:
     )
 
 
-_LOOKS = {
+_CHECKS = {
     "tensor": _of_tensor,
     "device": _of_device,
     "storage": _of_storage,

@@ -1,8 +1,8 @@
-"""What the symbolic machine knows of some functions that pickles call: what they give, and what is odd about a call.
+"""What the symbolic machine knows of some functions that pickles call: their results, and unusual calls.
 
-``getattr`` and loaders of bytes are watched: where they are handed to something else, nobody can say what it makes of
-them. Constructors that could make a small file cost much memory are told apart by their arguments. The state of a
-dtype of numpy is held against its name, because numpy believes it.
+``getattr`` and loaders of bytes are watched: once they are passed to another call, their use is unknown. Constructors
+that could make a small file use much memory are distinguished by their arguments. The state of a numpy dtype is
+compared with its name, because numpy trusts the state.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOADERS = frozenset({("torch.storage", "_load_from_bytes")})
 _ENCODERS = frozenset({("_codecs", "encode")})
 _DTYPE = ("numpy", "dtype")
 _ALWAYS_APART = frozenset({_DTYPE, ("builtins", "type")})
-#: Calls of these are told apart by their text, where an argument may make them costly (or always).
+#: Calls of these are distinguished by their text, where an argument may make them costly (or always).
 _APART = frozenset(
     {
         *_ALWAYS_APART,
@@ -73,7 +73,7 @@ _APART = frozenset(
     }
 )
 _PARTIAL = ("functools", "partial")
-#: More of them are not told apart, and what they call is not known.
+#: More of them are not distinguished, and what they call is not known.
 _MOST_PARTIALS = 10_000
 #: What hashes the items that it is called with.
 _HASHERS = frozenset(
@@ -103,7 +103,7 @@ _TENSOR_CLASSES = ("Tensor", "Parameter", "Buffer")
 
 
 class KnownFunctions:
-    """What is known of the functions that one stream names, by their places in the table of globals."""
+    """What is known of the functions that one stream names, by their indexes in the table of globals."""
 
     def __init__(self, values: Values, notes: TraceBuilder) -> None:
         self._values = values
@@ -114,7 +114,7 @@ class KnownFunctions:
         self.getters: set[int] = set()
         #: what makes tensors
         self.tensor_makers: set[int] = set()
-        #: what makes instances of its first argument, and what loads bytes; the latter; what is told apart
+        #: what makes instances of its first argument, and what loads bytes; the latter; what is distinguished
         self.special: set[int] = set()
         self._loaders: set[int] = set()
         self.apart: set[int] = set()
@@ -126,7 +126,7 @@ class KnownFunctions:
         #: results of ``functools.partial`` → the state that they were given
         self._states_of_partials: dict[int, int] = {}
 
-    def meet(self, index: int, what: Global) -> None:
+    def add(self, index: int, what: Global) -> None:
         """A global is named for the first time."""
         if what in _GETATTR or what in _LOADERS:
             self.watched |= {index << 4 | GLOBAL}
@@ -159,12 +159,12 @@ class KnownFunctions:
         """A function that is watched goes where it can't be followed."""
         for item in items:
             if item in self.watched:
-                self._notes.doubt(
+                self._notes.unresolved(
                     offset, f"{self.words(item)} is {where}, so that what it is called with can't be known"
                 )
 
     def special_call(self, index: int, arguments: int, offset: int) -> int:
-        """A call of one of ``special``: the place in the table of globals of the class whose instance it gives.
+        """A call of one of ``special``: the index in the table of globals of the class whose instance it gives.
 
         Raises :class:`StoppedError` where too many files are held by the stream."""
         items = self._values.items(arguments) if arguments & KIND == TUPLE else None
@@ -172,7 +172,9 @@ class KnownFunctions:
             return items[0] >> 4 if items and items[0] & KIND == GLOBAL else index
         nested = self._content(index, items[0]) if items is not None and len(items) == 1 else None
         if nested is None:
-            self._notes.doubt(offset, "torch.storage._load_from_bytes is called with bytes that are not in the stream")
+            self._notes.unresolved(
+                offset, "torch.storage._load_from_bytes is called with bytes that are not in the stream"
+            )
         elif len(self._notes.nested) >= _MOST_NESTED:
             raise StoppedError("budget", offset, f"more than {_MOST_NESTED} files within the stream")
         else:
@@ -239,7 +241,7 @@ class KnownFunctions:
         return self._values.items(call[1]) if call is not None and call[1] & KIND == TUPLE else None
 
     def variant(self, index: int, parts: Sequence[int], result: int, offset: int) -> str:
-        """The text of a call that is told apart from others of the same function; empty where it is not."""
+        """The text of a call that is distinguished from others of the same function; empty where it is not."""
         what = self._values.globals[index]
         arguments = (self._values.items(parts[1]) if parts[1] & KIND == TUPLE else None) or ()
         nested = any(one & KIND == RESULT for one in arguments)
@@ -255,7 +257,7 @@ class KnownFunctions:
         if what in _SPELLED_NUMBERS:
             for argument in arguments:
                 if self._is_long_number(argument):
-                    self._notes.doubt(offset, f"{what.path} is handed a number of unusual length")
+                    self._notes.unresolved(offset, f"{what.path} is handed a number of unusual length")
         if not (
             nested
             or what in _ALWAYS_APART
@@ -269,7 +271,9 @@ class KnownFunctions:
             texts.add(text)
             return text
         if nested:
-            self._notes.doubt(offset, f"there are more than {MOST_APART} different calls of {self.words(parts[0])}")
+            self._notes.unresolved(
+                offset, f"there are more than {MOST_APART} different calls of {self.words(parts[0])}"
+            )
         return ""
 
     def _instance_made(self, offset: int, what: Global, arguments: Sequence[int]) -> None:
@@ -284,7 +288,7 @@ class KnownFunctions:
             rest = [item for one in rest if one & KIND == TUPLE for item in (self._values.items(one) or ())]
         spelled = of in _SPELLED_NUMBERS
         if any(one & KIND == RESULT or (spelled and "e" in (self._values.text(one) or "e").lower()) for one in rest):
-            self._notes.doubt(offset, f"{what.path} makes a {of.path} of something that may be without end")
+            self._notes.unresolved(offset, f"{what.path} makes a {of.path} of something that may be without end")
 
     def _is_long_number(self, value: int) -> bool:
         """A number in words that is too long to be read here, or whose exponent stands behind what is shown."""
@@ -292,7 +296,7 @@ class KnownFunctions:
         return value & KIND == TEXT and (text is None or (len(text) > _SHOWN_NUMBER and "e" in text.lower()))
 
     def judge_dtype(self, offset: int, target: int, state: int) -> None:
-        """The flags of a dtype say whether its elements are objects: where they lie, memory is read as pointers.
+        """The flags of a dtype state whether its elements are objects. If they are wrong, memory is read as pointers.
 
         numpy (1.2 to 2.4) writes 63 for objects, bit 0 for records that hold any, 8 for text, 0 for other plain ones.
         """
@@ -302,7 +306,7 @@ class KnownFunctions:
         parts = values.items(state) if state & KIND == TUPLE else None
         spelled = re.match(_DTYPE_NAME, name) if name is not None else None
         if spelled is None or parts is None:
-            self._notes.doubt(offset, "numpy.dtype is given a state that can't be known")
+            self._notes.unresolved(offset, "numpy.dtype is given a state that can't be known")
             return
         kind = spelled[1]
         if kind == "O":
@@ -320,7 +324,7 @@ class KnownFunctions:
         else:
             sound = flags in (0, 8)
         if not sound:
-            self._notes.doubt(
+            self._notes.unresolved(
                 offset, f"the state of numpy.dtype({name!r}) has flags {flags}, which numpy does not write for it"
             )
 
@@ -350,7 +354,7 @@ class KnownFunctions:
     def hashed(self, offset: int, key: int) -> None:
         """A key is hashed: that of a tuple costs what it holds, written out, however often the same tuple is in it."""
         if key & KIND == TUPLE and self._values.weight(key) > _HEAVIEST_KEY:
-            self._notes.doubt(offset, "a key is a tower of tuples: hashing it would take forever")
+            self._notes.unresolved(offset, "a key is a tower of tuples: hashing it would take forever")
 
     def name_tensors(self, items: Sequence[int]) -> None:
         """Count the prefixes of keys that name tensors."""
@@ -358,8 +362,8 @@ class KnownFunctions:
             if value & KIND == RESULT and value >> 4 & OWNER in self.tensor_makers and (text := self._values.text(key)):
                 self._notes.tensor_key(text)
 
-    def storage_asked(self, identity: int) -> tuple[str, str, int | None] | None:
-        """What a persistent id of torch asks for: key, location, bytes; None for any other id."""
+    def requested_storage(self, identity: int) -> tuple[str, str, int | None] | None:
+        """What a persistent id of torch requests: key, location, bytes; None for any other id."""
         values = self._values
         items = values.items(identity) if identity & KIND == TUPLE else None
         if items is None or not 5 <= len(items) <= 6 or values.text(items[0]) != "storage":

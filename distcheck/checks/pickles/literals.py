@@ -1,7 +1,7 @@
-"""Plain data out of a pickle: numbers, strings, containers, and names that are not looked up.
+"""Read plain data from a pickle: numbers, strings, containers, and names that are not imported.
 
-For what a reader must know to find its way: the shape of an array, the number of storages. It makes no object of what
-a stream names and keeps little of what is large; the machine in :mod:`.machine` judges, this only measures.
+Readers use it for what they need to continue: the shape of an array, the number of storages. It creates no object that
+a stream names, and keeps little of large values. It judges nothing; that is the task of :mod:`.machine`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .trace import Global
 
 #: Longer strings and numbers are not kept.
 _KEPT_BYTES = 256
-#: Entries of one container that are kept, where the caller doesn't say otherwise.
+#: Entries of one container that are kept, by default.
 _KEPT_ITEMS = 100
 _WINDOW = 1 << 16
 
@@ -264,7 +264,7 @@ def _number(line: bytes) -> int:
 
 
 def _filled(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
-    """Pairs whose key is a short string are kept; others matter to nobody here."""
+    """Pairs whose key is a short string are kept; no reader needs others."""
     for key, value in zip(items[::2], items[1::2], strict=False):
         if isinstance(key, str) and (key in target or len(target) < _KEPT_ITEMS):
             target[key] = value

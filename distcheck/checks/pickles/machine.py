@@ -1,8 +1,8 @@
-"""A pickle machine that only takes notes: it follows all opcodes with a stack, marks and a memo of symbols.
+"""A symbolic pickle machine: it follows all opcodes with a stack, marks and a memo of symbols, and records a trace.
 
-Nothing that a stream names is imported, looked up or called. The semantics are those of CPython's C unpickler
-(``Modules/_pickle.c``, 3.8 to 3.14); where the one in Python goes on and that one stops, the machine goes on and says
-so. Time is linear in the opcodes, :class:`.ScanLimits` bounds the memory, and large strings are not read.
+Nothing that a stream names is imported, fetched or called. The semantics are those of CPython's C unpickler
+(``Modules/_pickle.c``, 3.8 to 3.14). Where only the Python unpickler continues, the machine continues and records the
+error. Time is linear in the opcodes, :class:`.ScanLimits` bounds the memory, and large strings are not read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _FAR = 1 << 20
 _FRESH = 64 << 10
 #: Wider than any opcode without its string: bytes.
 _WIDEST = 9
-#: A string of up to so many bytes is looked at: it must be UTF-8. Longer ones are skipped.
+#: A string of up to so many bytes is checked: it must be UTF-8. Longer ones are skipped.
 _SMALL = 64 << 10
 _LARGEST = (1 << 63) - 1
 
@@ -139,7 +139,7 @@ _HANDLERS = {
         for name in names.split()
     },
 }
-#: how a plain constant looks to a regular expression
+#: plain constants as regular expressions
 _SHAPES = {code: re.escape(bytes([code])) + b"." * (width - 1) for code, width in PLAIN.items()}
 #: No pickler writes more items at a time than 1000.
 _BATCH = 1001
@@ -165,7 +165,7 @@ def run(source: ByteSource, start: int, limits: ScanLimits) -> Trace:
 def follow(source: ByteSource, start: int, limits: ScanLimits) -> tuple[Trace, ...]:
     """The pickle at ``start`` and those directly after it; the limits hold for all of them together.
 
-    Ends at the first bytes that begin no pickle. From the 65th on, all streams are one trace: what it says holds for
+    Ends at the first bytes that begin no pickle. From the 65th on, all streams are one trace: what it states holds for
     some of them.
     """
     machine = _Machine(source, limits)
@@ -196,12 +196,12 @@ class _Machine:
         #: of the next window, in bytes: small pickles are not worth a large one
         self.width = min(4096, self.widest)
         self.view: tuple[bytes, int, int, int, bool] = (b"", 0, 0, 0, False)
-        #: texts of up to so many bytes are looked at: they must be UTF-8
+        #: texts of up to so many bytes are checked: they must be UTF-8
         self.short = min(_SMALL, self.widest // 2)
         self.opcodes_left = limits.opcodes
         #: bytes of batches that were skipped as a whole, and of how many opcodes they are at most
         self.swallowed = 0
-        #: what does the rare opcodes, of those that were met
+        #: handlers of the rare opcodes that occurred
         self.handlers: dict[int, Callable[[int], int]] = {}
         self._begin()
 
@@ -233,7 +233,7 @@ class _Machine:
         #: where the frame ends that was begun last; 0 outside of frames
         self.frame_end = 0
         ended: str = "stop"
-        trouble: Unresolved | None = None
+        problem: Unresolved | None = None
         result: str | Global = "nothing"
         self.ticks = repeat(None, self.opcodes_left)
         self.swallowed = 0
@@ -242,21 +242,21 @@ class _Machine:
             self._walk(start)
             result = self._result(self.stack[-1])
         except StoppedError as stopped:
-            ended, trouble, self.end = stopped.ended, stopped.trouble, stopped.trouble.offset
+            ended, problem, self.end = stopped.ended, stopped.problem, stopped.problem.offset
             if self.end < self.frame_end < self._extent(self.end):
                 self._frame_crossed(self.end)
         except OutOfTimeError:
             ended, self.end = "budget", self.window.base
-            trouble = Unresolved(self.end, f"more than {self.limits.seconds:g} seconds")
+            problem = Unresolved(self.end, f"more than {self.limits.seconds:g} seconds")
         if ended != "budget" and self.late is not None:
-            ended, trouble = self.late.ended, self.late.trouble
+            ended, problem = self.late.ended, self.late.problem
         steps = self.opcodes_left - length_hint(self.ticks) + self.swallowed + len(self.memo)
         self.opcodes_left = max(0, self.opcodes_left - steps)
         return self.notes.trace(
             together.start if together is not None else start,
             self.end,
             ended,
-            trouble,
+            problem,
             result,
             self.values.globals,
             self.written,
@@ -270,7 +270,7 @@ class _Machine:
 
     # The window and what may be spent.
 
-    def _look(self, offset: int, left: int) -> tuple[bytes, int, int, int, bool]:
+    def _move(self, offset: int, left: int) -> tuple[bytes, int, int, int, bool]:
         """Move the window: bytes, offset, how many are real, up to where any opcode fits in, whether it is the last."""
         if offset >= self.size:
             raise self._cut(offset)
@@ -298,7 +298,7 @@ class _Machine:
         self.view = (data + bytes(_WIDEST) if last else data, offset, real, max(0, real - _WIDEST + 1), last)
         return self.view
 
-    def _meet(self, opcode: int, offset: int) -> None:
+    def _first_use(self, opcode: int, offset: int) -> None:
         """An opcode occurs for the first time."""
         if opcode not in NAMES:
             raise StoppedError("broken", offset, f"opcode 0x{opcode:02x} at offset {offset} does not exist")
@@ -322,7 +322,7 @@ class _Machine:
         """Follow opcodes from ``offset`` to STOP, which leaves its value on the stack."""
         stack, marks, memo, kinds, things = self.stack, self.marks, self.memo, self.kinds, self.values.things
         push, pop, remember, next_serial = stack.append, stack.pop, memo.append, self.values.next_serial
-        handlers, wary, dense = self.handlers, self.known.watched, True
+        handlers, watched, dense = self.handlers, self.known.watched, True
         plain_writes: dict[int, list[int]] = {}
         batches: tuple[Callable[[bytes, int], re.Match[bytes] | None], ...] = ()
         plain_seen = 0
@@ -331,7 +331,7 @@ class _Machine:
         before = offset
         data, base, real, room, last = self.view
         if not base <= offset < base + room:
-            data, base, real, room, last = self._look(offset, self.opcodes_left)
+            data, base, real, room, last = self._move(offset, self.opcodes_left)
         position = offset - base
         safe = room
         constant_at, text_at = base << 4 | CONSTANT, base << 4 | TEXT
@@ -345,7 +345,7 @@ class _Machine:
                     if not last:
                         base += position
                         position = 0
-                        data, _, real, room, last = self._look(base, length_hint(ticks))
+                        data, _, real, room, last = self._move(base, length_hint(ticks))
                         constant_at, text_at = base << 4 | CONSTANT, base << 4 | TEXT
                         if plain_seen != (seen := sum(kinds[code] != _UNSEEN for code in PLAIN)):
                             plain_seen, batches = seen, self._batches()
@@ -396,7 +396,7 @@ class _Machine:
                     if base + end > self.size:
                         raise self._cut(base + position)
                     if not last and end - begin < self.short:
-                        safe = room = 0  # look again, from here on
+                        safe = room = 0  # read again, from here on
                         self.width = self.widest
                         continue
                 elif not (piece := data[begin:end]).isascii():
@@ -443,7 +443,7 @@ class _Machine:
                     items = ()
                     push(EMPTY)
                 if items:
-                    if wary and not wary.isdisjoint(items):
+                    if watched and not watched.isdisjoint(items):
                         self.known.handed_over(base + position, items, "put into a tuple")
                     serial = next_serial()
                     things[serial % REMEMBERED] = (serial, items if len(items) <= ENTRIES else items[:ENTRIES])
@@ -467,10 +467,10 @@ class _Machine:
                     items = stack[mark + 1 :]
                     del stack[mark:]
                 else:
-                    items = self._marked(base + position)  # which says that there is none
+                    items = self._marked(base + position)  # which raises: there is no mark
                 if not (target := stack[-1] if stack else 0) or 0 in items:
                     raise self._underflow(base + position)
-                if wary and not wary.isdisjoint(items):
+                if watched and not watched.isdisjoint(items):
                     self.known.handed_over(base + position, items, "put into a container")
                 if target & KIND == (LIST if kind >= _LISTED else DICT):
                     if (entry := plain_writes.get(kind)) is None:
@@ -485,7 +485,7 @@ class _Machine:
                 else:
                     self._fill(base + position, target, items)
                 if kind == _SETITEMS and len(items) & 1:
-                    raise self._odd(base + position)
+                    raise self._no_value(base + position)
                 if kind < _LISTED:
                     if tuples:
                         for key in islice(items, 0, None, 2):
@@ -497,7 +497,7 @@ class _Machine:
                 continue
             elif kind == _RARE:
                 position = handlers[data[position]](base + position) - base
-                wary, dense = self.known.watched, self.dense
+                watched, dense = self.known.watched, self.dense
                 if self.frame_end:
                     safe = min(room, self.frame_end - base)
                 if not (value := stack[-1]):
@@ -505,12 +505,12 @@ class _Machine:
             elif kind == _STOP:
                 if not stack[-1]:
                     raise self._underflow(base + position)
-                if wary and stack[-1] in wary:
+                if watched and stack[-1] in watched:
                     self.known.handed_over(base + position, stack[-1:], "what the stream gives")
                 self.end = base + position + 1
                 return
             else:
-                self._meet(data[position], base + position)
+                self._first_use(data[position], base + position)
                 continue
             # What was just pushed is most often put into the memo.
             if position < safe and dense:
@@ -527,7 +527,7 @@ class _Machine:
                     position += 5
         raise StoppedError("budget", base + position, f"more than {self.limits.opcodes} opcodes")
 
-    # Troubles.
+    # Errors.
 
     def _spend(self, offset: int, characters: int) -> None:
         """Texts are about to be kept."""
@@ -552,7 +552,7 @@ class _Machine:
         state = "nothing is left above the last mark" if self.marks else "the stack is empty"
         return StoppedError("broken", offset, f"{state} where {self._name(offset)} at offset {offset} needs a value")
 
-    def _odd(self, offset: int) -> StoppedError:
+    def _no_value(self, offset: int) -> StoppedError:
         return StoppedError("broken", offset, f"{self._name(offset)} at offset {offset} has a key without a value")
 
     def _impossible(self, offset: int, why: str) -> StoppedError:
@@ -619,7 +619,7 @@ class _Machine:
         memo, sparse = self.memo, self.sparse
         if index > _FAR + 64 * (len(memo) + len(sparse)):
             why = "an entry of the memo is so far out that the unpickler in C takes 16 bytes for each one below it"
-            self.notes.doubt(self.window.base, why)
+            self.notes.unresolved(self.window.base, why)
         if index < len(memo):
             if not memo[index]:
                 self.absent -= 1
@@ -701,7 +701,7 @@ class _Machine:
         return offset + 9
 
     def _frame_crossed(self, offset: int) -> None:
-        self.notes.doubt(offset, "an opcode crosses the end of its FRAME: unpicklers disagree about what follows")
+        self.notes.unresolved(offset, "an opcode crosses the end of its FRAME: unpicklers disagree about what follows")
 
     def _extent(self, offset: int) -> int:
         """Where the opcode at an offset ends, its argument included."""
@@ -724,7 +724,7 @@ class _Machine:
         return offset + 1 + _ARGUMENTS.get(name, PLAIN.get(head[0], 1) - 1)
 
     def _later(self, ended: str, offset: int, why: str) -> None:
-        """Some unpicklers stop here, others go on: the machine goes on, and says in the end that it is not sound."""
+        """Some unpicklers stop here, others go on: the machine goes on, and reports the stream as broken at its end."""
         if self.late is None:
             self.late = StoppedError(ended, offset, f"{self._name(offset)} at offset {offset} {why}")
 
@@ -802,7 +802,7 @@ class _Machine:
         return after
 
     def _next_buffer(self, offset: int) -> int:
-        self._later("broken", offset, "asks for a buffer that is not in the stream")
+        self._later("broken", offset, "requests a buffer that is not in the stream")
         self.stack.append(offset << 4 | CONSTANT)
         return offset + 1
 
@@ -816,7 +816,7 @@ class _Machine:
         code = int.from_bytes(self._bytes(offset, offset + 1, width), "little", signed=width == 4)
         if code <= 0:
             raise self._impossible(offset, f"has the extension code {code}")
-        self.notes.doubt(
+        self.notes.unresolved(
             offset, "a global is named by an extension code of copyreg, which each process registers for itself"
         )
         self.stack.append(offset << 4 | UNKNOWN)
@@ -841,7 +841,7 @@ class _Machine:
             self.known.hashed(offset, item)
         if kind == DICT:
             if len(items) & 1:
-                raise self._odd(offset)
+                raise self._no_value(offset)
             if self.known.tensor_makers:
                 self.known.name_tensors(items)
         self.stack.append(self.values.keep(kind, items))
@@ -864,7 +864,7 @@ class _Machine:
         return offset + 1
 
     def _write(self, offset: int, target: int, names: Sequence[str] = ()) -> list[int]:
-        """The entry of the notes for filling this target; whoever asks for it counts."""
+        """The entry of the notes for filling this target; the caller counts it up."""
         kind = target & KIND
         index = target >> 4 if kind == GLOBAL else target >> 4 & OWNER if kind == RESULT else 0
         words = "unknown" if kind == RESULT and not index else KIND_NAMES[kind]
@@ -877,12 +877,12 @@ class _Machine:
         if kind in (LIST, DICT, SET):
             self.values.fill(target, items)
         elif kind in (GLOBAL, PERSISTENT):
-            self.notes.doubt(offset, f"{self._name(offset)} fills {self.known.words(target)}")
+            self.notes.unresolved(offset, f"{self._name(offset)} fills {self.known.words(target)}")
 
     # Names.
 
     def _known(self, module: str, name: str, opcode: str, offset: int) -> int:
-        """The value for a global that the stream names, as Python 3 would look it up."""
+        """The value for a global that the stream names, under its name in Python 3."""
         written = None
         if self.protocol < 3:
             mapped = NAME_MAPPING.get((module, name)) or (IMPORT_MAPPING.get(module, module), name)
@@ -902,7 +902,7 @@ class _Machine:
             self.indexes[what, written] = index
             if written is not None:
                 self.written[index] = written
-            self.known.meet(index, what)
+            self.known.add(index, what)
         self.notes.naming(index, opcode, offset)
         return index << 4 | GLOBAL
 
@@ -926,7 +926,7 @@ class _Machine:
         if not first_size or not (second_size or cut):
             raise self._impossible(offset, "has an empty name")
         if cut and name == "GLOBAL":
-            # Nobody knows what the name was; unpicklers import the module all the same.
+            # The name is unknown; unpicklers import the module all the same.
             second, second_size = b"", 0
         parts = []
         for line, size in ((first, first_size), (second, second_size)):
@@ -937,7 +937,7 @@ class _Machine:
                     raise self._impossible(offset, "has a name that can't be decoded") from None
                 text = line[:LONGEST_NAME].decode("latin-1")
             if size > LONGEST_NAME:
-                self.notes.doubt(offset, f"a global has a name of {size} bytes")
+                self.notes.unresolved(offset, f"a global has a name of {size} bytes")
             parts.append(text)
         value = self._known(parts[0], parts[1], name, offset)
         if len(self.lines) < _MOST_GLOBALS and after - offset < 200:
@@ -965,7 +965,7 @@ class _Machine:
                 for part in (module, name):
                     if part & KIND in _NEVER_TEXT:
                         raise self._impossible(offset, f"takes {self.known.words(part)} for a name")
-                self.notes.doubt(offset, "STACK_GLOBAL fetches a global by a name that is computed or too long")
+                self.notes.unresolved(offset, "STACK_GLOBAL fetches a global by a name that is computed or too long")
                 value = offset << 4 | UNKNOWN
         self.stack.append(value)
         return offset + 1
@@ -998,7 +998,7 @@ class _Machine:
             self.renderings_left -= 1
             text = self.values.shown(result)
         self.notes.unknown_call(opcode, text, offset)
-        self.notes.doubt(offset, f"{opcode} calls {self.known.words(function)}")
+        self.notes.unresolved(offset, f"{opcode} calls {self.known.words(function)}")
         return result
 
     def _called(
@@ -1018,7 +1018,7 @@ class _Machine:
             if folded:
                 self.stack.append(folded)
                 return offset + 1
-            self.notes.doubt(offset, "builtins.getattr is called with what can't be known")
+            self.notes.unresolved(offset, "builtins.getattr is called with what can't be known")
         self.stack.append(self._apply(offset, "REDUCE", [function, arguments]))
         return offset + 1
 
@@ -1085,7 +1085,9 @@ class _Machine:
         kind = target & KIND
         if not _HOOKS.isdisjoint(names):
             hook = next(name for name in names if name in _HOOKS)
-            self.notes.doubt(offset, f"BUILD gives {self.known.words(target)} a {hook} of its own, which others call")
+            self.notes.unresolved(
+                offset, f"BUILD gives {self.known.words(target)} a {hook} of its own, which others call"
+            )
         if kind == RESULT and (index := target >> 4 & OWNER):
             known = (index, "BUILD", "") in self.notes.calls
             suffix = "" if known else f".__setstate__({self.values.shown(state, 100)})"
@@ -1095,7 +1097,7 @@ class _Machine:
                 self.known.judge_dtype(offset, target, state)
         elif kind in (GLOBAL, PERSISTENT, UNKNOWN):
             listed = f" ({printable(', '.join(names[:5]), 100)})" if names else ""
-            self.notes.doubt(offset, f"BUILD sets attributes of {self.known.words(target)}{listed}")
+            self.notes.unresolved(offset, f"BUILD sets attributes of {self.known.words(target)}{listed}")
         return offset + 1
 
     def _attributes(self, state: int) -> list[str]:
@@ -1121,9 +1123,9 @@ class _Machine:
         (identity,) = self._top(offset, 1)
         if identity in self.known.watched:
             self.known.handed_over(offset, (identity,), "a persistent id")
-        asked = self.known.storage_asked(identity)
-        if asked is not None:
-            self.notes.storage(offset, *asked)
+        requested = self.known.requested_storage(identity)
+        if requested is not None:
+            self.notes.storage(offset, *requested)
         elif self.renderings_left > 0:
             self.renderings_left -= 1
             self.notes.foreign_id(offset, self.values.shown(identity, 120))

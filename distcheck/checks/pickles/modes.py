@@ -1,8 +1,8 @@
-"""What each way of pickling does with one object: which hooks it calls, what it then goes on with, what it refuses.
+"""What each mode of pickling does with one object: which hooks it calls, what it continues with, what it refuses.
 
-The five modes share one shape: an object is a leaf, a container, a thing saved by reference, or it is *reduced* to
-other objects. :class:`Mode` answers that for one object; :mod:`.walk` goes on with the answer. Nothing is written, and
-no content of a tensor, an array or a buffer is copied.
+The five modes share one model: an object is a leaf, a container, saved by reference, or *reduced* to other objects.
+:class:`Mode` decides that for one object, and :mod:`.walk` continues with the result. Nothing is written, and no
+content of a tensor, an array or a buffer is copied.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEAF, PLAIN, REFERENCE, REDUCED, HOOKED, TENSOR, STORAGE, ARRAY, COPIED, METHOD,
 
 #: Names in an instance's own ``__dict__`` that change how it is pickled.
 _HOOKS = frozenset(["__reduce_ex__", "__reduce__", "__getstate__", "__deepcopy__"])
-#: Such names, and those by which a reduction asks for what an instance contains.
+#: Such names, and those by which a reduction reads what an instance contains.
 _CHOOSING = _HOOKS | {"items", "__getnewargs_ex__", "__getnewargs__"}
 #: What runs when an instance is reduced and made again, so that a deep copy may fail where pickling would not.
 _MAKING = (
@@ -57,12 +57,12 @@ _OBJECT_GETSTATE = object.__dict__.get("__getstate__", object_layout.MISSING)  #
 class PicklingRefused(Exception):  # noqa: N818 - an outcome
     """Pickling ends here. The text is type and text of what pickling raises.
 
-    :param culprit: the object that is at fault, where it is another one than the one that was asked about
+    :param failing: the object that fails, if it is not the object being expanded
     """
 
-    def __init__(self, text: str, culprit: Any = None) -> None:
+    def __init__(self, text: str, failing: Any = None) -> None:
         super().__init__(text)
-        self.culprit = culprit
+        self.failing = failing
 
 
 class TooMany(Exception):  # noqa: N818 - an outcome
@@ -82,11 +82,11 @@ class Expansion(NamedTuple):
 _NOTHING = Expansion([], [])
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Type and text of an exception."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - it is not ours, and its text is only told
+    except Exception:  # noqa: BLE001 - foreign code; its text is only shown
         text = "(its text can't be had)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -94,19 +94,19 @@ def said(error: BaseException) -> str:
 def copied(value: Any, memo: dict[int, Any]) -> None:
     """Let an object copy itself, and throw the copy away.
 
-    :raises Refused: it can't; with the innermost object whose copying failed as culprit
+    :raises PicklingRefused: it can't; with the innermost object whose copy failed as ``failing``
     """
     try:
         copy.deepcopy(value, memo)
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - it is the answer
-        culprit = value
+        failing = value
         trace = error.__traceback__
         while trace is not None:
             frame = trace.tb_frame
             if frame.f_code is copy.deepcopy.__code__:
-                culprit = frame.f_locals.get("x", culprit)
+                failing = frame.f_locals.get("x", failing)
             trace = trace.tb_next
-        raise PicklingRefused(said(error), culprit) from None
+        raise PicklingRefused(describe_error(error), failing) from None
 
 
 class Mode:
@@ -196,7 +196,7 @@ class Mode:
             return HOOKED
         if issubclass(kind, type):
             return REFERENCE
-        old = self.protocol < 2 and not self.copying  # those ask instances for more
+        old = self.protocol < 2 and not self.copying  # those call more hooks of an instance
         if (
             _is_plain(kind)
             and not old
@@ -225,7 +225,7 @@ class Mode:
         return all(type(name) is str for name in names) and _HOOKS.isdisjoint(names)
 
     def refers(self, value: object) -> str | None:
-        """Why a class or function can't be pickled by reference; None where it can. Asks pickle itself."""
+        """Why a class or function can't be pickled by reference; None where it can. Runs pickle itself."""
         if self.copying:
             return None
         known = self._references.get(id(value))
@@ -233,8 +233,8 @@ class Mode:
             try:
                 pickle.dumps(value, self.protocol)
                 known = (value, None)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - looking for a module runs what modules define
-                known = (value, said(error))
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the search for a module runs what modules define
+                known = (value, describe_error(error))
             self._references[id(value)] = known
         return known[1]
 
@@ -424,7 +424,9 @@ class Mode:
                     raise PicklingRefused(f"AttributeError: Can't pickle local object {name!r}")
                 parent, found = found, getattr(found, part)
         except (ImportError, KeyError, AttributeError) as error:
-            raise PicklingRefused(f"PicklingError: Can't pickle it as {module_name}.{name}: {said(error)}") from None
+            raise PicklingRefused(
+                f"PicklingError: Can't pickle it as {module_name}.{name}: {describe_error(error)}"
+            ) from None
         if found is not value:
             raise PicklingRefused(f"PicklingError: Can't pickle it as {module_name}.{name}: it's not the same object")
         if self.protocol < 3 and not f"{module_name}{name}".isascii():
@@ -438,7 +440,7 @@ class Mode:
     # tensors, storages, arrays
 
     def _expand_tensor(self, tensor: Any, kind: type) -> Expansion:
-        """A tensor of torch's own two classes. Its storage is never asked for its bytes."""
+        """A tensor of torch's own two classes. The bytes of its storage are never read."""
         if self.name == "spawn" and kind in self.dispatch:
             if tensor.requires_grad and not tensor.is_leaf:
                 raise PicklingRefused(
@@ -453,7 +455,7 @@ class Mode:
                     " protocol"
                 )
             if tensor.is_nested or str(tensor.layout) not in ("torch.strided", "torch.sparse_coo"):
-                copied(tensor, {})  # some layouts can't be copied; which ones is for torch to say
+                copied(tensor, {})  # some layouts can't be copied; torch decides which
             found: list[tuple[Any, Any]] = []
             if kind is not self.tensors[1]:  # a parameter leaves its attributes behind
                 found = [(("attribute", name), each) for name, each in (object_layout.attributes(tensor) or {}).items()]
@@ -472,9 +474,9 @@ class Mode:
                 f"RuntimeError: Cannot pickle {device} storage; try pickling a {device} tensor instead"
             )
         if self.name == "collective" and not typed:
-            trouble = self._storage_trouble()
-            if trouble:
-                raise PicklingRefused(trouble)
+            problem = self._storage_problem()
+            if problem:
+                raise PicklingRefused(problem)
         if self.name == "torch.save" and self._torch is not None and device != "meta":
             address = untyped.data_ptr()
             dtype = storage.dtype if typed else self._torch.uint8
@@ -484,17 +486,17 @@ class Mode:
                 )
         return _NOTHING
 
-    def _storage_trouble(self) -> str:
+    def _storage_problem(self) -> str:
         """What loading a bare storage raises in this torch (2.13 knows no dtype for it); empty where it loads.
 
-        Whoever calls an object collective loads as well, so there that counts. An empty storage is tried.
+        A caller that calls an object collective loads as well, so there that counts. An empty storage is tried.
         """
         if self._loads is None:
             try:
                 pickle.loads(pickle.dumps(self.storages[1](0)))  # noqa: S301 - written in the same breath
                 self._loads = ""
             except Exception as error:  # noqa: BLE001 - it is the answer
-                self._loads = said(error)
+                self._loads = describe_error(error)
         return self._loads
 
     def _expand_array(self, found: Any, kind: type) -> Expansion:
@@ -558,7 +560,7 @@ def _is_trusted(module: object) -> bool:
 
 
 def _class_of(value: Any, kind: type) -> Any:
-    """What an object says that its class is; pickle ignores it where asking fails."""
+    """An object's ``__class__``; its type where reading that fails, as in pickle."""
     names = ("__class__", "__getattribute__")
     if all(object_layout.defined(kind, name) is object.__dict__[name] for name in names):
         return kind
@@ -645,7 +647,7 @@ def _reducers_for_processes() -> dict[type, Callable[[Any], Any]]:
 
 
 class _Spawning:
-    """Stands for a process that is being started: what may only be handed over then, is asked to come along.
+    """Stands for a process that is being started, since some objects can be pickled only then.
 
     Descriptors stay where they are: nothing is duplicated, no server is started.
     """

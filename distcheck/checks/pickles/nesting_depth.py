@@ -1,8 +1,7 @@
-"""How deep this interpreter can nest what it pickles or copies before it raises RecursionError.
+"""Measure how deep this interpreter can nest what it pickles or copies before it raises RecursionError.
 
-The limit depends on the version, on ``sys.setrecursionlimit``, on the stack of the thread, and on how deep the caller
-is already. It is measured: something nested is given to the real pickler (or to ``copy.deepcopy``), whose memo then
-tells how far it came.
+The limit depends on the version, on ``sys.setrecursionlimit``, on the stack of the thread, and on the depth of the
+caller. A nested object is given to the real pickler (or to ``copy.deepcopy``), and its memo shows how far it came.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-#: Levels beyond which a limit no longer matters: whoever gets that far has no limit.
+#: Levels beyond which a limit no longer matters: an interpreter that gets that far has no limit.
 _ENOUGH = 400_000
 
 
@@ -38,14 +37,14 @@ _UNMEASURED = 40
 
 
 def before_measuring(copying: bool) -> Scale:
-    """A scale for shallow objects; whoever goes beyond its capacity must measure."""
+    """A scale for shallow objects; a caller that goes beyond its capacity must measure."""
     return Scale(_UNMEASURED, *_COUNTED["deepcopy" if copying else "pickle"])
 
 
 def measure(*, copying: bool, protocol: int, with_ids: int = 0, frames: int) -> Scale:
     """The scale that holds for who called us ``frames`` frames ago.
 
-    :param with_ids: the pickler asks Python for a persistent id of each object, which calls so many functions in turn
+    :param with_ids: how many Python functions the pickler calls for the persistent id of each object
     """
     if copying:
         levels = [_levels_copied(wrap) for wrap in _WRAPS]
@@ -113,7 +112,7 @@ def _pickled(protocol: int, with_ids: int) -> Callable[[object], int]:
         pickler = _DepthProbe(_NullFile(), protocol) if with_ids else pickle.Pickler(_NullFile(), protocol)
         if isinstance(pickler, _DepthProbe):
             pickler.depth = with_ids
-        with contextlib.suppress(RecursionError):  # that is what is measured; the memo says how far it came
+        with contextlib.suppress(RecursionError):  # that is what is measured; the memo shows how far it came
             pickler.dump(value)
         return len(pickler.memo.copy())
 
@@ -146,7 +145,7 @@ def _levels(count: Callable[[object], int], wrap: Callable[[object], object], en
 
 
 def _levels_copied(wrap: Callable[[object], object]) -> int:
-    """How many levels can be copied. The memo of a copy that failed does not tell: Python 3.13 fills it to the end."""
+    """How many levels can be copied. The memo of a failed copy is no measure: Python 3.13 fills it to the end."""
     good, bad = 1, 64
     while _copied(_nested(wrap, bad)):
         good, bad = bad, bad * 2

@@ -1,4 +1,4 @@
-"""``.npy`` files: the header is parsed as the literal that it is; only arrays of objects hold a pickle.
+"""Read ``.npy`` files. The header is parsed as a literal. Only arrays of objects hold a pickle.
 
 Format: numpy/lib/format.py (versions 1.0, 2.0 and 3.0), numpy 2.3.
 """
@@ -9,14 +9,13 @@ import re
 from typing import Any
 
 from .raw_pickles import add_stream
-from .source_bytes import ByteSource
-from .stream_collector import Collector, counted, shown
+from .stream_collector import ScanItem, counted, shown
 
 MAGIC = b"\x93NUMPY"
 #: numpy itself refuses headers of more than 10,000 characters unless pickles are allowed; ours is for any of sense.
 _LONGEST_HEADER = 1 << 16
 _DEEPEST = 16
-_CURE = "download or save the file again"
+_FIX = "download or save the file again"
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")|(?P<number>-?\d+)L?|(?P<word>True|False|None)|(?P<sign>[][(){},:]))"
 )
@@ -42,32 +41,30 @@ _WIDTHS = {
 }
 
 
-def read_npy(source: ByteSource, label: str | None, depth: int, notes: Collector, role: str | None) -> str:
+def read_npy(item: ScanItem) -> str:
     """Read the header of each array in a file, and follow the pickle of an array of objects."""
+    source, notes = item.source, item.notes
     at = 0
     while True:
-        after = _read_array(source, at, label, depth, notes, role)
+        after = _read_array(item, at)
         if after is None:
             return "numpy array"
-        if not depth:
+        if not item.depth:
             notes.content_end = after
         if source.read(after, 6) != MAGIC or not notes.take_member():
             if after < source.size:
-                notes.odd(
-                    "note", f"after the array: {counted(source.size - after, 'byte')}", offset=after, member=label
-                )
+                item.report("note", f"after the array: {counted(source.size - after, 'byte')}", offset=after)
             return "numpy array"
         at = after
 
 
-def _read_array(
-    source: ByteSource, at: int, label: str | None, depth: int, notes: Collector, role: str | None
-) -> int | None:
-    """Look at one array; the offset after it, None where nothing can follow."""
+def _read_array(item: ScanItem, at: int) -> int | None:
+    """Check one array; the offset after it, None where nothing can follow."""
 
     def malformed(what: str) -> None:
-        notes.odd("malformed", what, offset=at, member=label, cure=_CURE)
+        item.report("malformed", what, offset=at, fix=_FIX)
 
+    source, notes = item.source, item.notes
     version = source.read(at + 6, 1)
     if version not in (b"\1", b"\2", b"\3"):
         malformed(f"it is of a version of the npy format that numpy does not know ({shown(repr(version))})")
@@ -79,7 +76,7 @@ def _read_array(
         malformed("it is cut off in its header")
         return None
     if length > _LONGEST_HEADER:
-        notes.not_opened(f"{label or 'the array'}: a header of {length:,} bytes is not parsed")
+        notes.not_opened(f"{item.label or 'the array'}: a header of {length:,} bytes is not parsed")
         return None
     try:
         header = literal(source.read(at + 8 + width, length).decode("utf-8" if version == b"\3" else "latin-1"))
@@ -87,12 +84,12 @@ def _read_array(
         elements = _product(shape)
     except (ValueError, KeyError, TypeError):
         malformed("its header is not the literal of a dictionary with 'descr', 'fortran_order' and 'shape'")
-        elements, descr = 0, "O"  # whatever follows, look at it
+        elements, descr = 0, "O"  # check what follows in any case
         if source.read(data, 1) != b"\x80":
             return None
     if holds_objects(descr):
         trace = notes.trace(source, data)
-        add_stream(source, label, "numpy", trace, depth, notes, role or "object")
+        add_stream(item, "numpy", trace, item.role or "object")
         return trace.end if trace.ended == "stop" else None
     size = element_size(descr)
     if size is None:
@@ -130,7 +127,7 @@ def holds_objects(descr: Any, depth: int = 0) -> bool:
 
 
 def element_size(descr: Any, depth: int = 0) -> int | None:
-    """Bytes of one element; None where it can't be told."""
+    """Bytes of one element; None where it is unknown."""
     if isinstance(descr, str):
         found = _SIMPLE.fullmatch(descr)
         if found is None or len(found["width"]) > 12:

@@ -1,4 +1,4 @@
-"""Looking at objects and classes as the interpreter lays them out, past every hook that a class may define.
+"""Inspect objects and classes as the interpreter stores them, without the hooks that a class may define.
 
 Nothing here runs code of the class: no property, no ``__getattr__``, no ``__getattribute__``, no metaclass.
 """
@@ -26,7 +26,7 @@ def names_of(kind: type) -> Any:
 
 
 def module_of(kind: type) -> str:
-    """The name of the module that a class says it is from."""
+    """The name of the module in a class's ``__module__``."""
     try:
         return str(_MODULE(kind))
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Probes of a live object: members that can't be pickled, or can and break; pickling that does more than to pickle."""
+"""Probes of a live object: members that can't be pickled, members that break later, pickling with side effects."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from distcheck.core.registry import probe
 from . import kinds
 from .picklability import Caution, Offender, PickleReport
 
-#: So many places of one pattern are named one by one; more become one finding.
+#: Up to this many members of one pattern are findings of their own. More become one finding.
 _NAMED = 3
 #: Findings about members of different patterns; what is more is counted by type.
 _MOST = 50
-#: Places that a finding about many gives as examples.
+#: Examples in a finding about many members.
 _EXAMPLES = 5
 
 
 @probe(rules.DC601)
 def members_can_be_pickled(report: PickleReport) -> Iterator[Finding]:
-    """Nothing in the object stops the pickler, and the real one, where it was asked, agrees."""
+    """Nothing in the object stops the pickler, and the real pickler agrees, if it ran."""
     yield from _refused(rules.DC601, report, [item for item in report.offenders if item.kind != "process-group"])
     if report.confirmation:
         yield rules.DC601.found(
             f"the real pickler does not agree about {report.name}: {kinds.shown(report.confirmation)}",
             where=Where(object=report.name),
             fix=Fix(
-                "trust the pickler, and look for a __reduce__, __getstate__ or copyreg entry that answers differently"
+                "trust the pickler, and search for a __reduce__, __getstate__ or copyreg entry that answers differently"
                 " each time",
                 where="code",
             ),
@@ -51,7 +51,7 @@ def what_is_pickled_works_elsewhere(report: PickleReport) -> Iterator[Finding]:
 
 @probe(rules.DC604)
 def pickling_only_pickles(report: PickleReport) -> Iterator[Finding]:
-    """Pickling leaves the object as it was, ends, and says the truth."""
+    """Pickling ends, leaves the object unchanged, and writes its state."""
     yield from _cautions(rules.DC604, report, [item for item in report.warnings if item.kind == "side-effect"])
 
 

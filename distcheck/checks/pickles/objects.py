@@ -1,4 +1,4 @@
-"""Which members of a live object can't be pickled: all of them, each with its path, its reason and its cure."""
+"""Find all members of a live object that can't be pickled, each with its path, its reason and its fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .real_pickling import outcome
 from .time_limit import TimeLimit, TimeLimitExceeded
 from .walk import MOST_ALIASES, Walk, WalkStop
 
-#: Characters of what pickling says.
+#: Characters of the error of pickling.
 _LONGEST_ERROR = 300
 #: Passes over an object for the other ways to what can't be pickled.
 MOST_TURNS = 4
@@ -46,13 +46,13 @@ def find_unpicklable(
     :param name: what paths begin with
     :param confirm: run the real thing once as well, without keeping what it writes, and report where it disagrees
         (a real deep copy has the tensors copied too)
-    :param limit: objects to look at, at most; where there are more, the report is not complete
+    :param limit: objects to check, at most; where there are more, the report is not complete
     :param protocol: of pickle, in mode ``pickle``; None for its default
     :raises ValueError: unknown mode or protocol
     """
     way = Mode(mode, protocol)
     paused = gc.isenabled()
-    gc.disable()  # nothing becomes garbage here, and looking for it takes as long as the walk
+    gc.disable()  # nothing becomes garbage here, and a collection takes as long as the walk
     try:
         with TimeLimit() as watch, as_if_spawning(mode):
             cautions = _Cautions(mode)
@@ -60,19 +60,19 @@ def find_unpicklable(
             walk.run(obj)
             if way.copying and not (confirm and not walk.findings):
                 _rebuild(walk, obj)
-            said = outcome(obj, way, watch) if confirm else None
-            return _report(walk, obj, mode, name, said)
+            real_outcome = outcome(obj, way, watch) if confirm else None
+            return _report(walk, obj, mode, name, real_outcome)
     finally:
         if paused:
             gc.enable()
 
 
 class _Cautions:
-    """What can be pickled, but breaks. Some of it is said about the first object of a type only."""
+    """What can be pickled, but breaks. Some pitfalls are reported only for the first object of a type."""
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
-        self._said: set[tuple[type, str]] = set()
+        self._reported: set[tuple[type, str]] = set()
         self._final: set[type] = set()
 
     def interesting(self, kind: type) -> bool:
@@ -82,9 +82,9 @@ class _Cautions:
         catch = kinds.caution(value, self._mode, at_top)
         if catch is None or catch.final:
             self._answered(type(value), catch is not None)
-        if catch is None or (catch.once and (type(value), catch.why) in self._said):
+        if catch is None or (catch.once and (type(value), catch.why) in self._reported):
             return None
-        self._said.add((type(value), catch.why))
+        self._reported.add((type(value), catch.why))
         return catch.why, catch.fix, catch.kind
 
     def is_final(self, kind: type) -> bool:
@@ -120,13 +120,13 @@ def _rebuild(walk: Walk, root: Any) -> None:
         except TimeLimitExceeded:
             failed[id(value)] = (value, f"TimeoutError: it did not come back within {walk.watch.limit_s:g} s")
         except PicklingRefused as refusal:
-            culprit = refusal.culprit if id(refusal.culprit) in walk.memo else value
+            failing = refusal.failing if id(refusal.failing) in walk.memo else value
             if not str(refusal).startswith("RecursionError"):  # depth is judged by itself
-                failed.setdefault(id(culprit), (culprit, str(refusal)))
+                failed.setdefault(id(failing), (failing, str(refusal)))
     known = {id(finding.value) for finding in walk.findings}
     for number, (value, error) in failed.items():
         if number not in known and not _leads_to(walk, value, known):
-            steps = walk.first_way(root, value)
+            steps = walk.first_path(root, value)
             if steps is not None:
                 walk.findings.append(WalkStop(steps, value, error))
 
@@ -138,7 +138,7 @@ def _leads_to(walk: Walk, value: Any, known: set[int]) -> bool:
     )
 
 
-def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> PickleReport:
+def _report(walk: Walk, root: Any, mode: str, name: str, real_outcome: str | None) -> PickleReport:
     findings = _as_users_see_them(walk.findings)
     places = [place(name, list(finding.steps), finding.value) for finding in findings]
     ways = _spread(walk, root, findings, places, name)
@@ -159,7 +159,7 @@ def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> Pi
     warnings = []
     warned: set[tuple[str, bool]] = set()
     refused = {id(finding.value) for finding in findings if not finding.depth}
-    pieces = {id(finding.value) for finding in findings if kinds.is_one_piece(type(finding.value))}
+    pieces = {id(finding.value) for finding in findings if kinds.is_opaque(type(finding.value))}
     for remark in walk.remarks:
         if remark.kind in ("breaks", "note") and (
             id(remark.value) in refused or any(id(step.container) in pieces for step in remark.steps)
@@ -175,7 +175,7 @@ def _report(walk: Walk, root: Any, mode: str, name: str, said: str | None) -> Pi
         warned.add(key)
         kind = kinds.type_name(remark.value if issubclass(type(remark.value), type) else type(remark.value))
         warnings.append(Caution(where.path, kind, kinds.shown(remark.why, 500), remark.fix, sort))
-    disagreement = None if said is None else _disagreement(said, bool(offenders), not walk.unfinished)
+    disagreement = None if real_outcome is None else _disagreement(real_outcome, bool(offenders), not walk.unfinished)
     return PickleReport(
         name,
         mode,
@@ -193,7 +193,7 @@ def _spread(
 ) -> dict[int, list[tuple[PathStep, ...]]]:
     """Add the findings that the pickler would not make again, since it knows their holders after the first time.
 
-    What is reachable by other ways may lie on them too, so they are looked for in turns, as long as there are new ones.
+    Other paths may hold further objects with several paths, so the search repeats while it finds new ones.
 
     :return: the other ways to what stands on the way to a finding, by its id
     """
@@ -208,13 +208,13 @@ def _spread(
                 if id(end) not in whole:
                     waiting.append((finding, id(end), steps))
                     ends[id(end)] = None
-        on_the_way = _containers(finding.steps for finding in findings[spread:])
-        on_the_way |= _containers(way for found in ways.values() for way in found)
-        on_the_way -= ways.keys()
-        if not ends and not on_the_way:
+        containers = _containers(finding.steps for finding in findings[spread:])
+        containers |= _containers(way for found in ways.values() for way in found)
+        containers -= ways.keys()
+        if not ends and not containers:
             break
         spread = len(findings)
-        ways.update(walk.other_ways(root, on_the_way, set(ends)))
+        ways.update(walk.other_paths(root, containers, set(ends)))
         whole |= set(ends)
         for finding, end_id, steps in waiting:
             for way in ways[end_id]:
@@ -235,16 +235,16 @@ def _known(finding: WalkStop, where: ObjectPath) -> Iterator[tuple[Any, int]]:
 
 
 def _insides_first(findings: list[WalkStop], places: list[ObjectPath]) -> list[int]:
-    """The order in which to tell: pickle's, but what is in another offender before it: so all can be dropped in turn.
+    """The order of the report: pickle's, but an inner offender before the outer one, so all can be dropped in turn.
 
-    Those that are told at the same place are one.
+    Those that are reported at the same location are one.
     """
-    told: dict[tuple[str, int], int] = {}
+    first_at: dict[tuple[str, int], int] = {}
     for number, (finding, where) in enumerate(zip(findings, places, strict=True)):
-        told.setdefault((where.text, id(finding.value)), number)
+        first_at.setdefault((where.text, id(finding.value)), number)
     after: dict[tuple[int, int], int] = {}  # an object at so many steps → turn of the last offender in it
     turns = []
-    for number in sorted(told.values(), key=lambda number: -len(findings[number].steps)):
+    for number in sorted(first_at.values(), key=lambda number: -len(findings[number].steps)):
         where, steps = places[number], findings[number].steps
         turn = max(number, after.get((id(where.end), where.steps), number))
         turns.append((turn, -len(steps), number))
@@ -254,11 +254,11 @@ def _insides_first(findings: list[WalkStop], places: list[ObjectPath]) -> list[i
     return [number for _, _, number in sorted(turns)]
 
 
-def _disagreement(said: str, found: bool, complete: bool) -> str:
-    """How what the real pickler said fits what the walk found; empty where it does."""
-    if said and not found and complete:
-        return f"it raises {kinds.shown(said, _LONGEST_ERROR)}, where nothing was found"
-    if not said and found:
+def _disagreement(real_outcome: str, found: bool, complete: bool) -> str:
+    """How the real pickler and the walk disagree; empty where they agree."""
+    if real_outcome and not found and complete:
+        return f"it raises {kinds.shown(real_outcome, _LONGEST_ERROR)}, where nothing was found"
+    if not real_outcome and found:
         return "it succeeds, in spite of what was found: the objects may answer differently each time"
     return ""
 
@@ -290,7 +290,7 @@ def _whole(finding: WalkStop, pieces: dict[type, bool]) -> WalkStop:
         if kind in _CONTAINERS:
             continue
         if kind not in pieces:
-            pieces[kind] = kinds.is_one_piece(kind)
+            pieces[kind] = kinds.is_opaque(kind)
         if pieces[kind] and all(kinds.belongs(each, kind) for each in inner):
             best = number + 1
         inner.add(kind)
@@ -378,7 +378,7 @@ def _what_holds(finding: WalkStop, where: ObjectPath) -> str:
         if type(object_layout.defined(kind, method)) is FunctionType:
             return f"{name}.{method}"
     if issubclass(kind, BaseException):
-        return f"an own {name}.__reduce__ (no exception is asked for __getstate__)"
+        return f"an own {name}.__reduce__ (pickle calls no __getstate__ of an exception)"
     parameters = object_layout.defined(kind, "__dataclass_params__")
     return "frozen" if parameters is not object_layout.MISSING and getattr(parameters, "frozen", False) is True else ""
 

@@ -1,4 +1,4 @@
-"""The 68 opcodes of pickle protocols 0 to 5, and how wide the plain ones are. A table, no behaviour."""
+"""The 68 opcodes of pickle protocols 0 to 5, and the widths of the plain ones. A table without behavior."""
 
 from __future__ import annotations
 

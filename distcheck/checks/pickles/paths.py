@@ -1,8 +1,8 @@
-"""From the steps that lead to an object to the text that a person can type after the variable.
+"""Convert the steps that lead to an object into text that a person can type after the variable.
 
 A path holds only what can be typed: attributes, indices, keys, ``list(…)[i]`` for a member of a set or a key of a dict.
-What is reached only by asking an object for its state or its reduction ends at that object, and the rest is told in
-words. Where the object holds the very same thing as an attribute, that attribute is the path.
+What is reached only through the state or the reduction of an object ends at that object, and words describe the rest.
+If the object holds the same value as an attribute, that attribute is the path.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PathStep(NamedTuple):
 
     container: Any
     #: ``root``; ``attribute`` (label: name), ``item`` (key), ``index``, ``member`` (number); ``step``: the label is a
-    #: tuple that says which kind of step it is
+    #: tuple with the kind of the step
     kind: str
     label: Any
 
@@ -74,7 +74,7 @@ class ObjectPath:
         return "".join(self._front[:front][::-1]) + "".join(self._pieces[:pieces])
 
     def stop(self, inside: str, end: Any, steps: int) -> None:
-        """No expression leads further: from here on it is told in words."""
+        """No expression leads further: from here on the rest is words."""
         self.inside, self.end, self.steps = inside, end, steps
 
     def holder(self) -> Any:
@@ -266,7 +266,7 @@ def _submodule(owner: Any, name: Any, steps: list[PathStep], number: int) -> str
 def _held(
     owner: Any, kind: str, label: Any, steps: list[PathStep], nodes: list[Any], number: int
 ) -> tuple[int, str | None, str | None]:
-    """How something that a reduction of ``owner`` holds is reached from it without asking for the reduction.
+    """How something that a reduction of ``owner`` holds is reached from it without the reduction.
 
     :return: steps used; what is to be added to the path (a NUL stands for the path where it is wrapped), or None; and
         the name of the attribute

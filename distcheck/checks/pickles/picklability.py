@@ -1,4 +1,4 @@
-"""The fact about one live object: which of its members can't be pickled, and which can but break elsewhere."""
+"""The fact about one live object: members that can't be pickled, and members that can but break elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn
 
 #: Characters of a path that are printed; the full path is in the report.
 _LONGEST_PATH = 120
-#: Places that are printed one by one; those alike are one line in any case.
+#: Members that are printed one by one. Members of one pattern are one line in any case.
 _MOST_PRINTED = 50
 _VARYING = re.compile(r"\[(?:\d+(?:, \d+)*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\]")
 _VERBS = {
@@ -28,7 +28,7 @@ class UnpicklableError(TypeError):
 
 
 class Offender(NamedTuple):
-    """A place in an object where pickling stops."""
+    """A location in an object where pickling stops."""
 
     #: as it can be typed after the variable: ``trainer.loader.workers[1]['iter']``
     path: str
@@ -40,7 +40,7 @@ class Offender(NamedTuple):
     fix: str
     #: other paths to the same object, at most ten, each with the words that its end needs
     aliases: tuple[str, ...] = ()
-    #: what pickling itself says: type and text of the exception
+    #: the error of pickling: type and text of the exception
     error: str = ""
     #: ``unpicklable`` (DC601), ``process-group`` (DC602), ``too-deep`` (DC601)
     kind: str = "unpicklable"
@@ -62,7 +62,7 @@ class Offender(NamedTuple):
 
 
 class Caution(NamedTuple):
-    """A place that can be pickled, with a catch."""
+    """A member that can be pickled, but not used afterwards."""
 
     path: str
     type: str
@@ -86,7 +86,7 @@ class OffenderGroup(NamedTuple):
 class PickleReport(NamedTuple):
     """The outcome of :func:`distcheck.find_unpicklable`."""
 
-    #: what was asked about, as it starts each path
+    #: the name of the object, with which each path begins
     name: str
     mode: str
     offenders: tuple[Offender, ...] = ()
@@ -95,14 +95,14 @@ class PickleReport(NamedTuple):
     complete: bool = True
     #: objects that were walked
     objects: int = 0
-    #: what the real pickler said with ``confirm=True``: None not asked, ``""`` it agrees, else how it disagrees
+    #: the result of ``confirm=True``: None without it, ``""`` if the pickler agrees, else how it disagrees
     confirmation: str | None = None
     #: why not all was walked, one sentence each
     unfinished: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """All was walked, nothing stops the pickler, and the real one, where it was asked, does not disagree."""
+        """All was walked, nothing stops the pickler, and the real pickler does not disagree."""
         return self.complete and not self.offenders and not self.confirmation
 
     def groups(self) -> tuple[OffenderGroup, ...]:
@@ -127,7 +127,7 @@ class PickleReport(NamedTuple):
             _raise(self)
 
     def __str__(self) -> str:
-        """The report for a person: each place with its reason and its cure."""
+        """The report for a person: each location with its reason and its fix."""
         return "\n".join(_lines(self))
 
 
@@ -147,7 +147,7 @@ def _lines(report: PickleReport) -> list[str]:
     verb = _VERBS.get(report.mode, "be pickled")
     count = len(report.offenders)
     if count:
-        lines = [f"{report.name} can't {verb}: {count:,} {'place stops' if count == 1 else 'places stop'} it"]
+        lines = [f"{report.name} can't {verb}: {count:,} {'member stops' if count == 1 else 'members stop'} it"]
     elif report.ok:
         lines = [f"{report.name} can {verb} ({report.objects:,} objects)"]
     else:
@@ -164,10 +164,10 @@ def _lines(report: PickleReport) -> list[str]:
         if group.places == 1 and first.aliases:
             lines.append(f"    also reachable as {', '.join(cut(alias, 80) for alias in first.aliases[:3])}")
         if first.error:
-            lines.append(f"    pickling says: {first.error}")
+            lines.append(f"    error: {first.error}")
     if len(groups) > _MOST_PRINTED:
-        lines.append(f"  … and {len(groups) - _MOST_PRINTED:,} more kinds of places")
-    lines += [f"  not all was looked at: {why}" for why in report.unfinished]
+        lines.append(f"  … and {len(groups) - _MOST_PRINTED:,} more kinds of members")
+    lines += [f"  not all was checked: {why}" for why in report.unfinished]
     if report.confirmation:
         lines.append(f"  the real thing disagrees: {report.confirmation}")
     for caution in report.warnings[:_MOST_PRINTED]:

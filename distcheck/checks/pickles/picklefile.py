@@ -1,4 +1,4 @@
-"""The fact about one file: what it is, the pickle streams in it with their traces, and what is odd about it."""
+"""The fact about one file: its format, its pickle streams with their traces, and its anomalies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Stream(NamedTuple):
     reader: str
     trace: Trace
     #: ``object`` (what the file is about), ``header`` (magic number, protocol, system of a legacy file),
-    #: ``keys`` (storage keys of a legacy file), ``appended`` (after another one), ``hidden`` (no reader's usual place)
+    #: ``keys`` (storage keys of a legacy file), ``appended`` (after another one), ``hidden`` (elsewhere)
     role: str = "object"
 
 
@@ -25,13 +25,13 @@ class Anomaly(NamedTuple):
 
     #: one sentence without a full stop
     what: str
-    #: ``disagree`` (readers see different content), ``malformed`` (can't be read as what it says it is),
+    #: ``disagree`` (readers see different content), ``malformed`` (can't be read as what it claims to be),
     #: ``refused`` (sound, but torch.load refuses it), ``note``
     kind: str
     offset: int | None = None
     member: str | None = None
     #: what to do about it, where that is known better here than elsewhere
-    cure: str | None = None
+    fix: str | None = None
 
 
 class PickleFile(NamedTuple):
@@ -47,15 +47,15 @@ class PickleFile(NamedTuple):
     #: bytes
     size: int
     streams: tuple[Stream, ...] = ()
-    oddities: tuple[Anomaly, ...] = ()
-    #: storages that a stream asks for and the container does not hold
+    anomalies: tuple[Anomaly, ...] = ()
+    #: storages that a stream requests and the container does not hold
     storages_absent: tuple[str, ...] = ()
-    #: what could not be looked into, and why: each makes the file *incomplete*
+    #: what could not be read, and why: each makes the file *incomplete*
     unopened: tuple[str, ...] = ()
     #: the format holds nothing that could run (safetensors, plain numpy arrays)
     executes_nothing: bool = False
 
     @property
     def complete(self) -> bool:
-        """Whether all of it was looked at."""
+        """Whether all of it was checked."""
         return not self.unopened and all(stream.trace.ended != "budget" for stream in self.streams)

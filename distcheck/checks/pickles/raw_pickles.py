@@ -1,4 +1,4 @@
-"""Pickles that stand in a file by themselves, one or several in a row, of any protocol."""
+"""Read plain pickle files of any protocol, with one pickle or several in a row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from .formats import LEGACY_NUMBER
 from .opcodes import HIGHEST_PROTOCOL
 from .source_bytes import ByteSource, BytesSource, PartSource, ScanLimits
-from .stream_collector import Collector, counted
+from .stream_collector import Collector, ScanItem, counted
 from .trace import Global, Trace
 
 #: What ``.metadata`` of a distributed checkpoint unpickles to (torch/distributed/checkpoint/metadata.py, torch 2.0 on).
@@ -17,7 +17,7 @@ METADATA = ("torch.distributed.checkpoint.metadata", "Metadata")
 #: Opcodes and seconds after which a file of a folder is taken for a pickle and left to the scan with its larger limits.
 _TRIAL = 50_000
 _TRIAL_S = 10.0
-#: Bytes that stand as text in a stream of protocol 2 are looked at up to this many.
+#: Bytes that stand as text in a stream of protocol 2 are checked up to this many.
 _LARGEST_TEXT = 8 << 20
 #: Pickles of plain data in front of one that names something, in a file that begins like none.
 _IN_FRONT = 8
@@ -73,7 +73,7 @@ def holds_pickle(source: ByteSource, notes: Collector) -> bool:
 
 
 def begins_here(source: ByteSource, trace: Trace, follow: Callable[[int], Trace]) -> bool:
-    """Whether a source begins with a pickle: the first one is, or one right behind it leaves no doubt."""
+    """Whether a source begins with a pickle: the first one is, or one right after it proves it."""
     for _ in range(_IN_FRONT):
         if is_pickle(trace, source.read(trace.start, 2), source.read(trace.end, 64)):
             return True
@@ -106,20 +106,12 @@ def is_importable(what: Global, *, called: bool = False) -> bool:
     return all(what.module.split(".")) and bool(what.name) and not between.search(what.path)
 
 
-def follow_appended(
-    source: ByteSource,
-    trace: Trace,
-    label: str | None,
-    depth: int,
-    notes: Collector,
-    role: str | None,
-    *,
-    start: int | None = None,
-) -> None:
+def follow_appended(item: ScanItem, trace: Trace, *, start: int | None = None) -> None:
     """Follow what stands behind a pickle, as long as it is pickles: ``pickle.load`` stops at the end of the first one.
 
     :param start: where it stands, if not at the end of ``trace``
     """
+    source, notes = item.source, item.notes
     at = trace.end if start is None else start
     # one that some unpicklers break off (an odd number) and others end is followed as these see it
     while "STOP" in trace.opcodes and at < source.size and not notes.out_of_time():
@@ -129,15 +121,14 @@ def follow_appended(
         trace = notes.trace(source, at)
         if not begins_here(source, trace, partial(notes.trace, source)):
             if notes.ends_known and not _is_blank(source, at, notes):
-                notes.odd(
+                item.report(
                     "disagree",
-                    f"after its end: {counted(source.size - at, 'byte')} that are no pickle, which no reader looks at",
+                    f"after its end: {counted(source.size - at, 'byte')} that are no pickle, which no reader checks",
                     offset=at,
-                    member=label,
-                    cure="have its author save it again, without what was added",
+                    fix="have its author save it again, without what was added",
                 )
             return
-        add_stream(source, label, "pickle", trace, depth, notes, role or "appended")
+        add_stream(item, "pickle", trace, item.role or "appended")
         at = trace.end
 
 
@@ -150,33 +141,28 @@ def _is_blank(source: ByteSource, at: int, notes: Collector) -> bool:
     return True
 
 
-def add_stream(
-    source: ByteSource, label: str | None, reader: str, trace: Trace, depth: int, notes: Collector, role: str
-) -> None:
-    """Note a stream and read what it holds for another loader: the judges take for granted that this was done."""
-    notes.add(label, reader, trace, role)
-    read_nested(source, trace, label, depth, notes)
+def add_stream(item: ScanItem, reader: str, trace: Trace, role: str) -> None:
+    """Note a stream and read what it holds for another loader: the judging modules rely on this."""
+    item.notes.add(item.label, reader, trace, role)
+    read_nested(item, trace)
 
 
-def read_nested(source: ByteSource, trace: Trace, label: str | None, depth: int, notes: Collector) -> None:
+def read_nested(item: ScanItem, trace: Trace) -> None:
     """Read the files that a stream holds as bytes and hands to torch to be loaded (``_load_from_bytes``)."""
+    source, notes, name = item.source, item.notes, item.label or "the pickle"
     for nested in trace.nested:
         if not notes.take_member():
             return
         content: ByteSource = PartSource(source, nested.offset, nested.size)
         if nested.encoding == "latin-1":
             if nested.size > _LARGEST_TEXT:
-                notes.not_opened(
-                    f"{label or 'the pickle'}: {counted(nested.size, 'byte')} of text that it has torch load"
-                )
+                notes.not_opened(f"{name}: {counted(nested.size, 'byte')} of text that it has torch load")
                 continue
             try:
                 text = source.read(nested.offset, nested.size).decode("utf-8", "surrogatepass")
                 content = BytesSource(text.encode("latin-1"))
             except UnicodeError:
-                notes.not_opened(f"{label or 'the pickle'}: text that it has torch load and that is no latin-1")
+                notes.not_opened(f"{name}: text that it has torch load and that is no latin-1")
                 continue
-        if not notes.read_content(content, label, depth + 1, notes, "nested"):
-            notes.not_opened(
-                f"{label or 'the pickle'}: bytes that it has torch load are of no format that is known here"
-            )
+        if not item.read_inner(content, item.label, "nested"):
+            notes.not_opened(f"{name}: bytes that it has torch load are of no format that is known here")

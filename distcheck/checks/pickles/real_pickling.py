@@ -1,4 +1,4 @@
-"""The real thing, run once without keeping what it writes, to hold the walk against it."""
+"""Run the real pickler once without keeping its output, to compare the walk with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pickle
 import sys
 from typing import Any
 
-from .modes import Mode, said
+from .modes import Mode, describe_error
 from .time_limit import TimeLimit, TimeLimitExceeded
 
 
@@ -20,13 +20,13 @@ class _DiscardFile(io.RawIOBase):
 
 
 def outcome(value: Any, mode: Mode, watch: TimeLimit) -> str:
-    """What the real pickler raises, type and text; empty where it succeeds. Storages of tensors are left out."""
+    """What the real pickler raises, type and text; empty where it succeeds. Storages of tensors are omitted."""
     try:
         watch.run(_run, value, mode)
     except TimeLimitExceeded:
         return f"TimeoutError: it did not come back within {watch.limit_s:g} s"
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - whatever it is, it is the answer
-        return said(error)
+        return describe_error(error)
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Bytes to look at, window by window: a file, a part of a file, or bytes at hand. Nothing is mapped or read whole."""
+"""Bytes that are read window by window: of a file, a part of a file, or in memory. Nothing is mapped or read whole."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _SMALL = 64 << 10
 
 
 class FileSource:
-    """A file that is open for reading, by its descriptor; whoever opened it closes it."""
+    """A file that is open for reading, by its descriptor; the caller closes it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
-        #: all of a small file, once something was read of it: a reader of archives asks for some thirty pieces
+        #: all of a small file, once something was read of it: a reader of archives reads some thirty pieces
         self._whole: bytes | None = None
 
     def read(self, offset: int, size: int) -> bytes:

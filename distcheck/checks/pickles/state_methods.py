@@ -1,7 +1,7 @@
-"""The methods that a class needs so that its objects can be pickled, to paste: ``__getstate__`` and ``__setstate__``.
+"""Write the ``__getstate__`` and ``__setstate__`` that a class needs so that its objects can be pickled.
 
-Written from a :class:`.PickleReport`. What a class has already (slots, methods of its
-own or of its bases) is looked up among the modules that are loaded; nothing is imported, nothing of a class is called.
+They are written from a :class:`.PickleReport`. What a class already has (slots, methods, base classes) is read from
+the loaded modules. Nothing is imported, and no method of a class is called.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class _Class(NamedTuple):
     """What is known of a class that its methods have to fit to."""
 
     known: bool
-    #: it comes with Python or with a package: no place to paste into
+    #: it comes with Python or with a package: no class to paste into
     library: bool
     slots: bool
     #: defined by the class itself
     own: frozenset[str]
-    #: defined by one of its bases, ``object`` left out
+    #: defined by one of its bases, ``object`` omitted
     inherited: frozenset[str]
     #: a data class whose attributes can't be set as usual
     frozen: bool = False
@@ -45,10 +45,10 @@ _METHODS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
 
 
 def methods_for(report: PickleReport) -> list[tuple[str, str]]:
-    """For each class that holds what can't be pickled: its name, and the source of the methods that leave it out.
+    """For each class that holds what can't be pickled: its name, and the source of the methods that drop it.
 
-    The source compiles as it stands, inside of the class: objects that are loaded have None for what was left out, and
-    a comment says how each is made again. A class that can't be helped so has comments only.
+    The source compiles as it stands, inside of the class: objects that are loaded have None for what was omitted, and
+    a comment states how each is made again. A class that can't be helped so has comments only.
     """
     return [
         (owner, "\n".join(_methods(owner, members)) + "\n")
@@ -71,7 +71,7 @@ def state_methods(report: PickleReport) -> str:
 
 
 def _owner(offender: Offender) -> str | None:
-    """The class to fix; None where there is none, or where its methods have no say."""
+    """The class to fix; None where there is none, or where its methods have no effect."""
     if offender.kind == "too-deep" or offender.attribute is None:
         return None
     return offender.owner
@@ -84,7 +84,7 @@ def _by_owner(offenders: tuple[Offender, ...]) -> dict[str, dict[str, list[Offen
         owner = _owner(offender)
         if owner is not None and offender.attribute is not None:
             found.setdefault(owner, {}).setdefault(offender.attribute, []).append(offender)
-    # what is shared is found once: where one attribute is left out, the others that lead there have to go as well
+    # what is shared is found once: where one attribute is omitted, the others that lead there have to go as well
     for offender in offenders:
         owner = _owner(offender)
         if owner is None or not offender.owner_path:
@@ -108,11 +108,11 @@ def _loose(offenders: list[Offender]) -> Iterator[str]:
         more = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
         yield f"# {kinds.shown(group[0].path)}{more}: no class holds it; {kinds.shown(group[0].fix, 400)}"
     if len(groups) > _LOOSE:
-        yield f"# and {len(groups) - _LOOSE} other places that no class holds"
+        yield f"# and {len(groups) - _LOOSE} other members that no class holds"
 
 
 def _methods(owner: str, members: dict[str, list[Offender]]) -> Iterator[str]:
-    found = _look_at(owner, next(iter(members.values()))[0].owner_has)
+    found = _class_info(owner, next(iter(members.values()))[0].owner_has)
     parts = [name for name in members if name in _MODULE_PARTS]
     if found.library or parts == list(members):
         for name, offenders in members.items():
@@ -122,7 +122,7 @@ def _methods(owner: str, members: dict[str, list[Offender]]) -> Iterator[str]:
         yield from _elsewhere(owner, name, members[name], False)
     plain = {name: offenders for name, offenders in members.items() if name not in parts}
     if {"__reduce__", "__reduce_ex__"} & (found.own | found.inherited):
-        yield f"# {owner} says by its own __reduce__ what is pickled: leave these out there"
+        yield f"# {owner} decides in its own __reduce__ what is pickled: drop these there"
         yield from (f"#   {name}: {_type_of(offenders)}" for name, offenders in plain.items())
         return
     if "__getstate__" in found.own:
@@ -131,7 +131,7 @@ def _methods(owner: str, members: dict[str, list[Offender]]) -> Iterator[str]:
             yield f"#   {line}"
         return
     if found.arguments:
-        yield f"# {owner}.{found.arguments} gives what a new object is made from: leave these out there too"
+        yield f"# {owner}.{found.arguments} returns what a new object is made from: drop these there too"
     yield from _getstate(found, plain)
     yield ""
     if "__setstate__" in found.own:
@@ -197,10 +197,10 @@ def _again(name: str, offenders: list[Offender], *, frozen: bool = False) -> str
     """How an attribute is made again, as a comment."""
     inside = [offender for offender in offenders if not _is_itself(offender, name)]
     if inside:
-        cure = kinds.shown(inside[0].fix.partition("; or ")[0], 300)
-        how = "" if cure.startswith("take it out") else f": {cure}"
+        fix = kinds.shown(inside[0].fix.partition("; or ")[0], 300)
+        how = "" if fix.startswith("take it out") else f": {fix}"
         return f"{_target(name)} is None now, for the sake of {kinds.shown(inside[0].path, 120)}{how}"
-    made = kinds.anew(offenders[0].type)
+    made = kinds.recreate(offenders[0].type)
     if made and frozen:
         return f"object.__setattr__(self, {_quoted(name)}, {made})"
     if made:
@@ -251,8 +251,8 @@ def _assignment(name: str, value: str) -> str:
     return f"{_target(name)} = {value}"
 
 
-def _look_at(owner: str, has: tuple[str, ...]) -> _Class:
-    """What a class has: by its full name among the modules that are loaded, else what the report says of it."""
+def _class_info(owner: str, has: tuple[str, ...]) -> _Class:
+    """What a class has: by its full name among the modules that are loaded, else what the report states of it."""
     cls = _class_named(owner)
     if cls is None:
         library = owner.partition(".")[0] in sys.stdlib_module_names

@@ -1,26 +1,22 @@
-"""What was found so far in one file, and what it may still cost: the notebook that all readers of containers share."""
+"""The results so far of one file, and what its scan may still cost. All readers of containers share it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from . import machine
 from .picklefile import Anomaly, PickleFile, Stream
 from .source_bytes import ByteSource, ScanLimits
 from .trace import Trace
 
-#: Streams of a file that are kept as they are; of more, only those that say something new.
+#: Streams of a file that are kept as they are; of more, only those that differ.
 STREAMS_KEPT = 256
 #: Streams kept in all: a file of a million different small pickles must not fill the memory.
 STREAMS_AT_MOST = 5_000
-#: Oddities and lines about what was not opened that are kept; more say nothing new to a reader.
+#: Anomalies and lines about what was not opened that are kept; more add nothing.
 LINES_KEPT = 200
-
-#: How a reader of archives has a member read: source, its label, depth in nested archives, notebook, and the role of
-#: its streams where that is not what they are in a file of their own. It gives the format in users' words, ``""`` for
-#: what is none of ours.
-ReadContent = Callable[[ByteSource, "str | None", int, "Collector", "str | None"], str]
 
 
 def shown(name: str | bytes, limit: int = 120) -> str:
@@ -36,14 +32,44 @@ def counted(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
+class ScanItem(NamedTuple):
+    """A file, or a member of an archive, while it is read."""
+
+    source: ByteSource
+    #: its path in the archive; None for the file itself
+    label: str | None
+    #: depth in nested archives
+    depth: int
+    notes: Collector
+    #: the role of its streams, if it is not the one they have in a file of their own
+    role: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The label for a message."""
+        return self.label or "the file"
+
+    def path(self, name: str) -> str:
+        """Return the label of a member."""
+        return name if self.label is None else f"{self.label}/{name}"
+
+    def report(self, kind: str, what: str, *, offset: int | None = None, fix: str | None = None) -> None:
+        """Record an anomaly of this item."""
+        self.notes.report(kind, what, offset=offset, member=self.label, fix=fix)
+
+    def read_inner(self, source: ByteSource, label: str | None, role: str | None) -> str:
+        """Read the content of a member. Return its format in users' words, ``""`` if it is of no known format."""
+        return self.notes.read_content(ScanItem(source, label, self.depth + 1, self.notes, role))
+
+
 class Collector:
     """The notes about one file, its nested archives included."""
 
-    def __init__(self, limits: ScanLimits, read_content: ReadContent) -> None:
+    def __init__(self, limits: ScanLimits, read_content: Callable[[ScanItem], str]) -> None:
         self.limits = limits
         self.read_content = read_content
         self.streams: list[Stream] = []
-        self.oddities: list[Anomaly] = []
+        self.anomalies: list[Anomaly] = []
         self.absent: list[str] = []
         self.unopened: list[str] = []
         #: bytes that may still be unpacked, those that are unpacked again included
@@ -66,13 +92,13 @@ class Collector:
         """Whether the time for this file is spent; it is noted, once, as something that was not opened."""
         if self.seconds_left() > 0:
             return False
-        self.not_opened(f"the rest was not looked at: the {self.limits.seconds:g} s for one file are spent")
+        self.not_opened(f"the rest was not checked: the {self.limits.seconds:g} s for one file are spent")
         return True
 
     def take_member(self) -> bool:
-        """Whether one more member may be looked at; if not, that is noted."""
+        """Whether one more member may be checked; if not, that is noted."""
         if self.members_left <= 0:
-            self.not_opened(f"the rest was not looked at: more than {self.limits.members:,} members")
+            self.not_opened(f"the rest was not checked: more than {self.limits.members:,} members")
             return False
         self.members_left -= 1
         return not self.out_of_time()
@@ -99,37 +125,37 @@ class Collector:
         self._seen.add(_signature(stream))
         self.streams.append(stream)
 
-    def odd(
-        self, kind: str, what: str, *, offset: int | None = None, member: str | None = None, cure: str | None = None
+    def report(
+        self, kind: str, what: str, *, offset: int | None = None, member: str | None = None, fix: str | None = None
     ) -> None:
         """Note something that is not as it should be, each once."""
         label = None if member is None else shown(member, 300)
-        oddity = Anomaly(what, kind, offset, label, cure)
+        anomaly = Anomaly(what, kind, offset, label, fix)
         # an empty notebook of its own for each kind: a thousand notes must not push out what readers disagree about
-        if sum(one.kind == kind for one in self.oddities) < LINES_KEPT and oddity not in self.oddities:
-            self.oddities.append(oddity)
+        if sum(one.kind == kind for one in self.anomalies) < LINES_KEPT and anomaly not in self.anomalies:
+            self.anomalies.append(anomaly)
 
     def not_opened(self, why: str) -> None:
-        """Note what could not be looked into, each once: it makes the file incomplete."""
+        """Note what could not be read, each once: it makes the file incomplete."""
         line = shown(why, 1000)  # names of members stand in it
         if len(self.unopened) < LINES_KEPT and line not in self.unopened:
             self.unopened.append(line)
 
     def lacks(self, storage: str) -> None:
-        """Note a storage that a stream asks for and the container does not hold."""
+        """Note a storage that a stream requests and the container does not hold."""
         if len(self.absent) < LINES_KEPT:
             self.absent.append(shown(storage))
 
     def result(self, path: str, form: str, size: int, *, executes_nothing: bool = False) -> PickleFile:
         """The fact about the file."""
         if self._alike:
-            self.odd("note", f"{counted(self._alike, 'more pickle')} that name the same as those listed")
+            self.report("note", f"{counted(self._alike, 'more pickle')} that name the same as those listed")
         return PickleFile(
             path=path,
             format=form,
             size=size,
             streams=tuple(self.streams),
-            oddities=tuple(self.oddities),
+            anomalies=tuple(self.anomalies),
             storages_absent=tuple(self.absent),
             unopened=tuple(self.unopened),
             executes_nothing=executes_nothing and not self.streams and not self.unopened,
@@ -137,7 +163,7 @@ class Collector:
 
 
 def _signature(stream: Stream) -> object:
-    """What judges look at in a trace, without its offsets and counts: equal ones get the same verdict."""
+    """What judges check in a trace, without its offsets and counts: equal ones get the same verdict."""
     trace = stream.trace
     return hash(
         (
@@ -145,14 +171,14 @@ def _signature(stream: Stream) -> object:
             stream.role,
             trace.protocol,
             trace.ended,
-            trace.trouble and trace.trouble.why,
+            trace.problem and trace.problem.why,
             frozenset(trace.opcodes),
             frozenset(naming.what for naming in trace.globals),
             frozenset((call.function, call.opcode, call.text) for call in trace.calls),
             frozenset((write.opcode, write.target, write.of, write.names) for write in trace.writes),
-            frozenset(doubt.why for doubt in trace.doubts),
+            frozenset(unresolved.why for unresolved in trace.unresolved),
             frozenset(storages.location for storages in trace.storages),
-            frozenset(doubt.why for doubt in trace.foreign_ids),
+            frozenset(unresolved.why for unresolved in trace.foreign_ids),
             frozenset(trace.keys.prefixes),
             trace.result,
         )

@@ -1,8 +1,8 @@
-"""A limit in seconds for code of others: what pickling runs of an object must come back, or be broken off.
+"""A time limit for the code of other packages: a hook of pickling must return, or it is interrupted.
 
-In the main thread a signal that nobody else uses breaks off whatever gives way to signals: sleeping, waiting for a lock
-or a socket, a loop. In other threads, and where there is no free signal, an exception is set for the thread, which ends
-loops only: a C function that blocks there can't be ended from outside, and is waited for.
+In the main thread an unused signal interrupts what signals can interrupt: sleeping, waiting for a lock or a socket, a
+loop. In other threads, and where no signal is free, an exception is set for the thread. That ends loops only: a C
+function that blocks there can't be interrupted, and the caller waits for it.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ class TimeLimit:
                     self._before = signal.signal(number, self._arrived)
                     self._signal = number
                 break
-        self._thread = threading.Thread(target=self._look, name="distcheck-watch", daemon=True)
+        self._thread = threading.Thread(target=self._check, name="distcheck-watch", daemon=True)
         self._thread.start()
 
     def _arrived(self, *_: object) -> None:
         if self._started:
             raise TimeLimitExceeded
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         pause = min(0.25, self.limit_s / 4)
         while not self._end.wait(pause):
             started = self._started

@@ -1,13 +1,15 @@
 """What torch's restricted unpickler (``torch.load(weights_only=True)``) accepts, by version of torch, as data.
 
-Four versions have a table of their own; every other is judged by the nearest of them, which is said. 2.13 was generated
-by running torch 2.13.0 (CPU), and a test holds it to the installed torch. 2.6, 2.5 and 2.4 were read from
-``torch/_weights_only_unpickler.py`` as it was in the months before each release, with the pull requests
-pytorch/pytorch#124330, #124331, #127808 (2.4), #131259, #133189 (2.5), #137602, #139302 (2.6). Two things of them were
-not verified by running them: that 2.4 blocks no module, and that 2.6 is the first to take the form ``(thing, 'name in
-the file')`` (pytorch/pytorch#142153). From 2.10 on SETITEM fills only dictionaries (CVE-2026-24747), so 2.10 to 2.12
-are judged by 2.13, and 2.7 to 2.9 by 2.6. Versions before 2.4 have no ``add_safe_globals``: they are judged by the
-table of 2.4 without it.
+Four versions have a table of their own. Every other version is judged by the nearest table, and the report names it.
+
+- 2.13 was generated with torch 2.13.0 (CPU). A test compares it with the installed torch.
+- 2.6, 2.5 and 2.4 were read from ``torch/_weights_only_unpickler.py`` as it was before each release, with the pull
+  requests pytorch/pytorch#124330, #124331, #127808 (2.4), #131259, #133189 (2.5), #137602, #139302 (2.6).
+- Not verified by running: 2.4 blocks no module, and 2.6 is the first with ``(thing, 'name in the file')``
+  (pytorch/pytorch#142153).
+- From 2.10 on SETITEM fills only dictionaries (CVE-2026-24747). So the table of 2.13 holds from 2.10, and that of 2.6
+  up to 2.9.
+- Versions before 2.4 have no ``add_safe_globals``. They are judged by the table of 2.4 without it.
 """
 
 from __future__ import annotations
@@ -134,7 +136,7 @@ class TorchRules(NamedTuple):
 
     #: the version whose table this is: ``2.13``
     version: str
-    #: why it is this one where another version was asked for, else empty
+    #: why it is this one where another version was requested, else empty
     note: str
     #: full paths (``torch._utils._rebuild_tensor_v2``) that are allowed after ``import torch``
     allowed: frozenset[str]
@@ -144,7 +146,7 @@ class TorchRules(NamedTuple):
     blocked: frozenset[str]
     #: ``add_safe_globals`` exists (2.4)
     has_allow_list: bool
-    #: it takes ``(thing, 'name in the file')`` and looks at ``__qualname__`` (2.6; see the module)
+    #: it takes ``(thing, 'name in the file')`` and checks ``__qualname__`` (2.6; see the module)
     has_tuples: bool
     #: SETITEM and SETITEMS fill dict, OrderedDict and Counter only (2.10)
     fills_dictionaries_only: bool
@@ -162,33 +164,33 @@ def rules_for(version: str | None) -> TorchRules:
     :raises ValueError: for what is no version
     """
     known = sorted(_ADDED)
-    asked = known[-1] if version is None else _parse(version)
-    table = _nearest(asked, known)
+    requested = known[-1] if version is None else _parse(version)
+    table = _nearest(requested, known)
     lines: list[str] = [_BASE]
     lines += [_ADDED[release] for release in known if release <= table]
     imported: dict[str, str] = {}
     for release in sorted(_IMPORTED):
         if release <= table:
             imported = {
-                f"{module}.{name}": door
+                f"{module}.{name}": trigger
                 for line in _IMPORTED[release].splitlines()
-                for door, module, *names in [line.split()]
+                for trigger, module, *names in [line.split()]
                 for name in names
             }
     return TorchRules(
         ".".join(map(str, table)),
-        _note(asked, table, known),
+        _note(requested, table, known),
         frozenset(_paths("\n".join(filter(None, lines)))),
         imported,
         BLOCKED_MODULES if table >= (2, 5) else frozenset(),
-        has_allow_list=asked >= (2, 4),
+        has_allow_list=requested >= (2, 4),
         has_tuples=table >= (2, 6),
         fills_dictionaries_only=table >= (2, 10),
     )
 
 
 def torch_name(module: str, name: str) -> tuple[str, str]:
-    """The name under which torch looks up what a stream names: a few names of Python 2 are translated (since 2.4)."""
+    """The name under which torch finds what a stream names: a few names of Python 2 are translated (since 2.4)."""
     if (module, name) in _NAMES_MAPPED:
         return _NAMES_MAPPED[module, name]
     return _MODULES_MAPPED.get(module, module), name
@@ -218,21 +220,21 @@ def _parse(version: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1]) if len(parts) > 1 else 0
 
 
-def _nearest(asked: tuple[int, int], known: list[tuple[int, int]]) -> tuple[int, int]:
-    if asked >= (2, 10):
+def _nearest(requested: tuple[int, int], known: list[tuple[int, int]]) -> tuple[int, int]:
+    if requested >= (2, 10):
         return known[-1]
-    return max((release for release in known if release <= asked), default=known[0])
+    return max((release for release in known if release <= requested), default=known[0])
 
 
-def _note(asked: tuple[int, int], table: tuple[int, int], known: list[tuple[int, int]]) -> str:
-    if asked == table:
+def _note(requested: tuple[int, int], table: tuple[int, int], known: list[tuple[int, int]]) -> str:
+    if requested == table:
         return ""
-    said, judged = (".".join(map(str, release)) for release in (asked, table))
-    if asked > known[-1]:
-        return f"torch {said} is newer than the tables of distcheck: judged by those of {judged}"
-    if asked < known[0]:
-        return f"torch {said} has no add_safe_globals and no table of its own: judged by that of {judged} without it"
-    return f"torch {said} has no table of its own: judged by that of {judged}"
+    version, judged = (".".join(map(str, release)) for release in (requested, table))
+    if requested > known[-1]:
+        return f"torch {version} is newer than the tables of distcheck: judged by those of {judged}"
+    if requested < known[0]:
+        return f"torch {version} has no add_safe_globals and no table of its own: judged by that of {judged} without it"
+    return f"torch {version} has no table of its own: judged by that of {judged}"
 
 
 def _paths(lines: str) -> list[str]:

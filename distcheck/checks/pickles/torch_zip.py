@@ -1,8 +1,8 @@
-"""Torch's zip files, read by the rules of torch's own reader, not by those of zip tools.
+"""Read torch's zip files by the rules of torch's own reader, which differ from those of zip tools.
 
-Torch takes the folder of the first entry for the archive, looks names up without case and by a search that ends on
-either of two equal ones, checks no checksum and no header before a member's bytes. What another reader would see
-differently is said, and looked at as well. Read are the end of the file, the directory and what is no tensor.
+Torch takes the folder of the first entry as the archive. It finds names without case, by a search that ends on
+either of two equal ones. It checks no checksum and no header before a member's bytes. If another reader would see
+other content, that is reported and checked too. Tensors are not read.
 
 Source: ``PyTorchStreamReader`` in caffe2/serialize/inline_container.cc and ``torch.load`` of torch 2.13, measured.
 """
@@ -12,11 +12,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from .formats import HEAD, sniff
 from .raw_pickles import add_stream, begins_pickle, follow_appended
 from .source_bytes import ByteSource
-from .stream_collector import Collector, shown
+from .stream_collector import Collector, ScanItem, shown
 from .trace import Trace
 from .unpacking import UnpackedSource
 from .zip_directory import (
@@ -31,7 +32,7 @@ from .zip_directory import (
 )
 from .zip_members import compare, open_member, read_member
 
-#: Members of an archive of torch that are no pickles and not looked into: a few bytes each.
+#: Members of an archive of torch that are no pickles and not read: a few bytes each.
 PLAIN = frozenset({b"version", b"byteorder", b".format_version", b".storage_alignment", b".data/serialization_id"})
 #: Folders of the bytes of tensors: of ``data.pkl``, and of ``constants.pkl`` in a TorchScript archive.
 TENSOR_FOLDERS = (b"data/", b"constants/", b"tensors/")
@@ -39,20 +40,20 @@ TENSOR_FOLDERS = (b"data/", b"constants/", b"tensors/")
 SCRIPT_PICKLES = frozenset({b"data.pkl", b"constants.pkl", b"attributes.pkl"})
 #: Format versions that torch 2.13 reads (kMin- and kMaxSupportedFileFormatVersion in caffe2/serialize/versions.h).
 VERSIONS = range(1, 11)
-#: Members beside tensors that an archive of torch may have; TorchScript has two for each source file.
+#: Members other than tensors that an archive of torch may have; TorchScript has two for each source file.
 _MOST_OTHERS = 20_000
-#: Keys that a trace remembers; beyond them it can't be told which tensors nobody asks for.
+#: Keys that a trace remembers; beyond them it is unknown which tensors no pickle requests.
 _MOST_KEYS = 100_000
 _LOCAL_HEADER = 30
-#: Bytes of a small member that are looked at.
+#: Bytes of a small member that are checked.
 _SMALL = 64
-#: Tensors whose own headers are looked at: damage there is worth a word, and a seek for each of many is not.
+#: Tensors whose own headers are checked: damage there is worth a report, and a seek for each of many is not.
 _HEADERS = 256
 _AGAIN = "don't repair it; download it again, or have it saved again with torch.save"
 
 
 class Survey:
-    """What one pass over a directory tells: members one by one, tensors only by their number."""
+    """The result of one pass over a directory: members one by one, tensors only by their number."""
 
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
@@ -69,7 +70,7 @@ class Survey:
         #: why torch's reader refuses it because of an entry; None where it doesn't
         self.refusal: str | None = None
         #: why the directory could not be read to its end
-        self.trouble: str | None = None
+        self.problem: str | None = None
         #: smallest offset of a member
         self.first = 0
         #: offset of a member that begins before another one ends
@@ -109,7 +110,7 @@ def survey(source: ByteSource, directory: Directory, notes: Collector) -> Survey
             if not found.count % 10_000 and notes.out_of_time():
                 break
     except BadDirectoryError as error:
-        found.trouble = str(error)
+        found.problem = str(error)
     found.repeated -= len(tensors)
     found.first = min(begins, default=0)
     found.overlapping = _overlap(begins, ends)
@@ -149,56 +150,38 @@ def is_torch_zip(found: Survey) -> bool:
     return top + b"/version" in names and (top + b"/byteorder" in names or found.count > len(found.others))
 
 
-class _ArchiveReader:
+class _Archive(NamedTuple):
     """One archive while it is read."""
 
-    def __init__(
-        self, source: ByteSource, found: Survey, label: str | None, depth: int, notes: Collector, role: str | None
-    ) -> None:
-        self.source = source
-        self.found = found
-        self.label = label
-        self.depth = depth
-        self.notes = notes
-        self.role = role
+    item: ScanItem
+    found: Survey
 
     def path(self, member: Member) -> str:
-        return member.name if self.label is None else f"{self.label}/{member.name}"
+        return self.item.path(member.name)
 
 
-def read_torch_zip(
-    source: ByteSource,
-    found: Survey,
-    refusal: str | None,
-    label: str | None,
-    depth: int,
-    notes: Collector,
-    role: str | None,
-) -> str:
-    """Read an archive that :func:`is_torch_zip` says is torch's; the format in users' words.
+def read_torch_zip(item: ScanItem, found: Survey, refusal: str | None) -> str:
+    """Read an archive of torch (see :func:`is_torch_zip`). Return the format in users' words.
 
     :param found: as torch sees it, or, where torch finds no directory, as others do
     :param refusal: why torch finds no directory
     """
-    reading = _ArchiveReader(source, found, label, depth, notes, role)
+    notes = item.notes
+    reading = _Archive(item, found)
     script = _find(reading, b"constants.pkl", exact=True) is not None
     package = _find(reading, b"data.pkl") is None and any(
         member.raw_name.endswith((b"/.data/extern_modules", b"/.data/python_version")) for member in found.others
     )
     chosen = None if package else _chosen(reading)
     if package:
-        notes.odd("refused", *_PACKAGE[:1], member=label, cure=_PACKAGE[1])
+        item.report("refused", *_PACKAGE[:1], fix=_PACKAGE[1])
         notes.not_opened("the Python source in it, which torch.package runs when it imports from the archive")
     elif (why := refusal or _refusal(reading, chosen, script)) is not None:
-        notes.odd("malformed", f"torch.load refuses it: {why}", member=label, cure=_AGAIN)
+        item.report("malformed", f"torch.load refuses it: {why}", fix=_AGAIN)
     elif script:
-        notes.odd("refused", *_SCRIPT[:1], member=label, cure=_SCRIPT[1])
+        item.report("refused", *_SCRIPT[:1], fix=_SCRIPT[1])
     if found.repeated:
-        notes.odd(
-            "disagree",
-            f"{found.repeated:,} of its tensors are there twice: readers take different ones",
-            member=label,
-        )
+        item.report("disagree", f"{found.repeated:,} of its tensors are there twice: readers take different ones")
     if found.count > len(found.others) >= _MOST_OTHERS:
         notes.not_opened(f"more than {_MOST_OTHERS:,} members in addition to the tensors")
     _note_equal_names(reading)
@@ -221,23 +204,22 @@ _SCRIPT = (
 )
 
 
-def _note_equal_names(reading: _ArchiveReader) -> None:
+def _note_equal_names(reading: _Archive) -> None:
     """Two members of one name, but for case."""
     seen: set[bytes] = set()
     for member in reading.found.others:
         lower = member.raw_name.lower()
         if lower in seen and not member.is_folder:
-            reading.notes.odd(
+            reading.item.report(
                 "disagree",
                 f"two members are called {shown(member.raw_name)!r}, but for upper and lower case: torch takes one of"
                 " them, other readers another",
-                member=reading.label,
                 offset=member.header,
             )
         seen.add(lower)
 
 
-def _find(reading: _ArchiveReader, name: bytes, *, exact: bool = False) -> Member | None:
+def _find(reading: _Archive, name: bytes, *, exact: bool = False) -> Member | None:
     """The member that torch's reader gives for a name below the folder."""
     found = reading.found
     if found.top is None:
@@ -246,15 +228,15 @@ def _find(reading: _ArchiveReader, name: bytes, *, exact: bool = False) -> Membe
     if exact:
         return next((member for member in found.others if member.raw_name.split(b"\0", 1)[0] == wanted), None)
     alike = [member for member in found.others if member.raw_name.lower() == wanted.lower()]
-    if len(alike) < 2 or found.trouble is not None:
+    if len(alike) < 2 or found.problem is not None:
         return alike[0] if alike else None
     # the search runs over all entries, so that where it ends depends on the tensors too
-    names = [member.raw_name for member in members(reading.source, found.directory)]
+    names = [member.raw_name for member in members(reading.item.source, found.directory)]
     place = found_by_torch(names[: found.directory.promised], wanted)
     return next((member for member in alike if member.place == place), alike[0])
 
 
-def _chosen(reading: _ArchiveReader) -> Member | None:
+def _chosen(reading: _Archive) -> Member | None:
     """The pickle that torch unpickles; where torch would refuse the archive, the one that is meant."""
     named = _find(reading, b"data.pkl")
     if named is not None:
@@ -265,7 +247,7 @@ def _chosen(reading: _ArchiveReader) -> Member | None:
     return None
 
 
-def _refusal(reading: _ArchiveReader, chosen: Member | None, script: bool) -> str | None:
+def _refusal(reading: _Archive, chosen: Member | None, script: bool) -> str | None:
     """Why torch.load refuses the archive whatever is in its pickle."""
     found = reading.found
     if found.refusal is not None:
@@ -290,13 +272,13 @@ def _refusal(reading: _ArchiveReader, chosen: Member | None, script: bool) -> st
     return _unreadable(reading, chosen, "data.pkl") or _wrong_settings(reading)
 
 
-def _unreadable(reading: _ArchiveReader, member: Member, name: str) -> str | None:
+def _unreadable(reading: _Archive, member: Member, name: str) -> str | None:
     """Why torch's reader can't extract a member; None where it can."""
     if member.is_folder:
         return f"its member {name!r} is marked as a folder"
     if not member.packed:
         return None if not member.size else f"its member {name!r} has no bytes"
-    opened = open_member(reading.source, member, reading.notes, torch=True)
+    opened = open_member(reading.item.source, member, reading.item.notes, torch=True)
     if isinstance(opened, str):
         return f"its member {name!r} can't be read: {opened}"
     if opened.flagged is not None:
@@ -305,15 +287,15 @@ def _unreadable(reading: _ArchiveReader, member: Member, name: str) -> str | Non
         return f"its member {name!r} is compressed by method {member.method}"
     if isinstance(opened.content, UnpackedSource):
         _, size = opened.content.check()
-        # of broken data, or of more than it is said to be, torch takes what it got
-        if size < member.size and opened.content.trouble is None and not opened.content.exhausted:
-            return f"its member {name!r} unpacks to {size:,} bytes, the directory says {member.size:,}"
+        # of broken data, or of more than is stated, torch takes what it got
+        if size < member.size and opened.content.problem is None and not opened.content.exhausted:
+            return f"its member {name!r} unpacks to {size:,} bytes, the directory states {member.size:,}"
     elif opened.content.size < member.size:
         return f"its member {name!r} is cut off"
     return None
 
 
-def _wrong_version(reading: _ArchiveReader, version: Member) -> str | None:
+def _wrong_version(reading: _Archive, version: Member) -> str | None:
     """torch parses the number as C++ does: leading blanks, a sign, digits, whatever follows."""
     content = _content(reading, version).lstrip(b" \t\n\v\f\r")
     digits = content[1:] if content[:1] == b"+" else content
@@ -325,7 +307,7 @@ def _wrong_version(reading: _ArchiveReader, version: Member) -> str | None:
     return None
 
 
-def _wrong_settings(reading: _ArchiveReader) -> str | None:
+def _wrong_settings(reading: _Archive) -> str | None:
     """Small members that ``torch.load`` reads before the pickle: each may be missing, none may be odd."""
     for name in (b".format_version", b"byteorder", b".storage_alignment"):
         member = _find(reading, name)
@@ -353,15 +335,15 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-def _content(reading: _ArchiveReader, member: Member) -> bytes:
+def _content(reading: _Archive, member: Member) -> bytes:
     """The first bytes of a small member that can be read."""
-    opened = open_member(reading.source, member, reading.notes, torch=True)
+    opened = open_member(reading.item.source, member, reading.item.notes, torch=True)
     return b"" if isinstance(opened, str) else opened.content.read(0, _SMALL)
 
 
-def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: bool) -> None:
-    """Look into one member that is no tensor."""
-    notes = reading.notes
+def _read_member(reading: _Archive, member: Member, chosen: bool, script: bool) -> None:
+    """Read one member that is no tensor."""
+    notes = reading.item.notes
     path = reading.path(member)
     top = reading.found.top
     below = (
@@ -369,19 +351,20 @@ def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: 
         if top is not None and member.raw_name.startswith(top + b"/")
         else member.raw_name
     )
-    note_odd_name(member, notes, path)
+    report_odd_name(member, notes, path)
     if not chosen and ((member.is_folder and not member.size) or (below in PLAIN and member.size <= 128)):
         return
     if script and below.endswith((b".debug_pkl", b".pkl")) and not chosen:
-        opened = open_member(reading.source, member, notes, torch=True)
+        opened = open_member(reading.item.source, member, notes, torch=True)
         if not isinstance(opened, str) and (below in SCRIPT_PICKLES or below.endswith(b".debug_pkl")):
             trace = notes.trace(opened.content)
-            add_stream(opened.content, path, "torchscript", trace, reading.depth, notes, reading.role or "object")
+            inner = reading.item._replace(source=opened.content, label=path)
+            add_stream(inner, "torchscript", trace, reading.item.role or "object")
             return
     if not chosen:
-        read_member(reading.source, member, path, reading.depth, notes, reading.role or "hidden", torch=True)
+        read_member(reading.item, member, path, reading.item.role or "hidden", torch=True)
         return
-    opened = open_member(reading.source, member, notes, torch=True)
+    opened = open_member(reading.item.source, member, notes, torch=True)
     if isinstance(opened, str):
         notes.not_opened(f"{shown(path)}: {opened}")
         return
@@ -389,44 +372,45 @@ def _read_member(reading: _ArchiveReader, member: Member, chosen: bool, script: 
     if opened.flagged and trace.ended != "stop" and not trace.globals:
         notes.not_opened(f"{shown(path)}: {opened.flagged}")
         return
-    role = "hidden" if opened.flagged else reading.role or "object"
-    add_stream(opened.content, path, "torchscript" if script else "torch", trace, reading.depth, notes, role)
+    inner = reading.item._replace(source=opened.content, label=path)
+    role = "hidden" if opened.flagged else reading.item.role or "object"
+    add_stream(inner, "torchscript" if script else "torch", trace, role)
     if not script:
-        follow_appended(opened.content, trace, path, reading.depth, notes, reading.role)
+        follow_appended(inner, trace)
         _read_tensors(reading, trace)
     compare(member, opened, notes, path)
     if member.is_folder:
-        notes.odd("disagree", "its data.pkl is marked as a folder, whose bytes torch leaves unread", member=path)
+        notes.report("disagree", "its data.pkl is marked as a folder, whose bytes torch leaves unread", member=path)
     if member.packed != member.size and member.method == STORED:
         # torch takes more or fewer bytes of it than other readers
-        other = open_member(reading.source, member, notes)
+        other = open_member(reading.item.source, member, notes)
         if not isinstance(other, str):
-            add_stream(other.content, path, "pickle", notes.trace(other.content), reading.depth, notes, "hidden")
+            add_stream(inner._replace(source=other.content), "pickle", notes.trace(other.content), "hidden")
 
 
-def note_odd_name(member: Member, notes: Collector, path: str) -> None:
+def report_odd_name(member: Member, notes: Collector, path: str) -> None:
     """Names that one reader takes for another one, or that leave the folder where they are unpacked."""
     name = member.raw_name
     if b"\0" in name:
-        notes.odd(
+        notes.report(
             "disagree", "its name holds a zero byte, at which some readers cut it", member=path, offset=member.header
         )
     elif b"\\" in name:
-        notes.odd(
+        notes.report(
             "disagree",
             "its name holds a backslash, which some readers take for a slash",
             member=path,
             offset=member.header,
         )
     elif name.startswith(b"/") or b".." in name.split(b"/"):
-        notes.odd("disagree", "its path leads out of the archive", member=path, offset=member.header)
+        notes.report("disagree", "its path leads out of the archive", member=path, offset=member.header)
 
 
-def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
-    """Storages that the pickle asks for: are they there, and large enough? Others: is something hidden there?"""
-    notes, found = reading.notes, reading.found
+def _read_tensors(reading: _Archive, trace: Trace | None) -> None:
+    """Storages that the pickle requests: are they there, and large enough? Others: is something hidden there?"""
+    notes, found = reading.item.notes, reading.found
     keys = frozenset() if trace is None else trace.storage_keys
-    asked = {} if trace is None else trace.storage_bytes
+    requested = {} if trace is None else trace.storage_bytes
     missing = {key.encode("utf-8", "surrogatepass").lower(): key for key in keys}
     complete = len(missing) < _MOST_KEYS and (trace is None or trace.ended == "stop")
     start = len(found.top or b"") + 1 + len(b"data/")
@@ -443,42 +427,42 @@ def _read_tensors(reading: _ArchiveReader, trace: Trace | None) -> None:
                 continue
             checked += 1
             if member.is_folder:
-                notes.odd(
+                notes.report(
                     "disagree",
                     "a tensor is marked as a folder, whose bytes torch leaves unread",
                     member=reading.path(member),
-                    cure=_AGAIN,
+                    fix=_AGAIN,
                 )
             elif checked <= _HEADERS and (wrong := _unreadable(reading, member, f"data/{shown(key)}")):
-                notes.odd("malformed", f"torch.load refuses it: {wrong}", member=reading.label, cure=_AGAIN)
-            if key in asked and member.size != asked[key]:
-                notes.odd(
+                reading.item.report("malformed", f"torch.load refuses it: {wrong}", fix=_AGAIN)
+            if key in requested and member.size != requested[key]:
+                notes.report(
                     "malformed",
-                    f"storage {shown(key)!r} holds {member.size:,} bytes, the pickle asks for {asked[key]:,}",
+                    f"storage {shown(key)!r} holds {member.size:,} bytes, the pickle requests {requested[key]:,}",
                     member=reading.path(member),
-                    cure="download or save the file again",
+                    fix="download or save the file again",
                 )
     for key in sorted(missing.values()):
         notes.lacks(key)
 
 
-def _entries(reading: _ArchiveReader) -> Iterator[Member]:
+def _entries(reading: _Archive) -> Iterator[Member]:
     """All entries once more, as far as the directory is sound."""
-    with suppress(BadDirectoryError):  # said when it was surveyed
-        yield from members(reading.source, reading.found.directory)
+    with suppress(BadDirectoryError):  # reported when it was surveyed
+        yield from members(reading.item.source, reading.found.directory)
 
 
-def _read_unasked(reading: _ArchiveReader, member: Member) -> None:
-    """What stands among the tensors and is none that the pickle asks for."""
-    notes = reading.notes
-    opened = open_member(reading.source, member, notes, torch=True)
+def _read_unasked(reading: _Archive, member: Member) -> None:
+    """What stands among the tensors and is none that the pickle requests."""
+    notes = reading.item.notes
+    opened = open_member(reading.item.source, member, notes, torch=True)
     if isinstance(opened, str):
         notes.not_opened(f"{shown(reading.path(member))}: {opened}")
         return
     head = opened.content.read(0, HEAD)
     kind = sniff(head, opened.content.size)
     if kind in _WORTH_A_LOOK or begins_pickle(opened.content):
-        read_member(reading.source, member, reading.path(member), reading.depth, notes, "hidden", torch=True)
+        read_member(reading.item, member, reading.path(member), "hidden", torch=True)
 
 
 #: Kinds that raw numbers are hardly ever taken for.

@@ -1,8 +1,8 @@
-"""What one pickle stream says: the words that the machine writes down and the judges read.
+"""The trace of one pickle stream: what the machine records and the verdict is based on.
 
-A trace holds no bytes of the stream and no syntax: which globals it names, what it would call with what, what it would
-write into, which storages it asks for. It has no opinion: what is dangerous is decided in :mod:`.verdict`, what
-torch's ``weights_only`` unpickler accepts in :mod:`.weights_only`.
+A trace holds no bytes of the stream and no syntax. It holds the globals that it names, the calls with arguments, the
+writes, and the storages that it requests. It judges nothing: :mod:`.verdict` decides what is dangerous, and
+:mod:`.weights_only` what torch's ``weights_only`` unpickler accepts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Naming(NamedTuple):
     what: Global
     #: GLOBAL, STACK_GLOBAL, INST, or ``getattr`` where a constant ``getattr(Outer, 'Inner')`` was folded
     opcode: str
-    #: of the first place, in bytes from the start of the member
+    #: of the first use, in bytes from the start of the member
     offset: int
     count: int = 1  # type: ignore[assignment]
     #: ``module.name`` as it stands in the stream, where that is a Python 2 name that ``pickle`` maps to ``what``
@@ -67,14 +67,14 @@ class StreamWrite(NamedTuple):
 
 
 class Unresolved(NamedTuple):
-    """A place where the machine can't know what would happen, or that no unpickler would get past."""
+    """An opcode whose effect can't be known, or at which every unpickler stops."""
 
     offset: int
     why: str
 
 
 class Storages(NamedTuple):
-    """The storages that a stream asks for with one location tag (``cpu``, ``cuda:3``)."""
+    """The storages that a stream requests with one location tag (``cpu``, ``cuda:3``)."""
 
     location: str
     count: int  # type: ignore[assignment]
@@ -119,16 +119,16 @@ class Trace(NamedTuple):
     #: ``stop``; ``broken`` (undecodable or impossible: see ``trouble``); ``cut`` (the bytes end first);
     #: ``budget`` (a limit of ours was reached: see ``trouble``)
     ended: str
-    trouble: Unresolved | None
-    #: name of each opcode that occurs → offset of its first place
+    problem: Unresolved | None
+    #: name of each opcode that occurs → offset of its first use
     opcodes: Mapping[str, int]
     globals: tuple[Naming, ...]
     calls: tuple[StreamCall, ...]
     writes: tuple[StreamWrite, ...]
     #: computed names, calls of what can't be known, attributes set on functions: to be judged as dangerous
-    doubts: tuple[Unresolved, ...]
+    unresolved: tuple[Unresolved, ...]
     storages: tuple[Storages, ...]
-    #: keys of the storages that are asked for (``'0'``, ``'1'``): at most 100,000
+    #: keys of the storages that are requested (``'0'``, ``'1'``): at most 100,000
     storage_keys: frozenset[str]
     #: first offset of a persistent id that is no ``('storage', …)`` tuple of torch's shape, with what it is
     foreign_ids: tuple[Unresolved, ...]
@@ -138,6 +138,6 @@ class Trace(NamedTuple):
     result: str | Global
     #: opcodes that were executed, about
     steps: int = 0
-    #: key of a storage → bytes that are asked for, where the stream says it in constants; at most 100,000
+    #: key of a storage → bytes that are requested, where the stream states it in constants; at most 100,000
     storage_bytes: Mapping[str, int] = {}
     nested: tuple[Nested, ...] = ()

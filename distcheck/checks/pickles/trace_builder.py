@@ -1,4 +1,4 @@
-"""What the symbolic machine writes down while it follows a stream, bounded, and the trace that comes of it."""
+"""Record what the symbolic machine sees in a stream, in bounded memory, and build the trace from it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from .trace import Global, Keys, Naming, Nested, Storages, StreamCall, StreamWrite, Trace, Unresolved
 from .values import printable
 
-#: Doubts that are kept, calls of what can't be known, foreign ids; more of them say nothing new.
-_MOST_DOUBTS = 200
+#: Unresolved items that are kept, calls of what can't be known, foreign ids; more of them add nothing.
+_MOST_UNRESOLVED = 200
 _MOST_NAMES = 20
-#: of names, calls and attributes of one stream, all told; real ones have some thousands
+#: of names, calls and attributes of one stream, in total; real ones have some thousands
 MOST_CHARACTERS = 4_000_000
 _MOST_STORAGE_KEYS = 100_000
 _MOST_LOCATIONS = 200
@@ -25,7 +25,7 @@ class StoppedError(Exception):
     def __init__(self, ended: str, offset: int, why: str) -> None:
         super().__init__(why)
         self.ended = ended
-        self.trouble = Unresolved(offset, why)
+        self.problem = Unresolved(offset, why)
 
 
 class TraceBuilder:
@@ -36,15 +36,15 @@ class TraceBuilder:
         #: of texts that are kept
         self.characters = 0
         self.opcodes: dict[str, int] = {}
-        #: (place in the table of globals, opcode) → [offset, count]
+        #: (index in the table of globals, opcode) → [offset, count]
         self.namings: dict[tuple[int, str], list[int]] = {}
-        #: (place in the table of globals, opcode, what keeps it apart from others) → [offset, count], text
+        #: (index in the table of globals, opcode, what keeps it apart from others) → [offset, count], text
         self.calls: dict[tuple[int, str, str], tuple[list[int], str]] = {}
         #: calls of what can't be known: (opcode, text) → [offset, count]
         self.unknown_calls: dict[tuple[str, str], list[int]] = {}
-        #: (opcode, target, place in the table of globals) → [offset, count], and names of attributes
+        #: (opcode, target, index in the table of globals) → [offset, count], and names of attributes
         self.writes: dict[tuple[str, str, int], tuple[list[int], dict[str, None]]] = {}
-        self._doubts: dict[str, int] = {}
+        self._unresolved: dict[str, int] = {}
         self._foreign: dict[str, int] = {}
         self._storages: dict[str, list[int]] = {}
         self._storage_keys: set[str] = set()
@@ -73,26 +73,26 @@ class TraceBuilder:
                 entry[1][name] = None
         return entry[0]
 
-    def doubt(self, offset: int, why: str) -> None:
+    def unresolved(self, offset: int, why: str) -> None:
         """The machine can't know what would happen."""
-        if why not in self._doubts and len(self._doubts) < _MOST_DOUBTS:
-            self._doubts[why] = offset
+        if why not in self._unresolved and len(self._unresolved) < _MOST_UNRESOLVED:
+            self._unresolved[why] = offset
 
     def unknown_call(self, opcode: str, text: str, offset: int) -> None:
         """What is called can't be known."""
         entry = self.unknown_calls.get((opcode, text))
         if entry is not None:
             entry[1] += 1
-        elif len(self.unknown_calls) < _MOST_DOUBTS:
+        elif len(self.unknown_calls) < _MOST_UNRESOLVED:
             self.unknown_calls[opcode, text] = [offset, 1]
 
     def foreign_id(self, offset: int, what: str) -> None:
-        """A persistent id that asks for no storage."""
-        if what not in self._foreign and len(self._foreign) < _MOST_DOUBTS:
+        """A persistent id that requests no storage."""
+        if what not in self._foreign and len(self._foreign) < _MOST_UNRESOLVED:
             self._foreign[what] = offset
 
     def storage(self, offset: int, key: str, location: str, size: int | None) -> None:
-        """A storage is asked for; ``size`` in bytes, where it is known."""
+        """A storage is requested; ``size`` in bytes, where it is known."""
         entry = self._storages.get(location)
         if entry is not None:
             entry[1] += 1
@@ -118,7 +118,7 @@ class TraceBuilder:
         start: int,
         end: int,
         ended: str,
-        trouble: Unresolved | None,
+        problem: Unresolved | None,
         result: str | Global,
         known: list[Global | None],
         written: dict[int, str],
@@ -143,7 +143,7 @@ class TraceBuilder:
             end=end,
             protocol=self.protocol,
             ended=ended,
-            trouble=trouble,
+            problem=problem,
             opcodes=dict(self.opcodes),
             globals=tuple(
                 Naming(what, opcode, offset, count, written.get(index))
@@ -155,7 +155,7 @@ class TraceBuilder:
                 StreamWrite(opcode, target, known[index], offset, tuple(names), count)
                 for (opcode, target, index), ((offset, count), names) in self.writes.items()
             ),
-            doubts=tuple(Unresolved(offset, why) for why, offset in self._doubts.items()),
+            unresolved=tuple(Unresolved(offset, why) for why, offset in self._unresolved.items()),
             storages=tuple(Storages(location, count, offset) for location, (offset, count) in self._storages.items()),
             storage_keys=frozenset(self._storage_keys),
             foreign_ids=tuple(Unresolved(offset, what) for what, offset in self._foreign.items()),

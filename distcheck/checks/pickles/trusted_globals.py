@@ -1,19 +1,23 @@
-"""Which importable things are harmless in a pickle, which are not, and why.
+"""Which importable names are harmless in a pickle, which are not, and why.
 
-A thing is *inert* if calling it with any inert arguments, and writing any state into what it gives, can do no harm: no
-file, no process, no host, no code, no import of something else; at most memory is wasted. The list is closed under use:
-what an inert thing may call is an argument, and every importable argument is named by the stream and judged here as
-well. That is why ``copyreg._reconstructor`` or ``collections.defaultdict`` can be on it, and why one dangerous name is
-enough for a whole file. What is on no list is *dangerous* where it belongs to Python's standard library (deny-lists
-have holes, and the library is large), and *unvouched* where it is code of others: nobody here has read it. The tables
-are data, so that the answer depends on the bytes of a file, not on what is installed. Sources: the documentation and
-the code of CPython 3.10 to 3.14, numpy 1.26 and 2.4, torch 2.13, scipy 1.14, joblib 1.4; ``sys.stdlib_module_names`` of
-CPython 3.10 to 3.13, the libraries of 3.6 to 3.9 and of 2.7, What's New in Python 3.14.
+A global is *benign* if it can do no harm when it is called with benign arguments and any state is written into the
+result. It then opens no file, starts no process, contacts no host, runs no code and imports nothing. At most it wastes
+memory. Whatever a benign global may call is an argument, and each importable argument is judged here too. So
+``copyreg._reconstructor`` and ``collections.defaultdict`` can be on the list, and one dangerous name is enough for a
+file.
+
+A name on no list is *dangerous* if it belongs to Python's standard library, since deny-lists have gaps. It is
+*untrusted* if it belongs to another package. The tables are data, so the verdict depends on the bytes of a file and
+not on what is installed.
+
+Sources: documentation and code of CPython 3.10 to 3.14, numpy 1.26 and 2.4, torch 2.13, scipy 1.14, joblib 1.4;
+``sys.stdlib_module_names`` of CPython 3.10 to 3.13; the libraries of 3.6 to 3.9 and of 2.7; What's New in Python 3.14.
 """
 
 from __future__ import annotations
 
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,8 +28,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Each line: a module, and what of it is inert. A group begins with the reason, after a number sign.
-_INERT = """\
+# Each line: a module, and what of it is benign. A group begins with the reason, after a number sign.
+_BENIGN = """\
 # a value of Python's own
 builtins Ellipsis NotImplemented bool bytearray bytes complex dict float frozenset int list object range set slice
 builtins str tuple
@@ -145,7 +149,7 @@ scipy.sparse.csr csr_matrix
 scipy.sparse.dia dia_matrix
 scipy.sparse.dok dok_matrix
 scipy.sparse.lil lil_matrix
-# says where joblib finds an array in the same file
+# states where joblib finds an array in the same file
 joblib.numpy_pickle NumpyArrayWrapper
 # a value of torch
 torch Generator finfo iinfo layout memory_format
@@ -172,7 +176,7 @@ torch._C _VariableFunctionsClass.celu _VariableFunctionsClass.dropout _VariableF
 torch._C _VariableFunctionsClass.relu _VariableFunctionsClass.relu_ _VariableFunctionsClass.rrelu
 torch._C _VariableFunctionsClass.selu _VariableFunctionsClass.sigmoid _VariableFunctionsClass.softmax
 torch._C _VariableFunctionsClass.tanh
-# what a distributed checkpoint says about its tensors
+# what a distributed checkpoint states about its tensors
 torch.distributed.checkpoint.metadata BytesStorageMetadata ChunkStorageMetadata Metadata MetadataIndex StorageMeta
 torch.distributed.checkpoint.metadata TensorProperties TensorStorageMetadata _MEM_FORMAT_ENCODING
 torch.distributed.checkpoint.filesystem _StorageInfo _StoragePrefix
@@ -199,76 +203,38 @@ _NO_LAYERS = _words(
 
 # Of the standard library, and neither harmless nor harmful by themselves: they keep or pass on something callable.
 _NEUTRAL = """\
-functools.partial keeps a call that its user makes later
-builtins.iter may call what it is given
-builtins.print calls methods of what it is given, and prints it
-builtins.reversed calls a method of what it is given
-builtins.enumerate calls a method of what it is given
-builtins.zip calls a method of what it is given
-builtins.abs calls a method of what it is given
-builtins.all calls methods of what it is given
-builtins.any calls methods of what it is given
-builtins.len calls a method of what it is given
-builtins.max calls what it is given
-builtins.min calls what it is given
-builtins.round calls a method of what it is given
-builtins.sorted calls what it is given
-builtins.sum calls methods of what it is given
-builtins.str.lower is a function of texts
-builtins.str.split is a function of texts
-builtins.str.strip is a function of texts
-builtins.str.upper is a function of texts
-builtins.type can make new classes
-logging.getLogger gives a logger that other code uses too
-_operator.add calls a method of what it is given
-_operator.and_ calls a method of what it is given
-_operator.eq calls a method of what it is given
-_operator.floordiv calls a method of what it is given
-_operator.ge calls a method of what it is given
-_operator.gt calls a method of what it is given
-_operator.le calls a method of what it is given
-_operator.lt calls a method of what it is given
-_operator.mod calls a method of what it is given
-_operator.mul calls a method of what it is given
-_operator.ne calls a method of what it is given
-_operator.neg calls a method of what it is given
-_operator.not_ calls a method of what it is given
-_operator.or_ calls a method of what it is given
-_operator.sub calls a method of what it is given
-_operator.truediv calls a method of what it is given
-_operator.xor calls a method of what it is given
-itertools.chain gives values when it is asked for them, perhaps without end
-itertools.chain.from_iterable gives values when it is asked for them, perhaps without end
-itertools.combinations gives values when it is asked for them, perhaps without end
-itertools.compress gives values when it is asked for them, perhaps without end
-itertools.count gives values when it is asked for them, perhaps without end
-itertools.cycle gives values when it is asked for them, perhaps without end
-itertools.islice gives values when it is asked for them, perhaps without end
-itertools.permutations gives values when it is asked for them, perhaps without end
-itertools.product gives values when it is asked for them, perhaps without end
-itertools.repeat gives values when it is asked for them, perhaps without end
-itertools.zip_longest gives values when it is asked for them, perhaps without end
-operator.add calls a method of what it is given
-operator.and_ calls a method of what it is given
-operator.eq calls a method of what it is given
-operator.floordiv calls a method of what it is given
-operator.ge calls a method of what it is given
-operator.gt calls a method of what it is given
-operator.le calls a method of what it is given
-operator.lt calls a method of what it is given
-operator.mod calls a method of what it is given
-operator.mul calls a method of what it is given
-operator.ne calls a method of what it is given
-operator.neg calls a method of what it is given
-operator.not_ calls a method of what it is given
-operator.or_ calls a method of what it is given
-operator.sub calls a method of what it is given
-operator.truediv calls a method of what it is given
-operator.xor calls a method of what it is given
-operator.itemgetter makes a function that looks items up
-_operator.getitem looks up what it is given
-operator.getitem looks up what it is given
-types.GenericAlias keeps a class that whoever uses it makes instances of"""
+# keeps a call that its user makes later
+functools.partial
+# may call what it is given
+builtins.iter
+# calls methods of what it is given, and prints it
+builtins.print
+# calls a method of what it is given
+builtins.reversed builtins.enumerate builtins.zip builtins.abs builtins.len builtins.round _operator.add
+_operator.and_ _operator.eq _operator.floordiv _operator.ge _operator.gt _operator.le _operator.lt _operator.mod
+_operator.mul _operator.ne _operator.neg _operator.not_ _operator.or_ _operator.sub _operator.truediv _operator.xor
+operator.add operator.and_ operator.eq operator.floordiv operator.ge operator.gt operator.le operator.lt
+operator.mod operator.mul operator.ne operator.neg operator.not_ operator.or_ operator.sub operator.truediv
+operator.xor
+# calls methods of what it is given
+builtins.all builtins.any builtins.sum
+# calls what it is given
+builtins.max builtins.min builtins.sorted
+# is a function of texts
+builtins.str.lower builtins.str.split builtins.str.strip builtins.str.upper
+# can make new classes
+builtins.type
+# gives a logger that other code uses too
+logging.getLogger
+# gives values on request, perhaps without end
+itertools.chain itertools.chain.from_iterable itertools.combinations itertools.compress itertools.count
+itertools.cycle itertools.islice itertools.permutations itertools.product itertools.repeat itertools.zip_longest
+# makes a function that gets items
+operator.itemgetter
+# gets an item of what it is given
+_operator.getitem operator.getitem
+# keeps a class, of which its user makes instances
+types.GenericAlias"""
 
 #: Modules of the standard library of some Python from 2.7 to 3.14, the top level of each.
 STANDARD_LIBRARY = _words(
@@ -306,326 +272,256 @@ zlib zoneinfo
 """
 )
 
-# What to say of the best-known ones: module or full name, and what it does. The longest that fits counts.
+# What the best-known ones do, by module or full name. The longest match counts.
 _REASONS = """\
-os acts on files and processes of the machine
-os.system runs a shell command
-os.popen runs a shell command
-os.exec starts a program
-os.spawn starts a program
-os.posix_spawn starts a program
-os.remove deletes files
-os.unlink deletes files
-os.environ changes the environment of the process
-os.putenv changes the environment of the process
-posix acts on files and processes of the machine
-posix.system runs a shell command
-posix.popen runs a shell command
-posix.exec starts a program
-nt acts on files and processes of the machine
-nt.system runs a shell command
-subprocess starts a program
-_posixsubprocess starts a program
-popen2 starts a program
-builtins.eval runs text as Python code
-builtins.exec runs text as Python code
-builtins.execfile runs a file as Python code
-builtins.compile turns text into code
-builtins.__import__ imports whatever it is told to
-builtins.open opens a file
-builtins.file opens a file
-builtins.input reads from the terminal
-builtins.getattr reaches into other objects
-builtins.setattr changes other objects
-builtins.delattr changes other objects
-builtins.vars reaches into other objects
-builtins.globals reaches into the running program
-builtins.locals reaches into the running program
-builtins.map calls what it is given
-builtins.filter calls what it is given
-builtins.apply calls what it is given
-builtins.breakpoint starts a debugger
-builtins.help starts a pager
-builtins.exit ends the process
-builtins.quit ends the process
-io opens files
-_io opens files
-codecs opens files or unpacks data
-importlib imports whatever it is told to
-_frozen_importlib imports whatever it is told to
-imp imports whatever it is told to
-pkgutil imports whatever it is told to
-zipimport imports code out of an archive
-runpy runs a module or a file as a program
-code runs text as Python code
-codeop turns text into code
-timeit runs text as Python code
-profile runs text as Python code
-cProfile runs text as Python code
-trace runs text as Python code
-doctest runs text as Python code
-bdb runs text as Python code
-pdb runs text as Python code
-idlelib runs text as Python code
-pydoc imports modules and starts servers and programs
-lib2to3 runs code of its own choice
-pickle unpickles other data, with no check at all
-_pickle unpickles other data, with no check at all
-shelve unpickles other data, with no check at all
-marshal loads compiled code
-types makes functions or modules out of code
-operator reaches into other objects and calls their methods
-_operator reaches into other objects and calls their methods
-functools makes or calls functions
-ctypes loads a shared library and calls into it
-_ctypes loads a shared library and calls into it
-inspect reaches into the running program
-gc reaches into the running program
-sys changes the running interpreter
-site changes the running interpreter
-atexit has code run at the end of the process
-signal changes how the process takes signals
-threading starts threads
-_thread starts threads
-multiprocessing starts processes
-concurrent starts threads or processes
-asyncio starts programs or connects to hosts
-pty starts a program
-webbrowser starts a program
-platform may start a program
-cgitb writes files
-ensurepip installs packages
-venv writes files and starts programs
-distutils runs compilers and other programs
-socket connects to other hosts
-ssl connects to other hosts
-http connects to other hosts
-urllib connects to other hosts
-urllib2 connects to other hosts
-ftplib connects to other hosts
-smtplib connects to other hosts
-poplib connects to other hosts
-imaplib connects to other hosts
-telnetlib connects to other hosts
-nntplib connects to other hosts
-xmlrpc connects to other hosts
-socketserver listens for other hosts
-wsgiref listens for other hosts
-shutil copies, moves or deletes files
-tempfile writes files
-pathlib acts on files
-fileinput opens files
-linecache opens files
-mmap opens files
-sqlite3 opens files and loads extensions
-dbm opens files
-tarfile opens files
-zipfile opens files
-gzip opens files
-bz2 opens files
-lzma opens files
-logging opens files or connects to hosts
-logging.config imports and calls whatever it is told to
-configparser opens files
-copyreg changes how objects are pickled
-_aix_support starts a program
-_osx_support starts a program
-_pyrepl runs text as Python code
-uuid starts a program
-winreg changes the registry
-_winapi starts a program
-msilib writes files
-itertools makes functions of others run
-antigravity starts a browser"""
+# acts on files and processes of the machine
+os posix nt
+# runs a shell command
+os.system os.popen posix.system posix.popen nt.system
+# starts a program
+os.exec os.spawn os.posix_spawn posix.exec subprocess _posixsubprocess popen2 pty webbrowser _aix_support
+_osx_support uuid _winapi
+# deletes files
+os.remove os.unlink
+# changes the environment of the process
+os.environ os.putenv
+# runs text as Python code
+builtins.eval builtins.exec code timeit profile cProfile trace doctest bdb pdb idlelib _pyrepl
+# runs a file as Python code
+builtins.execfile
+# turns text into code
+builtins.compile codeop
+# imports whatever it is given
+builtins.__import__ importlib _frozen_importlib imp pkgutil
+# opens a file
+builtins.open builtins.file
+# reads from the terminal
+builtins.input
+# reaches into other objects
+builtins.getattr builtins.vars
+# changes other objects
+builtins.setattr builtins.delattr
+# reaches into the running program
+builtins.globals builtins.locals inspect gc
+# calls what it is given
+builtins.map builtins.filter builtins.apply
+# starts a debugger
+builtins.breakpoint
+# starts a pager
+builtins.help
+# ends the process
+builtins.exit builtins.quit
+# opens files
+io _io fileinput linecache mmap dbm tarfile zipfile gzip bz2 lzma configparser
+# opens files or unpacks data
+codecs
+# imports code out of an archive
+zipimport
+# runs a module or a file as a program
+runpy
+# imports modules and starts servers and programs
+pydoc
+# runs code of its own choice
+lib2to3
+# unpickles other data, with no check at all
+pickle _pickle shelve
+# loads compiled code
+marshal
+# makes functions or modules out of code
+types
+# reaches into other objects and calls their methods
+operator _operator
+# makes or calls functions
+functools
+# loads a shared library and calls into it
+ctypes _ctypes
+# changes the running interpreter
+sys site
+# has code run at the end of the process
+atexit
+# changes how the process takes signals
+signal
+# starts threads
+threading _thread
+# starts processes
+multiprocessing
+# starts threads or processes
+concurrent
+# starts programs or connects to hosts
+asyncio
+# may start a program
+platform
+# writes files
+cgitb tempfile msilib
+# installs packages
+ensurepip
+# writes files and starts programs
+venv
+# runs compilers and other programs
+distutils
+# connects to other hosts
+socket ssl http urllib urllib2 ftplib smtplib poplib imaplib telnetlib nntplib xmlrpc
+# listens for other hosts
+socketserver wsgiref
+# copies, moves or deletes files
+shutil
+# acts on files
+pathlib
+# opens files and loads extensions
+sqlite3
+# opens files or connects to hosts
+logging
+# imports and calls whatever it is given
+logging.config
+# changes how objects are pickled
+copyreg
+# changes the registry
+winreg
+# makes functions of others run
+itertools
+# starts a browser
+antigravity"""
 
 # Code of others that is known to run, load or fetch other code: a module with all that is in it, or one name of it.
 _HARMFUL = """\
-IPython runs text as Python code
-ipykernel runs text as Python code
-jupyter_client starts programs
-notebook starts programs
-bpython runs text as Python code
-ptpython runs text as Python code
-xonsh runs shell commands
-pip installs packages
-setuptools runs compilers and other programs
-_distutils_hack changes how modules are imported
-pkg_resources imports whatever it is told to
-importlib_metadata imports whatever it is told to
-six gives access to exec and to moved modules
-future gives access to exec and to moved modules
-past runs text as Python code
-pytest runs files as programs
-_pytest runs files as programs
-py starts programs
-nose runs files as programs
-dill makes functions out of code and unpickles other data
-_dill makes functions out of code and unpickles other data
-cloudpickle makes functions out of code
-pyspark.cloudpickle makes functions out of code
-pyspark.serializers unpickles other data
-ray.cloudpickle makes functions out of code
-ray.pickle makes functions out of code
-jsonpickle makes objects of whatever classes it is told to
-pickle5 unpickles other data, with no check at all
-zodbpickle unpickles other data, with no check at all
-compress_pickle unpickles other data, with no check at all
-klepto unpickles other data, with no check at all
-multiprocess starts processes
-pathos starts processes
-execnet runs code in other processes
-billiard starts processes
-celery calls whatever it is told to
-twisted reaches into other objects and starts programs
-gevent starts programs or connects to hosts
-eventlet starts programs or connects to hosts
-paramiko runs commands on other hosts
-fabric runs commands on other hosts
-invoke runs shell commands
-plumbum runs shell commands
-pexpect runs shell commands
-sh runs shell commands
-docker starts containers
-git starts programs
-psutil acts on processes
-cffi loads a shared library and calls into it
-_cffi_backend loads a shared library and calls into it
-pyximport compiles and loads code
-Cython compiles and loads code
-numba compiles code
-llvmlite compiles code
-win32api acts on files and processes of the machine
-win32com starts programs
-pythoncom starts programs
-wmi starts programs
-requests connects to other hosts
-urllib3 connects to other hosts
-httpx connects to other hosts
-aiohttp connects to other hosts
-boto3 connects to other hosts
-botocore connects to other hosts
-yaml makes objects of whatever classes it is told to
-ruamel makes objects of whatever classes it is told to
-jinja2 runs templates as code
-mako runs templates as code
-hydra imports and calls whatever it is told to
-asteval runs text as Python code
-numexpr runs text as code
-sympy.parsing runs text as Python code
-sympy.core.sympify runs text as Python code
-sympy.utilities.lambdify runs text as Python code
-sympy.sympify runs text as Python code
-sympy.lambdify runs text as Python code
-transformers.dynamic_module_utils downloads and runs code
-transformers.pipeline downloads models
-joblib.load unpickles another file, with no check at all
-joblib.numpy_pickle.load unpickles another file, with no check at all
-joblib.numpy_pickle.load_temporary_memmap unpickles another file, with no check at all
-joblib.numpy_pickle_utils opens files
-joblib.memory runs and caches functions
-joblib.parallel starts processes
-joblib.externals makes functions out of code
-joblib._store_backends opens files
-sklearn.externals makes functions out of code
-sklearn.utils._testing runs code of tests
-pandas.eval runs text as Python code
-pandas.read_ opens files
-pandas.io opens files
-pandas.compat.pickle_compat unpickles other data
-pandas.core.computation runs text as Python code
-numpy.testing runs text as Python code
-numpy.f2py runs compilers
-numpy.distutils runs compilers and other programs
-numpy.ctypeslib loads a shared library
-numpy.load opens files and may unpickle them
-numpy.lib.npyio opens files and may unpickle them
-numpy.lib._npyio_impl opens files and may unpickle them
-numpy.lib.format opens files and may unpickle them
-numpy.lib._datasource opens files and connects to hosts
-numpy.lib.utils runs text as Python code
-numpy.lib._utils_impl reads and imports code
-numpy.DataSource opens files and connects to hosts
-numpy.memmap opens a file, or creates and empties it
-numpy.core.memmap opens a file, or creates and empties it
-numpy._core.memmap opens a file, or creates and empties it
-numpy.fromfile opens a file
-numpy.core.records.fromfile opens a file
-numpy._core.records.fromfile opens a file
-numpy.rec.fromfile opens a file
-numpy.fromregex opens a file
-numpy.genfromtxt opens a file
-numpy.loadtxt opens a file
-numpy.save writes a file
-numpy.savetxt writes a file
-numpy.savez writes a file
-numpy.savez_compressed writes a file
-numpy.core.multiarray.fromfile opens a file
-numpy._core.multiarray.fromfile opens a file
-scipy.io opens files
-torch.load unpickles another file
-torch.save writes a file
-torch.from_file opens a file
-torch._C._VariableFunctionsClass.from_file opens a file
-torch.serialization.load unpickles another file
-torch.serialization.save writes a file
-torch.serialization._load unpickles other data
-torch.serialization._legacy_load unpickles other data
-torch.serialization._legacy_save writes a file
-torch.serialization._save writes a file
-torch.serialization.add_safe_globals takes the guard away from later loads
-torch.serialization._open_ opens a file
-torch.storage._load_from_bytes unpickles the bytes that it is given, with no check at all
-torch.storage.UntypedStorage.from_file opens a file
-torch.storage.UntypedStorage._ maps memory of other processes
-torch.storage.TypedStorage.from_file opens a file
-torch.hub downloads and runs code
-torch.package runs code out of an archive
-torch.jit compiles or loads programs
-torch.export loads programs
-torch._export loads programs
-torch.fx turns text into code and runs it
-torch._dynamo compiles and runs code
-torch._inductor compiles and runs code
-torch._functorch compiles and runs code
-torch._numpy.testing runs text as Python code
-torch._sources reads and parses code
-torch._utils._import_dotted_name imports whatever it is told to
-torch._utils_internal reaches into the running program
-torch._ops loads a shared library
-torch.ops loads a shared library
-torch._classes loads a shared library
-torch.classes loads a shared library
-torch.library changes what operations of torch do
-torch._weights_only_unpickler unpickles other data, or takes the guard away from later loads
-torch.utils.cpp_extension compiles and loads C++ code
-torch.utils._cpp_extension_versioner compiles and loads C++ code
-torch.utils.cpp_backtrace loads a shared library
-torch.utils.collect_env runs shell commands
-torch.utils.bottleneck runs files as programs
-torch.utils.benchmark compiles and runs code
-torch.utils.model_zoo downloads files and unpickles them
-torch.utils._config_module unpickles other data
-torch.utils.data.datapipes opens files and unpickles them
-torch.utils.tensorboard writes files
-torch.utils.hipify writes files
-torch.multiprocessing starts processes or maps memory of others
-torch.testing runs code of tests
-torch.distributed.rpc calls functions in other processes
-torch.distributed.nn calls functions in other processes
-torch.distributed.run starts programs
-torch.distributed.launch starts programs
-torch.distributed.launcher starts programs
-torch.distributed.elastic starts programs or connects to hosts
-torch.distributed.distributed_c10d unpickles what other processes send
-torch.onnx writes files
-torchvision.io opens files
-torchaudio.load opens files
-tensorflow.io opens files
-tensorflow.keras.models loads programs
-keras.models loads programs
-keras.saving loads programs
-keras.src.saving loads programs
-mlflow unpickles other files"""
+# runs text as Python code
+IPython ipykernel bpython ptpython past asteval sympy.parsing sympy.core.sympify sympy.utilities.lambdify
+sympy.sympify sympy.lambdify pandas.eval pandas.core.computation numpy.testing numpy.lib.utils torch._numpy.testing
+# starts programs
+jupyter_client notebook py git win32com pythoncom wmi torch.distributed.run torch.distributed.launch
+torch.distributed.launcher
+# runs shell commands
+xonsh invoke plumbum pexpect sh torch.utils.collect_env
+# installs packages
+pip
+# runs compilers and other programs
+setuptools numpy.distutils
+# changes how modules are imported
+_distutils_hack
+# imports whatever it is given
+pkg_resources importlib_metadata torch._utils._import_dotted_name
+# gives access to exec and to moved modules
+six future
+# runs files as programs
+pytest _pytest nose torch.utils.bottleneck
+# makes functions out of code and unpickles other data
+dill _dill
+# makes functions out of code
+cloudpickle pyspark.cloudpickle ray.cloudpickle ray.pickle joblib.externals sklearn.externals
+# unpickles other data
+pyspark.serializers pandas.compat.pickle_compat torch.serialization._load torch.serialization._legacy_load
+torch.utils._config_module
+# makes objects of any class that it is given
+jsonpickle yaml ruamel
+# unpickles other data, with no check at all
+pickle5 zodbpickle compress_pickle klepto
+# starts processes
+multiprocess pathos billiard joblib.parallel
+# runs code in other processes
+execnet
+# calls whatever it is given
+celery
+# reaches into other objects and starts programs
+twisted
+# starts programs or connects to hosts
+gevent eventlet torch.distributed.elastic
+# runs commands on other hosts
+paramiko fabric
+# starts containers
+docker
+# acts on processes
+psutil
+# loads a shared library and calls into it
+cffi _cffi_backend
+# compiles and loads code
+pyximport Cython
+# compiles code
+numba llvmlite
+# acts on files and processes of the machine
+win32api
+# connects to other hosts
+requests urllib3 httpx aiohttp boto3 botocore
+# runs templates as code
+jinja2 mako
+# imports and calls whatever it is given
+hydra
+# runs text as code
+numexpr
+# downloads and runs code
+transformers.dynamic_module_utils torch.hub
+# downloads models
+transformers.pipeline
+# unpickles another file, with no check at all
+joblib.load joblib.numpy_pickle.load joblib.numpy_pickle.load_temporary_memmap
+# opens files
+joblib.numpy_pickle_utils joblib._store_backends pandas.read_ pandas.io scipy.io torchvision.io torchaudio.load
+tensorflow.io
+# runs and caches functions
+joblib.memory
+# runs code of tests
+sklearn.utils._testing torch.testing
+# runs compilers
+numpy.f2py
+# loads a shared library
+numpy.ctypeslib torch._ops torch.ops torch._classes torch.classes torch.utils.cpp_backtrace
+# opens files and may unpickle them
+numpy.load numpy.lib.npyio numpy.lib._npyio_impl numpy.lib.format
+# opens files and connects to hosts
+numpy.lib._datasource numpy.DataSource
+# reads and imports code
+numpy.lib._utils_impl
+# opens a file, or creates and empties it
+numpy.memmap numpy.core.memmap numpy._core.memmap
+# opens a file
+numpy.fromfile numpy.core.records.fromfile numpy._core.records.fromfile numpy.rec.fromfile numpy.fromregex
+numpy.genfromtxt numpy.loadtxt numpy.core.multiarray.fromfile numpy._core.multiarray.fromfile torch.from_file
+torch._C._VariableFunctionsClass.from_file torch.serialization._open_ torch.storage.UntypedStorage.from_file
+torch.storage.TypedStorage.from_file
+# writes a file
+numpy.save numpy.savetxt numpy.savez numpy.savez_compressed torch.save torch.serialization.save
+torch.serialization._legacy_save torch.serialization._save
+# unpickles another file
+torch.load torch.serialization.load
+# takes the guard away from later loads
+torch.serialization.add_safe_globals
+# unpickles the bytes that it is given, with no check at all
+torch.storage._load_from_bytes
+# maps memory of other processes
+torch.storage.UntypedStorage._
+# runs code out of an archive
+torch.package
+# compiles or loads programs
+torch.jit
+# loads programs
+torch.export torch._export tensorflow.keras.models keras.models keras.saving keras.src.saving
+# turns text into code and runs it
+torch.fx
+# compiles and runs code
+torch._dynamo torch._inductor torch._functorch torch.utils.benchmark
+# reads and parses code
+torch._sources
+# reaches into the running program
+torch._utils_internal
+# changes what operations of torch do
+torch.library
+# unpickles other data, or takes the guard away from later loads
+torch._weights_only_unpickler
+# compiles and loads C++ code
+torch.utils.cpp_extension torch.utils._cpp_extension_versioner
+# downloads files and unpickles them
+torch.utils.model_zoo
+# opens files and unpickles them
+torch.utils.data.datapipes
+# writes files
+torch.utils.tensorboard torch.utils.hipify torch.onnx
+# starts processes or maps memory of others
+torch.multiprocessing
+# calls functions in other processes
+torch.distributed.rpc torch.distributed.nn
+# unpickles what other processes send
+torch.distributed.distributed_c10d
+# unpickles other files
+mlflow"""
 
 # Python's own tests start programs; `test` alone may be a package of the user.
 _TESTS_OF_PYTHON = ("test.support.", "test.libregrtest.", "test.regrtest.", "test.test_", "test.autotest.")
@@ -638,7 +534,7 @@ _NOTORIOUS = _words(
     "popen3 popen4 posix_spawn read_pickle run_command run_module run_path runcode runsource runstring safe_eval "
     "spawnl spawnle spawnlp spawnv spawnve spawnvp startfile system tofile unpickle unsafe_load"
 )
-# Modules that other modules import and that nobody means to keep in a file: fetching one is a step to what is in it.
+# Modules that other modules import and that no file needs: fetching one is a step to its contents.
 _STEPS = _words(
     "_io _posixsubprocess _thread asyncio builtins code codecs concurrent ctypes functools gc importlib inspect io "
     "marshal multiprocessing nt os pathlib pickle pkgutil posix pty runpy shutil socket subprocess sys tempfile "
@@ -649,7 +545,7 @@ _STEPS = _words(
 class Trust(NamedTuple):
     """What is known about an importable thing."""
 
-    #: ``inert``, ``unvouched`` or ``dangerous``
+    #: ``benign``, ``untrusted`` or ``dangerous``
     kind: str
     #: what it does, as a clause that follows *it* (``runs a shell command``), or why it is on its list
     why: str
@@ -666,21 +562,21 @@ def python3_name(what: Global) -> Global:
 
 
 @lru_cache(maxsize=4096)
-def standing(what: Global) -> Trust:
-    """Whether a thing is inert, unvouched or dangerous, and why, whatever torch thinks of it."""
+def trust_of(what: Global) -> Trust:
+    """Whether a thing is benign, untrusted or dangerous, and why, whatever torch thinks of it."""
     module, name = python3_name(what)
     parts = name.split(".")
-    if (module, name) in _inert():
-        return Trust("inert", _inert()[module, name])
+    if (module, name) in _benign():
+        return Trust("benign", _benign()[module, name])
     if not name:  # the stream ends within it: all that would happen is an import
-        return _standing_of_module(module)
+        return _trust_of_module(module)
     if not all(part.isidentifier() for part in (*module.split("."), *parts)):
         return Trust("dangerous", "has a name that no program gives to anything")
-    if neutral := _neutral().get(f"{module}.{name}"):
-        return Trust("unvouched", neutral)
+    if neutral := _by_name(_NEUTRAL).get(f"{module}.{name}"):
+        return Trust("untrusted", neutral)
     root = module.partition(".")[0]
     if root in STANDARD_LIBRARY or f"{module}.".startswith(_TESTS_OF_PYTHON):
-        return Trust("dangerous", _longest(_reasons(), f"{module}.{name}") or _FROM_THE_LIBRARY)
+        return Trust("dangerous", _longest(_by_name(_REASONS), f"{module}.{name}") or _FROM_THE_LIBRARY)
     if any(part.startswith("__") and part.endswith("__") for part in parts):
         return Trust("dangerous", "reaches into the inside of an object")
     for step in parts[:-1]:
@@ -688,29 +584,29 @@ def standing(what: Global) -> Trust:
             return Trust("dangerous", f"goes through {step} of {module} to something else")
     if parts[-1] in _STEPS:
         return Trust("dangerous", f"takes the module {parts[-1]} out of {module}")
-    if harm := _longest(_harms(), f"{module}.{name}"):
+    if harm := _longest(_by_name(_HARMFUL), f"{module}.{name}"):
         return Trust("dangerous", harm)
-    if reason := _inert_by_pattern(module, name):
-        return Trust("inert", reason)
+    if reason := _benign_by_pattern(module, name):
+        return Trust("benign", reason)
     if parts[-1] in _NOTORIOUS:
         return Trust("dangerous", "is called like a function that runs or loads what it is given")
     if module in ("__main__", "__mp_main__"):
-        return Trust("unvouched", "is from the script that wrote the file")
+        return Trust("untrusted", "is from the script that wrote the file")
     if root in ("torch", "numpy"):
-        return Trust("unvouched", f"is a part of {root} that is not known to be harmless")
-    return Trust("unvouched", f"is code of the package {root}")
+        return Trust("untrusted", f"is a part of {root} that is not known to be harmless")
+    return Trust("untrusted", f"is code of the package {root}")
 
 
 _FROM_THE_LIBRARY = "is a part of Python's standard library that is not known to be harmless"
 
 
-def _standing_of_module(module: str) -> Trust:
-    if any(module == known for known, _ in _inert()):
-        return Trust("inert", "is a module of which something is known to be harmless")
-    return standing(Global(module, "_"))
+def _trust_of_module(module: str) -> Trust:
+    if any(module == known for known, _ in _benign()):
+        return Trust("benign", "is a module of which something is known to be harmless")
+    return trust_of(Global(module, "_"))
 
 
-def _inert_by_pattern(module: str, name: str) -> str | None:
+def _benign_by_pattern(module: str, name: str) -> str | None:
     """Families of classes: layers, optimizers, schedulers and result types of torch."""
     if module.startswith("torch.nn.modules.") and module.count(".") == 3:
         if name.isalnum() and name[0].isupper() and name not in _NO_LAYERS:
@@ -727,41 +623,33 @@ def _inert_by_pattern(module: str, name: str) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _inert() -> dict[tuple[str, str], str]:
+def _benign() -> dict[tuple[str, str], str]:
     from .torch_globals import rules_for
 
     found: dict[tuple[str, str], str] = {}
     for path in rules_for(None).allowed:
         module, _, name = path.rpartition(".")
         found[module, name] = "torch allows it by itself"
-    why = ""
-    for line in _INERT.splitlines():
-        if line.startswith("# "):
-            why = line[2:]
-            continue
-        module, *names = line.split()
+    for why, (module, *names) in _groups(_BENIGN):
         for name in names:
             found[module, name] = why
     return found
 
 
-@lru_cache(maxsize=1)
-def _neutral() -> dict[str, str]:
-    return _table(_NEUTRAL)
+@lru_cache(maxsize=3)
+def _by_name(groups: str) -> dict[str, str]:
+    """Return the reason of each full name of a table."""
+    return {name: why for why, words in _groups(groups) for name in words}
 
 
-@lru_cache(maxsize=1)
-def _reasons() -> dict[str, str]:
-    return _table(_REASONS)
-
-
-@lru_cache(maxsize=1)
-def _harms() -> dict[str, str]:
-    return _table(_HARMFUL)
-
-
-def _table(lines: str) -> dict[str, str]:
-    return {name: why for line in lines.splitlines() for name, _, why in [line.partition(" ")]}
+def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each line of a table as words, with the reason of its group."""
+    why = ""
+    for line in text.splitlines():
+        if line.startswith("# "):
+            why = line[2:]
+        else:
+            yield why, line.split()
 
 
 #: No entry of the tables is longer: a hostile name of a million characters costs no more than another.
@@ -769,7 +657,7 @@ _LONGEST_ENTRY = 64
 
 
 def _longest(table: dict[str, str], path: str) -> str | None:
-    """What a table says of a full name: of itself, or of the longest module around it.
+    """What a table states of a full name: of itself, or of the longest module around it.
 
     Entries that end inside of a name (``os.exec``, ``pandas.read_``) stand for all names that begin so.
     """

@@ -1,6 +1,6 @@
-"""Compressed bytes as a source: unpacked in windows, never to a file, with a bound on all that is unpacked.
+"""Compressed bytes as a source: unpacked in windows, never to a file, with a limit on all that is unpacked.
 
-A stretch that was passed is unpacked again when it is asked for; deflate is resumed from snapshots.
+An earlier stretch is unpacked again on request. Deflate resumes from snapshots.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SNAPSHOTS = 64
 
 
 class BrokenError(Exception):
-    """Bytes that can't be unpacked; the text says why."""
+    """Bytes that can't be unpacked; the text gives the reason."""
 
 
 class TooLargeError(BrokenError):
@@ -147,7 +147,7 @@ class UnpackedSource:
     """What packed bytes unpack to, as a :class:`.ByteSource`.
 
     :param kind: one of ``KINDS``
-    :param size: of the unpacked bytes where a container says it; None: they are unpacked once to see
+    :param size: of the unpacked bytes where a container states it; None: they are unpacked once to see
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class UnpackedSource:
         self._window = bytearray()
         self._window_at = 0
         #: why unpacking ended before its time; None where it did not
-        self.trouble: str | None = None
+        self.problem: str | None = None
         #: whether a limit ended it
         self.exhausted = False
         #: bytes after the last packed one, known once all is unpacked
@@ -261,7 +261,7 @@ class UnpackedSource:
         return True
 
     def _advance(self) -> bool:
-        """Unpack one window more; False at the end, in trouble, or where a limit is reached."""
+        """Unpack one window more; False at the end, after an error, or where a limit is reached."""
         if self._ended:
             return False
         given: bytes | None = b""
@@ -300,7 +300,7 @@ class UnpackedSource:
         return True
 
     def _end(self, why: str) -> None:
-        self.trouble = why
+        self.problem = why
         self._ended = True
 
     def _again(self) -> bool:
@@ -355,7 +355,7 @@ class UnpackedSource:
 
 
 def first_bytes(packed: bytes, kind: str, size: int) -> bytes:
-    """The first unpacked bytes, where only the first packed ones are at hand; empty where it can't be told."""
+    """The first unpacked bytes, where only the first packed ones are at hand; empty where it is unknown."""
     try:
         return decoder(kind).unpack(packed, size)
     except BrokenError:

@@ -1,8 +1,8 @@
 """The values of the symbolic machine, each one integer, and how they read as Python text.
 
-A value is ``detail << 4 | kind``. What stands in the stream is known by its offset and read again only where it is
-asked for (a name, an argument that is shown); what containers and calls are made of is remembered for the last few
-thousand of them. So a memo of millions of entries costs eight bytes each, and no content of a stream is held.
+A value is ``detail << 4 | kind``. A value in the stream is known by its offset, and read again only on request (a
+name, an argument that is shown). The contents of the last few thousand containers and calls are remembered. So a memo
+entry costs eight bytes, and no content of a stream is held.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DEEPEST = 8
 #: of a text that is an argument, in characters; of a call
 _SHOWN_TEXT = 120
 _SHOWN = 200
-#: Bytes that are looked at in one go.
+#: Bytes that are checked in one go.
 WINDOW = 256 << 10
 
 _ESCAPE = rb"(?s)\\(?:(\n)|x([0-9a-fA-F]{2})|([0-7]{1,3})|(.))"
@@ -70,7 +70,7 @@ class OutOfTimeError(Exception):
 
 
 class Window:
-    """The stretch of a source that is looked at, and the one before it. ``deadline``: by :func:`time.monotonic`."""
+    """The stretch of a source that is checked, and the one before it. ``deadline``: by :func:`time.monotonic`."""
 
     def __init__(self, source: ByteSource, deadline: float) -> None:
         self.source = source
@@ -82,7 +82,7 @@ class Window:
         self._before_base = 0
 
     def move(self, offset: int, size: int) -> bytes:
-        """Look at ``size`` bytes from ``offset`` on."""
+        """Check ``size`` bytes from ``offset`` on."""
         self._before, self._before_base = self.data, self.base
         self.data, self.base = self.fetch(offset, size), offset
         return self.data

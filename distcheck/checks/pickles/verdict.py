@@ -1,4 +1,4 @@
-"""What loading a file would do, judged from the fact about it: safe, to be allow-listed, dangerous, malformed."""
+"""Judge what loading a file would do, from its fact: safe, needs allow-listing, dangerous, malformed, incomplete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .picklefile import PickleFile, Stream
 from .torch_globals import BLOCKED_MODULES, TorchRules, rules_for, torch_name
 from .trace import Global, Naming, StreamCall, Trace, Unresolved
-from .trusted_globals import Trust, python3_name, standing
+from .trusted_globals import Trust, python3_name, trust_of
 from .values import printable
 from .weights_only import (
     MEMORY_MAP,
@@ -35,7 +35,7 @@ class Danger(NamedTuple):
     offset: int
     #: ``os.system('…')``, printable; empty where nothing is called, or it can't be known what
     call: str
-    #: why it is not vouched for, without a full stop: a clause that can follow the call (``it runs a shell command``),
+    #: why it is not trusted, without a full stop: a clause that can follow the call (``it runs a shell command``),
     #: or a full sentence where there is none
     why: str
     #: None where what is called can't be known
@@ -51,23 +51,23 @@ class FileVerdict(NamedTuple):
     weights_only: WeightsOnly | None
     dangers: tuple[Danger, ...] = ()
     #: globals on no list: code of others, neither known to be harmless nor known to be harmful
-    unvouched: tuple[Global, ...] = ()
+    untrusted: tuple[Global, ...] = ()
     #: globals that are harmless, but that torch does not allow by itself
-    inert: tuple[Global, ...] = ()
+    benign: tuple[Global, ...] = ()
     malformed: tuple[Unresolved, ...] = ()
-    #: classes of whole modules (``torch.nn.Module`` and what derives from it, as far as names tell)
+    #: classes of whole modules (``torch.nn.Module`` and what derives from it, as far as names show)
     modules_saved: tuple[StreamCall, ...] = ()
     #: process groups, device meshes and other things of ``torch.distributed``
     distributed: tuple[Global, ...] = ()
     #: the torch version whose tables were used
     torch_version: str = ""
-    #: why it is not the one that was asked for, else empty
+    #: why it is not the one that was requested, else empty
     torch_note: str = ""
-    #: why the file is incomplete, beside what could not be opened
+    #: why the file is incomplete, in addition to what could not be opened
     not_checked: tuple[str, ...] = ()
 
 
-#: Dangers that are kept of one file; more say nothing new.
+#: Dangers that are kept of one file; more add nothing.
 _MOST_DANGERS = 1_000
 _FILLING = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS")
 _LOADS_BYTES = Global("torch.storage", "_load_from_bytes")
@@ -82,7 +82,7 @@ _PLAIN_DATA = (
 #: Why a file is incomplete of which all was read: an archive without a pickle, for one.
 NOTHING_TO_JUDGE = "nothing was found in it that could be judged"
 _OF_TORCHSCRIPT = ("__torch__.", "torch.jit._pickle.")
-#: Attributes that every ``torch.nn.Module`` has beside ``_modules`` (torch 2.13, ``torch/nn/modules/module.py``).
+#: Attributes that every ``torch.nn.Module`` has next to ``_modules`` (torch 2.13, ``torch/nn/modules/module.py``).
 _OF_A_MODULE = frozenset({"_parameters", "_buffers", "training"})
 _CONSUMERS = frozenset(
     Global(module, name)
@@ -99,12 +99,12 @@ _NUMBERS = frozenset({Global("builtins", "int"), Global("fractions", "Fraction")
 _ENDLESS = r"\b(?:builtins\.range|itertools\.\w+|ipaddress\.\w+Network)\("
 _NUMBER = r"\s*(\d+)\)\Z"
 _EXPONENT = r"'[^']*[eE]\s*[+-]?\d[^']*'"
-#: Of a number of bytes that a harmless pickle might ask for.
+#: Of a number of bytes that a harmless pickle might request.
 _MOST_DIGITS = 8
 
 
 def purpose_of(file: PickleFile, policy: Policy) -> str:
-    """What loading means for a file: what was asked, else ``weights-only`` for what torch writes, else ``pickle``."""
+    """The caller's purpose, else ``weights-only`` for a file that torch writes, else ``pickle``."""
     if policy.purpose is not None:
         return policy.purpose
     by_torch = is_torch_format(file.format) or any(is_read_by_torch(stream) for stream in file.streams)
@@ -120,10 +120,10 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> FileVerdict:
     purpose = purpose_of(file, policy)
     answer = weights_only_of_file(file, policy)
     dangers: list[Danger] = []
-    unvouched: dict[Global, None] = {}
+    untrusted: dict[Global, None] = {}
     #: of streams that the restricted unpickler does not guard
     unguarded: dict[Global, None] = {}
-    inert: dict[Global, None] = {}
+    benign: dict[Global, None] = {}
     distributed: dict[Global, None] = {}
     modules: list[StreamCall] = []
     malformed: list[Unresolved] = []
@@ -131,9 +131,9 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> FileVerdict:
     for stream in file.streams:
         trace = stream.trace
         if trace.ended in ("broken", "cut") and stream.role != "hidden":
-            malformed.append(trace.trouble or Unresolved(trace.end, "its pickle breaks off"))
+            malformed.append(trace.problem or Unresolved(trace.end, "its pickle breaks off"))
         elif trace.ended not in ("stop", "broken", "cut"):
-            not_checked[trace.trouble.why if trace.trouble else "not all of it was looked at"] = None
+            not_checked[trace.problem.why if trace.problem else "not all of it was checked"] = None
         if stream.role != "hidden":
             malformed.extend(_impossible(trace))
         dangers.extend(islice(_dangers(stream, policy), _MOST_DANGERS - len(dangers)))
@@ -141,36 +141,36 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> FileVerdict:
         for naming in trace.globals:
             if naming.what.path.startswith(_DISTRIBUTED) and not naming.what.path.startswith(_PLAIN_DATA):
                 distributed[naming.what] = None
-            judged = _standing(naming, stream, policy)
-            if judged.kind == "unvouched":
-                unvouched[python3_name(naming.what)] = None
+            judged = _trust(naming, stream, policy)
+            if judged.kind == "untrusted":
+                untrusted[python3_name(naming.what)] = None
                 if not guarded:
                     unguarded[naming.what] = None
             elif (
-                judged.kind == "inert"
+                judged.kind == "benign"
                 and python3_name(naming.what) != _GETATTR
                 and not _is_allowed_by_torch(naming, rules, policy)
             ):
-                inert[python3_name(naming.what)] = None
+                benign[python3_name(naming.what)] = None
         modules.extend(_modules_saved(trace))
         if trace.foreign_ids and not is_read_by_torch(stream):
             not_checked["it holds persistent ids, and only the program that wrote it knows what they stand for"] = None
-    said = any(oddity.kind != "note" for oddity in file.oddities)
-    if not file.streams and not file.executes_nothing and not said and not file.unopened:
+    reported = any(anomaly.kind != "note" for anomaly in file.anomalies)
+    if not file.streams and not file.executes_nothing and not reported and not file.unopened:
         not_checked[NOTHING_TO_JUDGE] = None
     dangers.sort(key=lambda danger: (danger.member or "", danger.offset))
     return FileVerdict(
-        word=_word(
+        word=_verdict(
             dangerous=bool(dangers),
             malformed=bool(malformed or file.storages_absent)
-            or any(oddity.kind in ("malformed", "disagree") for oddity in file.oddities),
+            or any(anomaly.kind in ("malformed", "disagree") for anomaly in file.anomalies),
             incomplete=bool(not_checked) or not file.complete or (answer is not None and answer.answer == "unknown"),
             needs=bool(unguarded) or (purpose == "weights-only" and answer is not None and answer.answer != "accept"),
         ),
         weights_only=answer,
         dangers=tuple(dangers),
-        unvouched=tuple(unvouched),
-        inert=tuple(inert),
+        untrusted=tuple(untrusted),
+        benign=tuple(benign),
         malformed=tuple(dict.fromkeys(malformed)),
         modules_saved=tuple(modules),
         distributed=tuple(distributed),
@@ -180,7 +180,7 @@ def judge(file: PickleFile, policy: Policy = Policy()) -> FileVerdict:
     )
 
 
-def _word(*, dangerous: bool, malformed: bool, incomplete: bool, needs: bool) -> str:
+def _verdict(*, dangerous: bool, malformed: bool, incomplete: bool, needs: bool) -> str:
     if dangerous:
         return "dangerous"
     if malformed:
@@ -190,25 +190,25 @@ def _word(*, dangerous: bool, malformed: bool, incomplete: bool, needs: bool) ->
     return "needs-allow-listing" if needs else "safe"
 
 
-def _standing(naming: Naming, stream: Stream, policy: Policy) -> Trust:
-    """What is known of a global, where the caller vouches for it or it is only a way to a nested name included."""
+def _trust(naming: Naming, stream: Stream, policy: Policy) -> Trust:
+    """The trust in a global. The caller may trust it, and it may only lead to a nested name."""
     what = python3_name(naming.what)
     if stream.reader == "torchscript" and f"{what.module}.".startswith(_OF_TORCHSCRIPT):
         # read by C++ code that knows no globals of Python; whatever else is named there is judged as elsewhere
-        return Trust("inert", "is a type of the program in the archive")
+        return Trust("benign", "is a type of the program in the archive")
     blocked = {naming.what.module, names_in_file(naming).module, what.module} & BLOCKED_MODULES
     if is_allowed(naming, policy.allow):
         if not blocked:
-            return Trust("inert", "vouched for by the caller")
-        judged = standing(naming.what)
+            return Trust("benign", "trusted by the caller")
+        judged = trust_of(naming.what)
         return Trust("dangerous", f"{judged.why} (torch takes nothing of {min(blocked)}, even if it is allowed)")
     if what == _GETATTR and folded_getattr(stream.trace):
-        return Trust("inert", "finds nested names, which are judged by themselves")
+        return Trust("benign", "finds nested names, which are judged by themselves")
     if what == TYPE and only_of_constants(stream.trace):
-        return Trust("inert", "is the type of a constant")
+        return Trust("benign", "is the type of a constant")
     if naming.what == MEMORY_MAP and only_rebuilt(stream.trace):
-        return Trust("inert", "is the class of an array that was saved by value")
-    return standing(naming.what)
+        return Trust("benign", "is the class of an array that was saved by value")
+    return trust_of(naming.what)
 
 
 def _is_allowed_by_torch(naming: Naming, rules: TorchRules, policy: Policy) -> bool:
@@ -217,7 +217,7 @@ def _is_allowed_by_torch(naming: Naming, rules: TorchRules, policy: Policy) -> b
 
 
 def _dangers(stream: Stream, policy: Policy) -> Iterator[Danger]:
-    """What is dangerous in one stream: names, and places where it can't be known what would happen."""
+    """What is dangerous in one stream: names, and locations where it can't be known what would happen."""
     trace = stream.trace
     calls: dict[Global, StreamCall] = {}
     for call in trace.calls:
@@ -225,7 +225,7 @@ def _dangers(stream: Stream, policy: Policy) -> Iterator[Danger]:
             calls.setdefault(call.function, call)
     seen: set[int] = set()
     for naming in trace.globals:
-        judged = _standing(naming, stream, policy)
+        judged = _trust(naming, stream, policy)
         if judged.kind != "dangerous":
             continue
         if naming.what == _LOADS_BYTES and _was_followed(trace):
@@ -242,9 +242,9 @@ def _dangers(stream: Stream, policy: Policy) -> Iterator[Danger]:
         if _is_bomb(call):
             seen.add(call.offset)
             yield Danger(stream.member, call.offset, call.text, "it would take all memory or go on for very long")
-    for doubt in trace.doubts:
-        seen.add(doubt.offset)
-        yield Danger(stream.member, doubt.offset, "", doubt.why)
+    for unresolved in trace.unresolved:
+        seen.add(unresolved.offset)
+        yield Danger(stream.member, unresolved.offset, "", unresolved.why)
     for call in trace.calls:
         if call.function is None and call.offset not in seen:
             seen.add(call.offset)
@@ -294,7 +294,7 @@ def _modules_saved(trace: Trace) -> Iterator[StreamCall]:
     for call in trace.calls:
         if call.function is None or call.opcode == "BUILD":
             continue
-        if call.function in classes or standing(call.function).why == "a layer of torch":
+        if call.function in classes or trust_of(call.function).why == "a layer of torch":
             yield call
 
 

@@ -1,8 +1,8 @@
-"""One pass over an object as pickle would make it, without recursion and without a byte written.
+"""One pass over an object in pickle's order, without recursion and without writing a byte.
 
-Each object is looked at once, in pickle's order; what would stop the pickler is noted with the steps that led
-there, and the pass goes on. Where something was found, a second pass over what is known by then (it runs no code of
-the objects) looks for the other ways to the same places.
+Each object is checked once. What would stop the pickler is recorded with the steps that led there, and the pass
+continues. If anything was found, a second pass finds the other paths to it. The second pass runs no code of the
+objects.
 """
 
 from __future__ import annotations
@@ -16,29 +16,31 @@ from typing import Any, NamedTuple, Protocol
 
 from . import modes, object_layout
 from . import nesting_depth as depths
-from .modes import COPIED, HOOKED, LEAF, PLAIN, Expansion, Mode, PicklingRefused, TooMany, said
+from .modes import COPIED, HOOKED, LEAF, PLAIN, Expansion, Mode, PicklingRefused, TooMany, describe_error
 from .paths import PathStep
 from .real_pickling import outcome
 from .time_limit import TimeLimit, TimeLimitExceeded
 
-#: Places that are noted at most; an object with more of them is *incomplete*.
+#: Most findings of one walk; an object with more of them is *incomplete*.
 MOST_FINDINGS = 100_000
 #: Steps that the notes may hold in all, for what is nested deep.
 MOST_STEPS = 10_000_000
-#: Hooks that are still called below the depth at which the pickler stops: they may make new objects for ever.
+#: Hooks that are still called below the depth at which the pickler stops: they may make new objects forever.
 MOST_HOOKS_BEYOND = 10_000
 #: Entries up to which an object is small.
 SMALL = 16
-#: Objects that contain themselves about which the real pickler is asked.
+#: Objects that contain themselves and are given to the real pickler.
 MOST_QUESTIONS = 20
 #: Other ways to one object that are noted.
 MOST_ALIASES = 10
 
+#: where the pass is: the stack of what it comes back to, then container, kind and label of the current step
+_Here = tuple[list[Any], Any, str, Any]
 _WAITING = object()  # the label of a part of an object whose turn has not come
 
 
 class WalkStop(NamedTuple):
-    """A place where pickling stops."""
+    """A location where pickling stops."""
 
     steps: tuple[PathStep, ...]
     value: Any
@@ -50,7 +52,7 @@ class WalkStop(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A place where something is to be said, although it can be pickled; or that a hook did something."""
+    """A member that can be pickled and has a pitfall, or whose hook has a side effect."""
 
     steps: tuple[PathStep, ...]
     value: Any
@@ -69,27 +71,27 @@ class Effects(NamedTuple):
 
 
 class Cautions(Protocol):
-    """What is to be said about objects that can be pickled."""
+    """The pitfalls of objects that can be pickled."""
 
     def interesting(self, kind: type) -> bool:
-        """Whether something may be to be said about instances of a type."""
+        """Whether instances of a type may have a pitfall."""
         ...
 
     def __call__(self, value: Any, at_top: bool) -> tuple[str, str, str] | None:
-        """About such an instance, and whether it is what was asked about: why, fix and kind."""
+        """Return why, fix and kind for an instance. ``at_top``: it is the root."""
         ...
 
     def is_final(self, kind: type) -> bool:
-        """Whether nothing more will be said about instances of a type."""
+        """Whether nothing more will be reported about instances of a type."""
         ...
 
 
 class Walk:
     """The state of one walk.
 
-    :param caution: what is to be said about objects that can be pickled
-    :param limit: objects to look at, at most
-    :param frames: Python frames between the caller and whoever calls :meth:`run`
+    :param caution: what is to be reported about objects that can be pickled
+    :param limit: objects to check, at most
+    :param frames: Python frames between the user's code and the caller of :meth:`run`
     """
 
     def __init__(
@@ -108,10 +110,10 @@ class Walk:
         self.caution = caution
         self.findings: list[WalkStop] = []
         self.remarks: list[Remark] = []
-        #: why not all was looked at; empty where all was
+        #: why not all was checked; empty where all was
         self.unfinished: list[str] = []
         self.memo: dict[int, Any] = {}
-        #: how many objects were looked at
+        #: how many objects were checked
         self.objects = 0
         #: what hooks answered: the second pass reads it here
         self.expansions: dict[int, Expansion] = {}
@@ -129,7 +131,7 @@ class Walk:
         self._curious: set[type] = set()
         self._made_by_code: set[type] = set()
         self._refused_classes: dict[type, str] = {}
-        #: classes whose instances are their attributes and nothing else, and about which there is nothing to say
+        #: classes whose instances are their attributes and nothing else, without pitfalls
         self._light: set[type] = set()
         self._shapes: set[tuple[Any, ...]] = set()
         self._steps = 0
@@ -137,13 +139,13 @@ class Walk:
         self._too_deep: set[int] = set()
         #: levels of the deepest object beyond the limit
         self.deepest = 0
-        self._asked = 0
+        self._questions = 0
         self._stopped = False
 
     # the pass
 
     def run(self, root: Any) -> None:
-        """Look at an object and at all that pickling it would reach."""
+        """Check an object and at all that pickling it would reach."""
         memo, plans, curious, marked = self.memo, self._plans, self._curious, self._marked
         made_by_code = self._made_by_code
         atoms, superset = self.mode.atoms, self.mode.atoms.issuperset
@@ -161,13 +163,13 @@ class Walk:
                     cls = type(child)
                     if cls in atoms:
                         continue
-                    # a small container of plain data is as soon looked at again as remembered
+                    # a small container of plain data is checked again as quickly as remembered
                     if depth <= edge:
                         if cls in light:
                             number = id(child)
                             if number in memo:
                                 if number in marked:
-                                    self._again(child, number, stack, opened, container, kind, label)
+                                    self._again(child, number, opened, (stack, container, kind, label))
                                 continue
                             state = child.__dict__
                             names = tuple(state)
@@ -197,7 +199,7 @@ class Walk:
                     number = id(child)
                     if number in memo:
                         if number in marked:
-                            self._again(child, number, stack, opened, container, kind, label)
+                            self._again(child, number, opened, (stack, container, kind, label))
                         continue
                     memo[number] = child
                     if limited and passed + len(memo) > limit:
@@ -209,7 +211,7 @@ class Walk:
                             _, sequence, mapping, flat, instance, arguments, _ = self.scale
                             edge = self._edge()
                             depth = self._deepen(stack, kind, container, opened)
-                        self._check_depth(child, cls, depth, stack, container, kind, label)
+                        self._check_depth(child, cls, depth, (stack, container, kind, label))
                     if cls is dict:
                         plain_keys = superset(map(type, child))
                         if plain_keys and superset(map(type, child.values())):
@@ -252,7 +254,7 @@ class Walk:
                     if plan is None:
                         plan = self._plan(cls)
                     if cls in curious:
-                        self._remark(child, stack, container, kind, label)
+                        self._remark(child, (stack, container, kind, label))
                     if plan == PLAIN:
                         if made_by_code and cls in made_by_code:
                             self.to_rebuild.append(child)
@@ -261,7 +263,9 @@ class Walk:
                         if type(state) is dict and (names in shapes or self._plain_names(names)):
                             refused = None
                             if self._refused_classes and cls in self._refused_classes:
-                                refused = self._refuse(child, self._refused_classes[cls], stack, container, kind, label)
+                                refused = self._refuse(
+                                    child, self._refused_classes[cls], (stack, container, kind, label)
+                                )
                             if superset(map(type, state.values())):
                                 if refused is not None:
                                     self._note(refused)
@@ -280,7 +284,7 @@ class Walk:
                         plan = HOOKED
                     if plan == LEAF:
                         continue
-                    expansion = self._expand(child, cls, plan, depth, stack, container, kind, label)
+                    expansion = self._expand(child, cls, plan, depth, (stack, container, kind, label))
                     if self._stopped:
                         self.objects = passed + len(memo)
                         return
@@ -289,7 +293,7 @@ class Walk:
                     before, after, refusal = expansion
                     refused = None
                     if refusal is not None:
-                        refused = self._refuse(child, refusal, stack, container, kind, label)
+                        refused = self._refuse(child, refusal, (stack, container, kind, label))
                     stack.append((each, kind, container, depth, opened, label))
                     kind, container = "step", child
                     depth += instance
@@ -307,9 +311,9 @@ class Walk:
                         self.objects = passed + len(memo)
                         return
                     each, kind, container, depth, opened, label = stack.pop()
-            except Exception as error:  # noqa: BLE001 - what is left out is told
-                # a dict or set changed while it was looked at: by another thread, or by a hook of a member
-                self._give_up(f"a {type(container).__name__} could not be looked at to its end ({said(error)})")
+            except Exception as error:  # noqa: BLE001 - what is omitted is reported
+                # a dict or set changed while it was checked: by another thread, or by a hook of a member
+                self._give_up(f"a {type(container).__name__} could not be checked to its end ({describe_error(error)})")
                 each = iter(())
 
     def _reach_limit(self) -> None:
@@ -345,9 +349,7 @@ class Walk:
 
     # by object
 
-    def _expand(
-        self, child: Any, cls: type, plan: int, depth: int, stack: list[Any], container: Any, kind: str, label: Any
-    ) -> Expansion | None:
+    def _expand(self, child: Any, cls: type, plan: int, depth: int, here: _Here) -> Expansion | None:
         """What follows from an object; None where nothing does, or where pickling stops."""
         if plan == HOOKED and depth > self.scale.capacity and self.measured:
             self._beyond += 1
@@ -357,17 +359,17 @@ class Walk:
                 return None
         try:
             if plan in (HOOKED, COPIED):
-                expansion = self._run_hooks(child, cls, plan, stack, container, kind, label)
+                expansion = self._run_hooks(child, cls, plan, here)
             else:
                 expansion = self.mode.expand(child, cls, plan)
         except TooMany as error:
             self._give_up(str(error))
             return None
         except PicklingRefused as error:
-            self._refused(child, error, stack, container, kind, label)
+            self._refused(child, error, here)
             return None
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - seven types are known, others will come
-            self._found(child, said(error), stack, container, kind, label)
+            self._found(child, describe_error(error), here)
             return None
         if cls in self._made_by_code:
             self.to_rebuild.append(child)
@@ -378,10 +380,8 @@ class Walk:
         self.expansions[id(child)] = expansion
         return expansion
 
-    def _run_hooks(
-        self, child: Any, cls: type, plan: int, stack: list[Any], container: Any, kind: str, label: Any
-    ) -> Expansion:
-        """What an object whose class has something to say is reduced to; what it did meanwhile is remarked."""
+    def _run_hooks(self, child: Any, cls: type, plan: int, here: _Here) -> Expansion:
+        """Reduce an object through the hooks of its class. Record their side effects."""
         shot = _snapshot(child)
         effects = None
         try:
@@ -407,7 +407,7 @@ class Walk:
                     "change",
                 )
             if effects is not None:
-                steps = self._place(stack, container, kind, label)
+                steps = self._steps_to(here)
                 self.remarks.append(Remark(steps, child, effects.why, effects.fix, effects.kind))
 
     def _hook_of(self, cls: type) -> str:
@@ -419,56 +419,53 @@ class Walk:
                     return f"{type.__dict__['__name__'].__get__(base)}.{name}"
         return f"what pickling calls of {type.__dict__['__name__'].__get__(cls)}"
 
-    def _remark(self, child: Any, stack: list[Any], container: Any, kind: str, label: Any) -> None:
-        said_of_it = self.caution(child, not stack)
+    def _remark(self, child: Any, here: _Here) -> None:
+        pitfall = self.caution(child, not here[0])
         if self.caution.is_final(type(child)):
             self._curious.discard(type(child))
             if self._plans[type(child)] == PLAIN and type(child) not in self._made_by_code | {*self._refused_classes}:
                 self._light.add(type(child))
-        if said_of_it is not None:
-            why, fix, sort = said_of_it
-            self.remarks.append(Remark(self._place(stack, container, kind, label), child, why, fix, sort))
+        if pitfall is not None:
+            why, fix, sort = pitfall
+            self.remarks.append(Remark(self._steps_to(here), child, why, fix, sort))
 
     # findings
 
-    def _place(self, stack: list[Any], container: Any, kind: str, label: Any) -> tuple[PathStep, ...]:
+    def _steps_to(self, here: _Here) -> tuple[PathStep, ...]:
+        stack, container, kind, label = here
         steps = [PathStep(entry[2], entry[1], entry[5]) for entry in stack if entry[5] is not _WAITING]
         steps.append(PathStep(container, kind, label))
         self._steps += len(steps)
         return tuple(steps)
 
-    def _found(
-        self, child: Any, error: str, stack: list[Any], container: Any, kind: str, label: Any, depth: int = 0
-    ) -> None:
+    def _found(self, child: Any, error: str, here: _Here, depth: int = 0) -> None:
         if not depth:
             self._bad[id(child)] = error
             self._marked.add(id(child))
-        self._note(WalkStop(self._place(stack, container, kind, label), child, error, depth))
+        self._note(WalkStop(self._steps_to(here), child, error, depth))
 
-    def _refused(
-        self, child: Any, refusal: PicklingRefused, stack: list[Any], container: Any, kind: str, label: Any
-    ) -> None:
+    def _refused(self, child: Any, refusal: PicklingRefused, here: _Here) -> None:
         """An object is refused, or a member of it that only its own code came to."""
-        error, culprit = str(refusal), refusal.culprit
-        name = None if culprit is None or culprit is child else object_layout.name_of_member(child, culprit)
+        error, failing = str(refusal), refusal.failing
+        name = None if failing is None or failing is child else object_layout.name_of_member(child, failing)
         if name is None:
-            self._found(child, error, stack, container, kind, label)
+            self._found(child, error, here)
             return
         self._bad[id(child)] = error
         self._marked.add(id(child))
-        self.memo.setdefault(id(culprit), culprit)
-        steps = (*self._place(stack, container, kind, label), PathStep(child, "attribute", name))
-        self._note(WalkStop(steps, culprit, error))
+        self.memo.setdefault(id(failing), failing)
+        steps = (*self._steps_to(here), PathStep(child, "attribute", name))
+        self._note(WalkStop(steps, failing, error))
 
-    def _refuse(self, child: Any, error: str, stack: list[Any], container: Any, kind: str, label: Any) -> WalkStop:
-        """An object that is refused itself, while its parts are looked at: it is noted after them."""
+    def _refuse(self, child: Any, error: str, here: _Here) -> WalkStop:
+        """An object that is refused itself, while its parts are checked: it is noted after them."""
         self._bad[id(child)] = error
         self._marked.add(id(child))
-        return WalkStop(self._place(stack, container, kind, label), child, error)
+        return WalkStop(self._steps_to(here), child, error)
 
     def _note(self, finding: WalkStop) -> None:
         if len(self.findings) >= MOST_FINDINGS or self._steps > MOST_STEPS:
-            self._give_up(f"there are more than {len(self.findings):,} places: the others are not listed")
+            self._give_up(f"there are more than {len(self.findings):,} members: the others are not listed")
             return
         self.findings.append(finding)
 
@@ -489,33 +486,32 @@ class Walk:
         if opened not in self._bad:
             self._marked.discard(opened)
 
-    def _again(
-        self, child: Any, number: int, stack: list[Any], opened: Any, container: Any, kind: str, label: Any
-    ) -> None:
+    def _again(self, child: Any, number: int, opened: Any, here: _Here) -> None:
         """An object comes up again that was refused, or that is in the middle of being made."""
         error = self._bad.get(number)
         if error is not None:
-            self._found(child, error, stack, container, kind, label)
+            self._found(child, error, here)
             return
         # pickle starts again with it; that ends as soon as something on the way is known to the pickler
+        stack, container, kind, label = here
         frames = [(container, kind, label, opened)]
         frames += [(entry[2], entry[1], entry[5], entry[4]) for entry in reversed(stack) if entry[5] is not _WAITING]
         endless = self._is_endless(frames, number)
         if endless is None:
-            self._asked += 1
-            if self._asked > MOST_QUESTIONS:
+            self._questions += 1
+            if self._questions > MOST_QUESTIONS:
                 self._give_up("many objects contain themselves in what they are made from: not all were followed")
                 return
             endless = outcome(child, self.mode, self.watch).startswith("RecursionError")
         if endless:
             why = "RecursionError: it contains itself in what it is made from, so that pickling it never ends"
-            self._note(WalkStop(self._place(stack, container, kind, label), child, why))
+            self._note(WalkStop(self._steps_to(here), child, why))
 
     def _is_endless(self, frames: list[tuple[Any, str, Any, Any]], number: int) -> bool | None:
-        """Whether the way from an object (by its id) to itself is all new each time; None where only pickle can tell.
+        """Whether the path from an object (by its id) to itself is new each time; None where only pickle knows.
 
-        What a hook makes is made anew when the object is pickled again. So of what the pickler knows already, only that
-        counts which the objects really hold.
+        A hook makes its values again each time the object is pickled. So only known values that the objects really
+        hold end the recursion.
         """
         below = []
         for frame in frames:
@@ -577,11 +573,10 @@ class Walk:
             return scale.instance + (scale.arguments if type(opened) is int else 0)
         return scale.sequence if type(container) is list else scale.flat
 
-    def _check_depth(
-        self, child: Any, cls: type, depth: int, stack: list[Any], container: Any, kind: str, label: Any
-    ) -> None:
+    def _check_depth(self, child: Any, cls: type, depth: int, here: _Here) -> None:
         """Note an object that is the first one beyond the limit on the way to it."""
         scale = self.scale
+        stack, container, _, _ = here
         self.deepest = max(self.deepest, len(stack))
         if cls is dict:
             need = scale.mapping if child else scale.flat
@@ -600,34 +595,34 @@ class Walk:
         if id(container) not in self._too_deep:
             levels = sum(1 for entry in stack if entry[5] is not _WAITING)
             text = f"RecursionError: nested {levels} levels deep here"
-            self._found(child, text, stack, container, kind, label, max(1, levels))
+            self._found(child, text, here, max(1, levels))
 
     # the second pass
 
-    def other_ways(self, root: Any, some: set[int], every: set[int]) -> dict[int, list[tuple[PathStep, ...]]]:
+    def other_paths(self, root: Any, some: set[int], every: set[int]) -> dict[int, list[tuple[PathStep, ...]]]:
         """Steps to objects (by their ids) by the ways that lead there after the first one; runs no code of the objects.
 
         :param some: objects of which some ways will do
         :param every: objects of which all are wanted
         """
-        ways, round_itself = self._ways(root, some, every)
-        if round_itself:
-            # what leads back to an object was seen in it first, but may be reachable beside it as well
-            beside, _ = self._ways(root, set(), round_itself, shut=round_itself)
-            for number, more in beside.items():
+        ways, circular = self._later_paths(root, some, every)
+        if circular:
+            # what leads back to an object was seen in it first, but may be reachable without it as well
+            direct, _ = self._later_paths(root, set(), circular, shut=circular)
+            for number, more in direct.items():
                 ways[number] += more
         return ways
 
-    def _ways(
+    def _later_paths(
         self, root: Any, some: set[int], every: set[int], shut: AbstractSet[int] = frozenset()
     ) -> tuple[dict[int, list[tuple[PathStep, ...]]], set[int]]:
         """The other ways of one pass; and of which wanted objects a way led through themselves, which is none.
 
-        :param shut: objects (by their ids) that are not looked into
+        :param shut: objects (by their ids) that are not read
         """
         targets = some | every
         ways: dict[int, list[tuple[PathStep, ...]]] = {number: [] for number in targets}
-        round_itself: set[int] = set()
+        circular: set[int] = set()
         seen: set[int] = {id(root)}
         stack: list[tuple[Any, str, Any, Any]] = []
         edges, kind = self._edges(root)
@@ -652,7 +647,7 @@ class Walk:
                     if not any(step.container is child for step in steps):
                         ways[number].append(tuple(steps))
                     elif number in every:
-                        round_itself.add(number)
+                        circular.add(number)
                 if number in seen:
                     continue
                 seen.add(number)
@@ -664,10 +659,10 @@ class Walk:
                 break
             else:
                 if not stack:
-                    return ways, round_itself
+                    return ways, circular
                 each, kind, container, label = stack.pop()
 
-    def first_way(self, root: Any, target: Any) -> tuple[PathStep, ...] | None:
+    def first_path(self, root: Any, target: Any) -> tuple[PathStep, ...] | None:
         """Steps to an object, as the first pass came there; None where it did not."""
         steps = [PathStep(None, "root", None)]
         if root is target:

@@ -1,8 +1,9 @@
-"""What ``torch.load(weights_only=True)`` would do with a file: accept it, accept it after an import or after a line
-that allow-lists what it names, or refuse it whatever is allow-listed, and then why and what to do.
+"""What ``torch.load(weights_only=True)`` would do with a file.
 
-It repeats the decisions of torch's restricted unpickler (``torch/_weights_only_unpickler.py``) on what the machine
-wrote down, and those of ``torch.load`` on the container. What is dangerous gets no line that would allow it.
+It accepts the file, accepts it after an import or an allow-list line, or refuses it whatever is allow-listed. The
+answer has the reason and the fix. It repeats the decisions of torch's restricted unpickler
+(``torch/_weights_only_unpickler.py``) on a trace, and those of ``torch.load`` on the container. A dangerous global
+never gets an allow-list line.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .known_functions import MOST_APART
 from .picklefile import Anomaly, PickleFile, Stream
 from .torch_globals import OPCODES, TorchRules, rules_for, torch_name
 from .trace import Global, Naming, StreamCall, StreamWrite, Trace
-from .trusted_globals import python3_name, standing
+from .trusted_globals import python3_name, trust_of
 
 
 class Policy(NamedTuple):
@@ -24,11 +25,11 @@ class Policy(NamedTuple):
 
     #: the torch whose tables count (``2.13.0``); None: the newest that is known
     torch_version: str | None = None
-    #: globals that the caller vouches for, as if ``add_safe_globals`` had been called (``module.Name``)
+    #: globals that the caller trusts, as if ``add_safe_globals`` had been called (``module.Name``)
     allow: frozenset[str] = frozenset()
     #: ``weights-only`` or ``pickle``; None: by the format of the file
     purpose: str | None = None
-    #: GPUs of the machine that will load it; None: not said
+    #: GPUs of the machine that will load it; None: unknown
     gpus: int | None = None
 
 
@@ -36,7 +37,7 @@ class WeightsOnly(NamedTuple):
     """What ``torch.load(weights_only=True)`` would do."""
 
     #: ``accept``, ``import`` (after importing ``modules``), ``allowlist`` (after ``add_safe_globals``), ``never``;
-    #: ``unknown`` where a budget ended before anything could be said
+    #: ``unknown`` where a limit ended the scan before anything was known
     answer: str
     #: modules to import first
     modules: tuple[str, ...] = ()
@@ -46,7 +47,7 @@ class WeightsOnly(NamedTuple):
     imports: tuple[str, ...] = ()
     #: why not, in torch's terms, and what to do: sentences without a full stop
     why: str = ""
-    cure: str = ""
+    fix: str = ""
     offset: int | None = None
 
 
@@ -89,7 +90,7 @@ _GIVES = {
 }
 #: Other names for the same thing that hold in all versions of a package.
 _STABLE_NAMES = {"pathlib._local": "pathlib"}
-#: Values that do not know their own name: torch must be told it.
+#: Values that do not know their own name: torch needs the name.
 _NAMELESS = frozenset({"builtins.Ellipsis", "builtins.NotImplemented"})
 #: Of what torch allows: functions, of which there are no instances, and classes whose instances have no attributes.
 _FUNCTIONS = ("_codecs.encode", "torch._utils._rebuild_", "torch._tensor._rebuild_", "torch.serialization._get_layout")
@@ -123,18 +124,18 @@ _CALL_ARGUMENTS = (
     "torch.optim.",
 )
 _DO_NOT_LOAD = "do not load it"
-_PROTOCOL = "save it again with torch.save and its own protocol, which is 2 (leave pickle_protocol away)"
+_PROTOCOL = "save it again with torch.save and its own protocol, which is 2 (drop pickle_protocol)"
 _COPY_AGAIN = "copy or download it again"
 
 
 class _Reason(NamedTuple):
     """One thing that no allow-list helps against."""
 
-    #: the smallest is said first: 0 dangerous, 1 the container, 2 the stream
+    #: the smallest comes first: 0 dangerous, 1 the container, 2 the stream
     rank: int
     offset: int | None
     why: str
-    cure: str
+    fix: str
 
 
 class _Needs:
@@ -149,9 +150,9 @@ class _Needs:
         self.reasons: dict[_Reason, None] = {}
         self.unknown = False
 
-    def refuse(self, rank: int, offset: int | None, why: str, cure: str) -> None:
+    def refuse(self, rank: int, offset: int | None, why: str, fix: str) -> None:
         """No allow-list helps."""
-        self.reasons[_Reason(rank, offset, why, cure)] = None
+        self.reasons[_Reason(rank, offset, why, fix)] = None
 
     def refer(self, what: Global) -> str | None:
         """Python text for a thing, whose import is noted; None where its name is none of Python's."""
@@ -184,8 +185,8 @@ class _Needs:
                 (reason for reason in self.reasons if reason.rank == worst), key=lambda reason: reason.offset or 0
             )
             whys = list(dict.fromkeys(reason.why for reason in reasons))[:_MOST_REASONS]
-            cures = list(dict.fromkeys(reason.cure for reason in reasons))[:_MOST_REASONS]
-            return WeightsOnly("never", why="; ".join(whys), cure="; ".join(cures), offset=reasons[0].offset)
+            fixes = list(dict.fromkeys(reason.fix for reason in reasons))[:_MOST_REASONS]
+            return WeightsOnly("never", why="; ".join(whys), fix="; ".join(fixes), offset=reasons[0].offset)
         if self.unknown:
             return WeightsOnly("unknown")
         if self.entries:
@@ -215,8 +216,8 @@ def weights_only_of_file(file: PickleFile, policy: Policy = Policy()) -> Weights
     if file.format == "pickle" and not read:
         return WeightsOnly(
             "never",
-            why="it is a plain pickle, and no file of torch.save: torch.load says 'Invalid magic number'",
-            cure="load it with pickle.load, or save it again with torch.save",
+            why="it is a plain pickle, and no file of torch.save: torch.load raises 'Invalid magic number'",
+            fix="load it with pickle.load, or save it again with torch.save",
         )
     if not read and not is_torch_format(file.format):
         return None
@@ -224,16 +225,16 @@ def weights_only_of_file(file: PickleFile, policy: Policy = Policy()) -> Weights
         return WeightsOnly(
             "never",
             why="it is an archive of torch.export, and torch.load finds no data.pkl in it",
-            cure="load it with torch.export.load",
+            fix="load it with torch.export.load",
         )
     rules = rules_for(policy.torch_version)
     needs = _Needs()
-    for oddity in file.oddities:
-        if oddity.kind == "refused" or (oddity.kind == "malformed" and not _is_behind(oddity, read)):
-            needs.refuse(1, oddity.offset, oddity.what, oddity.cure or _CURES[oddity.kind])
+    for anomaly in file.anomalies:
+        if anomaly.kind == "refused" or (anomaly.kind == "malformed" and not _is_behind(anomaly, read)):
+            needs.refuse(1, anomaly.offset, anomaly.what, anomaly.fix or _FIXES[anomaly.kind])
     if file.storages_absent:
         needs.refuse(
-            1, None, f"{len(file.storages_absent)} of the storages that it asks for are not in it", _COPY_AGAIN
+            1, None, f"{len(file.storages_absent)} of the storages that it requests are not in it", _COPY_AGAIN
         )
     for stream in read:
         _judge_stream(stream.trace, rules, policy, needs, stream.reader == "torch-legacy")
@@ -242,16 +243,16 @@ def weights_only_of_file(file: PickleFile, policy: Policy = Policy()) -> Weights
     return needs.answer()
 
 
-def _is_behind(oddity: Anomaly, read: Iterable[Stream]) -> bool:
+def _is_behind(anomaly: Anomaly, read: Iterable[Stream]) -> bool:
     """Whether something stands behind the end of a stream that torch reads: it never gets there."""
-    return oddity.offset is not None and any(
-        stream.member == oddity.member and stream.trace.ended == "stop" and oddity.offset >= stream.trace.end
+    return anomaly.offset is not None and any(
+        stream.member == anomaly.member and stream.trace.ended == "stop" and anomaly.offset >= stream.trace.end
         for stream in read
         if stream.role == "object" and stream.reader == "torch"
     )
 
 
-_CURES = {
+_FIXES = {
     "refused": "load it with the program that wrote it, and save the state_dict with torch.save",
     "malformed": _COPY_AGAIN,
 }
@@ -268,7 +269,7 @@ def is_read_by_torch(stream: Stream) -> bool:
 
 
 def names_in_file(naming: Naming) -> Global:
-    """The module and the name as the stream says them, before any translation of Python-2 names."""
+    """The module and the name in the stream, before any translation of Python-2 names."""
     if naming.written is None:
         return naming.what
     module, _, name = naming.written.rpartition(".")
@@ -276,21 +277,21 @@ def names_in_file(naming: Naming) -> Global:
 
 
 def is_allowed(naming: Naming, allow: frozenset[str]) -> bool:
-    """Whether the caller vouches for it, by its name in the file or by that in Python 3."""
+    """Whether the caller trusts it, by its name in the file or by that in Python 3."""
     return bool(allow) and not allow.isdisjoint(
         (naming.what.path, python3_name(naming.what).path, names_in_file(naming).path)
     )
 
 
 def folded_getattr(trace: Trace) -> bool:
-    """Whether every use of ``getattr`` in a stream looks up a plain nested name, which stands among its globals."""
+    """Whether every use of ``getattr`` in a stream finds a plain nested name, which stands among its globals."""
     return any(naming.opcode == "getattr" for naming in trace.globals) and not any(
         call.function is not None and python3_name(call.function) == _GETATTR for call in trace.calls
     )
 
 
 def only_of_constants(trace: Trace) -> bool:
-    """Whether ``type`` is only asked for the type of None and the like, each time."""
+    """Whether ``type`` is only called with None and other constants."""
     texts = [call.text for call in trace.calls if call.function is not None and python3_name(call.function) == TYPE]
     return bool(texts) and all(text.partition("(")[2] in _CONSTANTS for text in texts)
 
@@ -303,11 +304,11 @@ def only_rebuilt(trace: Trace) -> bool:
 
 def _judge_stream(trace: Trace, rules: TorchRules, policy: Policy, needs: _Needs, legacy: bool) -> None:
     if trace.ended in ("broken", "cut"):
-        trouble = trace.trouble
+        problem = trace.problem
         needs.refuse(
             2,
-            trouble.offset if trouble else trace.end,
-            trouble.why if trouble else "its pickle breaks off",
+            problem.offset if problem else trace.end,
+            problem.why if problem else "its pickle breaks off",
             _COPY_AGAIN,
         )
     elif trace.ended != "stop":
@@ -323,7 +324,7 @@ def _judge_stream(trace: Trace, rules: TorchRules, policy: Policy, needs: _Needs
                 2,
                 naming.offset,
                 f"it holds {held}, which torch itself can't load again from its old format",
-                "save it again in the present format (leave _use_new_zipfile_serialization away)",
+                "save it again in the present format (drop _use_new_zipfile_serialization)",
             )
     if folded:
         _judge_nested(trace, rules, policy, needs)
@@ -331,15 +332,15 @@ def _judge_stream(trace: Trace, rules: TorchRules, policy: Policy, needs: _Needs
     for write in trace.writes:
         _judge_write(write, rules, needs)
     _add_numpy_types(trace, needs)
-    for doubt in trace.foreign_ids:
+    for unresolved in trace.foreign_ids:
         needs.refuse(
             2,
-            doubt.offset,
-            f"it holds a persistent id that asks for no storage: {doubt.why}",
+            unresolved.offset,
+            f"it holds a persistent id that requests no storage: {unresolved.why}",
             "it can be loaded only by the program that wrote it",
         )
-    for doubt in trace.doubts:
-        needs.refuse(0, doubt.offset, doubt.why, _DO_NOT_LOAD)
+    for unresolved in trace.unresolved:
+        needs.refuse(0, unresolved.offset, unresolved.why, _DO_NOT_LOAD)
 
 
 def _judge_opcodes(trace: Trace, needs: _Needs) -> None:
@@ -351,13 +352,13 @@ def _judge_opcodes(trace: Trace, needs: _Needs) -> None:
     some = ", ".join(named[:_MOST_REASONS]) + (f" and {len(named) - _MOST_REASONS} more" if len(named) > 3 else "")
     if named == ["LONG4"]:
         why = "it holds an integer of more than 255 bytes (opcode LONG4)"
-        cure = "save that integer as text, with str() or hex()"
+        fix = "save that integer as text, with str() or hex()"
     elif set(named) <= {"EXT1", "EXT2", "EXT4"}:
-        why, cure = f"it names something by an extension code ({some})", _DO_NOT_LOAD
+        why, fix = f"it names something by an extension code ({some})", _DO_NOT_LOAD
     else:
         why = f"it is a pickle of protocol {trace.protocol}, whose opcodes torch's restricted unpickler lacks ({some})"
-        cure = _PROTOCOL
-    needs.refuse(2, offset, why, cure)
+        fix = _PROTOCOL
+    needs.refuse(2, offset, why, fix)
 
 
 def _judge_global(naming: Naming, trace: Trace, rules: TorchRules, policy: Policy, needs: _Needs) -> None:
@@ -376,7 +377,7 @@ def _judge_global(naming: Naming, trace: Trace, rules: TorchRules, policy: Polic
     elif path in rules.imported:
         needs.modules[rules.imported[path]] = None
     else:
-        judged = standing(naming.what)
+        judged = trust_of(naming.what)
         if naming.what == MEMORY_MAP and only_rebuilt(trace):
             if rules.has_tuples:
                 needs.imports["import numpy"] = None
@@ -393,7 +394,7 @@ def _judge_global(naming: Naming, trace: Trace, rules: TorchRules, policy: Polic
 
 
 def _allow(what: Global, path: str, offset: int, rules: TorchRules, needs: _Needs) -> None:
-    """One entry of the allow-list; ``path`` is the name that torch looks up."""
+    """One entry of the allow-list; ``path`` is the name that torch finds."""
     if not rules.has_allow_list:
         needs.refuse(
             2,
@@ -426,7 +427,7 @@ def _judge_nested(trace: Trace, rules: TorchRules, policy: Policy, needs: _Needs
     for naming in trace.globals:
         if naming.opcode != "getattr":
             continue
-        judged = standing(naming.what)
+        judged = trust_of(naming.what)
         if judged.kind == "dangerous" and not is_allowed(naming, policy.allow):
             needs.refuse(0, naming.offset, f"it names {naming.what.path}, which {judged.why}", _DO_NOT_LOAD)
             continue
@@ -520,12 +521,12 @@ def _a(thing: str) -> str:
 
 
 def _what(named: str) -> str:
-    """A thing that is to be converted, in the words of a cure."""
+    """A thing that is to be converted, in the words of a fix."""
     return f"the {named.rpartition('.')[2]}"
 
 
 def _add_numpy_types(trace: Trace, needs: _Needs) -> None:
-    """The classes of numpy's data types: no stream names them, and torch asks for each that gets a state."""
+    """The classes of numpy's data types: no stream names them, and torch needs each one that gets a state."""
     if not any(write.opcode == "BUILD" and write.of == Global("numpy", "dtype") for write in trace.writes):
         return
     recent = any(naming.what.module.startswith("numpy._core") for naming in trace.globals)

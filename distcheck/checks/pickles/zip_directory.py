@@ -1,7 +1,7 @@
-"""The directory of a zip archive as two kinds of reader see it: torch's (miniz) and the usual ones (Python's zipfile).
+"""The directory of a zip archive as two kinds of reader see it: torch's (miniz) and Python's zipfile.
 
-They differ in where they look for it, in which of two equal names they take, and in what they let pass; a file made
-to differ is one that a scanner and a loader see differently. Only the end of the file and the directory are read.
+They differ in where they search for it, in which of two equal names they take, and in what they accept. A file made to
+differ shows a scanner and a loader different content. Only the end of the file and the directory are read.
 
 The rules are those of ``caffe2/serialize/inline_container.cc`` and miniz 3.0.2 in torch 2.13, and of ``zipfile.py`` in
 Python 3.10 to 3.14; APPNOTE.TXT 6.3.10 for the records.
@@ -49,7 +49,7 @@ class Member(NamedTuple):
     #: of its local header, from the start of the file
     header: int
     external: int
-    #: its place in the directory, from 0
+    #: its index in the directory, from 0
     place: int
     #: number of the disk that it is on: 0 (or 1) but for archives in parts
     disk: int = 0
@@ -101,7 +101,7 @@ class LocalHeader(NamedTuple):
 
 
 class BadDirectoryError(Exception):
-    """The directory can't be read; the text says why."""
+    """The directory can't be read; the text gives the reason."""
 
 
 def ends(source: ByteSource) -> list[int]:
@@ -146,7 +146,7 @@ def torch_directory(source: ByteSource, end: int) -> Directory:
 
 
 def usual_directory(source: ByteSource, end: int) -> Directory:
-    """Where zipfile finds it: just before the record at the end, whatever the record says about its place."""
+    """Where zipfile finds it: just before the record at the end, whatever offset the record states."""
     _, _disk, _first, _here, count, size, start, comment = _END.unpack(source.read(end, _END.size))
     before = end
     if end >= _LOCATOR64.size + _END64.size:
@@ -203,7 +203,7 @@ def members(source: ByteSource, directory: Directory) -> Iterator[Member]:
 
 
 def _zip64(extra: bytes, size: int, packed: int, header: int, index: int) -> tuple[int, int, int]:
-    """Sizes and offset with what the zip64 field of an entry says in place of those that are all ones."""
+    """Sizes and offset with what the zip64 field of an entry states in place of those that are all ones."""
     at = 0
     while len(extra) - at >= 4:
         tag, length = struct.unpack_from("<2H", extra, at)
@@ -226,7 +226,7 @@ def _zip64(extra: bytes, size: int, packed: int, header: int, index: int) -> tup
 def refused_by_torch(member: Member, source: ByteSource) -> str | None:
     """Why torch's reader refuses the whole archive on account of this entry; None where it doesn't.
 
-    miniz checks these as it reads the directory, for all entries, whichever is asked for afterwards.
+    miniz checks these as it reads the directory, for all entries, whichever is requested afterwards.
     """
     if member.flags & MASKED:
         return "unsupported encryption"
@@ -294,7 +294,7 @@ def found_by_torch(names: Sequence[bytes], wanted: bytes) -> int | None:
 def archives_in_a_row(source: ByteSource, limit: int) -> list[PartSource] | None:
     """Archives that stand one after the other from the first byte to the last, as in a ``.distcp`` file.
 
-    Found from the back: the record at the end of each says how long it is. None where they are fewer than two, more
+    Found from the back: the record at the end of each states how long it is. None where they are fewer than two, more
     than ``limit``, or don't fill the file.
     """
     found: list[PartSource] = []

@@ -1,4 +1,4 @@
-"""Members of a zip archive: their bytes as a source, and what readers would disagree about in one."""
+"""Members of a zip archive: their bytes as a source, and what readers would disagree about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 
 from .source_bytes import ByteSource, PartSource
-from .stream_collector import Collector, counted, shown
+from .stream_collector import Collector, ScanItem, counted, shown
 from .unpacking import BrokenError, UnpackedSource
 from .zip_directory import (
     DEFLATED,
@@ -22,10 +22,10 @@ from .zip_directory import (
     local_header,
 )
 
-#: Compression methods beside stored and deflated that zipfile knows (APPNOTE 4.4.5).
+#: Compression methods that zipfile knows, other than stored and deflated (APPNOTE 4.4.5).
 _OTHER_METHODS = {12: "bz2", 14: "lzma", 93: "zstd"}
-#: Sizes that say nothing: 0 where a data descriptor follows, all ones where a zip64 field does.
-_SAYS_NOTHING = (0, 0xFFFFFFFF)
+#: Sizes without meaning: 0 where a data descriptor follows, all ones where a zip64 field does.
+_UNSTATED = (0, 0xFFFFFFFF)
 
 
 class Opened:
@@ -34,7 +34,7 @@ class Opened:
     def __init__(self, content: ByteSource, local: LocalHeader, flagged: str | None = None) -> None:
         self.content = content
         self.local = local
-        #: what its flags say that readers refuse it for; it is read as if they did not
+        #: why readers refuse it because of its flags; it is read all the same
         self.flagged = flagged
 
 
@@ -46,12 +46,12 @@ def open_member(source: ByteSource, member: Member, notes: Collector, *, torch: 
     """
     flagged = None
     if member.flags & (ENCRYPTED | STRONG):
-        flagged = "its flags say that it is encrypted"
+        flagged = "it is marked as encrypted"
     elif member.flags & PATCHED:
-        flagged = "its flags say that it is a patch"
+        flagged = "it is marked as a patch"
     local = local_header(source, member.header)
     if local is None:
-        return f"no member begins at offset {member.header:,}, where the directory says so"
+        return f"no member begins at offset {member.header:,}, where the directory has one"
     packed: ByteSource = PartSource(source, local.data, member.packed)
     if member.method == STORED:
         return Opened(PartSource(source, local.data, member.size) if torch else packed, local, flagged)
@@ -89,23 +89,15 @@ def _with_lzma_header(packed: ByteSource, size: int) -> ByteSource:
     return _JoinedSource(head[4:9] + size.to_bytes(8, "little"), PartSource(packed, 9, packed.size))
 
 
-def read_member(
-    source: ByteSource,
-    member: Member,
-    path: str,
-    depth: int,
-    notes: Collector,
-    role: str | None,
-    *,
-    torch: bool = False,
-) -> None:
+def read_member(item: ScanItem, member: Member, path: str, role: str | None, *, torch: bool = False) -> None:
     """Read a member by its content; where a pickle is in it, compare what readers see of it."""
-    opened = open_member(source, member, notes, torch=torch)
+    notes = item.notes
+    opened = open_member(item.source, member, notes, torch=torch)
     if isinstance(opened, str):
         notes.not_opened(f"{shown(path)}: {opened}")
         return
     before = len(notes.streams)
-    form = notes.read_content(opened.content, path, depth + 1, notes, "hidden" if opened.flagged else role)
+    form = item.read_inner(opened.content, path, "hidden" if opened.flagged else role)
     if len(notes.streams) > before:
         compare(member, opened, notes, path)
     elif opened.flagged and form in ("", "unknown"):
@@ -117,7 +109,7 @@ def compare(member: Member, opened: Opened, notes: Collector, label: str) -> Non
     local = opened.local
 
     def disagree(what: str) -> None:
-        notes.odd("disagree", what, member=label, offset=member.header, cure=_CURE)
+        notes.report("disagree", what, member=label, offset=member.header, fix=_FIX)
 
     if local.raw_name != member.raw_name:
         disagree(
@@ -130,14 +122,14 @@ def compare(member: Member, opened: Opened, notes: Collector, label: str) -> Non
     elif (member.flags ^ local.flags) & ~(DESCRIPTOR | UTF8):
         disagree(f"its flags are {member.flags:#06x} in the directory and {local.flags:#06x} before its bytes")
     if local.method != member.method:
-        disagree(f"the directory says compression method {member.method}, the header before its bytes {local.method}")
+        disagree(f"the directory states compression method {member.method}, the header before its bytes {local.method}")
     for thing, here, there in (("size", member.size, local.size), ("packed size", member.packed, local.packed)):
-        if there not in _SAYS_NOTHING and here != there:
+        if there not in _UNSTATED and here != there:
             disagree(f"its {thing} is {here:,} in the directory and {there:,} before its bytes")
     _compare_bytes(member, opened, notes, label)
 
 
-_CURE = "don't load it; have its author save it again, or load the weights from a safetensors file"
+_FIX = "don't load it; have its author save it again, or load the weights from a safetensors file"
 
 
 def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str) -> None:
@@ -148,21 +140,21 @@ def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str)
         crc, size = content.check()
         if content.exhausted:
             return  # noted by the source
-        if content.trouble is not None:
-            notes.odd(
+        if content.problem is not None:
+            notes.report(
                 "disagree",
-                f"{content.trouble}: torch loads what comes before, other readers refuse it",
+                f"{content.problem}: torch loads what comes before, other readers refuse it",
                 member=label,
                 offset=member.header,
-                cure=_CURE,
+                fix=_FIX,
             )
         elif size != member.size:
-            notes.odd(
+            notes.report(
                 "disagree",
-                f"it unpacks to {counted(size, 'byte')}, the directory says {member.size:,}",
+                f"it unpacks to {counted(size, 'byte')}, the directory states {member.size:,}",
                 member=label,
                 offset=member.header,
-                cure=_CURE,
+                fix=_FIX,
             )
     else:
         offset = 0
@@ -172,28 +164,28 @@ def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str)
             if notes.out_of_time():
                 return
         if member.packed != member.size:
-            notes.odd(
+            notes.report(
                 "disagree",
-                f"it is stored as {counted(member.packed, 'byte')} and said to unpack to {member.size:,}",
+                f"it is stored as {counted(member.packed, 'byte')} and stated to unpack to {member.size:,}",
                 member=label,
                 offset=member.header,
-                cure=_CURE,
+                fix=_FIX,
             )
     if crc != member.crc:
         if member.crc == 0 and member.flags & DESCRIPTOR and member.method == STORED:
-            notes.odd(
+            notes.report(
                 "note",
                 "it was written without checksums (torch.serialization.set_crc32_options(False)): torch loads it, zip"
                 " tools complain",
             )
         else:
-            notes.odd(
+            notes.report(
                 "disagree",
                 f"its checksum is wrong (CRC-32 {member.crc:#010x} stated, {crc:#010x} found): torch loads it, other"
                 " readers refuse it",
                 member=label,
                 offset=member.header,
-                cure=_CURE,
+                fix=_FIX,
             )
 
 
@@ -202,15 +194,15 @@ class FrontMember:
 
     def __init__(self, local: LocalHeader, content: ByteSource, size_known: bool) -> None:
         self.local = local
-        #: bytes of it; where its header says nothing, all that follows
+        #: bytes of it; where its header states nothing, all that follows
         self.content = content
         self.size_known = size_known
 
 
 def from_the_front(source: ByteSource, stop: int, notes: Collector) -> Iterator[FrontMember]:
-    """Members one after the other from the first byte on, as long as their headers say how long they are.
+    """Yield members in order from the first byte on, as long as their headers state their sizes.
 
-    The last one that is given may be one of unknown size. Whoever knows its size can go on with a part of the source.
+    The last one may have an unknown size. A caller that knows the size can continue with a part of the source.
     """
     at = 0
     while at < stop:

@@ -331,17 +331,17 @@ def everything(path: pathlib.Path) -> list[Any]:
 def agree(path: pathlib.Path) -> WeightsOnly:
     """Assert that what we say of a file is what torch does with it."""
     answer = told(path)
-    trouble = why_not(path)
+    problem = why_not(path)
     if answer.answer == "accept":
-        assert not trouble, (answer, trouble)
+        assert not problem, (answer, problem)
     elif answer.answer == "allowlist":
-        assert trouble, answer
+        assert problem, answer
         with torch.serialization.safe_globals(listed(answer)):
             assert not why_not(path), answer
     else:
         assert answer.answer == "never", answer
-        assert trouble, answer
-        assert answer.why and answer.cure
+        assert problem, answer
+        assert answer.why and answer.fix
         with torch.serialization.safe_globals(everything(path)):
             assert why_not(path), answer
     return answer
@@ -372,7 +372,7 @@ def test_nothing_harmless_is_called_dangerous(name: str, tmp_path: pathlib.Path)
             continue
         verdict = judge(read_file(content))
         assert verdict.word in ("safe", "needs-allow-listing"), (protocol, verdict)
-        assert verdict.word == "safe" or verdict.unvouched
+        assert verdict.word == "safe" or verdict.untrusted
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 3, 4, 5])
@@ -535,8 +535,8 @@ def test_programs_of_random_opcodes(tmp_path_factory: Any, phrases: list[bytes])
     allowed = listed(answer) if answer.answer == "allowlist" else []
     for entries in ([], allowed):
         with torch.serialization.safe_globals(entries):
-            trouble = why_not(path)
-        if not trouble:
+            problem = why_not(path)
+        if not problem:
             assert answer.answer == ("accept" if not entries else "allowlist"), answer
     with torch.serialization.safe_globals([argparse.Namespace, collections.deque, frozenset]):
         if not why_not(path):

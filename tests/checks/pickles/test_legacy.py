@@ -36,37 +36,37 @@ def test_the_five_pickles_are_followed_and_the_storages_are_not(protocol: int) -
     assert file.format == "torch legacy"
     assert [stream.role for stream in file.streams] == ["header", "header", "header", "object", "keys"]
     assert {stream.reader for stream in file.streams} == {"torch-legacy"}
-    assert file.oddities == ()
+    assert file.anomalies == ()
     assert file.complete
 
 
 def test_storages_that_are_cut_off_are_said() -> None:
     for size in (0, 7, 8, 19):
-        (oddity,) = read_file(legacy() + STORAGE[:size]).oddities
-        assert oddity.kind == "malformed", size
-        assert "cut off" in oddity.what
+        (anomaly,) = read_file(legacy() + STORAGE[:size]).anomalies
+        assert anomaly.kind == "malformed", size
+        assert "cut off" in anomaly.what
 
 
 def test_a_file_that_ends_before_its_pickles_is_malformed() -> None:
     whole = legacy()
     for end in (15, 21, 70, len(whole) - 5):
         file = read_file(whole[:end])
-        assert file.oddities or any(stream.trace.ended != "stop" for stream in file.streams), end
+        assert file.anomalies or any(stream.trace.ended != "stop" for stream in file.streams), end
 
 
 def test_storages_that_the_object_does_not_ask_for_are_refused() -> None:
     for keys in (("78",), ("77", "7"), "77"):
-        (oddity,) = read_file(legacy(keys=keys) + STORAGE + STORAGE).oddities
-        assert oddity.kind == "malformed", keys
+        (anomaly,) = read_file(legacy(keys=keys) + STORAGE + STORAGE).anomalies
+        assert anomaly.kind == "malformed", keys
     other = struct.pack("<q", 6) + bytes(24)
-    (oddity,) = read_file(legacy() + other).oddities
-    assert "6 elements" in oddity.what
+    (anomaly,) = read_file(legacy() + other).anomalies
+    assert "6 elements" in anomaly.what
 
 
 def test_another_protocol_is_refused() -> None:
-    (oddity,) = read_file(legacy(version=1002) + STORAGE).oddities
-    assert oddity.kind == "malformed"
-    assert "1,002" in oddity.what
+    (anomaly,) = read_file(legacy(version=1002) + STORAGE).anomalies
+    assert anomaly.kind == "malformed"
+    assert "1,002" in anomaly.what
 
 
 @pytest.mark.parametrize("place", range(5))
@@ -88,8 +88,8 @@ EXTENSION = b"\x80\x02\x82\x01."
 
 def test_a_protocol_that_is_no_plain_data_is_refused() -> None:
     parts = [pickle.dumps(MAGIC, 2), EXTENSION, pickle.dumps({}, 2), TENSOR, pickle.dumps(["77"], 2)]
-    (oddity,) = read_file(b"".join(parts) + STORAGE).oddities
-    assert "its protocol is no number" in oddity.what
+    (anomaly,) = read_file(b"".join(parts) + STORAGE).anomalies
+    assert "its protocol is no number" in anomaly.what
 
 
 def test_where_the_storages_end_nobody_knows_it_is_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_the_old_tar_is_read_to_its_last_record() -> None:
     file = read_file(tar({"storages": STORAGES, "tensors": TENSORS, "pickle": b"\x80\x02}."}))
     assert file.format == "torch legacy tar"
     assert file.complete
-    assert [oddity.kind for oddity in file.oddities] == ["refused"]
+    assert [anomaly.kind for anomaly in file.anomalies] == ["refused"]
     assert [stream.role for stream in file.streams] == ["header", "header", "keys", "header", "header", "object"]
     assert all(stream.trace.ended == "stop" for stream in file.streams)
 
@@ -150,14 +150,14 @@ def test_a_member_that_the_tar_lacks_is_said(name: str) -> None:
     members = {"storages": STORAGES, "tensors": TENSORS, "pickle": HOSTILE}
     del members[name]
     file = read_file(tar(members))
-    assert [oddity.what for oddity in file.oddities if oddity.kind == "malformed"] == [f"it has no member {name!r}"]
+    assert [anomaly.what for anomaly in file.anomalies if anomaly.kind == "malformed"] == [f"it has no member {name!r}"]
     assert "os.system" in {naming.what.path for stream in file.streams for naming in stream.trace.globals}
 
 
 def test_records_that_are_promised_and_missing_are_said() -> None:
     members = {"storages": STORAGES, "tensors": TENSORS.replace(b"K\x01.", b"K\x03.", 1), "pickle": b"\x80\x02}."}
-    oddities = read_file(tar(members)).oddities
-    assert "it promises 3 records and ends before" in [oddity.what for oddity in oddities]
+    anomalies = read_file(tar(members)).anomalies
+    assert "it promises 3 records and ends before" in [anomaly.what for anomaly in anomalies]
 
 
 @pytest.mark.parametrize("storages", [EXTENSION, b"\x80\x02K\x01." + EXTENSION])
@@ -177,9 +177,9 @@ def test_what_torch_writes(tmp_path: Path) -> None:
     path = tmp_path / "old.pt"
     torch.save(value, path, _use_new_zipfile_serialization=False)
     file = read_file(path)
-    assert (file.format, file.oddities, file.complete) == ("torch legacy", (), True)
+    assert (file.format, file.anomalies, file.complete) == ("torch legacy", (), True)
     whole = path.read_bytes()
     for end in (len(whole) - 1, len(whole) - 20):
-        assert {oddity.kind for oddity in read_file(whole[:end]).oddities} == {"malformed"}
+        assert {anomaly.kind for anomaly in read_file(whole[:end]).anomalies} == {"malformed"}
         with pytest.raises((RuntimeError, EOFError)):
             torch.load(io.BytesIO(whole[:end]), weights_only=True)

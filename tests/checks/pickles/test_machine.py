@@ -48,8 +48,8 @@ def texts(trace: Trace) -> list[str]:
     return [call.text for call in trace.calls]
 
 
-def doubts(trace: Trace) -> str:
-    return "; ".join(doubt.why for doubt in trace.doubts)
+def unresolved(trace: Trace) -> str:
+    return "; ".join(unresolved.why for unresolved in trace.unresolved)
 
 
 def length(value: bytes, width: int = 4) -> bytes:
@@ -154,7 +154,7 @@ CALLS: list[tuple[bytes, str, str, str]] = [
 @pytest.mark.parametrize(("stream", "result"), STREAMS, ids=lambda value: repr(value)[:40])
 def test_each_opcode(stream: bytes, result: str) -> None:
     trace = trace_of(stream)
-    assert (trace.ended, trace.trouble, trace.end, trace.result) == ("stop", None, len(stream), result)
+    assert (trace.ended, trace.problem, trace.end, trace.result) == ("stop", None, len(stream), result)
     first: dict[str, int] = {}
     for opcode, _, place in pickletools.genops(stream):
         first.setdefault(opcode.name, place or 0)
@@ -169,7 +169,7 @@ def test_each_opcode_that_calls(stream: bytes, function: str, opcode: str, text:
     (call,) = trace.calls
     assert (call.function, call.opcode, call.text, call.count) == (trace.result, opcode, text, 1)
     assert named(trace) == {function}
-    assert not trace.doubts
+    assert not trace.unresolved
 
 
 def test_every_opcode_was_tried() -> None:
@@ -249,8 +249,8 @@ BROKEN: list[tuple[bytes, str, str, int]] = [
 def test_where_a_stream_breaks(stream: bytes, ended: str, why: str, offset: int) -> None:
     trace = trace_of(stream)
     assert trace.ended == ended
-    assert trace.trouble is not None and why in trace.trouble.why
-    assert (trace.trouble.offset, trace.end) == (offset, offset)
+    assert trace.problem is not None and why in trace.problem.why
+    assert (trace.problem.offset, trace.end) == (offset, offset)
     with pytest.raises(Exception):  # noqa: B017 (whatever it is)
         Recorder(stream).load()
 
@@ -266,7 +266,7 @@ UNSOUND = [
     (b"I" + b"7" * 5000 + b"\n0cm\nf\n.", "broken", "no number"),
     (b"L" + b"7" * 500_000 + b"L\n0cm\nf\n.", "broken", "no number"),
     (b"Np7\0\n0cm\nf\n.", "broken", "no number"),
-    (b"\x80\x05\x970cm\nf\n.", "broken", "asks for a buffer"),
+    (b"\x80\x05\x970cm\nf\n.", "broken", "requests a buffer"),
 ]
 
 
@@ -274,7 +274,7 @@ UNSOUND = [
 def test_what_unpicklers_disagree_about_is_followed_and_said(stream: bytes, ended: str, why: str) -> None:
     trace = trace_of(stream)
     assert (trace.ended, trace.end) == (ended, len(stream))
-    assert trace.trouble is not None and why in trace.trouble.why
+    assert trace.problem is not None and why in trace.problem.why
     assert named(trace) == {"m.f"}
 
 
@@ -327,9 +327,9 @@ def test_an_opcode_that_crosses_the_end_of_its_frame_is_a_doubt() -> None:
     ):
         for end in ends:
             trace = trace_of(framed(end, content))
-            assert trace.ended == "stop" and "crosses the end of its FRAME" in doubts(trace), (content, end)
-        assert not trace_of(framed(len(content), content)).doubts
-    assert not trace_of(framed(1, b"N0K\x01.")).doubts, "what follows a frame need not be in one"
+            assert trace.ended == "stop" and "crosses the end of its FRAME" in unresolved(trace), (content, end)
+        assert not trace_of(framed(len(content), content)).unresolved
+    assert not trace_of(framed(1, b"N0K\x01.")).unresolved, "what follows a frame need not be in one"
 
 
 @pytest.mark.parametrize(
@@ -348,14 +348,14 @@ def test_an_opcode_that_crosses_the_end_of_its_frame_is_a_doubt() -> None:
 def test_where_a_frame_ends_within_what_breaks_is_a_doubt_as_well(content: bytes, end: int) -> None:
     """Another unpickler reads other bytes there, which may break nothing."""
     trace = trace_of(framed(end, content))
-    assert trace.ended == "broken" and "FRAME" in doubts(trace)
-    assert not trace_of(framed(len(content), content)).doubts
+    assert trace.ended == "broken" and "FRAME" in unresolved(trace)
+    assert not trace_of(framed(len(content), content)).unresolved
 
 
 def test_frames_in_frames() -> None:
     inner = b"\x95\x03\0\0\0\0\0\0\0K\x01."
-    assert not trace_of(framed(len(inner), inner)).doubts
-    assert "FRAME" in doubts(trace_of(framed(len(inner) - 1, inner)))
+    assert not trace_of(framed(len(inner), inner)).unresolved
+    assert "FRAME" in unresolved(trace_of(framed(len(inner) - 1, inner)))
 
 
 def test_frames_of_a_pickler_are_sound() -> None:
@@ -364,7 +364,7 @@ def test_frames_of_a_pickler_are_sound() -> None:
         stream = pickle.dumps(big, protocol)
         assert pickle.loads(stream) == big
         trace = trace_of(stream)
-        assert (trace.ended, trace.end, trace.doubts) == ("stop", len(stream), ())
+        assert (trace.ended, trace.end, trace.unresolved) == ("stop", len(stream), ())
 
 
 # Names.
@@ -397,20 +397,20 @@ def test_names_of_stack_global_come_from_anywhere() -> None:
         trace = trace_of(stream)
         assert trace.ended == "stop", stream
         assert named(trace) == {"os.system"}, stream
-        assert not trace.doubts
+        assert not trace.unresolved
 
 
 def test_a_computed_name_is_a_doubt() -> None:
     trace = trace_of(b"\x8c\x02oscbuiltins\nstr\n)R\x93)R.")
-    assert "computed" in doubts(trace)
+    assert "computed" in unresolved(trace)
     assert trace.calls[-1].function is None
-    assert "computed" in doubts(trace_of(b"\x8c\x02os" + b"\x8d" + length(b"s" * 5000, 8) + b"\x93."))
+    assert "computed" in unresolved(trace_of(b"\x8c\x02os" + b"\x8d" + length(b"s" * 5000, 8) + b"\x93."))
 
 
 def test_a_global_with_an_endless_name_is_a_doubt() -> None:
     trace = trace_of(b"c" + b"a" * 1_000_000 + b"\nf\n.")
     assert trace.ended == "stop"
-    assert "1000000 bytes" in doubts(trace)
+    assert "1000000 bytes" in unresolved(trace)
     assert len(trace.globals[0].what.module) < 10_000
 
 
@@ -438,7 +438,7 @@ def test_a_nested_class_is_a_dotted_global(protocol: int) -> None:
     deep = [naming for naming in trace.globals if naming.what.name == "Outer.Inner.Deep"]
     assert {one.what.module for one in (*inner, *deep)} == {__name__} and inner and deep
     assert {one.opcode for one in inner} == {"STACK_GLOBAL" if protocol >= 4 else "getattr"}
-    assert not trace.doubts
+    assert not trace.unresolved
     assert "getattr" not in " ".join(texts(trace))
     assert isinstance(trace.result, str)
 
@@ -455,14 +455,14 @@ class Hooked:
 def test_a_bound_method_is_a_dotted_global(protocol: int) -> None:
     trace = trace_of(pickle.dumps(Hooked(), protocol))
     assert f"{__name__}.Hooked.hook" in named(trace)
-    assert not trace.doubts and "getattr" not in " ".join(texts(trace))
+    assert not trace.unresolved and "getattr" not in " ".join(texts(trace))
 
 
 def test_getattr_of_what_is_no_instance_of_a_class_is_a_doubt() -> None:
     getter = b"cbuiltins\ngetattr\n(cm\n%s\n)RS'%s'\ntR."
-    assert not trace_of(getter % (b"Class", b"method")).doubts
+    assert not trace_of(getter % (b"Class", b"method")).unresolved
     for name, attribute in ((b"function", b"method"), (b"Class", b"__globals__"), (b"Class.__init__", b"x")):
-        assert "can't be known" in doubts(trace_of(getter % (name, attribute)))
+        assert "can't be known" in unresolved(trace_of(getter % (name, attribute)))
 
 
 def test_getattr_that_is_no_nested_name_is_a_doubt() -> None:
@@ -474,7 +474,7 @@ def test_getattr_that_is_no_nested_name_is_a_doubt() -> None:
     ):
         trace = trace_of(stream)
         assert trace.ended == "stop"
-        assert "builtins.getattr is called with what can't be known" in doubts(trace), stream
+        assert "builtins.getattr is called with what can't be known" in unresolved(trace), stream
         assert any(call.function == ("builtins", "getattr") for call in trace.calls)
 
 
@@ -503,14 +503,14 @@ def test_getattr_that_is_handed_on_is_a_doubt() -> None:
     ):
         trace = trace_of(stream)
         assert trace.ended == "stop"
-        assert "getattr" in doubts(trace), stream
+        assert "getattr" in unresolved(trace), stream
 
 
 def test_a_folded_name_can_be_called_and_written() -> None:
     getter = b"cbuiltins\ngetattr\n(cm\nOuter\nS'Inner'\ntR"
     assert texts(trace_of(getter + b")R.")) == ["m.Outer.Inner()"]
     trace = trace_of(getter + b"}S'x'\nNsb.")
-    assert "BUILD sets attributes of m.Outer.Inner (x)" in doubts(trace)
+    assert "BUILD sets attributes of m.Outer.Inner (x)" in unresolved(trace)
     assert trace.writes[-1].target == "global" and trace.writes[-1].names == ("x",)
 
 
@@ -544,7 +544,7 @@ def test_a_call_of_what_is_no_global_is_a_doubt(callee: bytes, words: str) -> No
         (b"(" + callee + b"o.", "OBJ"),
     ):
         trace = trace_of(stream)
-        assert f"{opcode} calls {words}" in doubts(trace)
+        assert f"{opcode} calls {words}" in unresolved(trace)
         assert [call.opcode for call in trace.calls if call.function is None] == [opcode]
         assert trace.result == "unknown"
 
@@ -557,15 +557,15 @@ def call_text(*arguments: Any, protocol: int = 4) -> str:
 def test_a_call_of_a_partial_is_a_call_of_its_function() -> None:
     for protocol in (2, 3):
         trace = trace_of(pickle.dumps(Keyed(), protocol))
-        assert isinstance(trace.result, Global) and trace.result.name == "Keyed" and not trace.doubts
+        assert isinstance(trace.result, Global) and trace.result.name == "Keyed" and not trace.unresolved
         assert trace.calls[-1].function == Global(__name__, "Keyed.__new__")
     partial = b"cfunctools\npartial\n"
     assert texts(trace_of(partial + b"cm\nf\n\x85RK\x01\x85R."))[-1] == "functools.partial(m.f)(1)"
     trace = trace_of(partial + b"cm\nf\n\x85R(cm\ng\n)}Ntb)R.")
-    assert trace.calls[-1].function == Global("m", "g") and not trace.doubts, "its state names another function"
-    assert trace_of(partial + b"cm\nf\n\x85R(cm\ng\n)R)}Ntb)R.").doubts
-    assert trace_of(partial + partial + b"cm\nf\n\x85R\x85R)R.").doubts
-    assert trace_of(partial + b"cbuiltins\ngetattr\n\x85R)R.").doubts
+    assert trace.calls[-1].function == Global("m", "g") and not trace.unresolved, "its state names another function"
+    assert trace_of(partial + b"cm\nf\n\x85R(cm\ng\n)R)}Ntb)R.").unresolved
+    assert trace_of(partial + partial + b"cm\nf\n\x85R\x85R)R.").unresolved
+    assert trace_of(partial + b"cbuiltins\ngetattr\n\x85R)R.").unresolved
 
 
 def test_arguments_read_as_python() -> None:
@@ -633,7 +633,7 @@ def test_costly_constructors_are_told_apart() -> None:
     assert "builtins.bytearray(3)" in shown and "builtins.bytearray(2000000000)" in shown
     assert "m.f(3)" in shown and "m.f(2000000000)" not in shown
     many = b"".join(b"cbuiltins\nlist\ncm\nf\nJ" + struct.pack("<i", one) + b"\x85R\x85R0" for one in range(100))
-    assert "more than 64 different calls of builtins.list" in doubts(trace_of(many + b"N."))
+    assert "more than 64 different calls of builtins.list" in unresolved(trace_of(many + b"N."))
 
 
 # What is filled.
@@ -674,9 +674,9 @@ def test_what_is_filled_is_written_down(target: bytes, words: str, of: str | Non
         assert write.count == 2 or (words, opcode) == ("dict", "SETITEM")
         assert write.names == (("x",) if opcode == "BUILD" else ())
         if words == "global" or words == "persistent":
-            assert opcode in doubts(trace)
+            assert opcode in unresolved(trace)
         elif words in ("list", "dict", "set", "instance"):
-            assert not trace.doubts
+            assert not trace.unresolved
 
 
 def test_build_calls_setstate_of_the_class() -> None:
@@ -718,7 +718,7 @@ def test_storages_are_counted_by_location() -> None:
     }
     assert trace.storage_keys == {"0", "1"}
     assert trace.storage_bytes == {"0": 36, "1": 8}
-    assert not trace.foreign_ids and not trace.doubts
+    assert not trace.foreign_ids and not trace.unresolved
 
 
 def test_other_persistent_ids_are_foreign() -> None:
@@ -729,15 +729,15 @@ def test_other_persistent_ids_are_foreign() -> None:
         (b"cm\nf\n)RQ.", "m.f()"),
     ):
         trace = trace_of(stream)
-        assert [doubt.why for doubt in trace.foreign_ids] == [words]
+        assert [unresolved.why for unresolved in trace.foreign_ids] == [words]
         assert trace.result == "persistent"
 
 
 def test_classes_with_their_source_are_the_classes() -> None:
     """torch before 1.6 wrote the classes of modules so."""
     trace = trace_of(b"(S'module'\ncm\nC\nS'f.py'\nS'source'\ntQ)\x81.")
-    assert [doubt.why for doubt in trace.foreign_ids] == ["('module', m.C, 'f.py', 'source')"]
-    assert (texts(trace), trace.doubts) == (["m.C()"], ())
+    assert [unresolved.why for unresolved in trace.foreign_ids] == ["('module', m.C, 'f.py', 'source')"]
+    assert (texts(trace), trace.unresolved) == (["m.C()"], ())
 
 
 def state_dict(keys: list[str], protocol: int = 2) -> bytes:
@@ -784,7 +784,7 @@ def test_files_within_a_stream_are_found() -> None:
     assert nested == Nested(where, stream.index(b"h\\"), 10, "raw-unicode-escape")
     for computed in (b"cm\nf\n)R\x85R.", b"N\x85R.", b")R.", b"C\x01aC\x01b\x86R.", b"\x85."):
         trace = trace_of(loader + computed)
-        assert "_load_from_bytes" in doubts(trace) and not trace.nested, computed
+        assert "_load_from_bytes" in unresolved(trace) and not trace.nested, computed
 
 
 # numpy.
@@ -816,7 +816,7 @@ def dtype_stream(name: bytes, flags: int, fields: bytes = b"N", names: bytes = b
 def test_flags_of_dtypes_must_fit_their_names(stream: bytes, sound: bool) -> None:
     trace = trace_of(stream + b".")
     assert trace.ended == "stop"
-    assert ("numpy.dtype" not in doubts(trace)) == sound
+    assert ("numpy.dtype" not in unresolved(trace)) == sound
 
 
 @pytest.mark.numpy
@@ -842,7 +842,7 @@ def test_dtypes_that_numpy_writes_are_sound() -> None:
         for protocol in range(6):
             array = numpy.zeros(2, dtype=spelled)
             trace = trace_of(pickle.dumps([array, array.dtype], protocol))
-            assert (trace.ended, trace.doubts) == ("stop", ()), (spelled, protocol)
+            assert (trace.ended, trace.unresolved) == ("stop", ()), (spelled, protocol)
 
 
 def test_calls_of_type_are_told_apart() -> None:
@@ -866,12 +866,12 @@ def test_towers_of_tuples_as_keys_are_doubts() -> None:
         b"(" + tower + b"Nd.",
     ):
         trace = trace_of(stream)
-        assert trace.ended == "stop" and "tower" in doubts(trace), stream
+        assert trace.ended == "stop" and "tower" in unresolved(trace), stream
     for hasher in (b"builtins\nset", b"builtins\nfrozenset", b"collections\nCounter"):
-        assert "tower" in doubts(trace_of(b"c" + hasher + b"\n]" + tower + b"a\x85R."))
-    assert "tower" in doubts(trace_of(b"ccollections\nOrderedDict\n]]" + tower + b"aNaa\x85R."))
-    assert not trace_of(b"}(N\x85N\x86Nu.").doubts
-    assert not trace_of(tower + b".").doubts
+        assert "tower" in unresolved(trace_of(b"c" + hasher + b"\n]" + tower + b"a\x85R."))
+    assert "tower" in unresolved(trace_of(b"ccollections\nOrderedDict\n]]" + tower + b"aNaa\x85R."))
+    assert not trace_of(b"}(N\x85N\x86Nu.").unresolved
+    assert not trace_of(tower + b".").unresolved
 
 
 # Pickles after pickles, sources, limits.
@@ -928,7 +928,7 @@ class Liar:
 )
 def test_a_source_that_ends_before_its_time(stream: bytes) -> None:
     trace = run(Liar(stream), 0, ScanLimits())
-    assert trace.ended == "cut" and trace.trouble is not None
+    assert trace.ended == "cut" and trace.problem is not None
 
 
 @pytest.mark.parametrize(
@@ -955,7 +955,7 @@ def test_a_source_that_ends_before_its_time(stream: bytes) -> None:
 def test_a_spent_budget_is_said(limits: ScanLimits, stream: bytes, why: str) -> None:
     trace = trace_of(stream, limits)
     assert trace.ended == "budget"
-    assert trace.trouble is not None and why in trace.trouble.why
+    assert trace.problem is not None and why in trace.problem.why
 
 
 def test_the_budget_is_shared_by_all_pickles_of_a_source() -> None:
@@ -1108,9 +1108,9 @@ def test_the_machine_agrees_with_the_unpickler(made: Any, protocol: int) -> None
     recorder = Truthful(stream + b"more")
     recorder.load()
     trace = trace_of(stream + b"more")
-    assert (trace.ended, trace.end, trace.trouble) == ("stop", len(stream), None)
+    assert (trace.ended, trace.end, trace.problem) == ("stop", len(stream), None)
     assert written(trace) == recorder.named
-    assert not trace.doubts
+    assert not trace.unresolved
     assert trace.protocol == (protocol if protocol >= 2 else 0)
     assert {opcode.name for opcode, *_ in pickletools.genops(stream)} == set(trace.opcodes)
 
@@ -1139,7 +1139,7 @@ def test_long_containers_are_followed_in_batches(protocol: int) -> None:
     ] * 2
     stream = pickle.dumps(made, protocol)
     trace = trace_of(stream)
-    assert (trace.ended, trace.end, trace.doubts) == ("stop", len(stream), ())
+    assert (trace.ended, trace.end, trace.unresolved) == ("stop", len(stream), ())
     recorder = Truthful(stream)
     recorder.load()
     assert written(trace) == recorder.named
@@ -1155,7 +1155,7 @@ def test_memos_are_those_of_the_unpickler(protocol: int) -> None:
     texts_ = [f"text {number}" for number in range(1000)]
     made = [texts_, texts_, [texts_[::-1], Outer.Inner, Point(*texts_[:2])], texts_[500:] * 3]
     trace = trace_of(pickle.dumps(made, protocol))
-    assert trace.ended == "stop" and not trace.doubts
+    assert trace.ended == "stop" and not trace.unresolved
 
 
 def test_sparse_and_overwritten_memos() -> None:
@@ -1182,9 +1182,9 @@ def test_sparse_and_overwritten_memos() -> None:
 
 def test_entries_of_the_memo_far_out_are_doubts() -> None:
     for put in (b"r\xff\xff\xff\xff", b"r\0\0\0\2", b"p99999999\n"):
-        assert "far out" in doubts(trace_of(b"N" + put + b"."))
+        assert "far out" in unresolved(trace_of(b"N" + put + b"."))
     for put in (b"r\xff\xff\0\0", b"p1000\n"):
-        assert not trace_of(b"N" + put + b".").doubts
+        assert not trace_of(b"N" + put + b".").unresolved
 
 
 # Memory and time: fresh processes, because the peak of this one is known already.
@@ -1252,6 +1252,6 @@ def test_detail_that_was_given_up_fails_closed() -> None:
     far = b"\x8c\x01m\x8c\x05Outer\x93\x8c\x05Inner\x86q\x01" + b"0NN\x86" * (2 * values.REMEMBERED)
     trace = trace_of(far + b"cbuiltins\ngetattr\nh\x01R)R.")
     assert trace.ended == "stop"
-    assert "builtins.getattr is called with what can't be known" in doubts(trace)
+    assert "builtins.getattr is called with what can't be known" in unresolved(trace)
     deep = b"\x8c\x01m" + b"N" * 600_000 + b"0" * 600_000 + b"\x8c\x01f\x93."
-    assert "computed or too long" in doubts(trace_of(deep))
+    assert "computed or too long" in unresolved(trace_of(deep))

@@ -38,9 +38,9 @@ def npy(descr: str, shape: str, data: bytes, version: int = 1) -> bytes:
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_plain_arrays_hold_nothing_that_runs(descr: str, shape: str, size: int, version: int) -> None:
     file = read_file(npy(descr, shape, bytes(size), version))
-    assert (file.format, file.executes_nothing, file.streams, file.oddities) == ("numpy array", True, (), ())
+    assert (file.format, file.executes_nothing, file.streams, file.anomalies) == ("numpy array", True, (), ())
     if size:
-        (cut,) = read_file(npy(descr, shape, bytes(size - 1), version)).oddities
+        (cut,) = read_file(npy(descr, shape, bytes(size - 1), version)).anomalies
         assert cut.kind == "malformed"
         assert f"{size:,} byte" in cut.what
 
@@ -77,7 +77,7 @@ def test_several_arrays_in_a_file_are_all_looked_at() -> None:
 )
 def test_a_header_that_is_no_literal_is_malformed_and_never_evaluated(header: bytes) -> None:
     content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
-    assert {oddity.kind for oddity in read_file(content).oddities} == {"malformed"}
+    assert {anomaly.kind for anomaly in read_file(content).anomalies} == {"malformed"}
     followed = read_file(content + HOSTILE)
     assert any(stream.trace.globals for stream in followed.streams)
 
@@ -85,7 +85,7 @@ def test_a_header_that_is_no_literal_is_malformed_and_never_evaluated(header: by
 def test_a_file_that_is_cut_in_its_header_is_malformed() -> None:
     whole = npy("'<f8'", "(1,)", bytes(8))
     for size in (7, 9, 20):
-        assert {oddity.kind for oddity in read_file(whole[:size]).oddities} == {"malformed"}, size
+        assert {anomaly.kind for anomaly in read_file(whole[:size]).anomalies} == {"malformed"}, size
 
 
 @pytest.mark.parametrize("deflate", [False, True])
@@ -96,7 +96,7 @@ def test_archives_of_arrays(deflate: bool) -> None:
     objects = read_file(make_zip(plain, Entry("b.npy", npy("'|O'", "(1,)", HOSTILE), deflate=deflate)))
     assert [(stream.member, stream.reader) for stream in objects.streams] == [("b.npy", "numpy")]
     twice = read_file(make_zip(plain, plain))
-    assert {oddity.kind for oddity in twice.oddities} == {"disagree"}
+    assert {anomaly.kind for anomaly in twice.anomalies} == {"disagree"}
 
 
 def test_literals() -> None:
@@ -134,7 +134,7 @@ def test_what_numpy_writes() -> None:
         numpy.save(target, value, allow_pickle=True)
         file = read_file(target.getvalue())
         assert file.executes_nothing is plain
-        assert file.oddities == ()
+        assert file.anomalies == ()
         target = io.BytesIO()
         numpy.savez_compressed(target, value=value)
         assert read_file(target.getvalue()).executes_nothing is plain

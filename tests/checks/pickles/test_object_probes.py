@@ -173,10 +173,10 @@ class Changes:
     """Its state is another after each time that it is asked."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.requested = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        self.asked += 1
+        self.requested += 1
         return dict(vars(self))
 
 

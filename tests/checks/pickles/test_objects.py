@@ -824,7 +824,7 @@ def test_a_limit_that_is_reached_is_never_clean(make: Callable[[int], Any]) -> N
 def test_the_text_names_place_reason_and_cure() -> None:
     report = find_unpicklable(Thing(a=lock()), name="trainer")
     text = str(report)
-    assert text.startswith("trainer can't be pickled: 1 place stops it\n  trainer.a (_thread.lock)\n    why: ")
+    assert text.startswith("trainer can't be pickled: 1 member stops it\n  trainer.a (_thread.lock)\n    why: ")
     assert "\n    fix: " in text
     with pytest.raises(UnpicklableError, match=r"trainer\.a") as caught:
         report.raise_if_any()
@@ -1022,9 +1022,9 @@ class FrozenConfig:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (Reducing(threading.Lock()), "leave lock out of what Reducing.__reduce__ gives"),
-        (Arguments(threading.Lock()), "leave lock out of what Arguments.__getnewargs__ gives"),
-        (TroubleError("x"), "TroubleError.__reduce__ (no exception is asked for __getstate__)"),
+        (Reducing(threading.Lock()), "drop lock from what Reducing.__reduce__ returns"),
+        (Arguments(threading.Lock()), "drop lock from what Arguments.__getnewargs__ returns"),
+        (TroubleError("x"), "TroubleError.__reduce__ (pickle calls no __getstate__ of an exception)"),
         (FrozenConfig(threading.Lock()), 'object.__setattr__(self, "lock", threading.Lock())'),
         (collections.namedtuple("Pair", "lock")(threading.Lock()), "value._replace(lock=None)"),
     ],

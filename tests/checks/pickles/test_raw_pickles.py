@@ -22,7 +22,7 @@ def test_every_protocol_is_a_pickle(value: object, protocol: int) -> None:
     assert file.format == "pickle"
     (stream,) = file.streams
     assert (stream.reader, stream.role, stream.trace.ended) == ("pickle", "object", "stop")
-    assert file.oddities == ()
+    assert file.anomalies == ()
 
 
 @pytest.mark.parametrize("tail", ["", "\n", "R", "garbage", "\xff\xfe"])
@@ -53,10 +53,10 @@ def test_plain_data_in_front_does_not_make_it_text() -> None:
 
 def test_what_is_behind_is_said() -> None:
     padded = read_file(pickle.dumps({"a": 1}, 2) + bytes(5000))
-    assert padded.oddities == ()
-    (oddity,) = read_file(pickle.dumps({"a": 1}, 2) + b"\xff" * 10).oddities
-    assert oddity.kind == "disagree"
-    assert "10 bytes" in oddity.what
+    assert padded.anomalies == ()
+    (anomaly,) = read_file(pickle.dumps({"a": 1}, 2) + b"\xff" * 10).anomalies
+    assert anomaly.kind == "disagree"
+    assert "10 bytes" in anomaly.what
 
 
 def test_a_pickle_that_is_cut_off_is_one() -> None:
@@ -70,7 +70,7 @@ def test_a_zip_within_a_pickle_is_its_own_business() -> None:
     from .zips import checkpoint
 
     file = read_file(pickle.dumps({"saved": checkpoint(b"N.")}, 4))
-    assert file.oddities == ()
+    assert file.anomalies == ()
     assert len(file.streams) == 1
 
 

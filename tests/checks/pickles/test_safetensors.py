@@ -19,7 +19,7 @@ ENTRY = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 
 def test_nothing_runs() -> None:
     file = read_file(safetensors({"__metadata__": {"format": "pt"}, "a": ENTRY}, bytes(8)))
-    assert (file.format, file.executes_nothing, file.oddities, file.complete) == ("safetensors", True, (), True)
+    assert (file.format, file.executes_nothing, file.anomalies, file.complete) == ("safetensors", True, (), True)
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ def test_nothing_runs() -> None:
 def test_what_is_damaged_is_said(content: bytes) -> None:
     file = read_file(content)
     assert file.format == "safetensors"
-    assert {oddity.kind for oddity in file.oddities} == {"malformed"}
+    assert {anomaly.kind for anomaly in file.anomalies} == {"malformed"}
 
 
 def test_bytes_behind_the_last_tensor_are_a_note() -> None:
-    (oddity,) = read_file(safetensors({"a": ENTRY}, bytes(11))).oddities
-    assert oddity.kind == "note"
-    assert "3 bytes" in oddity.what
+    (anomaly,) = read_file(safetensors({"a": ENTRY}, bytes(11))).anomalies
+    assert anomaly.kind == "note"
+    assert "3 bytes" in anomaly.what

@@ -260,7 +260,7 @@ def test_many_of_one_kind_are_one_line() -> None:
     assert "9999 more" in text
     text = state_methods(report(*(lock(f"obj.a{index}") for index in range(100))))
     assert text.count("\n") == 21
-    assert "80 other places" in text
+    assert "80 other members" in text
 
 
 @pytest.mark.parametrize("owner", ["threading.Event", "concurrent.futures.thread.ThreadPoolExecutor", "pytest.Item"])
@@ -358,7 +358,7 @@ def test_arguments_of_new_are_named(project: types.ModuleType) -> None:
     trainer.lock = threading.Lock()
     text = state_methods(find_unpicklable(trainer))
     assert "# in the class users_project.Trainer" in text
-    assert "users_project.Trainer.__getnewargs__ gives what a new object is made from" in text
+    assert "users_project.Trainer.__getnewargs__ returns what a new object is made from" in text
 
 
 def test_all_attributes_that_lead_to_what_is_shared_are_left_out(project: types.ModuleType) -> None:

@@ -29,7 +29,7 @@ P = Entry("archive/data.pkl", A)
 
 
 def kinds(file: PickleFile) -> set[str]:
-    return {oddity.kind for oddity in file.oddities}
+    return {anomaly.kind for anomaly in file.anomalies}
 
 
 def roles(file: PickleFile) -> list[tuple[str | None, str]]:
@@ -116,7 +116,7 @@ def agrees(name: str) -> PickleFile:
     refused = bool(kinds(file) & {"refused", "malformed"}) or not any(
         stream.reader == "torch" for stream in file.streams
     )
-    assert refused is not loads, (name, file.oddities)
+    assert refused is not loads, (name, file.anomalies)
     if loads:
         (stream,) = [stream for stream in file.streams if stream.role == "object"]
         assert stream.reader == "torch"
@@ -195,18 +195,18 @@ def test_what_only_another_reader_sees_is_looked_at_too(name: str) -> None:
     file = read_file(content)
     named = {naming.what.path for stream in file.streams for naming in stream.trace.globals}
     assert "os.system" in named, file
-    assert not kind or kind in kinds(file), file.oddities
+    assert not kind or kind in kinds(file), file.anomalies
 
 
 def test_a_sound_file_gives_no_word() -> None:
-    assert read_file(checkpoint(A)).oddities == ()
+    assert read_file(checkpoint(A)).anomalies == ()
     assert read_file(checkpoint(A)).complete
     assert roles(read_file(checkpoint(A))) == [("archive/data.pkl", "object")]
 
 
 def test_flags_and_checksums_as_torch_itself_writes_them_are_no_finding() -> None:
     content = make_zip(P._replace(flags=0x808, local_crc=0, local_size=0), V._replace(flags=0x808))
-    assert read_file(content).oddities == ()
+    assert read_file(content).anomalies == ()
     without = make_zip(P._replace(flags=0x808, crc=0), V._replace(flags=0x808, crc=0))
     assert kinds(read_file(without)) == {"note"}
 
@@ -219,9 +219,9 @@ TENSOR = (
 
 def test_storages_that_are_asked_for_must_be_there_and_large_enough() -> None:
     whole = read_file(checkpoint(TENSOR, Entry("archive/data/0", b"\0" * 12)))
-    assert (whole.storages_absent, whole.oddities) == ((), ())
+    assert (whole.storages_absent, whole.anomalies) == ((), ())
     assert read_file(checkpoint(TENSOR)).storages_absent == ("0",)
-    (short,) = read_file(checkpoint(TENSOR, Entry("archive/data/0", b"\0" * 8))).oddities
+    (short,) = read_file(checkpoint(TENSOR, Entry("archive/data/0", b"\0" * 8))).anomalies
     assert short.kind == "malformed"
     assert "8 bytes" in short.what
     assert "12" in short.what
@@ -233,7 +233,7 @@ def test_tensors_are_never_taken_for_pickles() -> None:
     for start in (b"\x80\x02}.", b"PK\x03\x04", b"\x1f\x8b\x08\x00"):
         file = read_file(checkpoint(TENSOR, Entry("archive/data/0", start + b"\0" * 8)))
         assert len(file.streams) == 1
-        assert file.oddities == ()
+        assert file.anomalies == ()
         assert file.complete
 
 
@@ -241,10 +241,10 @@ def test_torchscript_is_named_and_refused() -> None:
     file = read_file(make_zip(P, V, Entry("archive/constants.pkl", A)))
     assert file.format == "TorchScript archive"
     assert {stream.reader for stream in file.streams} == {"torchscript"}
-    (refused,) = file.oddities
+    (refused,) = file.anomalies
     assert refused.kind == "refused"
-    assert refused.cure is not None
-    assert "torch.jit.load" in refused.cure
+    assert refused.fix is not None
+    assert "torch.jit.load" in refused.fix
 
 
 def test_an_archive_of_torch_package_is_not_complete() -> None:
@@ -288,7 +288,7 @@ def test_only_the_ends_and_the_pickle_are_read() -> None:
     source = Sparse()
     file = read_file(source)
     assert file.format == "torch zip"
-    assert (file.storages_absent, file.oddities, file.complete) == ((), (), True)
+    assert (file.storages_absent, file.anomalies, file.complete) == ((), (), True)
 
 
 def test_names_are_printed_escaped_and_cut() -> None:
@@ -327,7 +327,7 @@ def test_what_torch_writes(tmp_path: Path) -> None:
     value = {"a": torch.ones(3), "b": torch.zeros(4)[1:], "c": torch.ones(2, 2, dtype=torch.bfloat16), "n": 5}
     torch.save(value, tmp_path / "a.pt")
     file = read_file(tmp_path / "a.pt")
-    assert (file.format, file.oddities, file.storages_absent, file.complete) == ("torch zip", (), (), True)
+    assert (file.format, file.anomalies, file.storages_absent, file.complete) == ("torch zip", (), (), True)
     whole = (tmp_path / "a.pt").read_bytes()
     assert "malformed" in kinds(read_file(whole[:-30]))
     torch.serialization.set_crc32_options(False)

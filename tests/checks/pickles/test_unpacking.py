@@ -44,7 +44,7 @@ def test_any_stretch_is_what_was_packed(kind: str, known: bool, monkeypatch: pyt
         offset, size = choices.randrange(len(content)), choices.choice((1, 100, 9000))
         assert source.read(offset, size) == content[offset : offset + size]
     assert source.check() == (zlib.crc32(content), len(content))
-    assert source.trouble is None
+    assert source.problem is None
     assert source.read(len(content), 5) == b""
 
 
@@ -53,7 +53,7 @@ def test_what_comes_before_the_damage_is_given(kind: str) -> None:
     content = random.Random(8).randbytes(600_000)
     packed = PACKERS[kind](content)
     cut = UnpackedSource(BytesSource(packed[:-1000]), kind, notes())
-    assert cut.trouble is not None
+    assert cut.problem is not None
     assert content.startswith(cut.read(0, len(content)))
     if kind == "bz2":
         assert cut.size >= 0  # it comes in blocks of 900,000 bytes
@@ -78,5 +78,5 @@ def test_a_dictionary_of_gigabytes_is_not_made() -> None:
     book = notes()
     source = UnpackedSource(BytesSource(bytes(packed)), "lzma", book)
     assert source.exhausted
-    assert source.trouble is None
+    assert source.problem is None
     assert len(book.unopened) == 1

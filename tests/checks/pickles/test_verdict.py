@@ -16,7 +16,7 @@ from distcheck.checks.pickles import machine
 from distcheck.checks.pickles.picklefile import Anomaly, PickleFile, Stream
 from distcheck.checks.pickles.source_bytes import BytesSource, ScanLimits
 from distcheck.checks.pickles.trace import Global, Trace, Unresolved
-from distcheck.checks.pickles.trusted_globals import STANDARD_LIBRARY, standing
+from distcheck.checks.pickles.trusted_globals import STANDARD_LIBRARY, trust_of
 from distcheck.checks.pickles.verdict import FileVerdict, Policy, judge, purpose_of
 
 from .test_weights_only import Outer, call, made, named, stream, text
@@ -239,7 +239,7 @@ def lines(table: str) -> list[Global]:
 
 @pytest.mark.parametrize("what", lines(DANGEROUS), ids=lambda what: what.path)
 def test_dangerous(what: Global) -> None:
-    judged = standing(what)
+    judged = trust_of(what)
     assert judged.kind == "dangerous"
     assert judged.why
     assert not judged.why.startswith("it ")
@@ -248,12 +248,12 @@ def test_dangerous(what: Global) -> None:
 
 @pytest.mark.parametrize("what", lines(INERT), ids=lambda what: what.path)
 def test_inert(what: Global) -> None:
-    assert standing(what).kind == "inert"
+    assert trust_of(what).kind == "benign"
 
 
 @pytest.mark.parametrize("what", lines(UNVOUCHED), ids=lambda what: what.path)
 def test_unvouched(what: Global) -> None:
-    assert standing(what).kind == "unvouched"
+    assert trust_of(what).kind == "untrusted"
 
 
 def test_all_of_the_standard_library_is_dangerous_unless_listed() -> None:
@@ -261,8 +261,8 @@ def test_all_of_the_standard_library_is_dangerous_unless_listed() -> None:
 
     for module in sys.stdlib_module_names - {"this", "antigravity"}:
         assert module in STANDARD_LIBRARY, module
-        assert standing(Global(module, "surely_not_on_any_list")).kind == "dangerous"
-        assert standing(Global(f"{module}.below", "Anything")).kind == "dangerous"
+        assert trust_of(Global(module, "surely_not_on_any_list")).kind == "dangerous"
+        assert trust_of(Global(f"{module}.below", "Anything")).kind == "dangerous"
 
 
 def test_what_is_said_of_a_call() -> None:
@@ -303,7 +303,7 @@ def test_harmless_pickles_are_safe(value: object, protocol: int) -> None:
     assert judged.weights_only is not None
     assert judged.weights_only.answer == "never"  # a plain pickle is no file of torch.save
     assert not judged.dangers
-    assert not judged.unvouched
+    assert not judged.untrusted
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -311,7 +311,7 @@ def test_code_of_others_has_to_be_allowed(protocol: int) -> None:
     content = pickle.dumps(Mine(), protocol)
     judged = verdict(content)
     assert judged.word == "needs-allow-listing"
-    assert judged.unvouched == (Global(__name__, "Mine"),)
+    assert judged.untrusted == (Global(__name__, "Mine"),)
     assert verdict(content, allow=frozenset({f"{__name__}.Mine"})).word == "safe"
 
 
@@ -319,8 +319,8 @@ def test_code_of_others_has_to_be_allowed(protocol: int) -> None:
 def test_nested_classes_are_no_use_of_getattr(protocol: int) -> None:
     judged = verdict(pickle.dumps([Outer.Inner(), Outer.Inner], protocol))
     assert judged.word == "needs-allow-listing", judged.dangers
-    assert {found.name for found in judged.unvouched} >= {"Outer.Inner"}
-    assert Global("builtins", "getattr") not in judged.inert
+    assert {found.name for found in judged.untrusted} >= {"Outer.Inner"}
+    assert Global("builtins", "getattr") not in judged.benign
 
 
 def test_a_method_found_by_getattr_is_judged_by_its_name() -> None:
@@ -386,9 +386,9 @@ def test_bytes_that_torch_is_to_unpickle() -> None:
 
 def test_what_torch_allows_needs_no_word() -> None:
     content = pickle.dumps([collections.OrderedDict(a=1), argparse.Namespace(a=1)], 2)
-    assert verdict(content).inert == (Global("argparse", "Namespace"),)
+    assert verdict(content).benign == (Global("argparse", "Namespace"),)
     shard = stream(made("torch.distributed.tensor.placement_types", "Shard"), b"}b")
-    assert verdict(shard).inert == ()
+    assert verdict(shard).benign == ()
 
 
 def test_allowing_nothing_of_os() -> None:
@@ -404,7 +404,7 @@ def test_purposes() -> None:
     assert purpose_of(plain(content), Policy()) == "pickle"
     assert purpose_of(plain(content), Policy(purpose="weights-only")) == "weights-only"
     assert judge(torch_zip(content)).word == "needs-allow-listing"
-    assert judge(torch_zip(content)).inert == (Global("argparse", "Namespace"),)
+    assert judge(torch_zip(content)).benign == (Global("argparse", "Namespace"),)
     assert judge(torch_zip(content), Policy(purpose="pickle")).word == "safe"
     assert judge(plain(content)).word == "safe"
     assert judge(plain(content), Policy(purpose="weights-only")).word == "needs-allow-listing"
@@ -416,10 +416,10 @@ def test_the_worst_word_counts() -> None:
     file = torch_zip(fine)
     assert judge(file).word == "safe"
     assert judge(file._replace(unopened=("x",))).word == "incomplete"
-    odd = file._replace(unopened=("x",), oddities=(Anomaly("it is cut", "malformed"),))
+    odd = file._replace(unopened=("x",), anomalies=(Anomaly("it is cut", "malformed"),))
     assert judge(odd).word == "malformed"
-    assert judge(file._replace(oddities=(Anomaly("two of a name", "disagree"),))).word == "malformed"
-    assert judge(file._replace(oddities=(Anomaly("bytes behind it", "note"),))).word == "safe"
+    assert judge(file._replace(anomalies=(Anomaly("two of a name", "disagree"),))).word == "malformed"
+    assert judge(file._replace(anomalies=(Anomaly("bytes behind it", "note"),))).word == "safe"
     assert judge(file._replace(storages_absent=("0",))).word == "malformed"
     hidden = Stream("x", "pickle", followed(bad), "hidden")
     assert judge(odd._replace(streams=(*odd.streams, hidden))).word == "dangerous"
@@ -491,12 +491,12 @@ def test_torchscript_is_read_by_no_python() -> None:
         )
         judged = judge(file)
         assert judged.word == word
-        assert not judged.unvouched
+        assert not judged.untrusted
 
 
 def test_names_of_torchscript_mean_nothing_elsewhere() -> None:
     types = stream(made("__torch__.torch.nn.modules.linear", "Linear"), b"}b")
-    assert judge(torch_zip(types)).unvouched == (Global("__torch__.torch.nn.modules.linear", "Linear"),)
+    assert judge(torch_zip(types)).untrusted == (Global("__torch__.torch.nn.modules.linear", "Linear"),)
 
 
 def test_the_table_that_was_used_is_named() -> None:
@@ -544,17 +544,17 @@ def test_types_of_constants() -> None:
 
 
 def test_a_name_that_the_end_of_the_file_cuts() -> None:
-    assert standing(Global("collections", "")).kind == "inert"
-    assert standing(Global("antigravity", "")).kind == "dangerous"
-    assert standing(Global("some_package", "")).kind == "unvouched"
+    assert trust_of(Global("collections", "")).kind == "benign"
+    assert trust_of(Global("antigravity", "")).kind == "dangerous"
+    assert trust_of(Global("some_package", "")).kind == "untrusted"
 
 
 def test_malformed_streams_say_where() -> None:
     judged = verdict(b"\x80\x02]a.")
     assert judged.word == "malformed"
-    assert all(isinstance(doubt, Unresolved) and doubt.why for doubt in judged.malformed)
+    assert all(isinstance(unresolved, Unresolved) and unresolved.why for unresolved in judged.malformed)
 
 
 def test_a_note_about_a_file_in_which_nothing_was_judged_does_not_make_it_safe() -> None:
-    for oddities in ((), (Anomaly("after the end of the archive: 2 bytes", "note"),)):
-        assert judge(PickleFile("x.zip", "zip archive", 1, oddities=oddities)).word == "incomplete"
+    for anomalies in ((), (Anomaly("after the end of the archive: 2 bytes", "note"),)):
+        assert judge(PickleFile("x.zip", "zip archive", 1, anomalies=anomalies)).word == "incomplete"

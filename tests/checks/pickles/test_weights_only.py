@@ -58,10 +58,10 @@ def ask(content: bytes, version: str | None = None, allow: frozenset[str] = froz
 
 
 def zipped(
-    *traces: Trace, form: str = "torch zip", reader: str = "torch", oddities: tuple[Anomaly, ...] = ()
+    *traces: Trace, form: str = "torch zip", reader: str = "torch", anomalies: tuple[Anomaly, ...] = ()
 ) -> PickleFile:
     streams = tuple(Stream("archive/data.pkl", reader, trace) for trace in traces)
-    return PickleFile("x.pt", form, 1, streams, oddities)
+    return PickleFile("x.pt", form, 1, streams, anomalies)
 
 
 STORAGE = call("torch", "FloatStorage")
@@ -117,11 +117,11 @@ def test_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(NEVER))
 def test_never(name: str) -> None:
-    content, why, cure = NEVER[name]
+    content, why, fix = NEVER[name]
     answer = ask(content)
     assert answer.answer == "never"
     assert why in answer.why
-    assert cure in answer.cure
+    assert fix in answer.fix
     assert not answer.allowlist
     assert not answer.why.endswith(".")
 
@@ -316,12 +316,12 @@ def test_files_as_a_whole() -> None:
     assert plain is not None
     assert (plain.answer, "plain pickle" in plain.why) == ("never", True)
     refused = weights_only_of_file(
-        zipped(fine, oddities=(Anomaly("it is a TorchScript archive", "refused", cure="use torch.jit.load"),))
+        zipped(fine, anomalies=(Anomaly("it is a TorchScript archive", "refused", fix="use torch.jit.load"),))
     )
-    assert refused == WeightsOnly("never", why="it is a TorchScript archive", cure="use torch.jit.load")
+    assert refused == WeightsOnly("never", why="it is a TorchScript archive", fix="use torch.jit.load")
     behind = Anomaly("2 bytes are no pickle", "malformed", offset=fine.end, member="archive/data.pkl")
-    assert weights_only_of_file(zipped(fine, oddities=(behind,))) == WeightsOnly("accept")
-    cut = weights_only_of_file(zipped(fine, oddities=(behind._replace(member=None),)))
+    assert weights_only_of_file(zipped(fine, anomalies=(behind,))) == WeightsOnly("accept")
+    cut = weights_only_of_file(zipped(fine, anomalies=(behind._replace(member=None),)))
     assert cut is not None
     assert cut.answer == "never"
     absent = weights_only_of_file(zipped(fine)._replace(storages_absent=("0",)))
@@ -366,8 +366,8 @@ def test_all_that_is_dangerous_is_given_together() -> None:
 
 
 def test_what_is_dangerous_is_said_before_what_is_wrong_with_the_container() -> None:
-    oddity = Anomaly("it is a TorchScript archive", "refused", cure="use torch.jit.load")
-    answer = weights_only_of_file(zipped(followed(NEVER["something dangerous"][0]), oddities=(oddity,)))
+    anomaly = Anomaly("it is a TorchScript archive", "refused", fix="use torch.jit.load")
+    answer = weights_only_of_file(zipped(followed(NEVER["something dangerous"][0]), anomalies=(anomaly,)))
     assert answer is not None
     assert "subprocess.Popen" in answer.why
     assert "TorchScript" not in answer.why
