@@ -763,7 +763,7 @@ def hosts(backend: str | None = "nccl") -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("mismatches", "words", "outliers"),
+    ("mismatches", "words", "suspects"),
     [
         pytest.param(
             [wrong(3)],
@@ -819,13 +819,13 @@ def hosts(backend: str | None = "nccl") -> Cluster:
         ),
     ],
 )
-def test_bad_dc510(mismatches: list[WrongResult], words: list[str], outliers: list[int]) -> None:
+def test_bad_dc510(mismatches: list[WrongResult], words: list[str], suspects: list[int]) -> None:
     (finding,) = results_are_right(proof_of(*mismatches), hosts())
     assert (finding.code, finding.severity, finding.where.phase) == ("DC510", Severity.ERROR, "prove")
     assert all(word in finding.message for word in words), finding.message
     assert not finding.message.endswith(".")
-    assert finding.evidence["outliers"] == outliers
-    named = {"gpu01" if rank < 4 else "gpu02" for rank in outliers}
+    assert finding.evidence["suspects"] == suspects
+    named = {"gpu01" if rank < 4 else "gpu02" for rank in suspects}
     assert all(host in finding.fix.text for host in named) or "barrier" in finding.message
     json.dumps(to_plain(finding.evidence))
 

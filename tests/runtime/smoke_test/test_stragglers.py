@@ -445,7 +445,7 @@ def test_one_rank_and_pairs_left_out(play: Played) -> None:
     late, pairs = play(1, both)[0]["found"]
     assert late["not_applicable"] == pairs["not_applicable"] == ALONE
     answers = play(2, find_pairs, options=Options(pairs=False))
-    assert "left out" in str(pairs_of(answers[0]).not_applicable)
+    assert "disabled" in str(pairs_of(answers[0]).not_applicable)
 
 
 @pytest.mark.torch
