@@ -14,35 +14,7 @@ from . import vocabulary
 from .collective_sequences import Sequences
 from .program import PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import (
-    BATCH,
-    CLASS,
-    CONST,
-    DEVICE,
-    DISTRIBUTED,
-    ENV_TEXT,
-    GLOBAL_RANK,
-    GROUP_RANK,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    MEMBERS,
-    NODE_OFFSET,
-    NODE_RANK,
-    OBJECT,
-    RANK,
-    RANK_DEPENDENT,
-    RESULT,
-    SINGLE,
-    TEXT,
-    UNCLEAR,
-    UNIFORM,
-    UNKNOWN,
-    WORLD_SIZE,
-    WRAPPED,
-    Atom,
-    FlowStep,
-    Value,
-)
+from .values import Atom, FlowStep, Kind, Value, Who
 
 #: (file, number of the scope)
 Function = tuple[int, int]
@@ -77,7 +49,18 @@ _PER_PROCESS = (
     "time.perf_counter", "time.monotonic",
 )  # fmt: skip
 #: Kinds of values that differ between ranks.
-_OF_RANKS = frozenset({GLOBAL_RANK, LOCAL_RANK, NODE_RANK, RANK, GROUP_RANK, RANK_DEPENDENT, NODE_OFFSET, DEVICE})
+_OF_RANKS = frozenset(
+    {
+        Kind.GLOBAL_RANK,
+        Kind.LOCAL_RANK,
+        Kind.NODE_RANK,
+        Kind.RANK,
+        Kind.GROUP_RANK,
+        Kind.RANK_DEPENDENT,
+        Kind.NODE_OFFSET,
+        Kind.DEVICE,
+    }
+)
 #: What only puts texts together.
 _OF_TEXTS = frozenset(["format", "str", "join", "repr"])
 _DEEPEST = 25
@@ -227,11 +210,11 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     for _, (_, kind, term, polarity, _, _) in row.places:
         if kind in ("if", "while") or kind.startswith("exit:"):
             who = program.evaluator.test(row.file, term).who
-            if who in PARTIAL or who == MEMBERS:
+            if who in PARTIAL or who == Who.MEMBERS:
                 return True
-            if (who == SINGLE and polarity) or (who == DISTRIBUTED and not polarity):
+            if (who == Who.SINGLE and polarity) or (who == Who.DISTRIBUTED and not polarity):
                 return True
-            if who == UNCLEAR and _PLAUSIBLE.search(row.term_text(term)):
+            if who == Who.UNCLEAR and _PLAUSIBLE.search(row.term_text(term)):
                 return True
             if _has_no_rank(row, term, polarity):
                 return True
@@ -349,7 +332,7 @@ def _is_base(program: Program, one: Function, other: Function, depth: int = 0) -
     return depth < 8 and any(
         base.const == other or _is_base(program, base.const, other, depth + 1)
         for base in program.evaluator.bases(one)
-        if base.kind == CLASS and base.const != one
+        if base.kind == Kind.CLASS and base.const != one
     )
 
 
@@ -491,7 +474,7 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
     parts = terms_of(row)[term]
     kind = parts[0]
     if kind in ("p", "v", "a"):
-        if value.has("unknown", "method", "name") and _OF_PROCESS.search(str(parts[2])):
+        if value.has(Kind.UNKNOWN, Kind.METHOD, Kind.NAMED) and _OF_PROCESS.search(str(parts[2])):
             return True
         if kind != "a" or not _is_own_text(program, row, parts[1]):
             return False
@@ -499,7 +482,7 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
     if kind == "c":
         # what is made from a path is a path of this rank; what a model makes from data is not
         called = last_name(terms_of(row), parts[1])
-        if value.has(BATCH, WRAPPED) or not (by_data or called in _OF_TEXTS):
+        if value.has(Kind.BATCH, Kind.WRAPPED) or not (by_data or called in _OF_TEXTS):
             return False
         inner = inner if terms_of(row)[parts[1]][0] == "a" else inner[1:]
     return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
@@ -549,24 +532,24 @@ def operands(parts: tuple[Any, ...]) -> tuple[int, ...]:
 def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -> bool:
     if depth > 6:
         return False
-    if atom.when.who in PARTIAL or atom.when.who == MEMBERS or atom.kind in _OF_RANKS:
+    if atom.when.who in PARTIAL or atom.when.who == Who.MEMBERS or atom.kind in _OF_RANKS:
         return True
-    if atom.kind == BATCH:
+    if atom.kind == Kind.BATCH:
         return by_data
-    if atom.kind == ENV_TEXT:
-        return vocabulary.VARIABLES.get(atom.const) not in (None, WORLD_SIZE, LOCAL_WORLD_SIZE)
-    if atom.kind == RESULT:
+    if atom.kind == Kind.ENV_TEXT:
+        return vocabulary.VARIABLES.get(atom.const) not in (None, Kind.WORLD_SIZE, Kind.LOCAL_WORLD_SIZE)
+    if atom.kind == Kind.RESULT:
         dotted = str(atom.const)
         if any(dotted.startswith(name) if name.endswith(".") else dotted == name for name in _PER_PROCESS):
             return True
-    inner: list[Atom] = [one for one in atom.of if one.kind != WRAPPED]
+    inner: list[Atom] = [one for one in atom.of if one.kind != Kind.WRAPPED]
     for item in atom.items:
         inner.extend(item)
-    if by_data and atom.kind in (RESULT, OBJECT) and atom.call is not None:
+    if by_data and atom.kind in (Kind.RESULT, Kind.OBJECT) and atom.call is not None:
         call = SourceCall(program, *atom.call)
         inner.extend(one for term in operands(call.term)[1:] for one in call.term_value(term))
-        if atom.kind == RESULT:
-            inner.extend(one for one in call.receiver if one.kind != UNKNOWN)
+        if atom.kind == Kind.RESULT:
+            inner.extend(one for one in call.receiver if one.kind != Kind.UNKNOWN)
     return any(_atom_differs(program, one, by_data, depth + 1) for one in inner)
 
 
@@ -576,9 +559,11 @@ def is_constant(value: Value, depth: int = 0) -> bool:
 
 
 def _atom_constant(atom: Atom, depth: int) -> bool:
-    if atom.kind == UNIFORM:
+    if atom.kind == Kind.UNIFORM:
         return atom.const in ("index", "size", "reduced")
-    return atom.kind == CONST or (atom.kind == TEXT and all(_atom_constant(inner, depth + 1) for inner in atom.of))
+    return atom.kind == Kind.CONST or (
+        atom.kind == Kind.TEXT and all(_atom_constant(inner, depth + 1) for inner in atom.of)
+    )
 
 
 def related(program: Program, file: int) -> frozenset[int]:

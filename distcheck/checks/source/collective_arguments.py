@@ -29,7 +29,7 @@ from .term_queries import (
     table,
     users,
 )
-from .values import MEMBERS, PARTIAL
+from .values import PARTIAL, Kind, Who
 from .vocabulary import INIT, D
 
 #: Where ``async_op`` stands among the positional parameters (torch 2.13).
@@ -274,7 +274,7 @@ def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -
 def _needs_a_value(program: Program, file: int, term: tuple[Any, ...]) -> bool:
     """Whether a call fails for None as its argument."""
     for atom in program.evaluator.value(file, term[1]):
-        if atom.kind != "name":
+        if atom.kind != Kind.NAMED:
             return False
         dotted = str(atom.const)
         if dotted not in ("float", "int", "len", "sum", "list", "tuple", "max", "min", "sorted") and not (
@@ -417,7 +417,7 @@ def _copied(program: Program, call: SourceCall, number: int, top: bool = False) 
             return inner
         return None
     for atom in program.evaluator.value(call.file, term[1]):
-        if atom.kind != "name":
+        if atom.kind != Kind.NAMED:
             return None
         if atom.const in (
             "torch.tensor",
@@ -436,14 +436,14 @@ def _leaves_cpu(program: Program, file: int, term: tuple[Any, ...]) -> bool:
     if not term[2] or any(name == "dtype" for name, _ in term[3]):
         return False
     return not any(
-        str(atom.const).startswith("torch.") and atom.kind == "name"
+        str(atom.const).startswith("torch.") and atom.kind == Kind.NAMED
         for atom in program.evaluator.value(file, term[2][0])
     )
 
 
 def _is_outside(program: Program, file: int, callee: int) -> bool:
     """Whether ``a.b`` names a function of a library, not a method of a value."""
-    return any(atom.kind in ("name", "function", "class") for atom in program.evaluator.value(file, callee))
+    return any(atom.kind in (Kind.NAMED, Kind.FUNCTION, Kind.CLASS) for atom in program.evaluator.value(file, callee))
 
 
 def _is_inline(program: Program, file: int, number: int) -> bool:
@@ -462,7 +462,7 @@ def _is_made_here(program: Program, file: int, element: int) -> bool:
     if term[0] != "c" or not _is_inline(program, file, element):
         return False
     return any(
-        atom.kind == "name"
+        atom.kind == Kind.NAMED
         and str(atom.const).startswith("torch.")
         and str(atom.const).rsplit(".", 1)[-1] in _TORCH_MAKES | _LIKE
         for atom in program.evaluator.value(file, term[1])
@@ -505,7 +505,7 @@ def _is_constant_tensor(program: Program, file: int, number: int) -> bool:
     term = terms[number]
     for atom in program.evaluator.value(file, term[1]):
         dotted = str(atom.const)
-        if atom.kind != "name" or not dotted.startswith("torch."):
+        if atom.kind != Kind.NAMED or not dotted.startswith("torch."):
             return False
         name = dotted.rsplit(".", 1)[-1]
         if name in _FILLED:
@@ -565,7 +565,7 @@ def _roots(terms: list[tuple[Any, ...]], number: int) -> Iterator[int]:
 
 def _is_of_ranks(program: Program, file: int, number: int) -> bool:
     value = program.evaluator.value(file, number)
-    return value.rank is not None or value.has("world size", "local world size", "device count")
+    return value.rank is not None or value.has(Kind.WORLD_SIZE, Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT)
 
 
 def _shown(program: Program, call: SourceCall, copy: _Copy, number: int) -> str:
@@ -886,7 +886,7 @@ def _is_number(program: Program, file: int, number: int, depth: int = 0) -> bool
         if callee[0] == "a" and callee[2] == "item" and not term[2]:
             return True
         return any(
-            atom.kind == "name" and atom.const in ("len", "int", "float")
+            atom.kind == Kind.NAMED and atom.const in ("len", "int", "float")
             for atom in program.evaluator.value(file, term[1])
         )
     return False
@@ -922,7 +922,7 @@ def _place(program: Program, file: int, number: int, depth: int = 0) -> str | No
     if callee[0] == "a" and not _is_outside(program, file, term[1]):
         return _place_of_method(program, file, term, callee, depth)
     for atom in program.evaluator.value(file, term[1]):
-        if atom.kind != "name" or not str(atom.const).startswith("torch."):
+        if atom.kind != Kind.NAMED or not str(atom.const).startswith("torch."):
             return None
         name = str(atom.const).removeprefix("torch.")
         if name in _TORCH_MAKES:
@@ -1047,7 +1047,7 @@ def _outside_of(program: Program, call: SourceCall, group: int, root: int) -> st
         if why is None:
             return None
         found = why
-    if found is not None and "one of several" in found and call.own_reach.who in (*PARTIAL, MEMBERS):
+    if found is not None and "one of several" in found and call.own_reach.who in (*PARTIAL, Who.MEMBERS):
         return None
     return found
 

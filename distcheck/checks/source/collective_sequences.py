@@ -15,20 +15,7 @@ from . import vocabulary
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import (
-    CONST,
-    FUNCTION,
-    MEMBERS,
-    PARTIAL,
-    RANKS,
-    SINGLE,
-    UNCLEAR,
-    UNKNOWN,
-    Atom,
-    NoConstant,
-    RankCondition,
-    Value,
-)
+from .values import PARTIAL, RANKS, Atom, Kind, NoConstant, RankCondition, Value, Who
 
 #: Deeper calls are not followed.
 _DEEPEST = 6
@@ -136,7 +123,7 @@ class Sequences:
             return "lightning.pytorch.Trainer.save_checkpoint"
         if call.method == "compute":
             for atom in call.receiver:
-                if atom.kind == "result" and str(atom.const).startswith("torchmetrics."):
+                if atom.kind == Kind.RESULT and str(atom.const).startswith("torchmetrics."):
                     made = self.program.call_of(atom)
                     if made is None or not made.gives(None, "sync_on_compute"):
                         return f"{atom.const}.compute"
@@ -192,7 +179,7 @@ class Sequences:
             if own is None and (inner is None or program.is_generator(inner)):
                 continue
             if row.inside("except") or any(
-                guard.who.who in PARTIAL or guard.who.who == SINGLE for guard in strict_guards(row)
+                guard.who.who in PARTIAL or guard.who.who == Who.SINGLE for guard in strict_guards(row)
             ):
                 continue
             conditions = tuple(
@@ -230,10 +217,10 @@ class Sequences:
         scope = self.program.scope(function)
         own = [name for name, _, star in scope.parameters if star not in ("*", "**")]
         positional = [name for name, _, star in scope.parameters if not star]
-        offset = 1 if scope.owner >= 0 and scope.kind == "function" and not call.callee.has("module") else 0
+        offset = 1 if scope.owner >= 0 and scope.kind == "function" and not call.callee.has(Kind.MODULE) else 0
         if scope.owner >= 0 and self.program.evaluator.is_static(function[0], scope):
             offset = 0
-        if scope.owner >= 0 and any(atom.kind == "function" and not atom.of for atom in call.callee):
+        if scope.owner >= 0 and any(atom.kind == Kind.FUNCTION and not atom.of for atom in call.callee):
             offset = 0
         found: dict[str, Value] = {}
         for name in own:
@@ -250,7 +237,7 @@ class Sequences:
     def _constant(self, file: int, term: int, outer: tuple[tuple[int, int], dict[str, Value]] | None) -> Value:
         parts = self.program.index.files[file].summary.terms[term]
         if parts[0] == "p" and outer is not None and (file, parts[1]) == outer[0]:
-            return outer[1].get(parts[2], Value((Atom(UNKNOWN, certain=False),)))
+            return outer[1].get(parts[2], Value((Atom(Kind.UNKNOWN, certain=False),)))
         return self.program.evaluator.value(file, term)
 
     def _may_hold(self, file: int, scope: int, term: int, polarity: bool, parameters: dict[str, Value]) -> bool:
@@ -260,7 +247,7 @@ class Sequences:
             return truth is polarity
         who = self.program.evaluator.test(file, term)
         # a switch that can't be seen through: it may well be off where this call stands
-        return who.who != UNCLEAR
+        return who.who != Who.UNCLEAR
 
     def _truth(self, file: int, scope: int, term: int, parameters: dict[str, Value]) -> bool | None:
         """A condition's value for these arguments; None where they do not decide."""
@@ -377,7 +364,7 @@ class Sequences:
             if isinstance(other, SourceCall):
                 for term in (*other.term[2], *(value for _, value in other.term[3])):
                     for atom in other.term_value(term):
-                        if atom.kind == FUNCTION:
+                        if atom.kind == Kind.FUNCTION:
                             yield atom.const
 
     def is_unseen(self, call: SourceCall) -> bool:
@@ -502,9 +489,9 @@ def _names_a_rank(program: Program, file: int, number: int) -> bool:
         return False
     for side, other in ((parts[2], parts[3]), (parts[3], parts[2])):
         name = last_name(terms, side).lower().strip("_")
-        if name in _RANK_NAMES and program.evaluator.value(file, other).only("constant", "tuple", "list"):
+        if name in _RANK_NAMES and program.evaluator.value(file, other).only(Kind.CONST, Kind.TUPLE, Kind.LIST):
             return all(
-                atom.kind in RANKS or atom.kind in ("constant", "unknown")
+                atom.kind in RANKS or atom.kind in (Kind.CONST, Kind.UNKNOWN)
                 for atom in program.evaluator.value(file, side)
             )
     return False
@@ -550,7 +537,7 @@ def trail_of(program: Program, file: int, term: int) -> list[str]:
             continue
         seen.add(number)
         for atom in program.evaluator.value(file, number):
-            if atom.trail and atom.kind != CONST:
+            if atom.trail and atom.kind != Kind.CONST:
                 found.extend(program.flow(atom.trail))
         parts = terms[number]
         if parts[0] in ("and", "or"):
@@ -586,7 +573,7 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
         some = known.get(key)
         if some is None:
             some = known[key] = any(
-                guard.who.who in PARTIAL or (members and guard.who.who == MEMBERS) for guard in call.guards
+                guard.who.who in PARTIAL or (members and guard.who.who == Who.MEMBERS) for guard in call.guards
             )
         if some:
             guards = narrow_guards(call) if members else partial_guards(call)
@@ -601,7 +588,7 @@ def narrow_guards(row: EventRow) -> list[Guard]:
         guard
         for guard in strict_guards(row)
         if guard.who.certain
-        and (guard.who.who in PARTIAL or (guard.who.who == MEMBERS and _asks_membership(terms, guard.term)))
+        and (guard.who.who in PARTIAL or (guard.who.who == Who.MEMBERS and _asks_membership(terms, guard.term)))
     ]
 
 

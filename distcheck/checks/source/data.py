@@ -18,21 +18,7 @@ from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import (
-    BATCH,
-    CONST,
-    FUNCTION,
-    LIST,
-    METHOD,
-    NAMED,
-    OBJECT,
-    RESULT,
-    UNKNOWN,
-    WRAPPED,
-    Atom,
-    NoConstant,
-    Value,
-)
+from .values import Atom, Kind, NoConstant, Value
 
 #: Loaders whose first parameters are data set, batch size and shuffle, and that take a sampler by its name.
 _LOADERS = (
@@ -180,16 +166,16 @@ def _loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tupl
     if depth > _DEEPEST:
         return
     for atom in value:
-        if atom.kind not in (RESULT, METHOD, WRAPPED, BATCH):
+        if atom.kind not in (Kind.RESULT, Kind.METHOD, Kind.WRAPPED, Kind.BATCH):
             continue
-        if atom.kind == RESULT and atom.const in _LOADERS and atom.call is not None:
+        if atom.kind == Kind.RESULT and atom.const in _LOADERS and atom.call is not None:
             yield atom.call
             continue
         for item in atom.items:
             yield from _loaders_in(program, item, depth + 1)
-        if atom.kind == WRAPPED and atom.const == "prepared":
+        if atom.kind == Kind.WRAPPED and atom.const == "prepared":
             yield from _loaders_in(program, Value(atom.of), depth + 1)
-        if atom.kind == RESULT and atom.call is not None and not atom.items:
+        if atom.kind == Kind.RESULT and atom.call is not None and not atom.items:
             call = SourceCall(program, *atom.call)
             for term in call.term[2][:3]:
                 yield from _loaders_in(program, call.term_value(term), depth + 1)
@@ -228,11 +214,11 @@ def _is_single_pass(program: Program, row: EventRow, node: tuple[int, str, int, 
         return False
     value = row.term_value(node[2])
     for atom in value:
-        if atom.kind == RESULT and atom.const == "range" and atom.items:
+        if atom.kind == Kind.RESULT and atom.const == "range" and atom.items:
             last = atom.items[0] if len(atom.items) == 1 else atom.items[1]
             # an option whose default is one epoch
             return any(constant == 1 for constant in last.constants)
-        if atom.kind in (LIST, "tuple"):
+        if atom.kind in (Kind.LIST, Kind.TUPLE):
             return True
     return any(True for _ in _loaders_in(program, value))
 
@@ -245,11 +231,11 @@ def _samplers_in(program: Program, value: Value | None, depth: int = 0) -> Itera
     if value is None or depth > _DEEPEST:
         return
     for atom in value:
-        if (atom.kind == RESULT and atom.const in _SAMPLERS) or (
-            atom.kind == OBJECT and program.evaluator.derives(atom.const, _SAMPLER, "torch.utils.data.Sampler")
+        if (atom.kind == Kind.RESULT and atom.const in _SAMPLERS) or (
+            atom.kind == Kind.OBJECT and program.evaluator.derives(atom.const, _SAMPLER, "torch.utils.data.Sampler")
         ):
             yield atom
-        elif atom.kind == RESULT and atom.call is not None and str(atom.const).endswith("Sampler"):
+        elif atom.kind == Kind.RESULT and atom.call is not None and str(atom.const).endswith("Sampler"):
             call = SourceCall(program, *atom.call)
             for term in (*call.term[2][:2], *(given for name, given in call.term[3] if name == "sampler")):
                 yield from _samplers_in(program, call.term_value(term), depth + 1)
@@ -301,7 +287,7 @@ def _shuffles(call: SourceCall) -> bool:
 
 def _is_fed_a_seed(call: SourceCall) -> bool:
     seed = call.argument(4, "seed")
-    return seed is not None and not seed.only(CONST) and call.inside("for", "while")
+    return seed is not None and not seed.only(Kind.CONST) and call.inside("for", "while")
 
 
 def _is_told(program: Program, sampler: SourceCall, of_loader: dict[tuple[int, int], set[tuple[int, int]]]) -> bool:
@@ -325,15 +311,15 @@ def _receivers(
     """The samplers that ``set_epoch`` is called on; None where they are not all known."""
     found: set[tuple[int, int]] = set()
     for atom in value:
-        if atom.kind == RESULT and atom.const in _SAMPLERS and atom.call is not None:
+        if atom.kind == Kind.RESULT and atom.const in _SAMPLERS and atom.call is not None:
             found.add(atom.call)
-        elif atom.kind == METHOD and atom.const in ("sampler", "batch_sampler") and atom.of:
+        elif atom.kind == Kind.METHOD and atom.const in ("sampler", "batch_sampler") and atom.of:
             loaders = set(_loaders_in(program, Value(atom.of)))
             if not loaders:
                 return None
             for loader in loaders:
                 found |= of_loader.get(loader, set())
-        elif not (atom.kind == CONST and atom.const is None):
+        elif not (atom.kind == Kind.CONST and atom.const is None):
             return None
     return found or None
 
@@ -447,7 +433,7 @@ def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int
 
 def _sampler_of(program: Program, file: int, value: Value) -> Atom | None:
     for atom in value:
-        if atom.kind == RESULT and (
+        if atom.kind == Kind.RESULT and (
             atom.const == _SAMPLER or (atom.const in _SAMPLERS and program.is_distributed(file))
         ):
             return atom
@@ -588,15 +574,15 @@ def _data_set(program: Program, loader: SourceCall, way: CallPath, term: int) ->
     value = row.term_value(given)
     certain = False
     for atom in value:
-        if atom.kind == OBJECT:
+        if atom.kind == Kind.OBJECT:
             if program.evaluator.derives(atom.const, _ITERABLE) or _speaks_of_ranks(program, atom):
                 return _DataSet(False, True)
             if program.evaluator.method(atom.const, "__getitem__") is None:
                 return _DataSet(False, program.evaluator.method(atom.const, "__iter__") is not None)
             certain = True
-        elif atom.kind == RESULT and str(atom.const).startswith(("torchvision.datasets.", "torch.utils.data.")):
+        elif atom.kind == Kind.RESULT and str(atom.const).startswith(("torchvision.datasets.", "torch.utils.data.")):
             certain = True
-        elif atom.kind == FUNCTION:
+        elif atom.kind == Kind.FUNCTION:
             return _DataSet(False, True)
     return _DataSet(certain and len(value.atoms) == 1, False)
 
@@ -608,7 +594,7 @@ def _class_text(program: Program, ref: tuple[int, int], depth: int = 0) -> str:
     text = "\n".join(program.lines(file)[scope.line - 1 : scope.end_line])
     if depth < 4:
         for base in program.evaluator.bases(ref):
-            if base.kind == "class" and base.const != ref:
+            if base.kind == Kind.CLASS and base.const != ref:
                 text += "\n" + _class_text(program, base.const, depth + 1)
     return text
 
@@ -755,7 +741,7 @@ def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
         return False
     parts = call_paths.terms_of(row)[term]
     if parts[0] == "c":
-        call = next((atom for atom in row.term_value(parts[1]) if atom.kind == NAMED), None)
+        call = next((atom for atom in row.term_value(parts[1]) if atom.kind == Kind.NAMED), None)
         if call is not None and str(call.const).startswith(_TIMES):
             return True
     return any(_is_of_time(row, inner, depth + 1) for inner in call_paths.operands(parts))
@@ -835,7 +821,7 @@ def iterables_are_divided(program: Program) -> Iterator[Finding]:
             continue
         value = loader.argument(0, "dataset")
         for atom in value or ():
-            if atom.kind != OBJECT or atom.const in seen or not program.evaluator.derives(atom.const, _ITERABLE):
+            if atom.kind != Kind.OBJECT or atom.const in seen or not program.evaluator.derives(atom.const, _ITERABLE):
                 continue
             if atom.call is None or not _is_whole(program, atom):
                 continue
@@ -877,7 +863,9 @@ def _may_be_divided(made: SourceCall, name: str, term: int) -> bool:
     """Whether an argument differs between ranks, or is a source of data that may have been divided before."""
     if call_paths.differs(made, term):
         return True
-    return bool(_SOURCES.search(name)) and made.term_value(term).has(RESULT, OBJECT, UNKNOWN, METHOD, WRAPPED, NAMED)
+    return bool(_SOURCES.search(name)) and made.term_value(term).has(
+        Kind.RESULT, Kind.OBJECT, Kind.UNKNOWN, Kind.METHOD, Kind.WRAPPED, Kind.NAMED
+    )
 
 
 def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, way: CallPath) -> Finding:

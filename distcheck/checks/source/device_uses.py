@@ -15,23 +15,7 @@ from distcheck.core.model import Where
 from .call_paths import operands, terms_of
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import (
-    CONST,
-    DEVICE_COUNT,
-    DICT,
-    DISTRIBUTED,
-    ENV_TEXT,
-    EVERYONE,
-    LOCAL_WORLD_SIZE,
-    RANK_DEPENDENT,
-    RANKS,
-    SINGLE,
-    TEXT,
-    UNKNOWN,
-    WORLD_SIZE,
-    Atom,
-    Value,
-)
+from .values import RANKS, Atom, Kind, Value, Who
 from .vocabulary import VARIABLES
 
 #: Kinds of devices that are numbered on each host.
@@ -334,10 +318,10 @@ def _made(call: SourceCall, named: set[int]) -> Iterator[DeviceUse]:
     index = call.argument_term(1, "index")
     if index >= 0:
         kind = call.argument(0, "type")
-        names = {atom.const for atom in kind or () if atom.kind == CONST}
+        names = {atom.const for atom in kind or () if atom.kind == Kind.CONST}
         number = call.term_value(index)
         # a literal number for a kind that is not known is what torch means by a kind without a number
-        if names & ACCELERATORS or (not names and not number.only(CONST)):
+        if names & ACCELERATORS or (not names and not number.only(Kind.CONST)):
             yield DeviceUse(call, number, index, MADE, False, (), (1, "index"))
         return
     yield from _use(call, (0, "device"), MADE, named)
@@ -348,7 +332,7 @@ def _loaded(call: SourceCall, argument: tuple[int | None, str | None], named: se
     term = call.argument_term(*argument)
     if term < 0:
         return
-    table = call.term_value(term).get(DICT)
+    table = call.term_value(term).get(Kind.DICT)
     if table is None:
         yield from _use(call, argument, LOADED, named)
         return
@@ -367,7 +351,7 @@ def _of_torch(call: SourceCall) -> bool:
 def _spread(call: SourceCall, keyword: str, named: set[int]) -> Iterator[DeviceUse]:
     """``device_map={"": index}``: the whole model on one device."""
     term = call.argument_term(None, keyword)
-    table = call.term_value(term).get(DICT)
+    table = call.term_value(term).get(Kind.DICT)
     if table is None:
         yield from _text(call, term, named)
         return
@@ -396,16 +380,16 @@ def _use(
     numbers: list[Atom] = []
     texts: list[Atom] = []
     for atom in call.term_value(term):
-        if atom.kind in (TEXT, CONST) and isinstance(atom.const, str):
+        if atom.kind in (Kind.TEXT, Kind.CONST) and isinstance(atom.const, str):
             texts.extend(_of_text(atom, way == MADE))
         elif (
             atom.kind in RANKS
-            or atom.kind in (ENV_TEXT, RANK_DEPENDENT, UNKNOWN)
-            or (atom.kind == CONST and type(atom.const) is int)
+            or atom.kind in (Kind.ENV_TEXT, Kind.RANK_DEPENDENT, Kind.UNKNOWN)
+            or (atom.kind == Kind.CONST and type(atom.const) is int)
         ):
             numbers.append(atom)
     # a number is a device where torch takes it; what other calls do with one is not known
-    if any(atom.kind != UNKNOWN for atom in numbers) and not (of_any and not _of_torch(call)):
+    if any(atom.kind != Kind.UNKNOWN for atom in numbers) and not (of_any and not _of_torch(call)):
         yield DeviceUse(call, Value(numbers), term, way, False, (), argument)
     if texts and not _is_named(terms_of(call), term, named):
         yield DeviceUse(call, Value(texts), term, way, True, (), argument)
@@ -413,13 +397,13 @@ def _use(
 
 def _of_text(atom: Atom, in_device: bool = False) -> list[Atom]:
     """The index in the text of a device, ``cuda:{rank}``; of any kind of device where it can be nothing else."""
-    if atom.kind == CONST and isinstance(atom.const, str):
+    if atom.kind == Kind.CONST and isinstance(atom.const, str):
         match = _LITERAL.match(atom.const)
-        return [Atom(CONST, int(match[2]), when=atom.when)] if match else []
-    if atom.kind == TEXT and isinstance(atom.const, str):
+        return [Atom(Kind.CONST, int(match[2]), when=atom.when)] if match else []
+    if atom.kind == Kind.TEXT and isinstance(atom.const, str):
         if not _TEXT_OF_DEVICE.match(atom.const) and not (in_device and atom.const == "{}:{}"):
             return []
-        return [one._replace(when=atom.when) if atom.when.who != EVERYONE else one for one in atom.of]
+        return [one._replace(when=atom.when) if atom.when.who != Who.EVERYONE else one for one in atom.of]
     return []
 
 
@@ -459,7 +443,7 @@ def _text(call: SourceCall, term: int, named: set[int]) -> Iterator[DeviceUse]:
     """The text of a device among the arguments of any call."""
     terms = terms_of(call)
     if _may_be_text(terms, term) and not _is_named(terms, term, named):
-        atoms = [one for atom in call.term_value(term) if atom.kind == TEXT for one in _of_text(atom)]
+        atoms = [one for atom in call.term_value(term) if atom.kind == Kind.TEXT for one in _of_text(atom)]
         if atoms:
             yield DeviceUse(call, Value(atoms), term, MOVED, True)
 
@@ -530,7 +514,7 @@ def is_for_one_process(use: DeviceUse) -> bool:
     """Whether a place is the arm of a conditional expression for a run without other ranks."""
     for term, polarity in use.tests:
         who = use.row.program.evaluator.test(use.row.file, term)
-        if (who if polarity else who.inverse()).who == SINGLE:
+        if (who if polarity else who.inverse()).who == Who.SINGLE:
             return True
     return False
 
@@ -559,7 +543,7 @@ def _counts_hosts(program: Program, file: int, term: int) -> bool:
             # what it is called in the source is gone where a name was assigned here: look at what was asked
             for side in parts[2:4]:
                 value = program.evaluator.value(file, side)
-                if any(atom.kind == "the same on all ranks" and _is_host_variable(atom.const) for atom in value):
+                if any(atom.kind == Kind.UNIFORM and _is_host_variable(atom.const) for atom in value):
                     return True
     return False
 
@@ -580,7 +564,7 @@ def _comparing_files(program: Program) -> set[int]:
                 parts = program.index.files[file].summary.terms[number]
                 left, right = (program.evaluator.value(file, side) for side in parts[2:4])
                 for one, other in ((left, right), (right, left)):
-                    if one.has(WORLD_SIZE) and other.has(DEVICE_COUNT, LOCAL_WORLD_SIZE):
+                    if one.has(Kind.WORLD_SIZE) and other.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE):
                         found.add(file)
         program.notes["comparing files"] = found
     return found
@@ -617,12 +601,16 @@ def has_sentinel(value: Value) -> bool:
         if atom.kind in RANKS:
             # a default of a parameter that callers replace is no sentinel: a variable's or an option's is
             ranked = ranked or atom.const in VARIABLES or atom.const == "option"
-        elif atom.kind == ENV_TEXT:
+        elif atom.kind == Kind.ENV_TEXT:
             ranked = True
-            negative = negative or any(one.kind == CONST and one.const in (-1, "-1") for one in atom.of)
-        elif atom.kind == CONST and atom.const in (-1, "-1") and atom.when.who in (EVERYONE, SINGLE, "unclear"):
+            negative = negative or any(one.kind == Kind.CONST and one.const in (-1, "-1") for one in atom.of)
+        elif (
+            atom.kind == Kind.CONST
+            and atom.const in (-1, "-1")
+            and atom.when.who in (Who.EVERYONE, Who.SINGLE, Who.UNCLEAR)
+        ):
             negative = True
-        elif atom.kind == TEXT:
+        elif atom.kind == Kind.TEXT:
             inner = Value(atom.of)
             if has_sentinel(inner):
                 return True
@@ -652,7 +640,7 @@ def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -
         ):
             value = program.evaluator.value(file, left)
             constant = program.evaluator.value(file, right).constant
-            if value.rank is None and not value.has(ENV_TEXT):
+            if value.rank is None and not value.has(Kind.ENV_TEXT):
                 continue
             if type(constant) is int and operator in _COMPARED:
                 return bool(_COMPARED[operator](-1, constant))
@@ -661,9 +649,9 @@ def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -
                 if numbers and all(type(number) is int for number in numbers):
                     return bool((-1 in numbers) == (operator == "in"))
     who = program.evaluator.test(file, term)
-    if who.who == DISTRIBUTED:
+    if who.who == Who.DISTRIBUTED:
         return False
-    if who.who == SINGLE:
+    if who.who == Who.SINGLE:
         return True
     if kind == "v":
         scope = parts[1]
@@ -722,7 +710,7 @@ def local_rank_here(row: EventRow) -> str | None:
         if (other.scope == row.scope and other.number > row.number) or not other.term_value(other.payload[1]).atoms:
             continue
         value = other.term_value(other.payload[1])
-        atoms = [atom for atom in value if atom.kind != CONST]
-        if atoms and all(atom.kind == "local rank" and atom.certain for atom in atoms):
+        atoms = [atom for atom in value if atom.kind != Kind.CONST]
+        if atoms and all(atom.kind == Kind.LOCAL_RANK and atom.certain for atom in atoms):
             return str(other.payload[0])
     return None

@@ -38,26 +38,7 @@ from .device_uses import (
 from .environment_variables import VariableWrite, writes
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import (
-    CONST,
-    DEVICE,
-    ENV_TEXT,
-    FUNCTION,
-    GLOBAL_RANK,
-    GROUP_RANK,
-    LOCAL_RANK,
-    MAIN,
-    NODE_RANK,
-    OBJECT,
-    RANK,
-    RANK_DEPENDENT,
-    RANKS,
-    SINGLE,
-    TEXT,
-    Atom,
-    NoConstant,
-    Value,
-)
+from .values import RANKS, Atom, Kind, NoConstant, Value, Who
 
 _MASK = "CUDA_VISIBLE_DEVICES"
 _MASKS = (_MASK, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
@@ -80,11 +61,11 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
         if (row.file, row.line) in seen or is_for_one_process(use):
             continue
         atom = global_rank_of(use.number)
-        if atom is not None and row.reach.who not in (MAIN, SINGLE) and not fits_on_one_host(row):
+        if atom is not None and row.reach.who not in (Who.MAIN, Who.SINGLE) and not fits_on_one_host(row):
             seen.add((row.file, row.line))
             yield _global_rank(program, row, atom, use.shown, use.where())
             continue
-        index = use.number.get(LOCAL_RANK)
+        index = use.number.get(Kind.LOCAL_RANK)
         if index is not None and index.const == "spawn" and use.way == BIND:
             init = _spawned_rank(program, row)
             if init is not None:
@@ -98,28 +79,28 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
 
 def global_rank_of(index: Value) -> Atom | None:
     """The global rank in what an index may be; None where it may be the local one, too."""
-    if index.has(LOCAL_RANK, NODE_RANK, GROUP_RANK, RANK_DEPENDENT):
+    if index.has(Kind.LOCAL_RANK, Kind.NODE_RANK, Kind.GROUP_RANK, Kind.RANK_DEPENDENT):
         return None
     for atom in index:
-        if atom.when.who == SINGLE:
+        if atom.when.who == Who.SINGLE:
             continue
-        if atom.kind == GLOBAL_RANK and atom.certain:
+        if atom.kind == Kind.GLOBAL_RANK and atom.certain:
             return atom
-        if atom.kind == RANK and atom.const == "option":
+        if atom.kind == Kind.RANK and atom.const == "option":
             return atom
-        if atom.kind == ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == GLOBAL_RANK:
-            return None if any(one.kind in (ENV_TEXT, LOCAL_RANK) for one in atom.of) else atom
+        if atom.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == Kind.GLOBAL_RANK:
+            return None if any(one.kind in (Kind.ENV_TEXT, Kind.LOCAL_RANK) for one in atom.of) else atom
     return None
 
 
 def _rank_in_text(value: Value) -> Atom | None:
     """The rank that a text is made of."""
     for atom in value:
-        if atom.kind == TEXT:
+        if atom.kind == Kind.TEXT:
             inner = Value(atom.of)
-            if atom.const == "{}" and (inner.rank is not None or inner.has(ENV_TEXT)):
-                return inner.rank or inner.get(ENV_TEXT)
-        if atom.kind == ENV_TEXT and vocabulary.VARIABLES.get(atom.const) in RANKS:
+            if atom.const == "{}" and (inner.rank is not None or inner.has(Kind.ENV_TEXT)):
+                return inner.rank or inner.get(Kind.ENV_TEXT)
+        if atom.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(atom.const) in RANKS:
             return atom
     return None
 
@@ -140,7 +121,7 @@ def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where:
 
 
 def _origin(atom: Atom) -> str:
-    if atom.kind == ENV_TEXT or atom.const in vocabulary.VARIABLES:
+    if atom.kind == Kind.ENV_TEXT or atom.const in vocabulary.VARIABLES:
         return f" (from {atom.const})"
     if atom.const == "sum":
         return " (node rank times processes a node, plus local rank)"
@@ -175,12 +156,12 @@ def _reads_local_rank(program: Program, file: int) -> bool:
     if files is None:
         files = set()
         for row in program.rows("read"):
-            atom = row.term_value(row.payload[0]).get(ENV_TEXT)
-            if atom is not None and vocabulary.VARIABLES.get(atom.const) == LOCAL_RANK:
+            atom = row.term_value(row.payload[0]).get(Kind.ENV_TEXT)
+            if atom is not None and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
                 files.add(row.file)
         for call in program.calls_to("os.environ.get", "os.getenv"):
             key = call.argument(0, "key")
-            if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == LOCAL_RANK:
+            if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == Kind.LOCAL_RANK:
                 files.add(call.file)
         files.update(call.file for call in program.calls_to("torch.distributed.get_node_local_rank"))
         program.notes["files that read LOCAL_RANK"] = files
@@ -200,7 +181,7 @@ def _spawned_rank(program: Program, row: EventRow) -> SourceCall | None:
 
 def _is_spawned(init: SourceCall) -> bool:
     rank = init.argument(4, "rank")
-    atom = rank.get(LOCAL_RANK) if rank is not None else None
+    atom = rank.get(Kind.LOCAL_RANK) if rank is not None else None
     return atom is not None and atom.const == "spawn"
 
 
@@ -235,7 +216,7 @@ def masked_devices_are_renumbered(program: Program) -> Iterator[Finding]:
             seen.add((row.file, row.line))
             yield _physical(program, row)
             continue
-        atom = use.number.get(LOCAL_RANK)
+        atom = use.number.get(Kind.LOCAL_RANK)
         if atom is None or not atom.certain or atom.const in ("current device", "modulo") or row.reach.who in FEW:
             continue
         for write in masks:
@@ -262,8 +243,8 @@ def _masks_by_rank(write: VariableWrite) -> bool:
     atom = _rank_in_text(write.value)
     if atom is None:
         return False
-    kind = vocabulary.VARIABLES.get(atom.const) if atom.kind == ENV_TEXT else atom.kind
-    return kind == LOCAL_RANK and atom.const != "spawn"
+    kind = vocabulary.VARIABLES.get(atom.const) if atom.kind == Kind.ENV_TEXT else atom.kind
+    return kind == Kind.LOCAL_RANK and atom.const != "spawn"
 
 
 def _holds_for(program: Program, mask: EventRow, row: EventRow) -> bool:
@@ -315,7 +296,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
             return _from_mask(program, row, parts[2][1], depth + 1)
         if called == "split" and terms[parts[1]][0] == "a":
             value = row.term_value(terms[parts[1]][1])
-            return any(atom.kind == ENV_TEXT and atom.const in _MASKS for atom in value)
+            return any(atom.kind == Kind.ENV_TEXT and atom.const in _MASKS for atom in value)
         return False
     if kind == "s":
         return _from_mask(program, row, parts[1], depth + 1)
@@ -432,7 +413,7 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
     objects = next(iter(called_in(program, files, *_OBJECTS)), None)
     bare = next(_on_current_device(program, files), None)
     placed = any(
-        use.row.file in files and use.number.has(*RANKS, ENV_TEXT, RANK_DEPENDENT)
+        use.row.file in files and use.number.has(*RANKS, Kind.ENV_TEXT, Kind.RANK_DEPENDENT)
         for use in device_uses(program)
         if use.way != LOADED
     )
@@ -484,9 +465,9 @@ def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[Sourc
 
 def _is_plain_cuda(value: Value | None) -> bool:
     for atom in value or ():
-        if atom.kind == CONST and atom.const in ACCELERATORS:
+        if atom.kind == Kind.CONST and atom.const in ACCELERATORS:
             return True
-        if atom.kind == DEVICE and atom.const in ACCELERATORS and not atom.of:
+        if atom.kind == Kind.DEVICE and atom.const in ACCELERATORS and not atom.of:
             return True
     return False
 
@@ -613,12 +594,12 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
         row = use.row
         if (row.file, row.line) in seen or use.way in (LOADED, WRAPPED, GROUP):
             continue  # a group, and a model that is wrapped for one, have their launcher
-        text = use.number.get(ENV_TEXT)
+        text = use.number.get(Kind.ENV_TEXT)
         if (
             text is not None
             and not use.in_text
             and vocabulary.VARIABLES.get(text.const) in RANKS
-            and use.number.only(ENV_TEXT, CONST)
+            and use.number.only(Kind.ENV_TEXT, Kind.CONST)
         ):
             seen.add((row.file, row.line))
             yield rules.DC215.found(
@@ -631,7 +612,7 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
             continue
         if use.term < 0 or not may_be_negative(row, use.term) or keeps_negative_out(row, use.tests):
             continue
-        atom = use.number.rank or use.number.get(ENV_TEXT, TEXT)
+        atom = use.number.rank or use.number.get(Kind.ENV_TEXT, Kind.TEXT)
         if atom is None or (atom.kind in RANKS and not atom.certain) or _after_a_start(program, row, atom):
             continue
         seen.add((row.file, row.line))
@@ -673,7 +654,12 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
     """Ranks of one group that NCCL serves don't all take the same GPU."""
     for call in program.calls_to(*BINDERS, _INIT):
         number, where = _literal_of(call)
-        if number is None or call.reach.who in FEW or call.reach.who == SINGLE or _arm_of_one_process(program, call):
+        if (
+            number is None
+            or call.reach.who in FEW
+            or call.reach.who == Who.SINGLE
+            or _arm_of_one_process(program, call)
+        ):
             continue
         init = _init_with_nccl(program, call)
         if init is None or _masked_by_rank(program, call.file) or program.is_test(call.file):
@@ -705,14 +691,14 @@ def _only_number(value: Value | None) -> int | None:
     if value is None or len(value.atoms) != 1:
         return None
     atom = value.atoms[0]
-    if atom.kind == CONST and type(atom.const) is int and atom.const >= 0:
+    if atom.kind == Kind.CONST and type(atom.const) is int and atom.const >= 0:
         return atom.const
-    if atom.kind == CONST and isinstance(atom.const, str):
+    if atom.kind == Kind.CONST and isinstance(atom.const, str):
         kind, _, number = atom.const.partition(":")
         return int(number) if kind in ACCELERATORS and number.isdigit() else None
-    if atom.kind == DEVICE and atom.const in ACCELERATORS and len(atom.of) == 1:
+    if atom.kind == Kind.DEVICE and atom.const in ACCELERATORS and len(atom.of) == 1:
         inner = atom.of[0]
-        return inner.const if inner.kind == CONST and type(inner.const) is int else None
+        return inner.const if inner.kind == Kind.CONST and type(inner.const) is int else None
     return None
 
 
@@ -747,7 +733,7 @@ def _arm_of_one_process(program: Program, row: EventRow) -> bool:
             continue
     # what returns from an arm of its own is excluded by the rest of the function as well
     for one, term, polarity in around(row, 0):
-        if program.evaluator.test(one.file, term).who == SINGLE and polarity:
+        if program.evaluator.test(one.file, term).who == Who.SINGLE and polarity:
             return True
     return False
 
@@ -758,7 +744,7 @@ def _distributed_rows(program: Program) -> dict[Function, list[EventRow]]:
     if found is None:
         found = {}
         rows: list[EventRow] = list(program.calls_to(_INIT, *vocabulary.INIT))
-        rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, ENV_TEXT))
+        rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, Kind.ENV_TEXT))
         for row in rows:
             found.setdefault((row.file, row.scope), []).append(row)
         program.notes["distributed rows"] = found
@@ -776,7 +762,7 @@ def _one_gpu_for_spawned(program: Program) -> Iterator[Finding]:
             number = count.constant if count is not None else None
             if type(number) is not int or number < 2:
                 continue
-            targets = [atom.const for atom in spawn.argument(0, "fn") or () if atom.kind == FUNCTION]
+            targets = [atom.const for atom in spawn.argument(0, "fn") or () if atom.kind == Kind.FUNCTION]
             reached = {one for target in targets for one in call_paths.reached_from(program, target)}
             if any((init.file, init.scope) in reached and uses_nccl(init) for init in program.calls_to(_INIT)):
                 yield rules.DC303.found(
@@ -810,10 +796,10 @@ def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
 
 def _literal_index(use: DeviceUse) -> int | None:
     """The literal number of a GPU, where it can be no other."""
-    numbers = {atom.const for atom in use.number if atom.kind == CONST and type(atom.const) is int}
-    if len(numbers) != 1 or not use.number.only(CONST):
+    numbers = {atom.const for atom in use.number if atom.kind == Kind.CONST and type(atom.const) is int}
+    if len(numbers) != 1 or not use.number.only(Kind.CONST):
         return None
-    if any(atom.when.who == SINGLE for atom in use.number) or (use.tests and _has_ranked_arm(use)):
+    if any(atom.when.who == Who.SINGLE for atom in use.number) or (use.tests and _has_ranked_arm(use)):
         return None
     # what a parameter or an attribute holds was decided elsewhere, and so was what replaces a device without a number
     if not _is_written(terms_of(use.row), use.term):
@@ -837,7 +823,9 @@ def _has_ranked_arm(use: DeviceUse) -> bool:
     row = use.row
     value = row.term_value(row.payload[{"bind": 1, "attribute": 2, "return": 0}[row.kind]])
     return any(
-        one.kind in RANKS or one.kind in (ENV_TEXT, RANK_DEPENDENT) for atom in value for one in (atom, *atom.of)
+        one.kind in RANKS or one.kind in (Kind.ENV_TEXT, Kind.RANK_DEPENDENT)
+        for atom in value
+        for one in (atom, *atom.of)
     )
 
 
@@ -858,7 +846,7 @@ def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
 def _all_ranks_run(program: Program, row: EventRow) -> bool:
     """Whether the ranks of a group with GPUs run a row, all of them."""
     reach = row.reach
-    if reach.who in FEW or reach.who == SINGLE or program.is_test(row.file) or row.inside("except"):
+    if reach.who in FEW or reach.who == Who.SINGLE or program.is_test(row.file) or row.inside("except"):
         return False
     if _arm_of_one_process(program, row) or _masked_by_rank(program, row.file):
         return False
@@ -903,7 +891,7 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
     binders = [
         call
         for call in program.calls_to(*BINDERS)
-        if (value := call.argument(0, "device")) is not None and value.has(*RANKS, ENV_TEXT, DEVICE)
+        if (value := call.argument(0, "device")) is not None and value.has(*RANKS, Kind.ENV_TEXT, Kind.DEVICE)
     ]
     for late in binders:
         for call in program.rows_of(late.file, late.scope):
@@ -1018,13 +1006,13 @@ def _starts_afresh(program: Program, file: int) -> bool:
 def _run_by_workers(program: Program, loader: SourceCall) -> Iterator[Function]:
     """The functions that a loader's workers run: the data set's items, the collate function."""
     for atom in loader.argument(0, "dataset") or ():
-        if atom.kind == OBJECT:
+        if atom.kind == Kind.OBJECT:
             for name in ("__getitem__", "__iter__", "__getitems__"):
                 function = program.evaluator.method(atom.const, name)
                 if function is not None:
                     yield function
     for atom in loader.argument(6, "collate_fn") or ():
-        if atom.kind == FUNCTION:
+        if atom.kind == Kind.FUNCTION:
             yield atom.const
 
 
@@ -1064,7 +1052,7 @@ def _forked_processes(program: Program) -> Iterator[Finding]:
         if _starts_afresh(program, call.file) or program.is_test(call.file):
             continue
         target = call.argument(1, "target")
-        functions = [atom.const for atom in target or () if atom.kind == FUNCTION]
+        functions = [atom.const for atom in target or () if atom.kind == Kind.FUNCTION]
         used = next((found for function in functions[:1] for found in _cuda_in(program, function)), None)
         started = _cuda_before(program, call) if used is not None else None
         if used is not None and started is not None:

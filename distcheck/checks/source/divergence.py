@@ -26,38 +26,23 @@ from .collective_sequences import (
 )
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
-from .values import (
-    ALL_BUT_ONE,
-    GROUP_RANK,
-    LIST,
-    LOCAL_MAIN,
-    LOCAL_OTHERS,
-    MAIN,
-    MEMBERS,
-    NODE_OFFSET,
-    NOT,
-    ONE,
-    OTHERS,
-    PARTIAL,
-    RANK_DEPENDENT,
-    RANKS,
-    RESULT,
-    SOME,
-    TUPLE,
-    RankCondition,
-    Value,
-)
+from .values import NOT, PARTIAL, RANKS, Kind, RankCondition, Value, Who
 
 #: Operations that make groups: they have a rule of their own.
 _GROUPS = frozenset(target.rsplit(".", 1)[-1] for target, kind in vocabulary.COLLECTIVES.items() if kind == "group")
-#: Two guards that stand for all ranks together, beside a test and its opposite.
+#: Two guards that together cover all ranks, in addition to a test and its opposite.
 _HALVES = frozenset(
     frozenset(pair)
     for pair in (
-        (MAIN, ONE), (MAIN, LOCAL_OTHERS), (LOCAL_MAIN, OTHERS), (MAIN, ALL_BUT_ONE), (ONE, OTHERS), (SOME, OTHERS),
-        (SOME, MAIN),
+        (Who.MAIN, Who.ONE),
+        (Who.MAIN, Who.LOCAL_OTHERS),
+        (Who.MAIN, Who.ALL_BUT_ONE),
+        (Who.LOCAL_MAIN, Who.OTHERS),
+        (Who.ONE, Who.OTHERS),
+        (Who.SOME, Who.OTHERS),
+        (Who.SOME, Who.MAIN),
     )
-)  # fmt: skip
+)
 
 
 @probe(rules.DC701, rules.DC702, rules.DC703)
@@ -186,7 +171,7 @@ def _halves(one: Guard, other: Guard, same_file: bool) -> bool:
     if NOT[one.who.who] == other.who.who and one.who.who != other.who.who:
         return True
     if one.who.who == other.who.who:
-        return one.who.who in (SOME, ONE) and one.term != other.term
+        return one.who.who in (Who.SOME, Who.ONE) and one.term != other.term
     return frozenset((one.who.who, other.who.who)) in _HALVES
 
 
@@ -294,7 +279,7 @@ def _differ(program: Program, guard: Guard, meeting: CollectiveSite, name: str, 
 def _group(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
     call = meeting.row
     condition = condition_text(program, call.file, guard)
-    who = "only the members get" if guard.who.who == MEMBERS else words(guard.who)
+    who = "only the members get" if guard.who.who == Who.MEMBERS else words(guard.who)
     return rules.DC706.found(
         f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in line "
         f"{guard.line}",
@@ -412,7 +397,7 @@ def _opposite(row: EventRow, guard: Guard) -> bool:
 
 
 def _taken(who: RankCondition) -> str:
-    return "only some ranks" if who.who == SOME else who.who
+    return "only some ranks" if who.who == Who.SOME else who.who
 
 
 def _heard_of(program: Program, row: EventRow, guard: Guard) -> bool:
@@ -465,7 +450,9 @@ def _arguments(call: SourceCall) -> tuple[str, ...]:
 
 def _is_own_group(value: Value) -> bool:
     """Whether a list names this rank alone: nobody waits for anybody in such a group."""
-    return all(atom.kind in (LIST, TUPLE) and len(atom.items) == 1 and atom.items[0].only(*RANKS) for atom in value)
+    return all(
+        atom.kind in (Kind.LIST, Kind.TUPLE) and len(atom.items) == 1 and atom.items[0].only(*RANKS) for atom in value
+    )
 
 
 def _depends_on_rank(value: Value, depth: int = 0) -> bool:
@@ -473,11 +460,17 @@ def _depends_on_rank(value: Value, depth: int = 0) -> bool:
     for atom in value:
         if not atom.certain:
             continue
-        if atom.kind in (RANK_DEPENDENT, NODE_OFFSET) or (atom.kind in RANKS and atom.kind != GROUP_RANK):
+        if atom.kind in (Kind.RANK_DEPENDENT, Kind.NODE_OFFSET) or (
+            atom.kind in RANKS and atom.kind != Kind.GROUP_RANK
+        ):
             return True
-        inner = atom.items if atom.kind in (LIST, TUPLE) or (atom.kind == RESULT and atom.const == "range") else ()
+        inner = (
+            atom.items
+            if atom.kind in (Kind.LIST, Kind.TUPLE) or (atom.kind == Kind.RESULT and atom.const == "range")
+            else ()
+        )
         if depth < 3 and any(_depends_on_rank(item, depth + 1) for item in inner):
             return True
-        if atom.kind == LIST and atom.of and depth < 3 and _depends_on_rank(Value(atom.of), depth + 1):
+        if atom.kind == Kind.LIST and atom.of and depth < 3 and _depends_on_rank(Value(atom.of), depth + 1):
             return True
     return False

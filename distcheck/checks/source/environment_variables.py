@@ -17,25 +17,7 @@ from distcheck.core.registry import probe
 
 from .program import EventRow, Program, SourceCall, SourceSpan, device_of
 from .source_text import last_name
-from .values import (
-    CONST,
-    DEVICE,
-    DEVICE_COUNT,
-    DICT,
-    ENV_TEXT,
-    LIST,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    NAMESPACE,
-    RANKS,
-    RESULT,
-    TEXT,
-    TUPLE,
-    UNIFORM,
-    WORLD_SIZE,
-    Atom,
-    Value,
-)
+from .values import RANKS, Atom, Kind, Value
 from .vocabulary import VARIABLES
 
 _READERS = ("os.environ.get", "os.getenv", "os.environ.pop")
@@ -114,7 +96,7 @@ def _updates(program: Program, call: SourceCall) -> Iterator[VariableWrite]:
             term = call.argument_term(None, name)
             yield VariableWrite(call, name, value, term, "update", partial(call.argument_span, None, name))
     given = call.argument(0)
-    mapping = given.get(DICT) if given is not None and len(given.atoms) == 1 else None
+    mapping = given.get(Kind.DICT) if given is not None and len(given.atoms) == 1 else None
     if mapping is None:
         return
     literal = program.index.files[call.file].summary.terms[call.argument_term(0)]
@@ -132,7 +114,7 @@ def reads(program: Program) -> list[Read]:
 
 def _reads(program: Program) -> Iterator[Read]:
     for row in program.rows("read"):
-        atom = row.term_value(row.payload[0]).get(ENV_TEXT)
+        atom = row.term_value(row.payload[0]).get(Kind.ENV_TEXT)
         if atom is not None:
             yield Read(row, str(atom.const), True)
     for call in program.calls_to(*_READERS):
@@ -214,15 +196,15 @@ def _also_as_text(terms: list[tuple[Any, ...]], compared: int) -> bool:
 
 def _is_text(value: Value) -> bool:
     """Whether a value is a variable's text, or a default given for a missing one."""
-    return value.has(ENV_TEXT) and value.only(ENV_TEXT, CONST)
+    return value.has(Kind.ENV_TEXT) and value.only(Kind.ENV_TEXT, Kind.CONST)
 
 
 def _defaults(value: Value) -> list[Any]:
     """What stands for a missing variable."""
-    found = [atom.const for atom in value if atom.kind == CONST]
+    found = [atom.const for atom in value if atom.kind == Kind.CONST]
     for atom in value:
-        if atom.kind == ENV_TEXT:
-            found.extend(default.const for default in atom.of if default.kind == CONST)
+        if atom.kind == Kind.ENV_TEXT:
+            found.extend(default.const for default in atom.of if default.kind == Kind.CONST)
     return found
 
 
@@ -234,7 +216,7 @@ def _asks_whether_set(value: Value, operator: str, numbers: list[Any]) -> bool:
     """
     if operator not in _EQUALITY:
         return False
-    atom = value.get(ENV_TEXT)
+    atom = value.get(Kind.ENV_TEXT)
     known = atom is not None and atom.const in _NUMBERED
     defaults = [item for item in _defaults(value) if not isinstance(item, str) and item is not None]
     for number in numbers:
@@ -258,7 +240,7 @@ _EQUALITY = {
 def _compared(
     program: Program, row: EventRow, value: Value, term: int, position: int, operator: str, number: str
 ) -> Finding:
-    atom = value.get(ENV_TEXT)
+    atom = value.get(Kind.ENV_TEXT)
     name = str(atom.const) if atom is not None else ""
     spans = program.operand_spans(row)
     span = spans[position] if position < len(spans) <= 2 else None
@@ -295,7 +277,7 @@ def _always_text(program: Program, row: EventRow, term: int, value: Value) -> bo
     if any(item is None for item in _defaults(value)):
         return False
     for atom in value:
-        if atom.kind == ENV_TEXT and not atom.of and not _subscripted(program, row, term, str(atom.const)):
+        if atom.kind == Kind.ENV_TEXT and not atom.of and not _subscripted(program, row, term, str(atom.const)):
             return False
     return True
 
@@ -305,7 +287,7 @@ def _subscripted(program: Program, row: EventRow, term: int, name: str) -> bool:
     terms = program.index.files[row.file].summary.terms
     for number in program.subterms(row.file, term):
         part = terms[number]
-        if part[0] == "s" and any(item.const == name for item in row.term_value(number) if item.kind == ENV_TEXT):
+        if part[0] == "s" and any(item.const == name for item in row.term_value(number) if item.kind == Kind.ENV_TEXT):
             return True
     return False
 
@@ -365,7 +347,7 @@ def _no_text(program: Program, write: VariableWrite) -> str | None:
     term = program.index.files[write.row.file].summary.terms[write.term] if write.term >= 0 else ("-",)
     kinds = set()
     for atom in value:
-        if atom.kind == RESULT and (term[0] != "c" or atom.call != (write.row.file, term[5])):
+        if atom.kind == Kind.RESULT and (term[0] != "c" or atom.call != (write.row.file, term[5])):
             return None  # what was called lies further back: str() may stand between
         kind = _type_of(atom)
         if kind is None:
@@ -395,7 +377,7 @@ def _is_number(program: Program, row: EventRow, number: int, depth: int = 0) -> 
             return sides[0]
         if term[1] in ("*", "+"):
             values = [row.term_value(side) for side in term[2:4]]
-            texts = any(value.has(TEXT, ENV_TEXT) or isinstance(value.constant, str) for value in values)
+            texts = any(value.has(Kind.TEXT, Kind.ENV_TEXT) or isinstance(value.constant, str) for value in values)
             return not texts and all(sides)
         return any(sides)
     return False
@@ -403,7 +385,7 @@ def _is_number(program: Program, row: EventRow, number: int, depth: int = 0) -> 
 
 def _counts(program: Program, row: EventRow, number: int, depth: int) -> bool:
     value = row.term_value(number)
-    if value.atoms and all(_type_of(atom) in ("int", "float") and atom.kind != RESULT for atom in value):
+    if value.atoms and all(_type_of(atom) in ("int", "float") and atom.kind != Kind.RESULT for atom in value):
         return True
     return _is_number(program, row, number, depth + 1)
 
@@ -411,7 +393,7 @@ def _counts(program: Program, row: EventRow, number: int, depth: int) -> bool:
 def _option_is_number(program: Program, row: EventRow, number: int, name: str) -> bool:
     """Whether an attribute is an option of the command line that the parser makes a number, and nobody assigns it."""
     terms = program.index.files[row.file].summary.terms
-    if not row.term_value(terms[number][1]).has(NAMESPACE):
+    if not row.term_value(terms[number][1]).has(Kind.NAMESPACE):
         return False
     for other in program.rows("attribute"):
         if other.file == row.file and other.payload[1] == name:
@@ -439,18 +421,18 @@ def _dest(call: SourceCall) -> str:
 
 def _type_of(atom: Atom) -> str | None:
     """A type that is no text, empty for one that may be a number, None for anything else."""
-    if atom.kind == CONST:
+    if atom.kind == Kind.CONST:
         return None if isinstance(atom.const, str) else type(atom.const).__name__
     if atom.kind in RANKS:
         return "int" if traced(atom) else None
-    if atom.kind in (DEVICE_COUNT, WORLD_SIZE, LOCAL_WORLD_SIZE):
+    if atom.kind in (Kind.DEVICE_COUNT, Kind.WORLD_SIZE, Kind.LOCAL_WORLD_SIZE):
         return "int" if atom.call is not None or atom.const in VARIABLES else None
-    if atom.kind == RESULT:
+    if atom.kind == Kind.RESULT:
         return "int" if atom.const in _NUMBERS else None
-    if atom.kind == UNIFORM:
+    if atom.kind == Kind.UNIFORM:
         # the given value of an option whose default is seen; alone it says nothing
         return "" if atom.const is None else "int" if isinstance(atom.const, str) and atom.const.isupper() else None
-    return {LIST: "list", TUPLE: "tuple", DICT: "dict"}.get(atom.kind)
+    return {Kind.LIST: "list", Kind.TUPLE: "tuple", Kind.DICT: "dict"}.get(atom.kind)
 
 
 def _is_asked(write: VariableWrite) -> bool:
@@ -542,23 +524,23 @@ def rank_zero_taken_for_none(program: Program) -> Iterator[Finding]:
 def _stands_for_a_rank(given: Value, instead: Value, *, device: bool = False) -> bool:
     """Whether the first is a rank that may be 0, and what is taken instead of a 0 is something else."""
     rank = given.rank
-    if rank is None or given.has(TEXT, ENV_TEXT):
+    if rank is None or given.has(Kind.TEXT, Kind.ENV_TEXT):
         return False
     other = _place(instead)
     if device:
         # "cuda" and "cuda:0" mean the device of the first rank as well
-        return other == "cpu" and (traced(rank) or rank.kind == LOCAL_RANK)
+        return other == "cpu" and (traced(rank) or rank.kind == Kind.LOCAL_RANK)
     constant = instead.constant
     if constant is None:
         return traced(rank)
     if isinstance(constant, (int, float, str)):
         return traced(rank) and isinstance(constant, int) and constant != 0 and not isinstance(constant, bool)
-    return any(traced(atom) or (atom.kind == ENV_TEXT and atom.const in VARIABLES) for atom in instead)
+    return any(traced(atom) or (atom.kind == Kind.ENV_TEXT and atom.const in VARIABLES) for atom in instead)
 
 
 def _place(value: Value) -> str | None:
     """The type of device that a value names: ``cuda``, ``cpu``; None for anything else."""
-    kinds = {device_of(atom)[0] for atom in value if atom.kind in (DEVICE, CONST, TEXT)}
+    kinds = {device_of(atom)[0] for atom in value if atom.kind in (Kind.DEVICE, Kind.CONST, Kind.TEXT)}
     kind = kinds.pop() if len(kinds) == 1 else None
     return kind if kind in ("cuda", "cpu", "xpu", "npu", "mps", "hpu") else None
 

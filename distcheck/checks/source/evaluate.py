@@ -16,52 +16,22 @@ from .source_text import destinations, first_parameter, last_name, mentions, pla
 from .summary import FileSummary, Scope
 from .values import (
     ALWAYS,
-    BARE,
-    BATCH,
-    CLASS,
-    CONST,
-    DEVICE,
-    DEVICE_COUNT,
-    DICT,
-    ENV_TEXT,
-    EVERYONE,
-    FUNCTION,
-    GLOBAL_RANK,
-    GROUP,
-    GROUP_RANK,
-    LIST,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    METHOD,
-    MODULE,
-    NAMED,
-    NAMESPACE,
     NOT_CLEAR,
     NOTHING_KNOWN,
-    OBJECT,
     PARTIAL,
-    RANK,
-    RANK_DEPENDENT,
     RANKS,
-    RESULT,
     SIZES,
-    TEST,
-    TEXT,
-    TUPLE,
-    UNCLEAR,
-    UNIFORM,
-    UNKNOWN,
-    WORLD_SIZE,
-    WRAPPED,
     Atom,
     FlowStep,
+    Kind,
     RankCondition,
     Value,
+    Who,
     both,
     const,
     either,
     join,
-)  # fmt: skip
+)
 
 #: Deeper chains of values are given up as unknown.
 _DEEPEST = 60
@@ -324,20 +294,20 @@ class Evaluator:
         callee = self.value(file, call[1])
         found = False
         for atom in callee:
-            if atom.kind == FUNCTION:
+            if atom.kind == Kind.FUNCTION:
                 self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0))
                 found = True
-            elif atom.kind == CLASS:
+            elif atom.kind == Kind.CLASS:
                 init = self.method(atom.const, "__init__")
                 if init is not None:
                     self.callers.setdefault(init, []).append(EntrySite(file, number, 1))
                 found = True
-            elif atom.kind == OBJECT:
+            elif atom.kind == Kind.OBJECT:
                 called = self.method(atom.const, "__call__") or self.method(atom.const, "forward")
                 if called is not None:
                     self.callers.setdefault(called, []).append(EntrySite(file, number, 1))
                 found = True
-            elif atom.kind == NAMED:
+            elif atom.kind == Kind.NAMED:
                 found = True
                 self._link_target(file, number, call, atom.const)
         term = terms[call[1]]
@@ -356,7 +326,7 @@ class Evaluator:
         parts = self.files[file].summary.terms[term]
         found = [(file, parts[1])] if parts[0] == "fn" else []
         if parts[0] in ("v", "i", "a"):
-            found = [atom.const for atom in self.value(file, term) if atom.kind == FUNCTION]
+            found = [atom.const for atom in self.value(file, term) if atom.kind == Kind.FUNCTION]
         for function in found:
             self.escaped.add(function)
             self.handed.setdefault(function, []).append((file, event))
@@ -374,7 +344,7 @@ class Evaluator:
         if target is None:
             return
         for atom in self.value(file, target):
-            if atom.kind == FUNCTION:
+            if atom.kind == Kind.FUNCTION:
                 self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0, way))
 
     # classes
@@ -396,7 +366,7 @@ class Evaluator:
             return ref[0], own
         if depth < 8:
             for base in self.bases(ref):
-                if base.kind == CLASS and base.const != ref:
+                if base.kind == Kind.CLASS and base.const != ref:
                     found = self.method(base.const, name, depth + 1)
                     if found is not None:
                         return found
@@ -405,10 +375,10 @@ class Evaluator:
     def derives(self, ref: tuple[int, int], *dotted: str, depth: int = 0) -> bool:
         """Whether a class has one of these, outside of the project, among its bases."""
         for base in self.bases(ref):
-            if base.kind in (NAMED, RESULT) and base.const in dotted:
+            if base.kind in (Kind.NAMED, Kind.RESULT) and base.const in dotted:
                 return True
             if (
-                base.kind == CLASS
+                base.kind == Kind.CLASS
                 and base.const != ref
                 and depth < 8
                 and self.derives(base.const, *dotted, depth=depth + 1)
@@ -430,7 +400,9 @@ class Evaluator:
                 if self.is_property(function):
                     found.append(self.returned(function))
                 else:
-                    found.append(Value((Atom(FUNCTION, function, of=(atom,) if atom.kind == OBJECT else ()),)))
+                    found.append(
+                        Value((Atom(Kind.FUNCTION, function, of=(atom,) if atom.kind == Kind.OBJECT else ()),))
+                    )
             else:
                 found.append(self.value(file, term))
         for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
@@ -445,25 +417,25 @@ class Evaluator:
                     f"kept as {first_parameter(self.index.scopes[store_file][event[1]]) or 'self'}.{name}",
                 )
             )
-        given = self.given_field(atom, name) if atom.kind == OBJECT else None
+        given = self.given_field(atom, name) if atom.kind == Kind.OBJECT else None
         if given is not None:
             found.append(given)
         if found:
             return join(found)
         if depth < 8:
             for base in self.bases(ref):
-                if base.kind == CLASS and base.const != ref:
+                if base.kind == Kind.CLASS and base.const != ref:
                     inherited = self.member(Atom(atom.kind, base.const, of=atom.of), name, depth + 1)
                     if inherited is not None:
                         return inherited
-                elif base.kind == NAMED:
+                elif base.kind == Kind.NAMED:
                     known = vocabulary.ATTRIBUTES.get((base.const, name))
                     if known is not None:
                         return algebra.from_table(known)
                     if base.const in vocabulary.WRAPPERS and name == "module":
-                        return Value((Atom(BARE, of=(Atom(WRAPPED, vocabulary.WRAPPERS[base.const]),)),))
+                        return Value((Atom(Kind.BARE, of=(Atom(Kind.WRAPPED, vocabulary.WRAPPERS[base.const]),)),))
                     if f"{base.const}.{name}" in vocabulary.COLLECTIVES:
-                        return Value((Atom(NAMED, f"{base.const}.{name}"),))
+                        return Value((Atom(Kind.NAMED, f"{base.const}.{name}"),))
         return None
 
     def attributes_of(self, ref: tuple[int, int]) -> list[str]:
@@ -555,13 +527,13 @@ class Evaluator:
             return join((self.value(file, term[1], context), self.value(file, term[2], context)))
         if operation in ("t", "l"):
             items = tuple(self.value(file, item, context) for item in term[1][:50])
-            return Value((Atom(TUPLE if operation == "t" else LIST, len(term[1]), items=items),))
+            return Value((Atom(Kind.TUPLE if operation == "t" else Kind.LIST, len(term[1]), items=items),))
         if operation == "d":
             items = tuple(self.value(file, item, context) for item in term[2][:50])
             keys = tuple(self.constant_of(file, key) for key in term[1][:50])
-            return Value((Atom(DICT, keys, items=items),))
+            return Value((Atom(Kind.DICT, keys, items=items),))
         if operation == "*":
-            return Value((Atom(LIST, None, of=self.value(file, term[1], context).atoms),))
+            return Value((Atom(Kind.LIST, None, of=self.value(file, term[1], context).atoms),))
         if operation == "e":
             return self.element(self.value(file, term[1], context), file, term[1])
         if operation == "x":
@@ -571,9 +543,9 @@ class Evaluator:
         if operation == "f":
             return algebra.text_of([self.value(file, part, context) for part in term[1]])
         if operation == "fn":
-            return Value((Atom(FUNCTION, (file, term[1])),))
+            return Value((Atom(Kind.FUNCTION, (file, term[1])),))
         if operation == "cls":
-            return Value((Atom(CLASS, (file, term[1])),))
+            return Value((Atom(Kind.CLASS, (file, term[1])),))
         return NOTHING_KNOWN
 
     def constant_of(self, file: int, term: int) -> Any:
@@ -592,7 +564,7 @@ class Evaluator:
             and name == first_parameter(scope)
             and not self.is_static(file, scope)
         ):
-            return Value((Atom(OBJECT, (file, scope.owner)),))
+            return Value((Atom(Kind.OBJECT, (file, scope.owner)),))
         if self.linking:
             return self.by_name(file, name)
         default = next((default for own, default, _ in scope.parameters if own == name), -1)
@@ -606,13 +578,13 @@ class Evaluator:
         if not found and default >= 0:
             found.append(self.value(file, default))
         joined = join(found) if found else NOTHING_KNOWN
-        if all(atom.kind in (UNKNOWN, CONST) for atom in joined):
+        if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in joined):
             evidence = self.by_name(file, name)
             if evidence.has(*RANKS) and any(type(number) is int and number > 0 for number in joined.constants):
                 # a rank that is given as a number is no rank of a process: that of a matrix, or of a search result
                 return joined
-            if not evidence.has(UNKNOWN):
-                return join((evidence, Value(atom for atom in joined if atom.kind == CONST)))
+            if not evidence.has(Kind.UNKNOWN):
+                return join((evidence, Value(atom for atom in joined if atom.kind == Kind.CONST)))
         return joined
 
     def likely_callers(self, function: tuple[int, int]) -> list[EntrySite]:
@@ -652,7 +624,7 @@ class Evaluator:
                     event[3],
                     f"the first argument that spawn gives to {scope.name}() counts the processes of this host",
                 )
-                return Value((Atom(LOCAL_RANK, "spawn", trail=(step,)),))
+                return Value((Atom(Kind.LOCAL_RANK, "spawn", trail=(step,)),))
             position -= 1
             holder = keywords.get("args", call[2][1] if len(call[2]) > 1 else -1)
         else:
@@ -677,14 +649,14 @@ class Evaluator:
         kind = vocabulary.NAMES.get(plain)
         if kind is not None:
             sure = (
-                kind in (RANK, GLOBAL_RANK, LOCAL_RANK)
+                kind in (Kind.RANK, Kind.GLOBAL_RANK, Kind.LOCAL_RANK)
                 and self.distributed_files[file]
                 and plain not in ("gpu", "gpu_id")
             )
-            return Value((Atom(kind, "name", certain=sure and kind == RANK),))
+            return Value((Atom(kind, "name", certain=sure and kind == Kind.RANK),))
         who = vocabulary.TESTS.get(plain)
         if who is not None:
-            return Value((Atom(TEST, who),))
+            return Value((Atom(Kind.TEST, who),))
         return NOTHING_KNOWN
 
     def variable(self, file: int, number: int, name: str, context: _Context | None = None) -> Value:
@@ -708,19 +680,19 @@ class Evaluator:
                 if found is not None:
                     return found
             elif located is None and f"{module}.{name}" in vocabulary.SOURCES | vocabulary.COLLECTIVES:
-                return Value((Atom(NAMED, vocabulary.canonical(f"{module}.{name}")),))
+                return Value((Atom(Kind.NAMED, vocabulary.canonical(f"{module}.{name}")),))
         evidence = self.by_name(file, name)
-        if not evidence.has(UNKNOWN):
+        if not evidence.has(Kind.UNKNOWN):
             return evidence
-        return Value((Atom(NAMED, name),))
+        return Value((Atom(Kind.NAMED, name),))
 
     def binding(self, file: int, scope: int, name: str) -> Value:
         """Everything that is assigned to a name in a scope."""
         terms = self.index.scopes[file][scope].bindings[name]
         found = join(self.value(file, term) for term in terms[-_MOST_BINDINGS:])
-        if all(atom.kind in (UNKNOWN, CONST) for atom in found):
+        if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in found):
             evidence = self.by_name(file, name)
-            if not evidence.has(UNKNOWN):
+            if not evidence.has(Kind.UNKNOWN):
                 return join((found, evidence))
         return found
 
@@ -731,17 +703,17 @@ class Evaluator:
             plain = dotted.lstrip(".")
             if dotted != plain or (plain.split(".")[0] not in vocabulary.OUTSIDE):
                 evidence = self.by_name(file, plain.rsplit(".", 1)[-1])
-                if evidence.has(TEST):
-                    return Value((Atom(NAMED, vocabulary.canonical(plain)),))
-            return Value((Atom(NAMED, vocabulary.canonical(plain)),))
+                if evidence.has(Kind.TEST):
+                    return Value((Atom(Kind.NAMED, vocabulary.canonical(plain)),))
+            return Value((Atom(Kind.NAMED, vocabulary.canonical(plain)),))
         target, rest = located
         if not rest:
-            return Value((Atom(MODULE, target),))
+            return Value((Atom(Kind.MODULE, target),))
         if target == file and len(rest) == 1:
-            return Value((Atom(NAMED, dotted),))
+            return Value((Atom(Kind.NAMED, dotted),))
         found: Value | None = self.of_module(target, rest[0])
         if found is None:
-            return Value((Atom(NAMED, vocabulary.canonical(dotted.lstrip("."))),))
+            return Value((Atom(Kind.NAMED, vocabulary.canonical(dotted.lstrip("."))),))
         for name in rest[1:]:
             found = self.of_attribute(file, found, name, "")
         return found
@@ -768,7 +740,7 @@ class Evaluator:
         if not star:
             located = self.index.locate(file, f".{name}")
             if located is not None and not located[1]:
-                return Value((Atom(MODULE, located[0]),))
+                return Value((Atom(Kind.MODULE, located[0]),))
         return None
 
     def exported(self, file: int, part: tuple[str, Any]) -> Value:
@@ -776,7 +748,7 @@ class Evaluator:
         kind, what = part
         if kind == "i":
             return self.imported(file, what)
-        return Value((Atom(FUNCTION if kind == "fn" else CLASS, (file, what)),))
+        return Value((Atom(Kind.FUNCTION if kind == "fn" else Kind.CLASS, (file, what)),))
 
     def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
@@ -792,45 +764,45 @@ class Evaluator:
                     one = under(one, atom.when)
                 found.append(one)
         known = join(found) if found else NOTHING_KNOWN
-        if all(atom.kind == UNKNOWN or (atom.kind == METHOD and not atom.certain) for atom in known):
+        if all(atom.kind == Kind.UNKNOWN or (atom.kind == Kind.METHOD and not atom.certain) for atom in known):
             outside = self.assigned_outside(file, base_name, name)
             if outside is not None:
                 return outside
             evidence = self.by_name(file, name)
-            if not evidence.has(UNKNOWN):
+            if not evidence.has(Kind.UNKNOWN):
                 return evidence
         return known
 
     def _of_atom(self, file: int, atom: Atom, name: str, base_name: str) -> Value | None:
-        if atom.kind == NAMED:
+        if atom.kind == Kind.NAMED:
             dotted = vocabulary.canonical(f"{atom.const}.{name}")
             if dotted in ("torch.distributed.group.WORLD", "torch.distributed.GroupMember.WORLD"):
-                return Value((Atom(GROUP, "world"),))
+                return Value((Atom(Kind.GROUP, "world"),))
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
-            return algebra.from_table(known) if known is not None else Value((Atom(NAMED, dotted),))
-        if atom.kind == MODULE:
+            return algebra.from_table(known) if known is not None else Value((Atom(Kind.NAMED, dotted),))
+        if atom.kind == Kind.MODULE:
             found = self.of_module(atom.const, name)
             return found if found is not None else NOTHING_KNOWN
-        if atom.kind in (OBJECT, CLASS):
+        if atom.kind in (Kind.OBJECT, Kind.CLASS):
             return self.member(atom, name) or (
-                Value((Atom(BARE, of=(atom,)),))
+                Value((Atom(Kind.BARE, of=(atom,)),))
                 if name == "module"
-                else Value((Atom(METHOD, name, of=(atom,), certain=False),))
+                else Value((Atom(Kind.METHOD, name, of=(atom,), certain=False),))
             )
-        if atom.kind == RESULT:
+        if atom.kind == Kind.RESULT:
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
             if known is not None:
                 return algebra.from_table(known)
-            return Value((Atom(METHOD, name, of=(atom,), certain=bool(atom.const)),))
-        if atom.kind == WRAPPED:
+            return Value((Atom(Kind.METHOD, name, of=(atom,), certain=bool(atom.const)),))
+        if atom.kind == Kind.WRAPPED:
             if name in ("module", "_orig_mod"):
                 return (
-                    Value((Atom(BARE, of=(atom,), when=atom.when, call=atom.call, trail=atom.trail),))
+                    Value((Atom(Kind.BARE, of=(atom,), when=atom.when, call=atom.call, trail=atom.trail),))
                     if name == "module"
                     else Value((atom,))
                 )
-            return Value((Atom(METHOD, name, of=(atom,)),))
-        if atom.kind == NAMESPACE:
+            return Value((Atom(Kind.METHOD, name, of=(atom,)),))
+        if atom.kind == Kind.NAMESPACE:
             # a name that was assigned here is gone from the terms: what others call their options will do
             others = (base_name,) if base_name in _OPTIONS else (base_name, "args", "opt", "opts", "options", "config")
             outside = (self.assigned_outside(file, other, name) for other in others)
@@ -839,17 +811,17 @@ class Evaluator:
                 or next((found for found in outside if found is not None), None)
                 or self.by_name(file, name)
             )
-        if atom.kind == DEVICE and name == "index":
+        if atom.kind == Kind.DEVICE and name == "index":
             return Value(atom.of) if atom.of else NOTHING_KNOWN
-        if atom.kind == UNKNOWN:
+        if atom.kind == Kind.UNKNOWN:
             if base_name in _OPTIONS:
                 found = self.option(file, name)
                 if found is not None:
                     return found
-            return Value((Atom(METHOD, name, of=(atom,), certain=False),))
-        if atom.kind == CONST and atom.const is None:
+            return Value((Atom(Kind.METHOD, name, of=(atom,), certain=False),))
+        if atom.kind == Kind.CONST and atom.const is None:
             return None
-        return Value((Atom(METHOD, name, of=(atom,), certain=False),))
+        return Value((Atom(Kind.METHOD, name, of=(atom,), certain=False),))
 
     def assigned_outside(self, file: int, base_name: str, name: str) -> Value | None:
         """What is assigned to such an attribute of an object so called, in this file or one that it is linked with."""
@@ -869,7 +841,7 @@ class Evaluator:
             if option is not None:
                 found.append(option)
         joined = join(found)
-        return None if joined.only(UNKNOWN) else joined
+        return None if joined.only(Kind.UNKNOWN) else joined
 
     def related(self, one: int, other: int) -> bool:
         """Whether one of two files imports the other."""
@@ -901,13 +873,13 @@ class Evaluator:
             value = self.value(option_file, default) if default is not None else const(None)
             if kind is not None and value.rank is None and not value.has(*SIZES):
                 step = FlowStep(option_file, event[3], f"the option {name} of the command line")
-                sure = kind in (LOCAL_RANK, WORLD_SIZE)
+                sure = kind in (Kind.LOCAL_RANK, Kind.WORLD_SIZE)
                 found.append(Value((Atom(kind, "option", certain=sure, trail=(step,)),)))
             action = keywords.get("action")
             if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
-                value = Value((Atom(UNIFORM),))
-            elif value.has(CONST) and kind is None:
-                value = join((value, Value((Atom(UNIFORM),))))
+                value = Value((Atom(Kind.UNIFORM),))
+            elif value.has(Kind.CONST) and kind is None:
+                value = join((value, Value((Atom(Kind.UNIFORM),))))
             found.append(value)
         return join(found)
 
@@ -916,19 +888,21 @@ class Evaluator:
         callee = self.value(file, term[1], context)
         found: list[Value] = []
         for atom in callee:
-            if atom.kind == NAMED:
+            if atom.kind == Kind.NAMED:
                 result = self.of_named(file, atom.const, term, context)
-            elif atom.kind == FUNCTION:
+            elif atom.kind == Kind.FUNCTION:
                 result = self.of_function(file, atom, term, context)
-            elif atom.kind == CLASS:
+            elif atom.kind == Kind.CLASS:
                 result = self.of_class(file, atom, term)
-            elif atom.kind == METHOD:
+            elif atom.kind == Kind.METHOD:
                 result = self.of_method(file, atom, term, context)
-            elif atom.kind in (WRAPPED, OBJECT, BARE):
+            elif atom.kind in (Kind.WRAPPED, Kind.OBJECT, Kind.BARE):
                 # what a wrapped model gives comes from this rank's part of the data
-                data = atom.kind == WRAPPED or any(self.value(file, item, context).has(BATCH) for item in term[2])
-                result = Value((Atom(BATCH if data else RESULT, "", call=(file, term[5]), of=(atom,)),))
-            elif atom.kind == TEST:
+                data = atom.kind == Kind.WRAPPED or any(
+                    self.value(file, item, context).has(Kind.BATCH) for item in term[2]
+                )
+                result = Value((Atom(Kind.BATCH if data else Kind.RESULT, "", call=(file, term[5]), of=(atom,)),))
+            elif atom.kind == Kind.TEST:
                 result = Value((atom,))
             elif atom.kind in RANKS or atom.kind in SIZES:
                 # get_rank() imported from where it can't be seen
@@ -946,7 +920,7 @@ class Evaluator:
                     )
                 )
             else:
-                result = Value((Atom(RESULT, "", call=(file, term[5])),))
+                result = Value((Atom(Kind.RESULT, "", call=(file, term[5])),))
             found.append(under(result, atom.when) if atom.when != ALWAYS else result)
         return join(found) if found else NOTHING_KNOWN
 
@@ -976,10 +950,12 @@ class Evaluator:
             if dotted in ("torch.distributed.get_rank", "torch.distributed.get_world_size") and not self.is_world(
                 file, self.argument(term, 0, "group")
             ):
-                return Value((Atom(GROUP_RANK if kind == GLOBAL_RANK else UNIFORM, "group", call=(file, event)),))
+                return Value(
+                    (Atom(Kind.GROUP_RANK if kind == Kind.GLOBAL_RANK else Kind.UNIFORM, "group", call=(file, event)),)
+                )
             step = FlowStep(file, self.line_of(file, event), f"the {kind}, from {self.text_of_call(file, term)}")
             return (
-                Value((Atom(TEST, detail),))
+                Value((Atom(Kind.TEST, detail),))
                 if kind == "test"
                 else Value((Atom(kind, detail, call=(file, event), trail=(step,)),))
             )
@@ -1004,23 +980,27 @@ class Evaluator:
                 return self.to_number(file, inner, term)
             if dotted == "str":
                 # a number is one no longer; what has text already, and devices, stay what they are
-                numbers = inner.rank is not None or inner.has(CONST, UNIFORM, *SIZES)
-                return algebra.text_of([inner]) if numbers and not inner.has(DEVICE, TEXT, ENV_TEXT) else inner
+                numbers = inner.rank is not None or inner.has(Kind.CONST, Kind.UNIFORM, *SIZES)
+                return (
+                    algebra.text_of([inner])
+                    if numbers and not inner.has(Kind.DEVICE, Kind.TEXT, Kind.ENV_TEXT)
+                    else inner
+                )
             if dotted == "next":
                 return self.element(inner, file, term[2][0]) if term[2] else NOTHING_KNOWN
             if dotted == "bool" and term[2]:
-                return Value((Atom(TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain),))
+                return Value((Atom(Kind.TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain),))
             return inner
         if dotted == "copy.deepcopy" and term[2]:
             return self.copied(self.value(file, term[2][0], context), (file, event))
         if dotted == "len" and term[2] and _is_collection(last_name(self.files[file].summary.terms, term[2][0])):
-            return Value((Atom(RESULT, dotted, call=(file, event)),))
+            return Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
         if dotted in ("max", "min"):
             inner = join([self.value(file, item, context) for item in term[2]])
             return (
                 inner
-                if inner.rank is not None or inner.has(BATCH)
-                else Value((Atom(RESULT, dotted, call=(file, event)),))
+                if inner.rank is not None or inner.has(Kind.BATCH)
+                else Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
             )
         if dotted in ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"):
             return self.of_environment(
@@ -1031,7 +1011,7 @@ class Evaluator:
             if isinstance(name, str):
                 base = self.value(file, term[2][0], context)
                 found = self.of_attribute(file, base, name, last_name(self.files[file].summary.terms, term[2][0]))
-                if found.only(METHOD) and not all(atom.certain for atom in found):
+                if found.only(Kind.METHOD) and not all(atom.certain for atom in found):
                     found = self.by_name(file, name)
                 return join((found, self.value(file, term[2][2], context))) if len(term[2]) > 2 else found
         if dotted == "torch.device":
@@ -1043,12 +1023,12 @@ class Evaluator:
                 (file, event),
             )
         if dotted in ("hasattr", "isinstance", "issubclass", "callable"):
-            return Value((Atom(UNIFORM),))
+            return Value((Atom(Kind.UNIFORM),))
         if dotted == "range":
             return Value(
                 (
                     Atom(
-                        RESULT,
+                        Kind.RESULT,
                         "range",
                         call=(file, event),
                         items=tuple(self.value(file, item, context) for item in term[2]),
@@ -1074,12 +1054,12 @@ class Evaluator:
             and term[2]
         ):
             items = tuple(self.value(file, item, context) for item in term[2])
-            return Value((Atom(RESULT, dotted, call=(file, event), items=items),))
+            return Value((Atom(Kind.RESULT, dotted, call=(file, event), items=items),))
         if dotted in vocabulary.WRAPPERS:
             model = self.value(file, self.argument(term, 0, "module"), context)
             step = FlowStep(file, self.line_of(file, event), f"wrapped by {self.text_of_call(file, term)}")
             way = vocabulary.WRAPPERS[dotted]
-            return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,)),))
+            return Value((Atom(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,)),))
         if dotted == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" or dotted in (
             "torch.compile",
             "torch.jit.script",
@@ -1090,18 +1070,21 @@ class Evaluator:
             return (
                 self.value(file, term[2][position], context)
                 if len(term[2]) > position
-                else Value((Atom(RESULT, dotted, call=(file, event)),))
+                else Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
             )
         if dotted == "deepspeed.initialize":
-            engine = Value((Atom(WRAPPED, "deepspeed", call=(file, event)),))
+            engine = Value((Atom(Kind.WRAPPED, "deepspeed", call=(file, event)),))
             others = tuple(
-                Value((Atom(RESULT, f"deepspeed.initialize.{position}", call=(file, event)),)) for position in (1, 2, 3)
+                Value((Atom(Kind.RESULT, f"deepspeed.initialize.{position}", call=(file, event)),))
+                for position in (1, 2, 3)
             )
-            return Value((Atom(TUPLE, 4, items=(engine, *others)),))
+            return Value((Atom(Kind.TUPLE, 4, items=(engine, *others)),))
         if dotted == "mmcv.runner.get_dist_info" or dotted == "mmengine.dist.get_dist_info":
-            return Value((Atom(TUPLE, 2, items=(Value((Atom(GLOBAL_RANK),)), Value((Atom(WORLD_SIZE),)))),))
+            return Value(
+                (Atom(Kind.TUPLE, 2, items=(Value((Atom(Kind.GLOBAL_RANK),)), Value((Atom(Kind.WORLD_SIZE),)))),)
+            )
         if dotted in ("torch.distributed.new_group", "torch.distributed.split_group"):
-            return Value((Atom(GROUP, "sub", call=(file, event)),))
+            return Value((Atom(Kind.GROUP, "sub", call=(file, event)),))
         if dotted in (
             "torch.isnan",
             "torch.isinf",
@@ -1117,9 +1100,9 @@ class Evaluator:
         ):
             given = [self.value(file, item, context) for item in term[2]]
             return (
-                Value((Atom(BATCH, dotted, call=(file, event)),))
-                if not given or any(value.has(BATCH) for value in given)
-                else Value((Atom(RESULT, dotted, call=(file, event)),))
+                Value((Atom(Kind.BATCH, dotted, call=(file, event)),))
+                if not given or any(value.has(Kind.BATCH) for value in given)
+                else Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
             )
         last = dotted.rsplit(".", 1)[-1]
         if "." not in dotted or dotted.split(".")[0] not in ("torch", "numpy", "os"):
@@ -1127,9 +1110,9 @@ class Evaluator:
             if evidence is not None:
                 return evidence
         agreed = dotted in vocabulary.COLLECTIVES or vocabulary.AGREEING.search(last) is not None
-        if not agreed and any(self.value(file, item, context).has(BATCH) for item in term[2]):
-            return Value((Atom(BATCH, dotted, call=(file, event)),))
-        return Value((Atom(RESULT, dotted, call=(file, event)),))
+        if not agreed and any(self.value(file, item, context).has(Kind.BATCH) for item in term[2]):
+            return Value((Atom(Kind.BATCH, dotted, call=(file, event)),))
+        return Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
 
     def copied(self, value: Value, call: tuple[int, int]) -> Value:
         """A deep copy: the same kinds of values, but other objects. What is copied out of a wrapper is a model of its
@@ -1137,10 +1120,10 @@ class Evaluator:
         """
         atoms: list[Atom] = []
         for atom in value:
-            if atom.kind == BARE and atom.of and atom.of[0].kind == WRAPPED:
-                inner = atom.of[0].of or (Atom(RESULT, ""),)
+            if atom.kind == Kind.BARE and atom.of and atom.of[0].kind == Kind.WRAPPED:
+                inner = atom.of[0].of or (Atom(Kind.RESULT, ""),)
                 atoms.extend(one._replace(call=call, when=atom.when) for one in inner)
-            elif atom.kind in (WRAPPED, OBJECT, RESULT):
+            elif atom.kind in (Kind.WRAPPED, Kind.OBJECT, Kind.RESULT):
                 atoms.append(atom._replace(call=call))
             else:
                 atoms.append(atom)
@@ -1150,9 +1133,9 @@ class Evaluator:
         """What a function that can't be seen returns, as its name says: ``get_rank``, ``is_main_process``."""
         plain = name.lower().strip("_").removeprefix("get_")
         evidence = self.by_name(file, plain)
-        if evidence.has(UNKNOWN):
+        if evidence.has(Kind.UNKNOWN):
             return None
-        if (not term[2] and not term[3]) or evidence.has(TEST):
+        if (not term[2] and not term[3]) or evidence.has(Kind.TEST):
             line = self.line_of(file, term[5])
             return Value(
                 atom._replace(trail=(FlowStep(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
@@ -1163,17 +1146,17 @@ class Evaluator:
         """``int(…)``: the text of a rank variable becomes the rank."""
         atoms = []
         for atom in value:
-            if atom.kind == ENV_TEXT and atom.const in vocabulary.VARIABLES:
+            if atom.kind == Kind.ENV_TEXT and atom.const in vocabulary.VARIABLES:
                 atoms.append(Atom(vocabulary.VARIABLES[atom.const], atom.const, when=atom.when, trail=atom.trail))
                 for default in atom.of:
-                    if default.kind == CONST:
-                        atoms.append(Atom(CONST, algebra.as_number(default.const)))
+                    if default.kind == Kind.CONST:
+                        atoms.append(Atom(Kind.CONST, algebra.as_number(default.const)))
                     else:
                         atoms.append(default)
-            elif atom.kind == ENV_TEXT:
-                atoms.append(Atom(UNIFORM, atom.const))
-            elif atom.kind == CONST:
-                atoms.append(Atom(CONST, algebra.as_number(atom.const), when=atom.when))
+            elif atom.kind == Kind.ENV_TEXT:
+                atoms.append(Atom(Kind.UNIFORM, atom.const))
+            elif atom.kind == Kind.CONST:
+                atoms.append(Atom(Kind.CONST, algebra.as_number(atom.const), when=atom.when))
             else:
                 atoms.append(atom)
         return join((Value(atoms),))
@@ -1190,7 +1173,7 @@ class Evaluator:
         default = self.value(file, default_term).atoms if default_term >= 0 else ()
         kind = vocabulary.VARIABLES.get(name)
         step = FlowStep(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
-        return Value((Atom(ENV_TEXT, name, of=default, trail=(step,)),))
+        return Value((Atom(Kind.ENV_TEXT, name, of=default, trail=(step,)),))
 
     def is_world(self, file: int, term: int) -> bool:
         """Whether a ``group`` argument means the whole job."""
@@ -1201,7 +1184,7 @@ class Evaluator:
             # a name of the module that is None so far is there to be set: by another file, as comm._LOCAL_PROCESS_GROUP
             return False
         return all(
-            (atom.kind == CONST and atom.const is None) or (atom.kind == GROUP and atom.const == "world")
+            (atom.kind == Kind.CONST and atom.const is None) or (atom.kind == Kind.GROUP and atom.const == "world")
             for atom in value
         )
 
@@ -1231,7 +1214,7 @@ class Evaluator:
                 parameters[name] = self.value(target_file, default) if default >= 0 else NOTHING_KNOWN
             else:
                 parameters[name] = self.by_name(target_file, name)
-            if parameters[name].only(UNKNOWN):
+            if parameters[name].only(Kind.UNKNOWN):
                 parameters[name] = self.by_name(target_file, name)
         self.nested += 1
         try:
@@ -1295,19 +1278,19 @@ class Evaluator:
             elif event[0] == "yield":
                 generator = True
         if generator:
-            return Value((Atom(RESULT, "generator", call=call),))
+            return Value((Atom(Kind.RESULT, "generator", call=call),))
         if not found:
             return const(None)
         joined = join(found)
         if (
-            joined.has(GROUP_RANK)
-            and vocabulary.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == LOCAL_RANK
+            joined.has(Kind.GROUP_RANK)
+            and vocabulary.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == Kind.LOCAL_RANK
         ):
             # the rank in the group of one host's processes, or what stands for it where no such group was made
-            return Value((Atom(LOCAL_RANK, "group"),))
-        if all(atom.kind in (UNKNOWN, CONST, RESULT) for atom in joined) and not joined.only(CONST):
+            return Value((Atom(Kind.LOCAL_RANK, "group"),))
+        if all(atom.kind in (Kind.UNKNOWN, Kind.CONST, Kind.RESULT) for atom in joined) and not joined.only(Kind.CONST):
             evidence = self.by_name(file, scope.name.removeprefix("get_"))
-            if evidence.has(TEST):
+            if evidence.has(Kind.TEST):
                 return evidence
         return joined
 
@@ -1317,56 +1300,67 @@ class Evaluator:
             if self.derives(atom.const, dotted):
                 model = self.value(file, self.argument(term, 0, "module"))
                 step = FlowStep(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
-                return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,)),))
-        return Value((Atom(OBJECT, atom.const, call=(file, term[5])),))
+                return Value((Atom(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,)),))
+        return Value((Atom(Kind.OBJECT, atom.const, call=(file, term[5])),))
 
     def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
         """The result of a method of something outside of the project."""
         name = atom.const
         owner = atom.of[0]
         event = term[5]
-        if owner.kind == RESULT:
+        if owner.kind == Kind.RESULT:
             if name in ("parse_args", "parse_known_args") or name in ("parse_args_into_dataclasses",):
-                options = Value((Atom(NAMESPACE, call=owner.call),))
-                return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+                options = Value((Atom(Kind.NAMESPACE, call=owner.call),))
+                return (
+                    options if name == "parse_args" else Value((Atom(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+                )
             if owner.const == "accelerate.Accelerator" and name == "prepare":
                 prepared = tuple(
                     Value(
-                        (Atom(WRAPPED, "prepared", of=self.value(file, item, context).atoms[:3], call=(file, event)),)
+                        (
+                            Atom(
+                                Kind.WRAPPED,
+                                "prepared",
+                                of=self.value(file, item, context).atoms[:3],
+                                call=(file, event),
+                            ),
+                        )
                     )
                     for item in term[2]
                 )
-                return prepared[0] if len(prepared) == 1 else Value((Atom(TUPLE, len(prepared), items=prepared),))
+                return prepared[0] if len(prepared) == 1 else Value((Atom(Kind.TUPLE, len(prepared), items=prepared),))
             dotted = f"{owner.const}.{name}" if owner.const else ""
             if dotted in vocabulary.SOURCES:
                 return self.of_named(file, dotted, term, context)
-        if owner.kind == CONST and name == "format":
+        if owner.kind == Kind.CONST and name == "format":
             return algebra.formatted_text(
                 str(owner.const),
                 [self.value(file, item, context) for item in (*term[2], *(value for _, value in term[3]))],
             )
         if name in ("parse_args", "parse_known_args"):
-            options = Value((Atom(NAMESPACE),))
-            return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
-        if owner.kind in (WRAPPED, OBJECT, BARE) and name in vocabulary.OF_MODELS:
+            options = Value((Atom(Kind.NAMESPACE),))
+            return options if name == "parse_args" else Value((Atom(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+        if owner.kind in (Kind.WRAPPED, Kind.OBJECT, Kind.BARE) and name in vocabulary.OF_MODELS:
             return Value((owner,))
-        if owner.kind in (BATCH, RESULT, UNIFORM) and name in vocabulary.SAME_OBJECT:
+        if owner.kind in (Kind.BATCH, Kind.RESULT, Kind.UNIFORM) and name in vocabulary.SAME_OBJECT:
             return (
                 Value((owner,))
                 if name not in ("item",)
-                else Value((Atom(BATCH if owner.kind == BATCH else RESULT, "item", call=(file, event)),))
+                else Value((Atom(Kind.BATCH if owner.kind == Kind.BATCH else Kind.RESULT, "item", call=(file, event)),))
             )
         evidence = self.called_by_name(file, name, term)
         if evidence is not None:
             return evidence
-        if owner.kind == BATCH:
-            return Value((Atom(BATCH, call=(file, event)),))
-        if owner.kind == RESULT and f"{owner.const}.{name}" in vocabulary.COLLECTIVES:
-            return Value((Atom(UNIFORM, "reduced", call=(file, event)),))
-        if not vocabulary.AGREEING.search(name) and any(self.value(file, item, context).has(BATCH) for item in term[2]):
-            return Value((Atom(BATCH, name, call=(file, event), of=atom.of),))
-        dotted = f"{owner.const}.{name}" if owner.kind == RESULT and owner.const else ""
-        return Value((Atom(RESULT, dotted, call=(file, event), of=atom.of),))
+        if owner.kind == Kind.BATCH:
+            return Value((Atom(Kind.BATCH, call=(file, event)),))
+        if owner.kind == Kind.RESULT and f"{owner.const}.{name}" in vocabulary.COLLECTIVES:
+            return Value((Atom(Kind.UNIFORM, "reduced", call=(file, event)),))
+        if not vocabulary.AGREEING.search(name) and any(
+            self.value(file, item, context).has(Kind.BATCH) for item in term[2]
+        ):
+            return Value((Atom(Kind.BATCH, name, call=(file, event), of=atom.of),))
+        dotted = f"{owner.const}.{name}" if owner.kind == Kind.RESULT and owner.const else ""
+        return Value((Atom(Kind.RESULT, dotted, call=(file, event), of=atom.of),))
 
     def subscript(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
@@ -1375,14 +1369,18 @@ class Evaluator:
         index = self.value(file, term[2], context).constant
         found = []
         for atom in base:
-            if atom.kind in (TUPLE, LIST) and isinstance(index, int) and -len(atom.items) <= index < len(atom.items):
+            if (
+                atom.kind in (Kind.TUPLE, Kind.LIST)
+                and isinstance(index, int)
+                and -len(atom.items) <= index < len(atom.items)
+            ):
                 found.append(atom.items[index])
-            elif atom.kind == LIST and atom.of:
+            elif atom.kind == Kind.LIST and atom.of:
                 found.append(Value(atom.of))
-            elif atom.kind == DICT and index in (atom.const or ()):
+            elif atom.kind == Kind.DICT and index in (atom.const or ()):
                 found.append(atom.items[atom.const.index(index)])
-            elif atom.kind == BATCH:
-                found.append(Value((Atom(BATCH),)))
+            elif atom.kind == Kind.BATCH:
+                found.append(Value((Atom(Kind.BATCH),)))
             elif isinstance(index, str):
                 found.append(self.option(file, index) or self.by_name(file, index))
             else:
@@ -1392,18 +1390,19 @@ class Evaluator:
     def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         if term[1] == "not":
             who = self.test(file, number, context)
-            return Value((Atom(TEST, who.who, certain=who.certain),))
+            return Value((Atom(Kind.TEST, who.who, certain=who.certain),))
         inner = self.value(file, term[2], context)
         if term[1] == "reduced":
             return Value(
-                Atom(UNIFORM, "reduced", when=atom.when)
-                if atom.kind in (BATCH, RANK_DEPENDENT, UNKNOWN, RESULT, *RANKS, CONST, TEST)
+                Atom(Kind.UNIFORM, "reduced", when=atom.when)
+                if atom.kind
+                in (Kind.BATCH, Kind.RANK_DEPENDENT, Kind.UNKNOWN, Kind.RESULT, *RANKS, Kind.CONST, Kind.TEST)
                 else atom
                 for atom in inner
             )
         if inner.rank is not None:
-            return Value((Atom(RANK_DEPENDENT, term[1], of=(inner.rank,)),))
-        return inner if inner.has(BATCH, UNIFORM) else NOTHING_KNOWN
+            return Value((Atom(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,)),))
+        return inner if inner.has(Kind.BATCH, Kind.UNIFORM) else NOTHING_KNOWN
 
     def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         """A comparison: for whom it is true, alternative by alternative."""
@@ -1416,19 +1415,20 @@ class Evaluator:
         for atom in left:
             answer = algebra.compare_atom(operator, atom, right, root)
             if isinstance(answer, bool):
-                atoms.append(Atom(CONST, answer, when=atom.when))
+                atoms.append(Atom(Kind.CONST, answer, when=atom.when))
             else:
-                atoms.append(Atom(TEST, answer.who, when=atom.when, certain=answer.certain, trail=atom.trail))
+                atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certain=answer.certain, trail=atom.trail))
         return join((Value(atoms),))
 
     def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         """``and`` and ``or``: a test of tests, otherwise one of the operands."""
         values = [self.value(file, part, context) for part in term[1]]
-        if all(value.only(TEST, CONST, UNIFORM, UNKNOWN, METHOD, RESULT, NAMED) for value in values) and any(
-            value.has(TEST) for value in values
-        ):
+        if all(
+            value.only(Kind.TEST, Kind.CONST, Kind.UNIFORM, Kind.UNKNOWN, Kind.METHOD, Kind.RESULT, Kind.NAMED)
+            for value in values
+        ) and any(value.has(Kind.TEST) for value in values):
             who = self.test(file, number, context)
-            return Value((Atom(TEST, who.who, certain=who.certain),))
+            return Value((Atom(Kind.TEST, who.who, certain=who.certain),))
         return join(values)
 
     def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
@@ -1445,38 +1445,48 @@ class Evaluator:
         """What a loop over a value binds."""
         found: list[Value] = []
         for atom in value:
-            if atom.kind in (TUPLE, LIST) and (atom.items or atom.of):
+            if atom.kind in (Kind.TUPLE, Kind.LIST) and (atom.items or atom.of):
                 found.append(join((*atom.items, Value(atom.of))))
-            elif atom.kind == RESULT and atom.const == "range":
+            elif atom.kind == Kind.RESULT and atom.const == "range":
                 of = join(atom.items)
-                index = of.has(LOCAL_WORLD_SIZE, DEVICE_COUNT, WORLD_SIZE)
-                found.append(Value((Atom(UNIFORM, "index", of=of.atoms[:2] if index else ()),)))
-            elif atom.kind == RESULT and atom.const == "enumerate" and atom.items:
-                found.append(
-                    Value((Atom(TUPLE, 2, items=(Value((Atom(UNIFORM),)), self.element(atom.items[0], file, -1))),))
-                )
-            elif atom.kind == RESULT and atom.const == "zip":
+                index = of.has(Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT, Kind.WORLD_SIZE)
+                found.append(Value((Atom(Kind.UNIFORM, "index", of=of.atoms[:2] if index else ()),)))
+            elif atom.kind == Kind.RESULT and atom.const == "enumerate" and atom.items:
                 found.append(
                     Value(
                         (
                             Atom(
-                                TUPLE, len(atom.items), items=tuple(self.element(item, file, -1) for item in atom.items)
+                                Kind.TUPLE,
+                                2,
+                                items=(Value((Atom(Kind.UNIFORM),)), self.element(atom.items[0], file, -1)),
                             ),
                         )
                     )
                 )
-            elif atom.kind == RESULT and atom.items:
+            elif atom.kind == Kind.RESULT and atom.const == "zip":
+                found.append(
+                    Value(
+                        (
+                            Atom(
+                                Kind.TUPLE,
+                                len(atom.items),
+                                items=tuple(self.element(item, file, -1) for item in atom.items),
+                            ),
+                        )
+                    )
+                )
+            elif atom.kind == Kind.RESULT and atom.items:
                 found.append(self.element(atom.items[0], file, -1))
             elif (
-                (atom.kind == RESULT and atom.const == "torch.utils.data.DataLoader")
-                or (atom.kind == WRAPPED and atom.const == "prepared")
-                or atom.kind == BATCH
+                (atom.kind == Kind.RESULT and atom.const == "torch.utils.data.DataLoader")
+                or (atom.kind == Kind.WRAPPED and atom.const == "prepared")
+                or atom.kind == Kind.BATCH
             ):
-                found.append(Value((Atom(BATCH),)))
+                found.append(Value((Atom(Kind.BATCH),)))
         if not found:
             name = last_name(self.files[file].summary.terms, term) if term >= 0 else ""
             if "loader" in name.lower() or "dataloader" in name.lower():
-                return Value((Atom(BATCH, certain=False),))
+                return Value((Atom(Kind.BATCH, certain=False),))
             return NOTHING_KNOWN
         return join(found)
 
@@ -1527,7 +1537,7 @@ class Evaluator:
                 who = self.test(file, term, context)
                 if not polarity:
                     who = who.inverse()
-                if who.who not in (EVERYONE, UNCLEAR):
+                if who.who not in (Who.EVERYONE, Who.UNCLEAR):
                     found.append(Guard(who, kind, number, line, term, polarity))
         return found
 
@@ -1550,7 +1560,7 @@ class Evaluator:
             if name in vocabulary.DECORATORS:
                 return RankCondition(vocabulary.DECORATORS[name])
             for atom in self.value(file, term):
-                if atom.kind == FUNCTION:
+                if atom.kind == Kind.FUNCTION:
                     who = self.of_decorator(atom.const)
                     if who is not None:
                         return who
@@ -1588,7 +1598,7 @@ class Evaluator:
             self.entries[key] = found = self.reach(file, scope.parent, scope.place)
             return found
         found = self.decorated(file, number)
-        if found.who == EVERYONE:
+        if found.who == Who.EVERYONE:
             sites = self.likely_callers(key)
             handed_around = key in self.escaped and all(site.way == "call" for site in sites)
             if sites and not handed_around and self.depth < _DEEPEST:

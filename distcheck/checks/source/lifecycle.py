@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 
 from .program import EventRow, Program, SourceCall
 from .term_queries import callee_text, mentions, origin_call, origins, parts, table
-from .values import CONST, DISTRIBUTED, SINGLE, TEXT, Value
+from .values import Kind, Value, Who
 from .vocabulary import COLLECTIVES, POINT_TO_POINT, D
 
 _INIT = D + "init_process_group"
@@ -142,7 +142,7 @@ class _GroupLifetime:
             if done.destroys and asked:
                 destroys, ensures = True, False
         found = _GroupUse(may_create, creates, ensures, may_destroy, destroys, needs)
-        if self.program.evaluator.decorated(*function).who != "everyone":
+        if self.program.evaluator.decorated(*function).who != Who.EVERYONE:
             found = _GroupUse(may_create=may_create, may_destroy=may_destroy)
         self.known[function] = found
         return found
@@ -187,7 +187,7 @@ def _asks(program: Program, row: EventRow) -> bool:
         return True
     if mentions(program, row, *_ASKS):
         return True
-    return any(guard.who.who in (DISTRIBUTED, SINGLE) for guard in row.guards)
+    return any(guard.who.who in (Who.DISTRIBUTED, Who.SINGLE) for guard in row.guards)
 
 
 def _level(program: Program, file: int) -> Severity | None:
@@ -609,7 +609,7 @@ def _fixed_path(program: Program, file: int, term: int, value: Value, depth: int
     if depth > 5 or len(value.atoms) != 1:
         return None
     atom = value.atoms[0]
-    if atom.kind == TEXT and isinstance(atom.const, str):
+    if atom.kind == Kind.TEXT and isinstance(atom.const, str):
         found = [_fixed_path(program, file, -1, Value((inner,)), depth + 1) for inner in atom.of]
         if any(part is None for part in found):
             return None
@@ -617,7 +617,7 @@ def _fixed_path(program: Program, file: int, term: int, value: Value, depth: int
         for part in found:
             text = text.replace("{}", str(part), 1)
         return text
-    if atom.kind == CONST:
+    if atom.kind == Kind.CONST:
         return str(atom.const)
     made = program.call_of(atom)
     if made is not None and made.is_to(*_FIXED) and not made.has_star:

@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 from .collective_sequences import Sequences, condition_text, level, partial_guards, strict_guards, trail_of
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
-from .values import BATCH, BY_DATA, PARTIAL
+from .values import PARTIAL, Kind, Who
 
 #: Models whose backward pass all ranks make together.
 _TOGETHER = ("ddp", "fsdp", "fsdp2", "deepspeed", "prepared")
@@ -71,7 +71,7 @@ def _deciding(program: Program, row: EventRow, loop: int) -> Guard | None:
         # only the condition right around the exit decides; what is further out has had its say before
         if guard.place != nearest or guard.place < loop:
             continue
-        if guard.who.who == BY_DATA:
+        if guard.who.who == Who.BY_DATA:
             # a test of the rank beside it says who decides, and somebody may tell the others
             return None if any(own.place > loop and not _is_flag(program, own, row.file) for own in certain) else guard
         if guard.who.who in PARTIAL and guard in certain:
@@ -146,7 +146,9 @@ def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard,
 def _of_data(program: Program, file: int, number: int) -> bool:
     if program.index.files[file].summary.terms[number][0] in ("?", "|"):
         return True  # a value with a history: the one that is tested
-    return program.evaluator.value(file, number).has(BATCH) or program.evaluator.test(file, number).who == BY_DATA
+    return (
+        program.evaluator.value(file, number).has(Kind.BATCH) or program.evaluator.test(file, number).who == Who.BY_DATA
+    )
 
 
 def _parts(terms: list[tuple[object, ...]], numbers: list[int]) -> set[int]:

@@ -32,7 +32,7 @@ from .models import (
 from .program import Program, SourceCall
 from .source_text import last_name
 from .term_queries import callee_text, table
-from .values import BARE, SINGLE, WRAPPED, Atom, Value
+from .values import Atom, Kind, Value, Who
 
 #: Methods whose results carry no gradient.
 _CUT = frozenset(
@@ -210,12 +210,12 @@ class _Flow:
 
     def is_wrapper(self, value: Value, any_of_them: bool) -> bool:
         """Whether a value may be the wrapper, or any wrapper."""
-        return any(atom.kind == WRAPPED and (any_of_them or atom.call in (None, self.wrap)) for atom in value)
+        return any(atom.kind == Kind.WRAPPED and (any_of_them or atom.call in (None, self.wrap)) for atom in value)
 
     def is_forward(self, call: SourceCall, *, any_of_them: bool) -> bool:
         """Whether a call is the forward of the wrapper, or of any wrapper."""
         callee = call.callee
-        return self.is_wrapper(callee, any_of_them) and not callee.has(BARE)
+        return self.is_wrapper(callee, any_of_them) and not callee.has(Kind.BARE)
 
     def calls_wrapper(self, function: Function, any_of_them: bool, depth: int = 0) -> bool:
         """Whether a function of the project runs such a forward."""
@@ -242,7 +242,7 @@ def _attacks(program: Program, call: SourceCall, given: Iterable[int]) -> bool:
 
 
 def _inside(atom: Atom) -> bool:
-    return atom.kind == BARE and wrapper_of(atom, "ddp") is not None
+    return atom.kind == Kind.BARE and wrapper_of(atom, "ddp") is not None
 
 
 def _unwraps(program: Program, call: SourceCall) -> bool:
@@ -250,7 +250,7 @@ def _unwraps(program: Program, call: SourceCall) -> bool:
 
     ``model.module if hasattr(model, "module") else model`` is the inside wherever there is a wrapper.
     """
-    if not call.callee.has(WRAPPED):
+    if not call.callee.has(Kind.WRAPPED):
         return True
     terms = table(program, call.file)
     number = call.term[1]
@@ -390,11 +390,11 @@ def _around(program: Program, call: SourceCall, known: list[WrappedModel]) -> tu
     by_call = {(wrap.call.file, wrap.call.number): wrap for wrap in known}
     for atom in call.callee:
         method = ""
-        if atom.kind == "method" and atom.of:
+        if atom.kind == Kind.METHOD and atom.of:
             method, atom = str(atom.const), atom.of[0]
             if method in _NOT_FORWARD or method.startswith("_"):
                 continue
-        holder = wrapper_of(atom, "ddp") if atom.kind == BARE else None
+        holder = wrapper_of(atom, "ddp") if atom.kind == Kind.BARE else None
         if holder is not None and holder.call in by_call and _unwraps(program, call):
             return by_call[holder.call], "" if method == "forward" else method
     return _around_raw(program, call, known)
@@ -403,7 +403,7 @@ def _around(program: Program, call: SourceCall, known: list[WrappedModel]) -> tu
 def _around_raw(program: Program, call: SourceCall, known: list[WrappedModel]) -> tuple[WrappedModel, str] | None:
     """The same for a network that is called by the name that it had before it was wrapped."""
     callee = call.callee
-    if callee.has(WRAPPED, BARE):
+    if callee.has(Kind.WRAPPED, Kind.BARE):
         return None
     for wrap in known:
         if wrap.base == (call.file, call.term[1]) and comes_after(program, wrap.call, call):
@@ -505,7 +505,9 @@ def _group_beside(program: Program, call: SourceCall) -> SourceCall | None:
     """A process group that exists whenever a call runs: made without a condition, and no other wrapper is a choice."""
     if any(node[1] == "if" and not _counts_devices(program, call, node[2]) for _, node in call.places):
         return None
-    if call.reach.who == SINGLE or any(wrap.call.file == call.file for wrap in wraps(program, "ddp", "fsdp", "fsdp2")):
+    if call.reach.who == Who.SINGLE or any(
+        wrap.call.file == call.file for wrap in wraps(program, "ddp", "fsdp", "fsdp2")
+    ):
         return None
     for other in program.calls_to("torch.distributed.init_process_group"):
         if (

@@ -16,7 +16,7 @@ from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Class
 from .term_queries import table
-from .values import BARE, CONST, OBJECT, RESULT, UNKNOWN, WRAPPED, Atom
+from .values import Atom, Kind
 
 #: A function of the project: file, scope. An object is known by the call that made it: file, event.
 Function = tuple[int, int]
@@ -65,7 +65,7 @@ def made_by(program: Program, value: Iterable[Atom], near: Function) -> frozense
     """
     found = set()
     for atom in value:
-        if atom.kind not in (OBJECT, RESULT) or atom.call is None:
+        if atom.kind not in (Kind.OBJECT, Kind.RESULT) or atom.call is None:
             continue
         maker = program.call_of(atom)
         if maker is None or (maker.inside("for", "while") and (maker.file, maker.scope) != near):
@@ -90,11 +90,11 @@ def _all_wraps(program: Program) -> Iterator[WrappedModel]:
         if call in seen or not (call.positional or call.keywords):
             continue
         seen.add(call)
-        own = (atom for atom in call.result if atom.kind == WRAPPED and atom.call == (call.file, call.number))
+        own = (atom for atom in call.result if atom.kind == Kind.WRAPPED and atom.call == (call.file, call.number))
         atom = next(own, None)
         if atom is not None:
             made = made_by(program, atom.of, (call.file, call.scope))
-            classes = frozenset(part.const for part in atom.of if part.kind == OBJECT)
+            classes = frozenset(part.const for part in atom.of if part.kind == Kind.OBJECT)
             base = stripped(program, call.file, call.argument_term(0, "module"))
             yield WrappedModel(call, str(atom.const), made, classes, (call.file, base))
 
@@ -127,9 +127,9 @@ def _wrapper_classes(program: Program, file: int) -> Iterator[Class]:
 
 def wrapper_of(atom: Atom, *ways: str) -> Atom | None:
     """The wrapper that an alternative is, or is the inside of."""
-    if atom.kind == BARE and atom.of:
+    if atom.kind == Kind.BARE and atom.of:
         atom = atom.of[0]
-    return atom if atom.kind == WRAPPED and atom.const in ways else None
+    return atom if atom.kind == Kind.WRAPPED and atom.const in ways else None
 
 
 def roots(program: Program, file: int, scope: int, term: int, known: list[WrappedModel]) -> list[Root]:
@@ -145,21 +145,21 @@ def roots(program: Program, file: int, scope: int, term: int, known: list[Wrappe
             return []
         value = program.evaluator.value(file, term)
         found: list[Root] = []
-        if terms[term][0] in _NAMEABLE and not value.has(WRAPPED, BARE):
+        if terms[term][0] in _NAMEABLE and not value.has(Kind.WRAPPED, Kind.BARE):
             found = [Root("raw", wrap, steps) for wrap in known if wrap.base == (file, term)]
         if found:
             return found
         others = False
         for atom in value:
-            inside = atom.kind == BARE
+            inside = atom.kind == Kind.BARE
             holder = atom.of[0] if inside and atom.of else atom
-            if holder.kind == WRAPPED and holder.call in by_call:
+            if holder.kind == Kind.WRAPPED and holder.call in by_call:
                 found.append(Root("bare" if inside else "wrapped", by_call[holder.call], steps))
                 continue
             made = made_by(program, (atom,), (file, scope))
             raw = [Root("raw", wrap, steps) for wrap in known if made & wrap.made]
             found.extend(raw)
-            others = others or (not raw and not (atom.kind == CONST and atom.const is None))
+            others = others or (not raw and not (atom.kind == Kind.CONST and atom.const is None))
         if found:
             # the network by its own name is what counts only where it is nothing else
             found.sort(key=lambda root: root.kind == "raw")
@@ -256,7 +256,7 @@ def is_backward(call: SourceCall) -> bool:
     if call.method in ("backward", "manual_backward"):
         return True
     if call.positional > 1 and (call.method == "loss_scaler" or call.method.endswith("NativeScaler")):
-        return call.callee.has(RESULT, UNKNOWN)
+        return call.callee.has(Kind.RESULT, Kind.UNKNOWN)
     return call.is_to("torch.autograd.backward")
 
 

@@ -32,7 +32,7 @@ from .models import (
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .term_queries import table
-from .values import BARE, OBJECT, WRAPPED
+from .values import Kind
 
 _PARAMETERS = frozenset(["parameters", "named_parameters"])
 
@@ -145,7 +145,7 @@ def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: E
         terms = table(program, place.file)
         number = other.model
         while number >= 0:
-            if any(atom.kind == OBJECT and atom.const in wrap.classes for atom in place.term_value(number)):
+            if any(atom.kind == Kind.OBJECT and atom.const in wrap.classes for atom in place.term_value(number)):
                 return True
             number = terms[number][1] if terms[number][0] in ("a", "s") else -1
     return False
@@ -166,10 +166,11 @@ def _wrapped_again(program: Program, root: Root, row: EventRow) -> bool:
         if call.number <= row.number or call == root.wrap.call:
             continue
         for atom in call.result:
-            if atom.kind == WRAPPED and atom.call == (call.file, call.number):
+            if atom.kind == Kind.WRAPPED and atom.call == (call.file, call.number):
                 inner = [one for part in atom.of for one in (part, *part.of)]
                 if any(
-                    one.kind == WRAPPED and one.call == (root.wrap.call.file, root.wrap.call.number) for one in inner
+                    one.kind == Kind.WRAPPED and one.call == (root.wrap.call.file, root.wrap.call.number)
+                    for one in inner
                 ):
                     return True
                 if made_by(program, atom.of, (row.file, row.scope)) & root.wrap.made:
@@ -202,7 +203,7 @@ def _uses(program: Program, call: SourceCall, wrap: WrappedModel, depth: int = 0
     """Whether a call is a forward of a wrapper, is given the wrapper, or enters a function that runs such a forward."""
     made = (wrap.call.file, wrap.call.number)
     for value in (call.callee, *(call.term_value(number) for number in call.term[2])):
-        if any(atom.kind == WRAPPED and atom.call == made for atom in value):
+        if any(atom.kind == Kind.WRAPPED and atom.call == made for atom in value):
             return True
     return depth < 3 and any(
         _uses(program, inner, wrap, depth + 1)
@@ -264,7 +265,7 @@ def _sharded_later(program: Program, call: SourceCall, known: list[WrappedModel]
         if term[0] != "c" or terms[term[1]][0] != "a" or terms[term[1]][2] not in _PARAMETERS:
             continue
         base = terms[term[1]][1]
-        if program.evaluator.value(call.file, base).has(WRAPPED, BARE):
+        if program.evaluator.value(call.file, base).has(Kind.WRAPPED, Kind.BARE):
             continue
         for root in roots(program, call.file, call.scope, base, known):
             if root.kind == "raw" and precedes(program, call, root.wrap.call):
@@ -424,13 +425,13 @@ def _destination(call: SourceCall) -> str:
         if given is None:
             continue
         for atom in given:
-            if atom.kind == "name" and _DTYPES.search(str(atom.const)):
+            if atom.kind == Kind.NAMED and _DTYPES.search(str(atom.const)):
                 return "dtype"
-            if atom.kind == "constant" and isinstance(atom.const, str):
+            if atom.kind == Kind.CONST and isinstance(atom.const, str):
                 return "cpu" if atom.const == "cpu" else "device"
-            if atom.kind == "device":
+            if atom.kind == Kind.DEVICE:
                 return "cpu" if atom.const == "cpu" else "device"
-        if name == "device" and not given.has("name"):
+        if name == "device" and not given.has(Kind.NAMED):
             return "device"
     return ""
 

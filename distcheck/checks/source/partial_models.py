@@ -15,7 +15,7 @@ from . import vocabulary
 from .collective_sequences import Sequences, condition_text, guarded_calls, level, trail_of, words
 from .evaluate import Guard
 from .program import Program, SourceCall
-from .values import BARE, DEVICE, PARTIAL, UNKNOWN, WRAPPED, Atom, Value
+from .values import PARTIAL, Atom, Kind, Value
 
 #: How deep helpers are followed.
 _DEEPEST = 3
@@ -183,7 +183,7 @@ def _passed(call: SourceCall) -> str:
 def _synchronising(program: Program, value: Value) -> Atom | None:
     """The DDP wrapper that a value is for sure; None where it may be bare, or has nothing to synchronise."""
     wrapper = value.wrapped("ddp")
-    if wrapper is None or value.has(BARE):
+    if wrapper is None or value.has(Kind.BARE):
         return None
     made = program.call_of(wrapper)
     if made is not None:
@@ -262,7 +262,7 @@ def _layout(program: Program, call: SourceCall, function: tuple[int, int]) -> di
     scope = program.scope(function)
     positional = [name for name, _, star in scope.parameters if not star]
     bound = scope.owner >= 0 and scope.kind == "function" and not program.evaluator.is_static(function[0], scope)
-    if bound and any(atom.kind == "function" and not atom.of for atom in call.callee):
+    if bound and any(atom.kind == Kind.FUNCTION and not atom.of for atom in call.callee):
         bound = False
     found = {}
     for name, _, star in scope.parameters:
@@ -289,7 +289,7 @@ def _arguments(program: Program, call: SourceCall, function: tuple[int, int], wa
 def _sharded(value: Value) -> Atom | None:
     """The wrapper of a model of which each rank has a part, where it can be no other."""
     wrapper = value.wrapped("fsdp", "deepspeed")
-    if wrapper is None or value.has(BARE) or value.wrapped("ddp", "dp") is not None:
+    if wrapper is None or value.has(Kind.BARE) or value.wrapped("ddp", "dp") is not None:
         return None
     return wrapper
 
@@ -348,13 +348,13 @@ def _is_alone(program: Program, call: SourceCall, target: str) -> bool:
         return True
     if target.startswith(_OF_A_MODEL):
         model = call.argument(0, "model")
-        if model is None or model.wrapped("ddp", "dp") is not None or model.has(BARE):
+        if model is None or model.wrapped("ddp", "dp") is not None or model.has(Kind.BARE):
             return True
-        return not (model.has(WRAPPED) or program.in_component(call.file, *_SHARDING))
+        return not (model.has(Kind.WRAPPED) or program.in_component(call.file, *_SHARDING))
     model = call.argument(0, "module")
     return (
         model is not None
         and target.startswith("torch.distributed.fsdp.")
-        and model.has(DEVICE)
-        and not model.has(UNKNOWN)
+        and model.has(Kind.DEVICE)
+        and not model.has(Kind.UNKNOWN)
     )

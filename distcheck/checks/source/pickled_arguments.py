@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 from .models import level
 from .program import Program, SourceCall
 from .term_queries import callee_text, table
-from .values import BARE, CLASS, DICT, FUNCTION, GROUP, LIST, METHOD, NAMED, OBJECT, RESULT, TUPLE, WRAPPED, Atom, Value
+from .values import Atom, Kind, Value
 
 D = "torch.distributed."
 #: What pickles or copies an object: where it stands among the arguments.
@@ -57,7 +57,7 @@ def _members(program: Program, atom: Atom) -> Iterator[tuple[str, Value]]:
                 value = program.evaluator.member(atom, name)
                 if value is not None:
                     yield name, value
-        pending.extend(base.const for base in program.evaluator.bases(ref) if base.kind == CLASS)
+        pending.extend(base.const for base in program.evaluator.bases(ref) if base.kind == Kind.CLASS)
 
 
 def _says_itself(program: Program, atom: Atom, *more: str) -> bool:
@@ -79,31 +79,31 @@ def _connection(program: Program, value: Value, *, copied: bool, depth: int = 0)
 
 
 def _connection_in(program: Program, atom: Atom, *, copied: bool, depth: int) -> tuple[str, str] | None:
-    if atom.kind == GROUP:
+    if atom.kind == Kind.GROUP:
         return "", "a process group"
-    if atom.kind == RESULT and atom.const in _STORES:
+    if atom.kind == Kind.RESULT and atom.const in _STORES:
         return "", f"a {str(atom.const).rsplit('.', 1)[-1]}"
     if depth >= _DEEPEST:
         return None
-    if atom.kind in (TUPLE, LIST):
+    if atom.kind in (Kind.TUPLE, Kind.LIST):
         for position, item in enumerate(atom.items):
             inner = _connection(program, item, copied=copied, depth=depth + 1)
             if inner is not None:
                 return f"[{position}]{inner[0]}", inner[1]
-    if atom.kind == DICT:
+    if atom.kind == Kind.DICT:
         for key, item in zip(atom.const or (), atom.items, strict=False):
             inner = _connection(program, item, copied=copied, depth=depth + 1)
             if inner is not None:
                 return f"[{key!r}]{inner[0]}", inner[1]
-    if atom.kind == OBJECT and not _says_itself(program, atom, *(("__deepcopy__",) if copied else ())):
+    if atom.kind == Kind.OBJECT and not _says_itself(program, atom, *(("__deepcopy__",) if copied else ())):
         for name, member in _members(program, atom):
             inner = _connection(program, member, copied=copied, depth=depth + 1)
             if inner is not None:
                 return f".{name}{inner[0]}", inner[1]
-    if atom.kind == WRAPPED and atom.const == "ddp":
+    if atom.kind == Kind.WRAPPED and atom.const == "ddp":
         wrap = program.call_of(atom)
         given = wrap.argument(6, "process_group") if wrap is not None else None
-        if given is not None and given.only(GROUP) and any(part.const == "sub" for part in given):
+        if given is not None and given.only(Kind.GROUP) and any(part.const == "sub" for part in given):
             return ".process_group", "a process group"
     return None
 
@@ -189,7 +189,7 @@ def _dropped(program: Program, call: SourceCall, name: str) -> bool:
         row.kind == "attribute"
         and row.payload[1] == name
         and row.number < call.number
-        and not row.term_value(row.payload[2]).has(GROUP)
+        and not row.term_value(row.payload[2]).has(Kind.GROUP)
         for row in program.rows_of(call.file, call.scope)
     )
 
@@ -248,7 +248,7 @@ def _is_fresh_context(program: Program, value: Value) -> bool:
     """Whether a multiprocessing context starts its processes anew."""
     found = False
     for atom in value:
-        if atom.kind != RESULT or atom.const not in _CONTEXTS:
+        if atom.kind != Kind.RESULT or atom.const not in _CONTEXTS:
             return False
         made = program.call_of(atom)
         method = made.argument(0, "method") if made is not None else None
@@ -348,7 +348,7 @@ def _unpicklable_value(program: Program, value: Value, depth: int) -> tuple[str,
 
 
 def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, str] | None:
-    if atom.kind == FUNCTION:
+    if atom.kind == Kind.FUNCTION:
         scope = program.scope(atom.const)
         if scope.kind == "lambda":
             return "", "a lambda"
@@ -356,21 +356,21 @@ def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, st
         if outer is not None and outer.kind == "function":
             return "", f"a function defined inside {outer.name}()"
         return _unpicklable_atom(program, atom.of[0], depth) if atom.of and depth < _DEEPEST else None
-    if atom.kind == RESULT and atom.const in _LIVE:
+    if atom.kind == Kind.RESULT and atom.const in _LIVE:
         return "", _LIVE[atom.const]
-    if atom.kind == RESULT and atom.const == "functools.partial":
+    if atom.kind == Kind.RESULT and atom.const == "functools.partial":
         made = program.call_of(atom)
         return _unpicklable(program, made.file, made.argument_term(0), depth + 1) if made is not None else None
-    if atom.kind == NAMED and atom.const == "os.environ":
+    if atom.kind == Kind.NAMED and atom.const == "os.environ":
         return "", "the environment itself (pass dict(os.environ))"
     if depth >= _DEEPEST:
         return None
-    if atom.kind in (TUPLE, LIST, DICT):
+    if atom.kind in (Kind.TUPLE, Kind.LIST, Kind.DICT):
         for item in atom.items:
             inner = _unpicklable_value(program, item, depth + 1)
             if inner is not None:
                 return inner
-    if atom.kind == OBJECT and not _says_itself(program, atom):
+    if atom.kind == Kind.OBJECT and not _says_itself(program, atom):
         file, number = atom.const
         scopes = program.index.scopes[file]
         outer = scopes[scopes[program.index.classes[file][number].scope].parent]
@@ -414,18 +414,18 @@ _BASES = re.compile(
 
 def is_module(program: Program, atom: Atom, depth: int = 0) -> bool:
     """Whether an alternative is certainly a torch module."""
-    if atom.kind == BARE or (atom.kind == METHOD and atom.const == "module"):
+    if atom.kind == Kind.BARE or (atom.kind == Kind.METHOD and atom.const == "module"):
         # whatever has a module inside: a wrapper, or a model that was not wrapped on this way
         return bool(atom.of) and depth < 8 and is_module(program, atom.of[0], depth + 1)
-    if atom.kind == WRAPPED:
+    if atom.kind == Kind.WRAPPED:
         return atom.const in ("ddp", "fsdp", "fsdp2", "dp")
-    if atom.kind == RESULT and isinstance(atom.const, str):
+    if atom.kind == Kind.RESULT and isinstance(atom.const, str):
         return bool(_LAYER.match(atom.const) or _FACTORIES.match(atom.const))
-    if atom.kind in (OBJECT, CLASS) and depth < 8:
+    if atom.kind in (Kind.OBJECT, Kind.CLASS) and depth < 8:
         for base in program.evaluator.bases(atom.const):
-            if base.kind == NAMED and _BASES.match(str(base.const)):
+            if base.kind == Kind.NAMED and _BASES.match(str(base.const)):
                 return True
-            if base.kind == CLASS and base.const != atom.const and is_module(program, base, depth + 1):
+            if base.kind == Kind.CLASS and base.const != atom.const and is_module(program, base, depth + 1):
                 return True
     return False
 
@@ -467,7 +467,7 @@ def _module_in(program: Program, call: SourceCall, term: int) -> tuple[str, Valu
     if _only_modules(program, value):
         return call.argument_text(0, "obj"), value
     for atom in value:
-        if atom.kind == DICT:
+        if atom.kind == Kind.DICT:
             for key, item in zip(atom.const or (), atom.items, strict=False):
                 if _only_modules(program, item):
                     given = call.argument_text(0, "obj")

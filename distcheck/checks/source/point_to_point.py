@@ -10,7 +10,7 @@ from distcheck.core.registry import probe
 
 from .collective_sequences import level
 from .program import Program, SourceCall
-from .values import DISTRIBUTED, EVERYONE, PARTIAL, RANK_DEPENDENT, RANKS
+from .values import PARTIAL, RANKS, Kind, Who
 
 _SEND = "torch.distributed.send"
 _RECEIVE = "torch.distributed.recv"
@@ -59,7 +59,7 @@ def _by_everyone(program: Program, call: SourceCall) -> bool:
         if node[1] in ("if", "while") or node[1].startswith("exit:"):
             if node[1] == "exit:raise":
                 continue
-            if program.evaluator.test(call.file, node[2]).who not in (EVERYONE, DISTRIBUTED):
+            if program.evaluator.test(call.file, node[2]).who not in (Who.EVERYONE, Who.DISTRIBUTED):
                 return False
     return call.entry.who not in PARTIAL and not call.inside("except")
 
@@ -70,4 +70,4 @@ def _peer(call: SourceCall) -> bool:
     value = call.argument(1, name)
     if value is None:
         return False
-    return any(atom.kind == RANK_DEPENDENT or atom.kind in RANKS for atom in value)
+    return any(atom.kind == Kind.RANK_DEPENDENT or atom.kind in RANKS for atom in value)

@@ -16,7 +16,7 @@ from distcheck.core.registry import probe
 
 from .environment_variables import VariableWrite, reads, version_is_asked, writes
 from .program import EventRow, Program, SourceCall, SourceSpan
-from .values import CONST, ENV_TEXT, GLOBAL_RANK, LOCAL_RANK, RESULT, SINGLE, TEXT, Atom, Value
+from .values import Atom, Kind, Value, Who
 from .vocabulary import INIT
 
 SPAWN = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
@@ -51,7 +51,7 @@ _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]")
 
 def asked(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row, or an exit before it, asks if a variable is set, or if others are there."""
-    if row.reach.who == SINGLE:
+    if row.reach.who == Who.SINGLE:
         return True
     terms = program.index.files[row.file].summary.terms
     for _, node in row.places:
@@ -79,8 +79,8 @@ _PRESENCE = frozenset(
 
 def _may_be_missing(value: Value) -> bool:
     """Whether a value is what ``get`` gives for a variable, which may not be there."""
-    atom = value.get(ENV_TEXT)
-    return atom is not None and all(item.kind in (ENV_TEXT, CONST) for item in value)
+    atom = value.get(Kind.ENV_TEXT)
+    return atom is not None and all(item.kind in (Kind.ENV_TEXT, Kind.CONST) for item in value)
 
 
 def _means_missing(value: Value) -> bool:
@@ -174,7 +174,7 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
         return
     given = {write.row.file for write in program.table(writes) if write.name == "LOCAL_RANK"}
     for call in program.calls_to(*SPAWN):
-        if conditional(call) or call.reach.who not in ("everyone", SINGLE, "unclear", "only with other ranks"):
+        if conditional(call) or call.reach.who not in (Who.EVERYONE, Who.SINGLE, Who.UNCLEAR, Who.DISTRIBUTED):
             continue
         if given.intersection(program.component(call.file)):
             continue
@@ -205,7 +205,7 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
 
 def _targets(program: Program, call: SourceCall) -> list[tuple[int, int]]:
     target = call.argument(0, "fn")
-    return [atom.const for atom in target if atom.kind == "function"] if target is not None else []
+    return [atom.const for atom in target if atom.kind == Kind.FUNCTION] if target is not None else []
 
 
 # where ranks meet
@@ -269,9 +269,9 @@ def _ports(program: Program, value: Value) -> tuple[int, int] | None:
     if isinstance(constant, int) and not isinstance(constant, bool):
         return constant, constant
     atoms = list(value)
-    if len(atoms) == 1 and atoms[0].kind == TEXT and atoms[0].const == "{}" and len(atoms[0].of) == 1:
+    if len(atoms) == 1 and atoms[0].kind == Kind.TEXT and atoms[0].const == "{}" and len(atoms[0].of) == 1:
         atoms = list(atoms[0].of)
-    if len(atoms) == 1 and atoms[0].kind == RESULT and atoms[0].const in _RANDOM:
+    if len(atoms) == 1 and atoms[0].kind == Kind.RESULT and atoms[0].const in _RANDOM:
         call = program.call_of(atoms[0])
         if call is not None and call.positional == 2:
             low, high = (item.constant if (item := call.argument(position)) else None for position in (0, 1))
@@ -407,7 +407,7 @@ def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
         files = set(program.component(call.file))
         if cleared.intersection(files) or not local.intersection(files) or asked(program, call):
             continue
-        trail = [step for atom in rank if atom.kind in (GLOBAL_RANK, ENV_TEXT) for step in atom.trail]
+        trail = [step for atom in rank if atom.kind in (Kind.GLOBAL_RANK, Kind.ENV_TEXT) for step in atom.trail]
         given = call.argument_text(1, "init_method")
         yield rules.DC104.found(
             f"init_method is an address of the script's own ({given}), while the rank is torchrun's: under torchrun "
@@ -428,15 +428,15 @@ def _where(program: Program, row: EventRow, span: SourceSpan | None) -> Any:
 
 def _own_address(url: Value) -> bool:
     """Whether a URL is ``tcp://`` with parts that are not the launcher's; a constant one is another rule's matter."""
-    texts = [atom for atom in url if atom.kind == TEXT]
+    texts = [atom for atom in url if atom.kind == Kind.TEXT]
     if not texts or not all(str(atom.const).startswith("tcp://") for atom in texts) or len(texts) != len(url.atoms):
         return False
     parts = [part for atom in texts for part in atom.of]
-    return not any(part.kind == ENV_TEXT and str(part.const).startswith("MASTER_") for part in parts)
+    return not any(part.kind == Kind.ENV_TEXT and str(part.const).startswith("MASTER_") for part in parts)
 
 
 def _of_torchrun(rank: Value) -> bool:
-    atom = rank.get(GLOBAL_RANK, ENV_TEXT)
+    atom = rank.get(Kind.GLOBAL_RANK, Kind.ENV_TEXT)
     return atom is not None and atom.const == "RANK"
 
 
@@ -499,7 +499,7 @@ def _completed(program: Program, call: SourceCall, files: set[int]) -> bool:
 
 
 def _of_local_rank(atom: Atom) -> bool:
-    return atom.const == "LOCAL_RANK" and atom.kind in (ENV_TEXT, LOCAL_RANK)
+    return atom.const == "LOCAL_RANK" and atom.kind in (Kind.ENV_TEXT, Kind.LOCAL_RANK)
 
 
 def _constant_of(value: Value | None) -> Any:

@@ -19,7 +19,7 @@ from .algebra import device_of
 from .evaluate import Evaluator, Guard
 from .link import FileFacts, Index, chain
 from .summary import FileSummary, Scope
-from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, FlowStep, RankCondition, Value, both
+from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, FlowStep, Kind, RankCondition, Value, both
 
 __all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "device_of"]
 
@@ -409,13 +409,13 @@ class Program:
         if found is None:
             dotted = []
             for atom in call.callee:
-                if atom.kind == "name":
+                if atom.kind == Kind.NAMED:
                     dotted.append(str(atom.const))
-                elif atom.kind == "method" and atom.of and atom.of[0].kind == "result" and atom.of[0].const:
+                elif atom.kind == Kind.METHOD and atom.of and atom.of[0].kind == Kind.RESULT and atom.of[0].const:
                     dotted.append(names.canonical(f"{atom.of[0].const}.{atom.const}"))
-                elif atom.kind == "method" and atom.of and atom.of[0].kind == "wrapped model":
+                elif atom.kind == Kind.METHOD and atom.of and atom.of[0].kind == Kind.WRAPPED:
                     dotted.append(f"{_WRAPPER_NAMES.get(atom.of[0].const, atom.of[0].const)}.{atom.const}")
-                elif atom.kind == "wrapped model":
+                elif atom.kind == Kind.WRAPPED:
                     dotted.append(f"{_WRAPPER_NAMES.get(atom.const, atom.const)}.__call__")
             found = self._targets[key] = tuple(dict.fromkeys(dotted))
         return found
@@ -424,13 +424,13 @@ class Program:
         """The functions of the project that a call enters for sure: (file, scope)."""
         found = []
         for atom in call.callee:
-            if atom.kind == "function":
+            if atom.kind == Kind.FUNCTION:
                 found.append(atom.const)
-            elif atom.kind == "class":
+            elif atom.kind == Kind.CLASS:
                 init = self.evaluator.method(atom.const, "__init__")
                 if init is not None:
                     found.append(init)
-            elif atom.kind == "object":
+            elif atom.kind == Kind.OBJECT:
                 called = self.evaluator.method(atom.const, "__call__") or self.evaluator.method(atom.const, "forward")
                 if called is not None:
                     found.append(called)

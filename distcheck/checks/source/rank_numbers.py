@@ -17,24 +17,7 @@ from .call_paths import terms_of
 from .device_uses import argument_place, called_in, event_row, files_from, shapes_of
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
-from .values import (
-    CONST,
-    DEVICE_COUNT,
-    ENV_TEXT,
-    GLOBAL_RANK,
-    GROUP_RANK,
-    LOCAL_MAIN,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    NODE_RANK,
-    RANK,
-    RANK_DEPENDENT,
-    TEXT,
-    WORLD_SIZE,
-    Atom,
-    FlowStep,
-    Value,
-)
+from .values import Atom, FlowStep, Kind, Value, Who
 
 _INIT = "torch.distributed.init_process_group"
 _SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
@@ -63,7 +46,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
         atom = _local(call.argument(4, "rank"))
         size = call.argument(3, "world_size")
         # with the number of local processes as the size, each host is a job of its own
-        if atom is not None and not (size is not None and size.has(LOCAL_WORLD_SIZE)):
+        if atom is not None and not (size is not None and size.has(Kind.LOCAL_WORLD_SIZE)):
             yield _local_as_global(
                 program,
                 call,
@@ -103,7 +86,7 @@ def spans_hosts(program: Program, row: EventRow) -> bool:
     """Whether the program works out ranks from nodes: then the index of a spawned process is none."""
     for call in called_in(program, program.component(row.file), _INIT):
         rank = call.argument(4, "rank")
-        atom = rank.get(GLOBAL_RANK) if rank is not None else None
+        atom = rank.get(Kind.GLOBAL_RANK) if rank is not None else None
         if atom is not None and atom.const == "sum":
             return True
     return False
@@ -114,23 +97,28 @@ def _local(value: Value | None, *, spawned: bool = False) -> Atom | None:
 
     :param spawned: the index of a spawned process counts, too: it is known that it is not the rank
     """
-    if value is None or value.has(GLOBAL_RANK, RANK, GROUP_RANK, NODE_RANK, RANK_DEPENDENT):
+    if value is None or value.has(Kind.GLOBAL_RANK, Kind.RANK, Kind.GROUP_RANK, Kind.NODE_RANK, Kind.RANK_DEPENDENT):
         return None
     for atom in value:
-        if atom.kind == LOCAL_RANK and atom.certain and (spawned or atom.const != "spawn") and not _is_replaced(value):
+        if (
+            atom.kind == Kind.LOCAL_RANK
+            and atom.certain
+            and (spawned or atom.const != "spawn")
+            and not _is_replaced(value)
+        ):
             return atom
-        if atom.kind == ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == LOCAL_RANK:
+        if atom.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
             return None if _has_fallback(atom) else atom
     return None
 
 
 def _is_replaced(value: Value) -> bool:
     """Whether the local rank only stands in where RANK is missing."""
-    return any(one.kind == ENV_TEXT and vocabulary.VARIABLES.get(one.const) != LOCAL_RANK for one in value)
+    return any(one.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(one.const) != Kind.LOCAL_RANK for one in value)
 
 
 def _has_fallback(atom: Atom) -> bool:
-    return any(one.kind in (ENV_TEXT, GLOBAL_RANK, RANK) for one in atom.of)
+    return any(one.kind in (Kind.ENV_TEXT, Kind.GLOBAL_RANK, Kind.RANK) for one in atom.of)
 
 
 def _local_text(value: Value) -> Atom | None:
@@ -138,7 +126,7 @@ def _local_text(value: Value) -> Atom | None:
     if len(value.atoms) != 1:
         return None
     atom = value.atoms[0]
-    if atom.kind == TEXT and atom.const == "{}":
+    if atom.kind == Kind.TEXT and atom.const == "{}":
         return _local(Value(atom.of))
     return _local(value)
 
@@ -160,7 +148,7 @@ def _shards(program: Program) -> Iterator[Finding]:
         else:
             size, number = call.argument(2, "world_size"), call.argument(1, "rank")
         atom = _local(number)
-        if atom is not None and size is not None and size.has(WORLD_SIZE):
+        if atom is not None and size is not None and size.has(Kind.WORLD_SIZE):
             yield _local_as_global(
                 program,
                 call,
@@ -178,7 +166,7 @@ def _slices(program: Program) -> Iterator[Finding]:
             row = event_row(program, file, number)
             first, _, step = terms_of(row)[terms_of(row)[term][2]][1]
             atom = _local(row.term_value(first))
-            if atom is not None and row.term_value(step).has(WORLD_SIZE):
+            if atom is not None and row.term_value(step).has(Kind.WORLD_SIZE):
                 yield _local_as_global(
                     program,
                     row,
@@ -224,7 +212,7 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
             )
     for write in writes(program):
         if write.name == "WORLD_SIZE" and write.way in ("=", "update", "putenv"):
-            inner = [one for atom in write.value if atom.kind == TEXT and atom.const == "{}" for one in atom.of]
+            inner = [one for atom in write.value if atom.kind == Kind.TEXT and atom.const == "{}" for one in atom.of]
             if _counted(Value(inner) if inner else write.value) and not _starts_processes(program, write.row):
                 yield _not_the_size(
                     program,
@@ -237,9 +225,9 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
 
 def _counted(value: Value | None) -> bool:
     """Whether a size is a count of this host's GPUs, and nothing else is possible but constants."""
-    if value is None or value.has(WORLD_SIZE, ENV_TEXT, LOCAL_WORLD_SIZE):
+    if value is None or value.has(Kind.WORLD_SIZE, Kind.ENV_TEXT, Kind.LOCAL_WORLD_SIZE):
         return False
-    return value.get(DEVICE_COUNT) is not None and value.only(DEVICE_COUNT, CONST)
+    return value.get(Kind.DEVICE_COUNT) is not None and value.only(Kind.DEVICE_COUNT, Kind.CONST)
 
 
 def _starts_processes(program: Program, row: EventRow) -> bool:
@@ -292,11 +280,11 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
 def _remainder(row: EventRow, term: int) -> Atom | None:
     """The rank in ``rank % device_count()``."""
     _, _, left, right = terms_of(row)[term]
-    if not row.term_value(right).has(DEVICE_COUNT):
+    if not row.term_value(right).has(Kind.DEVICE_COUNT):
         return None
     value = row.term_value(left)
-    rank = value.get(GLOBAL_RANK, RANK)
-    return rank if rank is not None and rank.certain and not value.has(LOCAL_RANK) else None
+    rank = value.get(Kind.GLOBAL_RANK, Kind.RANK)
+    return rank if rank is not None and rank.certain and not value.has(Kind.LOCAL_RANK) else None
 
 
 # one writer a host
@@ -337,7 +325,7 @@ def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
 
 def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[Finding]:
     reach = call.reach
-    if path < 0 or reach.who != LOCAL_MAIN or not reach.certain or _is_of_a_host(program, call, path):
+    if path < 0 or reach.who != Who.LOCAL_MAIN or not reach.certain or _is_of_a_host(program, call, path):
         return
     guard = _guard_of(program, call)
     if guard is None:
@@ -370,7 +358,7 @@ def _global_test(text: str) -> str:
 def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow, int, str] | None:
     """The condition that lets one rank of each host in: the row that it is around, its term and its text."""
     for guard in reversed(row.guards):
-        if guard.who.who == LOCAL_MAIN:
+        if guard.who.who == Who.LOCAL_MAIN:
             return row, guard.term, program.guard_text(row.file, guard)
     if depth:
         for caller in program.callers((row.file, row.scope))[:5]:
@@ -384,7 +372,7 @@ def _trail_of(program: Program, file: int, term: int) -> tuple[FlowStep, ...]:
     """The way of the local rank in a condition."""
     for number in program.subterms(file, term):
         for atom in program.evaluator.value(file, number):
-            if atom.kind == LOCAL_RANK and atom.trail:
+            if atom.kind == Kind.LOCAL_RANK and atom.trail:
                 return atom.trail
     return ()
 
@@ -393,11 +381,11 @@ def _names_one_process(program: Program, row: EventRow, term: int) -> bool:
     """Whether a condition asks for the node as well, or for a spawned index, or for what only has such a name."""
     for number in program.subterms(row.file, term):
         for atom in program.evaluator.value(row.file, number):
-            if atom.kind == LOCAL_RANK and not atom.certain:
+            if atom.kind == Kind.LOCAL_RANK and not atom.certain:
                 return True
-            if atom.kind == LOCAL_RANK and atom.const == "spawn" and not spans_hosts(program, row):
+            if atom.kind == Kind.LOCAL_RANK and atom.const == "spawn" and not spans_hosts(program, row):
                 return True
-            if atom.kind in (NODE_RANK, GLOBAL_RANK, RANK):
+            if atom.kind in (Kind.NODE_RANK, Kind.GLOBAL_RANK, Kind.RANK):
                 return True
     return False
 
@@ -412,17 +400,17 @@ def _is_of_a_host(program: Program, call: SourceCall, path: int) -> bool:
             return True
         value = call.term_value(number)
         for atom in value:
-            if atom.kind in (NODE_RANK, RANK_DEPENDENT, GLOBAL_RANK):
+            if atom.kind in (Kind.NODE_RANK, Kind.RANK_DEPENDENT, Kind.GLOBAL_RANK):
                 return True
-            if atom.kind == ENV_TEXT and (
-                atom.const in _HOST_VARIABLES or vocabulary.VARIABLES.get(atom.const) == NODE_RANK
+            if atom.kind == Kind.ENV_TEXT and (
+                atom.const in _HOST_VARIABLES or vocabulary.VARIABLES.get(atom.const) == Kind.NODE_RANK
             ):
                 return True
-            if atom.kind in ("result", "name") and any(str(atom.const).startswith(one) for one in _HOST_CALLS):
+            if atom.kind in (Kind.RESULT, Kind.NAMED) and any(str(atom.const).startswith(one) for one in _HOST_CALLS):
                 return True
-            if atom.kind == "result" and str(atom.const) in ("io.BytesIO", "BytesIO"):
+            if atom.kind == Kind.RESULT and str(atom.const) in ("io.BytesIO", "BytesIO"):
                 return True
-            if atom.kind == CONST and isinstance(atom.const, str) and _OF_A_HOST.match(atom.const):
+            if atom.kind == Kind.CONST and isinstance(atom.const, str) and _OF_A_HOST.match(atom.const):
                 return True
     return False
 

@@ -13,7 +13,7 @@ from . import vocabulary
 from .collective_sequences import Sequences, guarded_calls, level, trail_of
 from .program import Program, SourceCall
 from .source_text import last_name
-from .values import FEW, PARTIAL, SINGLE, WRAPPED
+from .values import FEW, PARTIAL, Kind, Who
 
 #: Functions that write a file, and where its path stands.
 _WRITERS = {
@@ -88,7 +88,7 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
 
 
 def _who(who: str) -> str:
-    return {"one rank of each host": "one rank of each host", "one rank": "one rank"}.get(who, "the main process")
+    return who if who in (Who.LOCAL_MAIN, Who.ONE) else Who.MAIN
 
 
 def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
@@ -165,7 +165,7 @@ def _reader(
         term = _read(program, row, folder)
         if term >= 0 and _uses(terms, term, path, folder):
             reached = row.own_reach.who
-            if reached in PARTIAL or reached == SINGLE or row.inside("except") or program.excludes(writer, row):
+            if reached in PARTIAL or reached == Who.SINGLE or row.inside("except") or program.excludes(writer, row):
                 continue
             return row
         if _makes_wait(program, sequences, row):
@@ -179,7 +179,7 @@ def _makes_wait(program: Program, sequences: Sequences, row: SourceCall) -> bool
         return True
     if any(target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT for target in row.targets):
         return True
-    return row.callee.has(WRAPPED) or any(sequences.has_any(function) for function in program.functions(row))
+    return row.callee.has(Kind.WRAPPED) or any(sequences.has_any(function) for function in program.functions(row))
 
 
 def _in_a_waiting_context(program: Program, writer: SourceCall, branch: int) -> bool:

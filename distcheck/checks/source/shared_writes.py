@@ -18,7 +18,7 @@ from .call_paths import CallPath
 from .collective_sequences import Sequences
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import LOCAL_OTHERS, NAMED, OTHERS, PARTIAL, RESULT, NoConstant, Value
+from .values import PARTIAL, Kind, NoConstant, Value, Who
 
 # saving
 
@@ -61,7 +61,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
         path = call.argument_term(0, "save_directory")
         if path < 0 or call.gives(None, "is_main_process") or call.has_star:
             continue
-        if not any(atom.kind in ("wrapped model",) and atom.const != "ddp" for atom in call.receiver):
+        if not any(atom.kind in (Kind.WRAPPED,) and atom.const != "ddp" for atom in call.receiver):
             yield from _unguarded_save(program, call, path, True)
 
 
@@ -128,7 +128,7 @@ def _only_of_this_process(way: CallPath, path: int, *, by_data: bool = True) -> 
 
 
 def _is_in_memory(value: Value) -> bool:
-    return any(atom.kind in (RESULT, NAMED) and atom.const in _IN_MEMORY for atom in value)
+    return any(atom.kind in (Kind.RESULT, Kind.NAMED) and atom.const in _IN_MEMORY for atom in value)
 
 
 def _position_of(call: SourceCall, term: int) -> int | None:
@@ -311,7 +311,7 @@ def _kind_of_folder_call(call: SourceCall) -> str | None:
     if given is not None and given.constant is not False:
         return None
     receiver = call.receiver
-    if receiver.has("object", "module", "name", "wrapped model") or not call.receiver_text:
+    if receiver.has(Kind.OBJECT, Kind.MODULE, Kind.NAMED, Kind.WRAPPED) or not call.receiver_text:
         return None
     return "Path.mkdir"
 
@@ -431,7 +431,7 @@ def _loads_in(row: EventRow, term: int, depth: int) -> set[tuple[int, int]]:
     found = {
         atom.call
         for atom in row.term_value(term)
-        if atom.kind == "result" and atom.const == "torch.load" and atom.call is not None
+        if atom.kind == Kind.RESULT and atom.const == "torch.load" and atom.call is not None
     }
     parts = call_paths.terms_of(row)[term]
     for inner in call_paths.operands(parts):
@@ -582,7 +582,7 @@ def _others_waited(program: Program, way: CallPath) -> bool:
         ]
         for one in before:
             who = one.own_reach.who
-            if who in (OTHERS, LOCAL_OTHERS) and _is_barrier(program, one):
+            if who in (Who.OTHERS, Who.LOCAL_OTHERS) and _is_barrier(program, one):
                 return True
             if who in FEW and _followed_by_a_barrier(program, one, before):
                 return True

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .program import EventRow, Program, SourceCall
+from .values import Kind
 
 #: A term of the program: (file, term).
 Ref = tuple[int, int]
@@ -147,7 +148,7 @@ def _sources(program: Program, file: int, number: int) -> list[Ref]:
     if kind == "a":
         return _attribute(program, file, term)
     if kind == "c":
-        functions = [atom.const for atom in program.evaluator.value(file, term[1]) if atom.kind == "function"]
+        functions = [atom.const for atom in program.evaluator.value(file, term[1]) if atom.kind == Kind.FUNCTION]
         if len(functions) == 1 and not program.is_generator(functions[0]):
             return [
                 (functions[0][0], row.payload[0])

@@ -17,7 +17,7 @@ from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
 from .term_queries import table
-from .values import LOCAL_OTHERS, OTHERS, SIZES, RankCondition
+from .values import SIZES, RankCondition, Who
 
 # DC519
 
@@ -306,10 +306,10 @@ def _waited_for(program: Program, call: SourceCall) -> SourceCall | None:
             if one.own_reach.who not in PARTIAL:
                 return one
         mine = [one for one in later if one.own_reach.who in FEW]
-        theirs = [one for one in calls if one.own_reach.who in (OTHERS, LOCAL_OTHERS)]
+        theirs = [one for one in calls if one.own_reach.who in (Who.OTHERS, Who.LOCAL_OTHERS)]
         if mine and theirs:
             return theirs[0]
-        if row.entry == RankCondition("everyone"):
+        if row.entry == RankCondition(Who.EVERYONE):
             return None
     return None
 
