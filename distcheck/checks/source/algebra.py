@@ -27,6 +27,7 @@ from .values import (
     const,
     either,
     join,
+    value_of,
 )
 
 #: A replacement field of a format string.
@@ -67,54 +68,50 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
         return text_of([left, right])
     if one is not None and operator == "%" and one.kind in (Kind.GLOBAL_RANK, Kind.RANK):
         if sizes is not None:
-            return Value((Atom(Kind.LOCAL_RANK, "modulo", certain=one.certain, trail=one.trail),))
-        return Value((Atom(Kind.RANK_DEPENDENT, "modulo", of=(one,), trail=one.trail),))
+            return value_of(Kind.LOCAL_RANK, "modulo", certain=one.certain, trail=one.trail)
+        return value_of(Kind.RANK_DEPENDENT, "modulo", of=(one,), trail=one.trail)
     if one is not None and operator == "//" and one.kind in (Kind.GLOBAL_RANK, Kind.RANK) and sizes is not None:
-        return Value((Atom(Kind.NODE_RANK, certain=one.certain, trail=one.trail),))
+        return value_of(Kind.NODE_RANK, certain=one.certain, trail=one.trail)
     if operator == "*":
         for rank, size in ((one, right), (other, left)):
             if rank is not None and (
                 (rank.kind == Kind.NODE_RANK and size.rank is None)
                 or (rank.kind in (Kind.RANK, Kind.GLOBAL_RANK) and size.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE))
             ):
-                return Value((Atom(Kind.NODE_OFFSET, certain=rank.certain, trail=rank.trail),))
+                return value_of(Kind.NODE_OFFSET, certain=rank.certain, trail=rank.trail)
         if left.has(*SIZES) and right.has(*SIZES):
-            return Value((Atom(Kind.WORLD_SIZE),))
+            return value_of(Kind.WORLD_SIZE)
     if operator == "+":
         for offset, rank in ((left.get(Kind.NODE_OFFSET), other), (right.get(Kind.NODE_OFFSET), one)):
             if offset is not None and rank is not None:
-                return Value((Atom(Kind.GLOBAL_RANK, "sum", trail=offset.trail + rank.trail),))
+                return value_of(Kind.GLOBAL_RANK, "sum", trail=offset.trail + rank.trail)
         if left.has(Kind.NODE_OFFSET) or right.has(Kind.NODE_OFFSET):
-            return Value((Atom(Kind.GLOBAL_RANK, "sum", certain=False),))
+            return value_of(Kind.GLOBAL_RANK, "sum", certain=False)
     if left.has(Kind.BATCH) or right.has(Kind.BATCH):
-        return Value((Atom(Kind.BATCH),))
+        return value_of(Kind.BATCH)
     rank = one or other
     if (
         rank is not None
         or left.has(Kind.RANK_DEPENDENT, Kind.NODE_OFFSET)
         or right.has(Kind.RANK_DEPENDENT, Kind.NODE_OFFSET)
     ):
-        return Value(
-            (
-                Atom(
-                    Kind.RANK_DEPENDENT,
-                    operator,
-                    of=(rank,) if rank is not None else (),
-                    certain=rank is None or rank.certain,
-                    trail=rank.trail if rank is not None else (),
-                ),
-            )
+        return value_of(
+            Kind.RANK_DEPENDENT,
+            operator,
+            of=(rank,) if rank is not None else (),
+            certain=rank is None or rank.certain,
+            trail=rank.trail if rank is not None else (),
         )
     if left.has(Kind.WRAPPED) or right.has(Kind.WRAPPED):
         return NOTHING_KNOWN
     if left.has(*SIZES) or right.has(*SIZES):
-        return Value((Atom(Kind.UNIFORM, "size"),))
+        return value_of(Kind.UNIFORM, "size")
     one_constant, other_constant = left.constant, right.constant
     if isinstance(one_constant, (int, float)) and isinstance(other_constant, (int, float)):
         number = compute(operator, one_constant, other_constant)
-        return const(number) if number is not None else Value((Atom(Kind.UNIFORM),))
+        return const(number) if number is not None else value_of(Kind.UNIFORM)
     if left.only(Kind.CONST, Kind.UNIFORM) and right.only(Kind.CONST, Kind.UNIFORM):
-        return Value((Atom(Kind.UNIFORM),))
+        return value_of(Kind.UNIFORM)
     return NOTHING_KNOWN
 
 
@@ -136,7 +133,7 @@ def text_of(parts: list[Value]) -> Value:
             values.extend(text.of if text is not None else part.atoms[:4])
     if not values:
         return const(template)
-    return Value((Atom(Kind.TEXT, template, of=tuple(values)),))
+    return value_of(Kind.TEXT, template, of=tuple(values))
 
 
 def formatted_text(template: str, parts: list[Value]) -> Value:
@@ -144,7 +141,7 @@ def formatted_text(template: str, parts: list[Value]) -> Value:
     values = [atom for part in parts for atom in part.atoms[:4]]
     if not values:
         return const(template)
-    return Value((Atom(Kind.TEXT, _FIELD.sub("{}", template), of=tuple(values)),))
+    return value_of(Kind.TEXT, _FIELD.sub("{}", template), of=tuple(values))
 
 
 def device_from(kind: Value, index: Value | None, call: tuple[int, int] | None) -> Value:
@@ -366,10 +363,10 @@ def device_of(atom: Atom) -> tuple[str, tuple[Atom, ...]]:
 def from_table(found: tuple[str, Any]) -> Value:
     kind, detail = found
     if kind == "test":
-        return Value((Atom(Kind.TEST, detail),))
+        return value_of(Kind.TEST, detail)
     if kind == "device":
-        return Value((Atom(Kind.DEVICE, "cuda", of=(Atom(detail),)),))
-    return Value((Atom(kind, detail),))
+        return value_of(Kind.DEVICE, "cuda", of=(Atom(detail),))
+    return value_of(kind, detail)
 
 
 def as_number(value: Any) -> Any:

@@ -15,7 +15,7 @@ from . import vocabulary
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import PARTIAL, RANKS, Atom, Kind, NoConstant, RankCondition, Value, Who
+from .values import PARTIAL, RANKS, Kind, NoConstant, RankCondition, Value, Who, value_of
 
 #: Deeper calls are not followed.
 _DEEPEST = 6
@@ -237,7 +237,7 @@ class Sequences:
     def _constant(self, file: int, term: int, outer: tuple[tuple[int, int], dict[str, Value]] | None) -> Value:
         parts = self.program.index.files[file].summary.terms[term]
         if parts[0] == "p" and outer is not None and (file, parts[1]) == outer[0]:
-            return outer[1].get(parts[2], Value((Atom(Kind.UNKNOWN, certain=False),)))
+            return outer[1].get(parts[2], value_of(Kind.UNKNOWN, certain=False))
         return self.program.evaluator.value(file, term)
 
     def _may_hold(self, file: int, scope: int, term: int, polarity: bool, parameters: dict[str, Value]) -> bool:

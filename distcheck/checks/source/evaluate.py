@@ -31,6 +31,7 @@ from .values import (
     const,
     either,
     join,
+    value_of,
 )
 
 #: Deeper chains of values are given up as unknown.
@@ -400,9 +401,7 @@ class Evaluator:
                 if self.is_property(function):
                     found.append(self.returned(function))
                 else:
-                    found.append(
-                        Value((Atom(Kind.FUNCTION, function, of=(atom,) if atom.kind == Kind.OBJECT else ()),))
-                    )
+                    found.append(value_of(Kind.FUNCTION, function, of=(atom,) if atom.kind == Kind.OBJECT else ()))
             else:
                 found.append(self.value(file, term))
         for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
@@ -433,9 +432,9 @@ class Evaluator:
                     if known is not None:
                         return algebra.from_table(known)
                     if base.const in vocabulary.WRAPPERS and name == "module":
-                        return Value((Atom(Kind.BARE, of=(Atom(Kind.WRAPPED, vocabulary.WRAPPERS[base.const]),)),))
+                        return value_of(Kind.BARE, of=(Atom(Kind.WRAPPED, vocabulary.WRAPPERS[base.const]),))
                     if f"{base.const}.{name}" in vocabulary.COLLECTIVES:
-                        return Value((Atom(Kind.NAMED, f"{base.const}.{name}"),))
+                        return value_of(Kind.NAMED, f"{base.const}.{name}")
         return None
 
     def attributes_of(self, ref: tuple[int, int]) -> list[str]:
@@ -527,13 +526,13 @@ class Evaluator:
             return join((self.value(file, term[1], context), self.value(file, term[2], context)))
         if operation in ("t", "l"):
             items = tuple(self.value(file, item, context) for item in term[1][:50])
-            return Value((Atom(Kind.TUPLE if operation == "t" else Kind.LIST, len(term[1]), items=items),))
+            return value_of(Kind.TUPLE if operation == "t" else Kind.LIST, len(term[1]), items=items)
         if operation == "d":
             items = tuple(self.value(file, item, context) for item in term[2][:50])
             keys = tuple(self.constant_of(file, key) for key in term[1][:50])
-            return Value((Atom(Kind.DICT, keys, items=items),))
+            return value_of(Kind.DICT, keys, items=items)
         if operation == "*":
-            return Value((Atom(Kind.LIST, None, of=self.value(file, term[1], context).atoms),))
+            return value_of(Kind.LIST, None, of=self.value(file, term[1], context).atoms)
         if operation == "e":
             return self.element(self.value(file, term[1], context), file, term[1])
         if operation == "x":
@@ -543,9 +542,9 @@ class Evaluator:
         if operation == "f":
             return algebra.text_of([self.value(file, part, context) for part in term[1]])
         if operation == "fn":
-            return Value((Atom(Kind.FUNCTION, (file, term[1])),))
+            return value_of(Kind.FUNCTION, (file, term[1]))
         if operation == "cls":
-            return Value((Atom(Kind.CLASS, (file, term[1])),))
+            return value_of(Kind.CLASS, (file, term[1]))
         return NOTHING_KNOWN
 
     def constant_of(self, file: int, term: int) -> Any:
@@ -564,7 +563,7 @@ class Evaluator:
             and name == first_parameter(scope)
             and not self.is_static(file, scope)
         ):
-            return Value((Atom(Kind.OBJECT, (file, scope.owner)),))
+            return value_of(Kind.OBJECT, (file, scope.owner))
         if self.linking:
             return self.by_name(file, name)
         default = next((default for own, default, _ in scope.parameters if own == name), -1)
@@ -624,7 +623,7 @@ class Evaluator:
                     event[3],
                     f"the first argument that spawn gives to {scope.name}() counts the processes of this host",
                 )
-                return Value((Atom(Kind.LOCAL_RANK, "spawn", trail=(step,)),))
+                return value_of(Kind.LOCAL_RANK, "spawn", trail=(step,))
             position -= 1
             holder = keywords.get("args", call[2][1] if len(call[2]) > 1 else -1)
         else:
@@ -653,10 +652,10 @@ class Evaluator:
                 and self.distributed_files[file]
                 and plain not in ("gpu", "gpu_id")
             )
-            return Value((Atom(kind, "name", certain=sure and kind == Kind.RANK),))
+            return value_of(kind, "name", certain=sure and kind == Kind.RANK)
         who = vocabulary.TESTS.get(plain)
         if who is not None:
-            return Value((Atom(Kind.TEST, who),))
+            return value_of(Kind.TEST, who)
         return NOTHING_KNOWN
 
     def variable(self, file: int, number: int, name: str, context: _Context | None = None) -> Value:
@@ -680,11 +679,11 @@ class Evaluator:
                 if found is not None:
                     return found
             elif located is None and f"{module}.{name}" in vocabulary.SOURCES | vocabulary.COLLECTIVES:
-                return Value((Atom(Kind.NAMED, vocabulary.canonical(f"{module}.{name}")),))
+                return value_of(Kind.NAMED, vocabulary.canonical(f"{module}.{name}"))
         evidence = self.by_name(file, name)
         if not evidence.has(Kind.UNKNOWN):
             return evidence
-        return Value((Atom(Kind.NAMED, name),))
+        return value_of(Kind.NAMED, name)
 
     def binding(self, file: int, scope: int, name: str) -> Value:
         """Everything that is assigned to a name in a scope."""
@@ -704,16 +703,16 @@ class Evaluator:
             if dotted != plain or (plain.split(".")[0] not in vocabulary.OUTSIDE):
                 evidence = self.by_name(file, plain.rsplit(".", 1)[-1])
                 if evidence.has(Kind.TEST):
-                    return Value((Atom(Kind.NAMED, vocabulary.canonical(plain)),))
-            return Value((Atom(Kind.NAMED, vocabulary.canonical(plain)),))
+                    return value_of(Kind.NAMED, vocabulary.canonical(plain))
+            return value_of(Kind.NAMED, vocabulary.canonical(plain))
         target, rest = located
         if not rest:
-            return Value((Atom(Kind.MODULE, target),))
+            return value_of(Kind.MODULE, target)
         if target == file and len(rest) == 1:
-            return Value((Atom(Kind.NAMED, dotted),))
+            return value_of(Kind.NAMED, dotted)
         found: Value | None = self.of_module(target, rest[0])
         if found is None:
-            return Value((Atom(Kind.NAMED, vocabulary.canonical(dotted.lstrip("."))),))
+            return value_of(Kind.NAMED, vocabulary.canonical(dotted.lstrip(".")))
         for name in rest[1:]:
             found = self.of_attribute(file, found, name, "")
         return found
@@ -740,7 +739,7 @@ class Evaluator:
         if not star:
             located = self.index.locate(file, f".{name}")
             if located is not None and not located[1]:
-                return Value((Atom(Kind.MODULE, located[0]),))
+                return value_of(Kind.MODULE, located[0])
         return None
 
     def exported(self, file: int, part: tuple[str, Any]) -> Value:
@@ -748,7 +747,7 @@ class Evaluator:
         kind, what = part
         if kind == "i":
             return self.imported(file, what)
-        return Value((Atom(Kind.FUNCTION if kind == "fn" else Kind.CLASS, (file, what)),))
+        return value_of(Kind.FUNCTION if kind == "fn" else Kind.CLASS, (file, what))
 
     def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
@@ -777,31 +776,31 @@ class Evaluator:
         if atom.kind == Kind.NAMED:
             dotted = vocabulary.canonical(f"{atom.const}.{name}")
             if dotted in ("torch.distributed.group.WORLD", "torch.distributed.GroupMember.WORLD"):
-                return Value((Atom(Kind.GROUP, "world"),))
+                return value_of(Kind.GROUP, "world")
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
-            return algebra.from_table(known) if known is not None else Value((Atom(Kind.NAMED, dotted),))
+            return algebra.from_table(known) if known is not None else value_of(Kind.NAMED, dotted)
         if atom.kind == Kind.MODULE:
             found = self.of_module(atom.const, name)
             return found if found is not None else NOTHING_KNOWN
         if atom.kind in (Kind.OBJECT, Kind.CLASS):
             return self.member(atom, name) or (
-                Value((Atom(Kind.BARE, of=(atom,)),))
+                value_of(Kind.BARE, of=(atom,))
                 if name == "module"
-                else Value((Atom(Kind.METHOD, name, of=(atom,), certain=False),))
+                else value_of(Kind.METHOD, name, of=(atom,), certain=False)
             )
         if atom.kind == Kind.RESULT:
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
             if known is not None:
                 return algebra.from_table(known)
-            return Value((Atom(Kind.METHOD, name, of=(atom,), certain=bool(atom.const)),))
+            return value_of(Kind.METHOD, name, of=(atom,), certain=bool(atom.const))
         if atom.kind == Kind.WRAPPED:
             if name in ("module", "_orig_mod"):
                 return (
-                    Value((Atom(Kind.BARE, of=(atom,), when=atom.when, call=atom.call, trail=atom.trail),))
+                    value_of(Kind.BARE, of=(atom,), when=atom.when, call=atom.call, trail=atom.trail)
                     if name == "module"
                     else Value((atom,))
                 )
-            return Value((Atom(Kind.METHOD, name, of=(atom,)),))
+            return value_of(Kind.METHOD, name, of=(atom,))
         if atom.kind == Kind.NAMESPACE:
             # a name that was assigned here is gone from the terms: what others call their options will do
             others = (base_name,) if base_name in _OPTIONS else (base_name, "args", "opt", "opts", "options", "config")
@@ -818,10 +817,10 @@ class Evaluator:
                 found = self.option(file, name)
                 if found is not None:
                     return found
-            return Value((Atom(Kind.METHOD, name, of=(atom,), certain=False),))
+            return value_of(Kind.METHOD, name, of=(atom,), certain=False)
         if atom.kind == Kind.CONST and atom.const is None:
             return None
-        return Value((Atom(Kind.METHOD, name, of=(atom,), certain=False),))
+        return value_of(Kind.METHOD, name, of=(atom,), certain=False)
 
     def assigned_outside(self, file: int, base_name: str, name: str) -> Value | None:
         """What is assigned to such an attribute of an object so called, in this file or one that it is linked with."""
@@ -874,12 +873,12 @@ class Evaluator:
             if kind is not None and value.rank is None and not value.has(*SIZES):
                 step = FlowStep(option_file, event[3], f"the option {name} of the command line")
                 sure = kind in (Kind.LOCAL_RANK, Kind.WORLD_SIZE)
-                found.append(Value((Atom(kind, "option", certain=sure, trail=(step,)),)))
+                found.append(value_of(kind, "option", certain=sure, trail=(step,)))
             action = keywords.get("action")
             if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
-                value = Value((Atom(Kind.UNIFORM),))
+                value = value_of(Kind.UNIFORM)
             elif value.has(Kind.CONST) and kind is None:
-                value = join((value, Value((Atom(Kind.UNIFORM),))))
+                value = join((value, value_of(Kind.UNIFORM)))
             found.append(value)
         return join(found)
 
@@ -901,7 +900,7 @@ class Evaluator:
                 data = atom.kind == Kind.WRAPPED or any(
                     self.value(file, item, context).has(Kind.BATCH) for item in term[2]
                 )
-                result = Value((Atom(Kind.BATCH if data else Kind.RESULT, "", call=(file, term[5]), of=(atom,)),))
+                result = value_of(Kind.BATCH if data else Kind.RESULT, "", call=(file, term[5]), of=(atom,))
             elif atom.kind == Kind.TEST:
                 result = Value((atom,))
             elif atom.kind in RANKS or atom.kind in SIZES:
@@ -920,7 +919,7 @@ class Evaluator:
                     )
                 )
             else:
-                result = Value((Atom(Kind.RESULT, "", call=(file, term[5])),))
+                result = value_of(Kind.RESULT, "", call=(file, term[5]))
             found.append(under(result, atom.when) if atom.when != ALWAYS else result)
         return join(found) if found else NOTHING_KNOWN
 
@@ -950,14 +949,14 @@ class Evaluator:
             if dotted in ("torch.distributed.get_rank", "torch.distributed.get_world_size") and not self.is_world(
                 file, self.argument(term, 0, "group")
             ):
-                return Value(
-                    (Atom(Kind.GROUP_RANK if kind == Kind.GLOBAL_RANK else Kind.UNIFORM, "group", call=(file, event)),)
+                return value_of(
+                    Kind.GROUP_RANK if kind == Kind.GLOBAL_RANK else Kind.UNIFORM, "group", call=(file, event)
                 )
             step = FlowStep(file, self.line_of(file, event), f"the {kind}, from {self.text_of_call(file, term)}")
             return (
-                Value((Atom(Kind.TEST, detail),))
+                value_of(Kind.TEST, detail)
                 if kind == "test"
-                else Value((Atom(kind, detail, call=(file, event), trail=(step,)),))
+                else value_of(kind, detail, call=(file, event), trail=(step,))
             )
         if dotted in (
             "int",
@@ -989,18 +988,18 @@ class Evaluator:
             if dotted == "next":
                 return self.element(inner, file, term[2][0]) if term[2] else NOTHING_KNOWN
             if dotted == "bool" and term[2]:
-                return Value((Atom(Kind.TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain),))
+                return value_of(Kind.TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain)
             return inner
         if dotted == "copy.deepcopy" and term[2]:
             return self.copied(self.value(file, term[2][0], context), (file, event))
         if dotted == "len" and term[2] and _is_collection(last_name(self.files[file].summary.terms, term[2][0])):
-            return Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
+            return value_of(Kind.RESULT, dotted, call=(file, event))
         if dotted in ("max", "min"):
             inner = join([self.value(file, item, context) for item in term[2]])
             return (
                 inner
                 if inner.rank is not None or inner.has(Kind.BATCH)
-                else Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
+                else value_of(Kind.RESULT, dotted, call=(file, event))
             )
         if dotted in ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"):
             return self.of_environment(
@@ -1023,17 +1022,13 @@ class Evaluator:
                 (file, event),
             )
         if dotted in ("hasattr", "isinstance", "issubclass", "callable"):
-            return Value((Atom(Kind.UNIFORM),))
+            return value_of(Kind.UNIFORM)
         if dotted == "range":
-            return Value(
-                (
-                    Atom(
-                        Kind.RESULT,
-                        "range",
-                        call=(file, event),
-                        items=tuple(self.value(file, item, context) for item in term[2]),
-                    ),
-                )
+            return value_of(
+                Kind.RESULT,
+                "range",
+                call=(file, event),
+                items=tuple(self.value(file, item, context) for item in term[2]),
             )
         if (
             dotted
@@ -1054,12 +1049,12 @@ class Evaluator:
             and term[2]
         ):
             items = tuple(self.value(file, item, context) for item in term[2])
-            return Value((Atom(Kind.RESULT, dotted, call=(file, event), items=items),))
+            return value_of(Kind.RESULT, dotted, call=(file, event), items=items)
         if dotted in vocabulary.WRAPPERS:
             model = self.value(file, self.argument(term, 0, "module"), context)
             step = FlowStep(file, self.line_of(file, event), f"wrapped by {self.text_of_call(file, term)}")
             way = vocabulary.WRAPPERS[dotted]
-            return Value((Atom(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,)),))
+            return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,))
         if dotted == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" or dotted in (
             "torch.compile",
             "torch.jit.script",
@@ -1070,21 +1065,18 @@ class Evaluator:
             return (
                 self.value(file, term[2][position], context)
                 if len(term[2]) > position
-                else Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
+                else value_of(Kind.RESULT, dotted, call=(file, event))
             )
         if dotted == "deepspeed.initialize":
-            engine = Value((Atom(Kind.WRAPPED, "deepspeed", call=(file, event)),))
+            engine = value_of(Kind.WRAPPED, "deepspeed", call=(file, event))
             others = tuple(
-                Value((Atom(Kind.RESULT, f"deepspeed.initialize.{position}", call=(file, event)),))
-                for position in (1, 2, 3)
+                value_of(Kind.RESULT, f"deepspeed.initialize.{position}", call=(file, event)) for position in (1, 2, 3)
             )
-            return Value((Atom(Kind.TUPLE, 4, items=(engine, *others)),))
+            return value_of(Kind.TUPLE, 4, items=(engine, *others))
         if dotted == "mmcv.runner.get_dist_info" or dotted == "mmengine.dist.get_dist_info":
-            return Value(
-                (Atom(Kind.TUPLE, 2, items=(Value((Atom(Kind.GLOBAL_RANK),)), Value((Atom(Kind.WORLD_SIZE),)))),)
-            )
+            return value_of(Kind.TUPLE, 2, items=(value_of(Kind.GLOBAL_RANK), value_of(Kind.WORLD_SIZE)))
         if dotted in ("torch.distributed.new_group", "torch.distributed.split_group"):
-            return Value((Atom(Kind.GROUP, "sub", call=(file, event)),))
+            return value_of(Kind.GROUP, "sub", call=(file, event))
         if dotted in (
             "torch.isnan",
             "torch.isinf",
@@ -1100,9 +1092,9 @@ class Evaluator:
         ):
             given = [self.value(file, item, context) for item in term[2]]
             return (
-                Value((Atom(Kind.BATCH, dotted, call=(file, event)),))
+                value_of(Kind.BATCH, dotted, call=(file, event))
                 if not given or any(value.has(Kind.BATCH) for value in given)
-                else Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
+                else value_of(Kind.RESULT, dotted, call=(file, event))
             )
         last = dotted.rsplit(".", 1)[-1]
         if "." not in dotted or dotted.split(".")[0] not in ("torch", "numpy", "os"):
@@ -1111,8 +1103,8 @@ class Evaluator:
                 return evidence
         agreed = dotted in vocabulary.COLLECTIVES or vocabulary.AGREEING.search(last) is not None
         if not agreed and any(self.value(file, item, context).has(Kind.BATCH) for item in term[2]):
-            return Value((Atom(Kind.BATCH, dotted, call=(file, event)),))
-        return Value((Atom(Kind.RESULT, dotted, call=(file, event)),))
+            return value_of(Kind.BATCH, dotted, call=(file, event))
+        return value_of(Kind.RESULT, dotted, call=(file, event))
 
     def copied(self, value: Value, call: tuple[int, int]) -> Value:
         """A deep copy: the same kinds of values, but other objects. What is copied out of a wrapper is a model of its
@@ -1173,7 +1165,7 @@ class Evaluator:
         default = self.value(file, default_term).atoms if default_term >= 0 else ()
         kind = vocabulary.VARIABLES.get(name)
         step = FlowStep(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
-        return Value((Atom(Kind.ENV_TEXT, name, of=default, trail=(step,)),))
+        return value_of(Kind.ENV_TEXT, name, of=default, trail=(step,))
 
     def is_world(self, file: int, term: int) -> bool:
         """Whether a ``group`` argument means the whole job."""
@@ -1278,7 +1270,7 @@ class Evaluator:
             elif event[0] == "yield":
                 generator = True
         if generator:
-            return Value((Atom(Kind.RESULT, "generator", call=call),))
+            return value_of(Kind.RESULT, "generator", call=call)
         if not found:
             return const(None)
         joined = join(found)
@@ -1287,7 +1279,7 @@ class Evaluator:
             and vocabulary.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == Kind.LOCAL_RANK
         ):
             # the rank in the group of one host's processes, or what stands for it where no such group was made
-            return Value((Atom(Kind.LOCAL_RANK, "group"),))
+            return value_of(Kind.LOCAL_RANK, "group")
         if all(atom.kind in (Kind.UNKNOWN, Kind.CONST, Kind.RESULT) for atom in joined) and not joined.only(Kind.CONST):
             evidence = self.by_name(file, scope.name.removeprefix("get_"))
             if evidence.has(Kind.TEST):
@@ -1300,8 +1292,8 @@ class Evaluator:
             if self.derives(atom.const, dotted):
                 model = self.value(file, self.argument(term, 0, "module"))
                 step = FlowStep(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
-                return Value((Atom(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,)),))
-        return Value((Atom(Kind.OBJECT, atom.const, call=(file, term[5])),))
+                return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,))
+        return value_of(Kind.OBJECT, atom.const, call=(file, term[5]))
 
     def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
         """The result of a method of something outside of the project."""
@@ -1310,25 +1302,19 @@ class Evaluator:
         event = term[5]
         if owner.kind == Kind.RESULT:
             if name in ("parse_args", "parse_known_args") or name in ("parse_args_into_dataclasses",):
-                options = Value((Atom(Kind.NAMESPACE, call=owner.call),))
-                return (
-                    options if name == "parse_args" else Value((Atom(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN)),))
-                )
+                options = value_of(Kind.NAMESPACE, call=owner.call)
+                return options if name == "parse_args" else value_of(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN))
             if owner.const == "accelerate.Accelerator" and name == "prepare":
                 prepared = tuple(
-                    Value(
-                        (
-                            Atom(
-                                Kind.WRAPPED,
-                                "prepared",
-                                of=self.value(file, item, context).atoms[:3],
-                                call=(file, event),
-                            ),
-                        )
+                    value_of(
+                        Kind.WRAPPED,
+                        "prepared",
+                        of=self.value(file, item, context).atoms[:3],
+                        call=(file, event),
                     )
                     for item in term[2]
                 )
-                return prepared[0] if len(prepared) == 1 else Value((Atom(Kind.TUPLE, len(prepared), items=prepared),))
+                return prepared[0] if len(prepared) == 1 else value_of(Kind.TUPLE, len(prepared), items=prepared)
             dotted = f"{owner.const}.{name}" if owner.const else ""
             if dotted in vocabulary.SOURCES:
                 return self.of_named(file, dotted, term, context)
@@ -1338,29 +1324,29 @@ class Evaluator:
                 [self.value(file, item, context) for item in (*term[2], *(value for _, value in term[3]))],
             )
         if name in ("parse_args", "parse_known_args"):
-            options = Value((Atom(Kind.NAMESPACE),))
-            return options if name == "parse_args" else Value((Atom(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+            options = value_of(Kind.NAMESPACE)
+            return options if name == "parse_args" else value_of(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN))
         if owner.kind in (Kind.WRAPPED, Kind.OBJECT, Kind.BARE) and name in vocabulary.OF_MODELS:
             return Value((owner,))
         if owner.kind in (Kind.BATCH, Kind.RESULT, Kind.UNIFORM) and name in vocabulary.SAME_OBJECT:
             return (
                 Value((owner,))
                 if name not in ("item",)
-                else Value((Atom(Kind.BATCH if owner.kind == Kind.BATCH else Kind.RESULT, "item", call=(file, event)),))
+                else value_of(Kind.BATCH if owner.kind == Kind.BATCH else Kind.RESULT, "item", call=(file, event))
             )
         evidence = self.called_by_name(file, name, term)
         if evidence is not None:
             return evidence
         if owner.kind == Kind.BATCH:
-            return Value((Atom(Kind.BATCH, call=(file, event)),))
+            return value_of(Kind.BATCH, call=(file, event))
         if owner.kind == Kind.RESULT and f"{owner.const}.{name}" in vocabulary.COLLECTIVES:
-            return Value((Atom(Kind.UNIFORM, "reduced", call=(file, event)),))
+            return value_of(Kind.UNIFORM, "reduced", call=(file, event))
         if not vocabulary.AGREEING.search(name) and any(
             self.value(file, item, context).has(Kind.BATCH) for item in term[2]
         ):
-            return Value((Atom(Kind.BATCH, name, call=(file, event), of=atom.of),))
+            return value_of(Kind.BATCH, name, call=(file, event), of=atom.of)
         dotted = f"{owner.const}.{name}" if owner.kind == Kind.RESULT and owner.const else ""
-        return Value((Atom(Kind.RESULT, dotted, call=(file, event), of=atom.of),))
+        return value_of(Kind.RESULT, dotted, call=(file, event), of=atom.of)
 
     def subscript(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
@@ -1380,7 +1366,7 @@ class Evaluator:
             elif atom.kind == Kind.DICT and index in (atom.const or ()):
                 found.append(atom.items[atom.const.index(index)])
             elif atom.kind == Kind.BATCH:
-                found.append(Value((Atom(Kind.BATCH),)))
+                found.append(value_of(Kind.BATCH))
             elif isinstance(index, str):
                 found.append(self.option(file, index) or self.by_name(file, index))
             else:
@@ -1390,7 +1376,7 @@ class Evaluator:
     def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         if term[1] == "not":
             who = self.test(file, number, context)
-            return Value((Atom(Kind.TEST, who.who, certain=who.certain),))
+            return value_of(Kind.TEST, who.who, certain=who.certain)
         inner = self.value(file, term[2], context)
         if term[1] == "reduced":
             return Value(
@@ -1401,7 +1387,7 @@ class Evaluator:
                 for atom in inner
             )
         if inner.rank is not None:
-            return Value((Atom(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,)),))
+            return value_of(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,))
         return inner if inner.has(Kind.BATCH, Kind.UNIFORM) else NOTHING_KNOWN
 
     def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
@@ -1428,7 +1414,7 @@ class Evaluator:
             for value in values
         ) and any(value.has(Kind.TEST) for value in values):
             who = self.test(file, number, context)
-            return Value((Atom(Kind.TEST, who.who, certain=who.certain),))
+            return value_of(Kind.TEST, who.who, certain=who.certain)
         return join(values)
 
     def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
@@ -1450,29 +1436,21 @@ class Evaluator:
             elif atom.kind == Kind.RESULT and atom.const == "range":
                 of = join(atom.items)
                 index = of.has(Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT, Kind.WORLD_SIZE)
-                found.append(Value((Atom(Kind.UNIFORM, "index", of=of.atoms[:2] if index else ()),)))
+                found.append(value_of(Kind.UNIFORM, "index", of=of.atoms[:2] if index else ()))
             elif atom.kind == Kind.RESULT and atom.const == "enumerate" and atom.items:
                 found.append(
-                    Value(
-                        (
-                            Atom(
-                                Kind.TUPLE,
-                                2,
-                                items=(Value((Atom(Kind.UNIFORM),)), self.element(atom.items[0], file, -1)),
-                            ),
-                        )
+                    value_of(
+                        Kind.TUPLE,
+                        2,
+                        items=(value_of(Kind.UNIFORM), self.element(atom.items[0], file, -1)),
                     )
                 )
             elif atom.kind == Kind.RESULT and atom.const == "zip":
                 found.append(
-                    Value(
-                        (
-                            Atom(
-                                Kind.TUPLE,
-                                len(atom.items),
-                                items=tuple(self.element(item, file, -1) for item in atom.items),
-                            ),
-                        )
+                    value_of(
+                        Kind.TUPLE,
+                        len(atom.items),
+                        items=tuple(self.element(item, file, -1) for item in atom.items),
                     )
                 )
             elif atom.kind == Kind.RESULT and atom.items:
@@ -1482,11 +1460,11 @@ class Evaluator:
                 or (atom.kind == Kind.WRAPPED and atom.const == "prepared")
                 or atom.kind == Kind.BATCH
             ):
-                found.append(Value((Atom(Kind.BATCH),)))
+                found.append(value_of(Kind.BATCH))
         if not found:
             name = last_name(self.files[file].summary.terms, term) if term >= 0 else ""
             if "loader" in name.lower() or "dataloader" in name.lower():
-                return Value((Atom(Kind.BATCH, certain=False),))
+                return value_of(Kind.BATCH, certain=False)
             return NOTHING_KNOWN
         return join(found)
 

@@ -230,7 +230,12 @@ class NoConstant:
     """Stands where a value is not one constant."""
 
 
-NOTHING_KNOWN = Value((Atom(Kind.UNKNOWN, certain=False),))
+def value_of(kind: str, constant: Any = None, **fields: Any) -> Value:
+    """Return the value with this one alternative; ``fields`` are those of :class:`Atom`."""
+    return Value((Atom(kind, constant, **fields),))
+
+
+NOTHING_KNOWN = value_of(Kind.UNKNOWN, certain=False)
 
 
 def join(values: Iterable[Value]) -> Value:
@@ -256,4 +261,4 @@ def join(values: Iterable[Value]) -> Value:
 
 def const(value: Any) -> Value:
     """A constant."""
-    return Value((Atom(Kind.CONST, value),))
+    return value_of(Kind.CONST, value)
