@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from . import vocabulary
+from . import source_text, vocabulary
 from .collective_sequences import Sequences
 from .program import PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
@@ -119,7 +119,6 @@ def _make_tables(program: Program) -> _PathTables:
     callees: dict[Function, list[tuple[Function, bool, str]]] = {}
     entered: dict[tuple[int, int], list[Function]] = {}
     spawning: dict[Function, list[Function]] = {}
-    files = program.index.files
     # by files: of a large tree only some are held in memory at a time
     sites = sorted(
         (site.file, site.event, site.way, site.weak, function)
@@ -130,7 +129,7 @@ def _make_tables(program: Program) -> _PathTables:
     last = -1
     for file, number, way, weak, function in sites:
         if file != last:
-            events, last = files[file].summary.events, file
+            events, last = program.events[file], file
         caller = (file, int(events[number][1]))
         if way == "process" and SourceCall(program, file, number).is_to("threading.Thread"):
             way = "call"
@@ -219,7 +218,7 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
             if _has_no_rank(row, term, polarity):
                 return True
         elif kind == "with" and first_is_a_guard:
-            name = last_name(terms_of(row), term).lower()
+            name = last_name(row.terms, term).lower()
             if name in vocabulary.MAIN_FIRST or "first" in name or "lock" in name:
                 return True
     return False
@@ -227,8 +226,8 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
 
 def _has_no_rank(row: EventRow, term: int, polarity: bool) -> bool:
     """Whether a condition says that there is no rank or GPU: ``gpu is None``, which a job of several ranks has not."""
-    parts = terms_of(row)[term]
-    if parts[0] != "=" or parts[1] not in ("is", "is not") or terms_of(row)[parts[3]] != ("k", "none", None):
+    parts = row.terms[term]
+    if parts[0] != "=" or parts[1] not in ("is", "is not") or row.terms[parts[3]] != ("k", "none", None):
         return False
     return (parts[1] == "is") == polarity and row.term_value(parts[2]).rank is not None
 
@@ -380,7 +379,7 @@ def _is_open(way: CallPath) -> bool:
 def _fails(way: CallPath, term: int, polarity: bool) -> bool:
     """Whether a condition is never fulfilled by what a parameter is given on this way."""
     row = way.row
-    parts = terms_of(row)[term]
+    parts = row.terms[term]
     if parts[0] == "and" and polarity:
         return any(_fails(way, part, True) for part in parts[1])
     if parts[0] == "or" and not polarity:
@@ -388,14 +387,14 @@ def _fails(way: CallPath, term: int, polarity: bool) -> bool:
     if parts[0] == "u" and parts[1] == "not":
         return _fails(way, parts[2], not polarity)
     asked = term
-    if parts[0] == "=" and parts[1] in ("is", "is not") and terms_of(row)[parts[3]] == ("k", "none", None):
+    if parts[0] == "=" and parts[1] in ("is", "is not") and row.terms[parts[3]] == ("k", "none", None):
         asked, polarity = parts[2], (parts[1] == "is not") == polarity
-    if not polarity or terms_of(row)[asked][0] != "p" or terms_of(row)[asked][1] != row.scope:
+    if not polarity or row.terms[asked][0] != "p" or row.terms[asked][1] != row.scope:
         return False
     value = value_on(way, asked)
     if not way.calls:
         # nobody is seen to call it: what is off by default may be on where there is one process only
-        default = next((given for name, given, _ in row.function.parameters if name == terms_of(row)[asked][2]), -1)
+        default = next((given for name, given, _ in row.function.parameters if name == row.terms[asked][2]), -1)
         return default >= 0 and row.term_value(default).constant in (None, False)
     return value.constant is None or value.constant is False or value.constant == ""
 
@@ -410,7 +409,7 @@ def term_on(
     program = row.program
     calls = way.calls if calls is None else calls
     while calls and term >= 0:
-        parts = terms_of(row)[term]
+        parts = row.terms[term]
         if parts[0] != "p" or parts[1] != row.scope:
             break
         call = calls[0]
@@ -427,7 +426,7 @@ def value_on(way: CallPath, term: int) -> Value:
     """What a term of the way's row holds when it is reached on this way."""
     row, found, _ = term_on(way, way.row, term)
     if (row, found) == (way.row, term):
-        parts = terms_of(row)[term] if term >= 0 else ("-",)
+        parts = row.terms[term] if term >= 0 else ("-",)
         if parts[0] == "p" and way.calls:
             default = next((given for name, given, _ in row.function.parameters if name == parts[2]), -1)
             passed = _passed(row.program, way.calls[0], (row.file, row.scope), parts[2])
@@ -471,7 +470,7 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
     value = row.term_value(term)
     if any(_atom_differs(program, atom, by_data) for atom in value):
         return True
-    parts = terms_of(row)[term]
+    parts = row.terms[term]
     kind = parts[0]
     if kind in ("p", "v", "a"):
         if value.has(Kind.UNKNOWN, Kind.METHOD, Kind.NAMED) and _OF_PROCESS.search(str(parts[2])):
@@ -481,52 +480,34 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
     inner = operands(parts)
     if kind == "c":
         # what is made from a path is a path of this rank; what a model makes from data is not
-        called = last_name(terms_of(row), parts[1])
+        called = last_name(row.terms, parts[1])
         if value.has(Kind.BATCH, Kind.WRAPPED) or not (by_data or called in _OF_TEXTS):
             return False
-        inner = inner if terms_of(row)[parts[1]][0] == "a" else inner[1:]
+        inner = inner if row.terms[parts[1]][0] == "a" else inner[1:]
     return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
 
 
 def _is_own_text(program: Program, row: EventRow, term: int) -> bool:
     """Whether the base of an attribute is itself worth looking at: a call or a subscript, not ``self`` or ``args``."""
-    return terms_of(row)[term][0] in ("c", "s", "e", "x")
-
-
-def terms_of(row: EventRow) -> list[tuple[Any, ...]]:
-    """The terms of a row's file."""
-    return row.program.index.files[row.file].summary.terms
+    return row.terms[term][0] in ("c", "s", "e", "x")
 
 
 def words(row: EventRow, term: int, depth: int = 0) -> str:
     """The names and texts that a term is made of, with spaces between them."""
     if term < 0 or depth > 10:
         return ""
-    parts = terms_of(row)[term]
+    parts = row.terms[term]
     own = str(parts[2]) if parts[0] in ("k", "p", "v", "a") else str(parts[1]) if parts[0] == "i" else ""
     return " ".join([own, *(words(row, inner, depth + 1) for inner in operands(parts))])
 
 
-def operands(parts: tuple[Any, ...]) -> tuple[int, ...]:
-    """The terms that a term is made of."""
-    kind = parts[0]
-    if kind == "c":
-        return (parts[1], *parts[2], *(value for _, value in parts[3]))
-    if kind in ("s", "=", "o"):
-        return tuple(parts[-2:])
-    if kind in ("and", "or", "t", "l", "f", ":"):
-        return tuple(item for item in parts[1] if item >= 0)
-    if kind == "?":
-        return (parts[2], parts[3])
-    if kind in ("|", "*"):
-        return (parts[1], parts[2])
-    if kind == "u":
-        return (parts[2],)
-    if kind in ("e", "x", "w", "a"):
-        return (parts[1],)
-    if kind == "d":
-        return tuple(parts[2])
-    return ()
+def operands(term: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the terms whose values a term is made of: neither tests nor keys, but the limits of a slice."""
+    if term[0] == ":":
+        return tuple(item for item in term[1] if item >= 0)
+    if term[0] in ("?", "d"):
+        return tuple(term[2:] if term[0] == "?" else term[2])
+    return tuple(source_text.operands(term))
 
 
 def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -> bool:

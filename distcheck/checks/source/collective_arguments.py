@@ -26,7 +26,6 @@ from .term_queries import (
     parts,
     passed_on,
     payload_terms,
-    table,
     users,
 )
 from .values import PARTIAL, Kind, Who
@@ -182,7 +181,7 @@ def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> s
     if use == "subscript":
         return "indexed"
     if use == "compare":
-        compared = (table(program, call.file)[user] for user in tables[call.file].of.get(call.event[7], ()))
+        compared = (program.terms[call.file][user] for user in tables[call.file].of.get(call.event[7], ()))
         return None if any(term[0] == "=" and term[1] in ("is", "is not") for term in compared) else "compared"
     if use == "test":
         return "tested" if not call.inside("while") else None
@@ -208,12 +207,12 @@ def _is_temporary(program: Program, call: SourceCall) -> bool:
         return False
     source = call.argument_text(*_OUTPUT[target])
     copy = None if _is_name(source) else _copied(program, call, term)
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     return copy is not None and any(terms[root][0] != "k" for base in copy.bases for root in _roots(terms, base))
 
 
 def _attribute_read(program: Program, file: int, users_of: Users, term: int) -> str:
-    terms = table(program, file)
+    terms = program.terms[file]
     names = [terms[user][2] for user in users_of.of.get(term, ()) if terms[user][0] == "a"]
     if names and names[0] in ("wait", "is_completed", "is_success", "get_future", "result"):
         return f"used as a handle (.{names[0]})"
@@ -222,7 +221,7 @@ def _attribute_read(program: Program, file: int, users_of: Users, term: int) -> 
 
 def _stored_over_itself(program: Program, call: SourceCall) -> bool:
     """``self.total = all_reduce(self.total)``, ``sums["loss"] = all_reduce(sums["loss"])``."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     own = call.event[7]
     written = next((call.argument_term(*_OUTPUT[target]) for target in call.targets if target in _OUTPUT), -1)
     for row in program.rows_of(call.file, call.scope):
@@ -240,9 +239,9 @@ def _text_before(row: EventRow) -> str:
 
 
 def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -> str | None:
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     same = passed_on(program, call.file, users_of, call.event[7])
-    tested = {node[2] for node in program.index.files[call.file].summary.places if node[1] in ("if", "while")}
+    tested = {node[2] for node in program.places[call.file] if node[1] in ("if", "while")}
     if any(number in tested for number in same):
         return None
     found = None
@@ -351,7 +350,7 @@ class _Copy:
 
 
 def _may_be_temporary(program: Program, call: SourceCall, term: int) -> bool:
-    kind = table(program, call.file)[term][0]
+    kind = program.terms[call.file][term][0]
     return kind in ("c", "o", "*", "l", "u")
 
 
@@ -391,7 +390,7 @@ _MOVES = frozenset(["to", "cuda", "npu", "xpu"])
 
 def _copied(program: Program, call: SourceCall, number: int, top: bool = False) -> _Copy | None:
     """How a term is a copy; None where it may be the tensor itself."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     term = terms[number]
     if term[0] == "o":
         if term[1] not in ("+", "-", "*", "/", "//", "**") or any(terms[side][0] in ("l", "t") for side in term[2:4]):
@@ -448,17 +447,17 @@ def _is_outside(program: Program, file: int, callee: int) -> bool:
 
 def _is_inline(program: Program, file: int, number: int) -> bool:
     """Whether a call is written within the expression, and not kept under a name before."""
-    term = table(program, file)[number]
+    term = program.terms[file][number]
     if term[0] == "o":
         return True
     if term[0] != "c":
         return False
-    return not str(program.index.files[file].summary.events[term[5]][8]).startswith("assign:")
+    return not str(program.events[file][term[5]][8]).startswith("assign:")
 
 
 def _is_made_here(program: Program, file: int, element: int) -> bool:
     """Whether the element of a comprehension is a tensor made for it."""
-    term = table(program, file)[element]
+    term = program.terms[file][element]
     if term[0] != "c" or not _is_inline(program, file, element):
         return False
     return any(
@@ -473,7 +472,7 @@ def _is_missed(program: Program, call: SourceCall, copy: _Copy) -> bool:
     """Whether the code goes on to read what was copied, and so takes the old value for the new one."""
     if copy.lasting:
         return True
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     # the value of a rank or a size that is reduced is there to make ranks meet, or to try the connection
     roots = [number for base in copy.bases for number in _roots(terms, base)]
     roots = [number for number in roots if terms[number][0] != "k"]
@@ -501,7 +500,7 @@ def _is_missed(program: Program, call: SourceCall, copy: _Copy) -> bool:
 
 def _is_constant_tensor(program: Program, file: int, number: int) -> bool:
     """``torch.ones(1)``: nothing is lost with it."""
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
     for atom in program.evaluator.value(file, term[1]):
         dotted = str(atom.const)
@@ -517,7 +516,7 @@ def _is_constant_tensor(program: Program, file: int, number: int) -> bool:
 
 def _is_repeated(program: Program, call: SourceCall, number: int) -> bool:
     """Whether a loop reduces copies of one value that it does not change: to warm up, or to measure."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     if not call.loops:
         return False
     place, iterable = call.loops[-1]
@@ -570,7 +569,7 @@ def _is_of_ranks(program: Program, file: int, number: int) -> bool:
 
 def _shown(program: Program, call: SourceCall, copy: _Copy, number: int) -> str:
     """The name of what was copied; empty where it has none."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     listed = [item for base in copy.bases if terms[base][0] in ("l", "t") for item in terms[base][1]]
     wanted = [*listed, number, *copy.bases]
     for candidate in wanted:
@@ -629,7 +628,7 @@ def gather_list_has_own_tensors(program: Program) -> Iterator[Finding]:
 def _aliased(program: Program, ref: Ref) -> tuple[str, str, str] | None:
     """One tensor many times: what it is, what to make instead, over what; None where each slot has its own."""
     file, number = ref
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
     row = EventRow(program, file, 0)
     if term[0] == "o" and term[1] == "*":
@@ -662,15 +661,15 @@ def _aliased(program: Program, ref: Ref) -> tuple[str, str, str] | None:
 
 def _named(program: Program, file: int, number: int) -> bool:
     """Whether a call's result has a name, so that using the name again means the same tensor."""
-    term = table(program, file)[number]
-    return str(program.index.files[file].summary.events[term[5]][8]).startswith("assign:")
+    term = program.terms[file][number]
+    return str(program.events[file][term[5]][8]).startswith("assign:")
 
 
 def _name_of(program: Program, file: int, number: int) -> str | None:
-    term = table(program, file)[number]
+    term = program.terms[file][number]
     if term[0] != "c":
         return None
-    use = str(program.index.files[file].summary.events[term[5]][8])
+    use = str(program.events[file][term[5]][8])
     return use.removeprefix("assign:") or None if use.startswith("assign:") else None
 
 
@@ -682,7 +681,7 @@ def _is_refilled(program: Program, ref: Ref) -> bool:
 
 def _unalias(program: Program, row: EventRow, ref: Ref) -> Edit | None:
     """The edit that puts a comprehension in the place of ``[tensor] * n``; None for a tensor that was made before."""
-    if table(program, ref[0])[ref[1]][0] != "o":
+    if program.terms[ref[0]][ref[1]][0] != "o":
         return None
     found = program.repetitions(row)
     if len(found) != 1:
@@ -768,7 +767,7 @@ def _settles_later(program: Program, call: SourceCall) -> bool:
 
 def _is_load_only(program: Program, call: SourceCall) -> bool:
     """Whether the tensor was made for this and nothing but collectives ever gets it: traffic for a measurement."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     target = next((target for target in call.targets if target in _OUTPUT), None)
     if target is None:
         return False
@@ -867,7 +866,7 @@ def _is_number(program: Program, file: int, number: int, depth: int = 0) -> bool
     """Whether a term is surely a number of Python."""
     if depth > 8:
         return False
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
 
     def again(other: int) -> bool:
@@ -896,7 +895,7 @@ def _place(program: Program, file: int, number: int, depth: int = 0) -> str | No
     """``cpu`` for a tensor that is surely on the CPU; None for anything else."""
     if depth > 10:
         return None
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
 
     def again(other: int) -> str | None:
@@ -1040,7 +1039,7 @@ def _outside_of(program: Program, call: SourceCall, group: int, root: int) -> st
     """Why a rank is not a member of every group that may stand here; None where it may be."""
     found = None
     for ref in origins(program, call.file, group):
-        term = table(program, ref[0])[ref[1]]
+        term = program.terms[ref[0]][ref[1]]
         if term[0] == "k" and term[1] == "none":
             continue
         why = _without(program, ref, root)
@@ -1054,7 +1053,7 @@ def _outside_of(program: Program, call: SourceCall, group: int, root: int) -> st
 
 def _without(program: Program, ref: Ref, root: int) -> str | None:
     file, number = ref
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
     if term[0] == "x":
         made = origin_call(program, (file, term[1]))
@@ -1083,13 +1082,13 @@ def _without(program: Program, ref: Ref, root: int) -> str | None:
 def _members(program: Program, file: int, ranks: int) -> set[int] | None:
     """The ranks of a group, where they are all written out."""
     for ref in origins(program, file, ranks):
-        term = table(program, ref[0])[ref[1]]
+        term = program.terms[ref[0]][ref[1]]
         if (
             term[0] == "c"
             and term[2]
             and any(atom.const in ("list", "tuple", "sorted") for atom in program.evaluator.value(ref[0], term[1]))
         ):
-            term = table(program, ref[0])[term[2][0]]
+            term = program.terms[ref[0]][term[2][0]]
         if term[0] in ("l", "t"):
             numbers = [program.evaluator.value(ref[0], item).constant for item in term[1]]
         elif term[0] == "c" and any(atom.const == "range" for atom in program.evaluator.value(ref[0], term[1])):
@@ -1109,7 +1108,7 @@ def _members(program: Program, file: int, ranks: int) -> set[int] | None:
 
 def _family(program: Program, made: SourceCall, ranks: int, root: int) -> str | None:
     """Groups made in a loop from its variable: all together they have each rank once."""
-    terms = table(program, made.file)
+    terms = program.terms[made.file]
     if not made.inside("for"):
         return None
     numbers = list(parts(program, made.file, ranks, stop="e"))
@@ -1134,32 +1133,32 @@ def _family(program: Program, made: SourceCall, ranks: int, root: int) -> str | 
 
 
 def _has_element(program: Program, file: int, number: int) -> bool:
-    terms = table(program, file)
+    terms = program.terms[file]
     return any(terms[part][0] == "e" for part in parts(program, file, number))
 
 
 def _dimensions(program: Program, call: SourceCall) -> list[Any] | None:
     """The sizes of the dimensions of the mesh that a group is taken from; None where they are not seen."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     callee = terms[call.term[1]]
     if callee[0] != "a":
         return None
     sizes: list[Any] | None = None
     for file, number in origins(program, call.file, callee[1]):
-        term = table(program, file)[number]
+        term = program.terms[file][number]
         while term[0] == "s":
             inner = origins(program, file, term[1])
             if len(inner) != 1:
                 return None
             file, number = inner[0]
-            term = table(program, file)[number]
+            term = program.terms[file][number]
         made = origin_call(program, (file, number))
         if made is None or not made.is_to(D + "init_device_mesh"):
             return None
         shape = made.argument_term(1, "mesh_shape")
-        if shape < 0 or table(program, file)[shape][0] not in ("t", "l"):
+        if shape < 0 or program.terms[file][shape][0] not in ("t", "l"):
             return None
-        sizes = [program.evaluator.value(file, item).constant for item in table(program, file)[shape][1]]
+        sizes = [program.evaluator.value(file, item).constant for item in program.terms[file][shape][1]]
     return sizes
 
 

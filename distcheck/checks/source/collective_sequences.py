@@ -235,7 +235,7 @@ class Sequences:
         return found
 
     def _constant(self, file: int, term: int, outer: tuple[tuple[int, int], dict[str, Value]] | None) -> Value:
-        parts = self.program.index.files[file].summary.terms[term]
+        parts = self.program.terms[file][term]
         if parts[0] == "p" and outer is not None and (file, parts[1]) == outer[0]:
             return outer[1].get(parts[2], value_of(Kind.UNKNOWN, certain=False))
         return self.program.evaluator.value(file, term)
@@ -253,7 +253,7 @@ class Sequences:
         """A condition's value for these arguments; None where they do not decide."""
         if term < 0:
             return None
-        parts = self.program.index.files[file].summary.terms[term]
+        parts = self.program.terms[file][term]
         if parts[0] == "k":
             return bool(parts[2])
         if parts[0] == "p" and parts[1] == scope:
@@ -278,7 +278,7 @@ class Sequences:
         return None
 
     def _side(self, file: int, scope: int, term: int, parameters: dict[str, Value]) -> Any:
-        parts = self.program.index.files[file].summary.terms[term]
+        parts = self.program.terms[file][term]
         if parts[0] == "k":
             return parts[2]
         if parts[0] == "p" and parts[1] == scope and parts[2] in parameters:
@@ -289,7 +289,7 @@ class Sequences:
 
     def arms_against(self, row: EventRow, guard: Guard) -> list[int]:
         """Where those are whom a guard keeps away from a row: the other arms of its ``if``, or the arm that left."""
-        places = self.program.index.files[row.file].summary.places
+        places = self.program.places[row.file]
         if guard.kind.startswith("exit:"):
             return self.arms_that_left(row, guard)
         parent = places[guard.place][0]
@@ -352,17 +352,16 @@ class Sequences:
 
     def _made_in(self, row: EventRow, place: int) -> Iterator[tuple[int, int]]:
         """The functions that are defined below a place, or handed to others there."""
-        summary = self.program.index.files[row.file].summary
         for number, scope in enumerate(self.program.index.scopes[row.file]):
             if scope.parent == row.scope and scope.kind in ("function", "lambda"):
                 above = scope.place
                 while above > place:
-                    above = summary.places[above][0]
+                    above = self.program.places[row.file][above][0]
                 if above == place and place > 0:
                     yield row.file, number
         for other in self.rows_in(row, place):
             if isinstance(other, SourceCall):
-                for term in (*other.term[2], *(value for _, value in other.term[3])):
+                for term in other.argument_terms:
                     for atom in other.term_value(term):
                         if atom.kind == Kind.FUNCTION:
                             yield atom.const
@@ -477,7 +476,7 @@ def _names_a_rank(program: Program, file: int, number: int) -> bool:
     """Whether a condition compares what can only be a rank by its name: local or global, only some have it."""
     if not program.evaluator.distributed_files[file]:
         return False
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     parts = terms[number]
     if parts[0] == "and":
         return any(_names_a_rank(program, file, part) for part in parts[1])
@@ -527,7 +526,7 @@ def condition_text(program: Program, file: int, guard: Guard) -> str:
 
 def trail_of(program: Program, file: int, term: int) -> list[str]:
     """The way of the ranks in a condition, for ``evidence["flow"]``."""
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     found: list[str] = []
     todo = [term]
     seen: set[int] = set()
@@ -583,7 +582,7 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
 
 def narrow_guards(row: EventRow) -> list[Guard]:
     """The guards that keep some ranks away, membership of a group included where it is asked for right there."""
-    terms = row.program.index.files[row.file].summary.terms
+    terms = row.program.terms[row.file]
     return [
         guard
         for guard in strict_guards(row)

@@ -18,6 +18,7 @@ from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
+from .summary import Place
 from .values import Atom, Kind, NoConstant, Value
 
 #: Loaders whose first parameters are data set, batch size and shuffle, and that take a sampler by its name.
@@ -99,11 +100,11 @@ def _training_loops(program: Program) -> Iterator[_Loop]:
 def _named_like_training(program: Program) -> Iterator[_Loop]:
     """Loops over what is called a training loader, whose steps are taken where they can't be followed."""
     for file in sorted({call.file for call in program.calls_to(*_LOADERS)}):
-        summary = program.index.files[file].summary
+        terms = program.terms[file]
         for number, scope, node, events in _for_places(program, file):
             head = program.lines(file)[node[4] - 1]
             if "train" in head.lower() and any(
-                _STEPS.search(last_name(summary.terms, summary.terms[summary.events[event][7]][1])) for event in events
+                _STEPS.search(last_name(terms, terms[program.events[file][event][7]][1])) for event in events
             ):
                 for loop in _over_loaders(program, file, scope, number, node, trains=True):
                     yield loop._replace(certain=False)
@@ -127,28 +128,26 @@ def _callers_of(program: Program, functions: set[Function]) -> set[Function]:
     return seen
 
 
-def _for_places(
-    program: Program, file: int
-) -> Iterator[tuple[int, int, tuple[int, str, int, bool, int, int], list[int]]]:
+def _for_places(program: Program, file: int) -> Iterator[tuple[int, int, Place, list[int]]]:
     """The ``for`` loops of a file: number of the place, scope, the place, and the numbers of the events in it."""
-    summary = program.index.files[file].summary
+    places = program.places[file]
     owners: dict[int, int] = {}
     events: dict[int, list[int]] = {}
-    for position, event in enumerate(summary.events):
+    for position, event in enumerate(program.events[file]):
         place = event[2]
         while place > 0:
             owners.setdefault(place, event[1])
             if event[0] == "call":
                 events.setdefault(place, []).append(position)
-            place = summary.places[place][0]
+            place = places[place][0]
     for number, scope in owners.items():
-        node = summary.places[number]
+        node = places[number]
         if node[1] == "for":
             yield number, scope, node, events.get(number, [])
 
 
 def _over_loaders(
-    program: Program, file: int, scope: int, number: int, node: tuple[int, str, int, bool, int, int], *, trains: bool
+    program: Program, file: int, scope: int, number: int, node: Place, *, trains: bool
 ) -> Iterator[_Loop]:
     loaders = frozenset(_loaders_in(program, program.evaluator.value(file, node[2])))
     if loaders:
@@ -208,7 +207,7 @@ def _repeats(program: Program, row: EventRow, inner: int, seen: frozenset[Functi
     return None
 
 
-def _is_single_pass(program: Program, row: EventRow, node: tuple[int, str, int, bool, int, int]) -> bool:
+def _is_single_pass(program: Program, row: EventRow, node: Place) -> bool:
     """Whether a loop is none over epochs: it runs once, as far as is known, or walks over things with loaders."""
     if node[1] != "for":
         return False
@@ -355,9 +354,9 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
     )
 
 
-def _loop_variable(program: Program, row: EventRow, node: tuple[int, str, int, bool, int, int]) -> str:
+def _loop_variable(program: Program, row: EventRow, node: Place) -> str:
     """The name that a ``for`` binds, empty for anything but one name."""
-    terms = call_paths.terms_of(row)
+    terms = row.terms
     for one in program.rows_of(row.file, row.scope):
         if one.kind == "bind" and terms[one.payload[1]] == ("e", node[2]) and node[4] == one.line:
             return str(one.payload[0])
@@ -417,7 +416,7 @@ def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
 
 def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int) -> Atom | None:
     """The sampler that is given together with shuffle=True, by the code here or by one caller; None where none is."""
-    terms = call_paths.terms_of(loader)
+    terms = loader.terms
     if terms[shuffle][0] == "p" and terms[sampler][0] == "p":
         for call in program.callers((loader.file, loader.scope))[:20]:
             way = CallPath(loader, (call,), (call.file, call.scope), True)
@@ -739,7 +738,7 @@ def _is_of_this_rank(row: SourceCall, term: int, calls: tuple[SourceCall, ...]) 
 def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
     if term < 0 or depth > 6:
         return False
-    parts = call_paths.terms_of(row)[term]
+    parts = row.terms[term]
     if parts[0] == "c":
         call = next((atom for atom in row.term_value(parts[1]) if atom.kind == Kind.NAMED), None)
         if call is not None and str(call.const).startswith(_TIMES):
@@ -801,8 +800,8 @@ def _cuts_repeats(program: Program, loop: _Loop) -> bool:
             return True
         if row.kind in ("return", "bind") and row.line > loop.line:
             term = row.payload[-1]
-            parts: tuple[Any, ...] = call_paths.terms_of(row)[term] if term >= 0 else ("-",)
-            if parts[0] == "s" and call_paths.terms_of(row)[parts[2]][0] in (":", "-"):
+            parts: tuple[Any, ...] = row.terms[term] if term >= 0 else ("-",)
+            if parts[0] == "s" and row.terms[parts[2]][0] in (":", "-"):
                 return True
     return False
 

@@ -117,7 +117,7 @@ def old_names(program: Program) -> Iterator[Finding]:
     files = {file for file in range(len(program.index.files)) if file not in own and _holds_one(program, file)}
     given: set[tuple[int, int]] = set()
     for call in program.calls_in(files):  # torch itself may call what it keeps for others
-        terms = program.index.files[call.file].summary.terms
+        terms = program.terms[call.file]
         callee = terms[call.term[1]]
         if callee[0] == "a" and (old := look_up(dotted_of(program, call.file, call.term[1]))) is not None:
             if not old.module and not _is_asked(program, call, old):
@@ -130,16 +130,16 @@ def old_names(program: Program) -> Iterator[Finding]:
 
 def _holds_one(program: Program, file: int) -> bool:
     """Whether one of the table's names is an attribute of anything in a file."""
-    return any(term[0] == "a" and term[2] in _LAST_NAMES for term in program.index.files[file].summary.terms)
+    return any(term[0] == "a" and term[2] in _LAST_NAMES for term in program.terms[file])
 
 
 def _in_arguments(program: Program, call: SourceCall, given: set[tuple[int, int]]) -> Iterator[Finding]:
     """Old names that are values, as in ``op=dist.reduce_op.SUM``."""
     for position, term in enumerate(call.term[2]):
-        if program.index.files[call.file].summary.terms[term][0] == "a":
+        if program.terms[call.file][term][0] == "a":
             yield from _in_value(program, call, term, partial(call.argument_span, position), given)
     for name, term in call.term[3]:
-        if program.index.files[call.file].summary.terms[term][0] == "a":
+        if program.terms[call.file][term][0] == "a":
             yield from _in_value(program, call, term, partial(call.argument_span, None, name), given)
 
 
@@ -151,7 +151,7 @@ def _in_value(
     given: set[tuple[int, int]],
 ) -> Iterator[Finding]:
     """An old name within a dotted value; where a name holds it, it is reported once."""
-    terms = program.index.files[row.file].summary.terms
+    terms = program.terms[row.file]
     while terms[number][0] == "a":
         old = look_up(dotted_of(program, row.file, number))
         if old is not None and not old.module and not _is_asked(program, row, old):
@@ -167,7 +167,7 @@ def dotted_of(program: Program, file: int, number: int) -> str:
 
     Canonical names won't do: they give those of torch to the functions of other libraries that look alike.
     """
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     names: list[str] = []
     while terms[number][0] == "a":
         names.append(terms[number][2])
@@ -182,7 +182,7 @@ def _imported(program: Program, file: int, term: tuple[Any, ...]) -> str:
         return str(term[1])
     if term[0] != "v":
         return ""
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     scope = term[1]
     while scope >= 0:
         own = program.index.scopes[file][scope]
@@ -197,7 +197,6 @@ def _imported(program: Program, file: int, term: tuple[Any, ...]) -> str:
 
 def _is_asked(program: Program, row: EventRow, old: Stale) -> bool:
     """Whether the code asks first if torch has the name, or handles that it has not."""
-    summary = program.index.files[row.file].summary
     last = old.name.rsplit(".", 1)[-1]
     if version_is_asked(program, row):
         return True
@@ -207,14 +206,14 @@ def _is_asked(program: Program, row: EventRow, old: Stale) -> bool:
             and other[0] == node[0]
             and node[4] <= other[4] <= node[5]
             and _handles(program, row.file, other[2])
-            for other in summary.places
+            for other in program.places[row.file]
         ):
             return True
         if node[1] == "except" and _handles(program, row.file, node[2]):
             return True
         if node[1] == "if" or node[1].startswith("exit:"):
             for number in program.subterms(row.file, node[2]):
-                term = summary.terms[number]
+                term = row.terms[number]
                 text = str(term[2] if term[0] in ("a", "v", "p", "k") else term[1] if term[0] == "i" else "")
                 if text in ("hasattr", "dir", "getattr", last):
                     return True
@@ -222,7 +221,7 @@ def _is_asked(program: Program, row: EventRow, old: Stale) -> bool:
 
 
 def _handles(program: Program, file: int, caught: int) -> bool:
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     parts = [terms[number] for number in program.subterms(file, caught, names=False)]
     named = [str(part[2]) for part in parts if part[0] in ("v", "a")]
     return not named or not _HANDLED.isdisjoint(named)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import Where
 
-from .call_paths import operands, terms_of
+from .call_paths import operands
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, Value, Who
@@ -118,18 +118,12 @@ def _all_uses(program: Program) -> Iterator[DeviceUse]:
         chosen = shapes.devices | certain.get(file, set())
         uses: list[DeviceUse] = []
         for number in sorted(chosen):
-            row = event_row(program, file, number)
+            row = program.event_row(file, number)
             if isinstance(row, SourceCall):
                 uses.extend(_in_call(row, shapes.named, known))
             else:
                 uses.extend(_in_assignment(row, shapes.named))
         yield from sorted(uses, key=lambda use: (use.row.line, use.row.number))
-
-
-def event_row(program: Program, file: int, number: int) -> EventRow:
-    """One event as a row."""
-    kind = program.index.files[file].summary.events[number][0]
-    return SourceCall(program, file, number) if kind == "call" else EventRow(program, file, number)
 
 
 class Shapes(NamedTuple):
@@ -157,8 +151,7 @@ def shapes_of(program: Program) -> list[Shapes]:
 
 def _shapes(program: Program) -> Iterator[Shapes]:
     for facts in program.index.files:
-        summary = facts.summary
-        found = _shapes_in(summary.terms, summary.events)
+        found = _shapes_in(facts.summary.terms, facts.summary.events)
         yield found if any(found[position] for position in (0, 2, 3, 4)) else _NOTHING
 
 
@@ -336,7 +329,7 @@ def _loaded(call: SourceCall, argument: tuple[int | None, str | None], named: se
     if table is None:
         yield from _use(call, argument, LOADED, named)
         return
-    if _is_named(terms_of(call), term, named):
+    if _is_named(call.terms, term, named):
         return
     for value in table.items:
         atoms = [one for atom in value for one in _of_text(atom)]
@@ -372,7 +365,7 @@ def _use(
     term = call.argument_term(*argument) if item is None else item
     if term < 0:
         return
-    parts = terms_of(call)[term]
+    parts = call.terms[term]
     if parts[0] in ("l", "t"):
         for inner in parts[1]:
             yield from _use(call, argument, way, named, of_any=of_any, item=inner)
@@ -391,7 +384,7 @@ def _use(
     # a number is a device where torch takes it; what other calls do with one is not known
     if any(atom.kind != Kind.UNKNOWN for atom in numbers) and not (of_any and not _of_torch(call)):
         yield DeviceUse(call, Value(numbers), term, way, False, (), argument)
-    if texts and not _is_named(terms_of(call), term, named):
+    if texts and not _is_named(call.terms, term, named):
         yield DeviceUse(call, Value(texts), term, way, True, (), argument)
 
 
@@ -441,7 +434,7 @@ def _may_be_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> boo
 
 def _text(call: SourceCall, term: int, named: set[int]) -> Iterator[DeviceUse]:
     """The text of a device among the arguments of any call."""
-    terms = terms_of(call)
+    terms = call.terms
     if _may_be_text(terms, term) and not _is_named(terms, term, named):
         atoms = [one for atom in call.term_value(term) if atom.kind == Kind.TEXT for one in _of_text(atom)]
         if atoms:
@@ -450,7 +443,7 @@ def _text(call: SourceCall, term: int, named: set[int]) -> Iterator[DeviceUse]:
 
 def _in_assignment(row: EventRow, named: set[int]) -> Iterator[DeviceUse]:
     """A text of a device that gets a name, or is returned: ``device = f"cuda:{rank}"``."""
-    terms = terms_of(row)
+    terms = row.terms
     own = row.payload[_ASSIGNED[row.kind]]
     pending: list[tuple[int, tuple[tuple[int, bool], ...]]] = [(own, ())]
     while pending:
@@ -532,7 +525,7 @@ _HOSTS = re.compile(r"^(n|num|number_of)_?(of_)?(nodes|hosts|machines)$|^(node|h
 
 def _counts_hosts(program: Program, file: int, term: int) -> bool:
     """Whether a condition asks for the number of hosts."""
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     for number in program.subterms(file, term, names=False):
         parts = terms[number]
         if parts[0] in ("v", "p", "a") and _HOSTS.match(str(parts[2])):
@@ -561,7 +554,7 @@ def _comparing_files(program: Program) -> set[int]:
         found = set()
         for file, shapes in enumerate(shapes_of(program)):
             for number in shapes.comparisons:
-                parts = program.index.files[file].summary.terms[number]
+                parts = program.terms[file][number]
                 left, right = (program.evaluator.value(file, side) for side in parts[2:4])
                 for one, other in ((left, right), (right, left)):
                     if one.has(Kind.WORLD_SIZE) and other.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE):
@@ -575,7 +568,7 @@ def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
     if term < 0 or depth > 8:
         return False
     program = row.program
-    parts = terms_of(row)[term]
+    parts = row.terms[term]
     kind = parts[0]
     if kind == "?":
         answer = holds_for_negative(program, row.file, parts[1])
@@ -584,7 +577,7 @@ def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
     if kind == "|":
         return any(may_be_negative(row, arm, depth + 1) for arm in parts[1:3])
     if kind == "c":
-        name = last_name(terms_of(row), parts[1])
+        name = last_name(row.terms, parts[1])
         if name in ("max", "abs"):
             return False
         if name in ("int", "str") and parts[2]:
@@ -621,7 +614,7 @@ def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -
     """What a test says where the local rank is the -1 of no launcher; None where that can't be told."""
     if term < 0 or depth > 8:
         return None
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     parts = terms[term]
     kind = parts[0]
     if kind == "u" and parts[1] == "not":

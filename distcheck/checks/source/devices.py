@@ -14,7 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
-from .call_paths import Function, operands, terms_of
+from .call_paths import Function, operands
 from .device_uses import (
     ACCELERATORS,
     ASKED,
@@ -285,7 +285,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
     """Whether a number was read out of the list in the mask."""
     if term < 0 or depth > 12:
         return False
-    terms = terms_of(row)
+    terms = row.terms
     parts = terms[term]
     kind = parts[0]
     if kind == "c":
@@ -367,7 +367,7 @@ def roots_of(program: Program, row: EventRow) -> frozenset[Function]:
                 found.add(one)
                 continue
             callers = [
-                (site.file, int(program.index.files[site.file].summary.events[site.event][1]))
+                (site.file, int(program.events[site.file][site.event][1]))
                 for site in program.evaluator.callers.get(one, ())
                 if not site.weak
             ]
@@ -456,7 +456,7 @@ def _is_current(program: Program, call: SourceCall) -> bool:
 def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[SourceCall]:
     """The calls in some files that put something on the current GPU."""
     for file in sorted(files):
-        for number, event in enumerate(program.index.files[file].summary.events):
+        for number, event in enumerate(program.events[file]):
             if event[0] == "call":
                 call = SourceCall(program, file, number)
                 if _is_current(program, call):
@@ -802,7 +802,7 @@ def _literal_index(use: DeviceUse) -> int | None:
     if any(atom.when.who == Who.SINGLE for atom in use.number) or (use.tests and _has_ranked_arm(use)):
         return None
     # what a parameter or an attribute holds was decided elsewhere, and so was what replaces a device without a number
-    if not _is_written(terms_of(use.row), use.term):
+    if not _is_written(use.row.terms, use.term):
         return None
     number = numbers.pop()
     return number if number >= 0 else None
@@ -922,7 +922,7 @@ def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Findi
             continue
         if any(program.framework(file) for file in files):
             continue
-        terms = terms_of(wrap)
+        terms = wrap.terms
         model = set(_arms(terms, wrap.argument_term(0, "module")))
         for call in program.rows_of(wrap.file, wrap.scope):
             if call.number >= wrap.number:

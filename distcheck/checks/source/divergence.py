@@ -402,7 +402,7 @@ def _taken(who: RankCondition) -> str:
 
 def _heard_of(program: Program, row: EventRow, guard: Guard) -> bool:
     """Whether a condition also asks for something that was agreed on before."""
-    terms = program.index.files[row.file].summary.terms
+    terms = program.terms[row.file]
     todo = [guard.term]
     seen: set[int] = set()
     while todo and len(seen) < 200:

@@ -69,7 +69,7 @@ def _writes(program: Program) -> Iterator[VariableWrite]:
         if operator != "=":
             continue
         # most of what is stored into is a table of something else: its name tells before its value does
-        name = last_name(program.index.files[row.file].summary.terms, base)
+        name = last_name(program.terms[row.file], base)
         if "env" in name.lower() and row.term_value(base).named("os.environ"):
             name = row.term_value(index).constant
             if isinstance(name, str):
@@ -99,7 +99,7 @@ def _updates(program: Program, call: SourceCall) -> Iterator[VariableWrite]:
     mapping = given.get(Kind.DICT) if given is not None and len(given.atoms) == 1 else None
     if mapping is None:
         return
-    literal = program.index.files[call.file].summary.terms[call.argument_term(0)]
+    literal = program.terms[call.file][call.argument_term(0)]
     terms = dict(zip(mapping.const, literal[2], strict=False)) if literal[0] == "d" else {}
     for name, value in zip(mapping.const, mapping.items, strict=False):
         if isinstance(name, str):
@@ -125,7 +125,7 @@ def _reads(program: Program) -> Iterator[Read]:
 
 def version_is_asked(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row speaks of a version, so that it runs with some releases only."""
-    terms = program.index.files[row.file].summary.terms
+    terms = program.terms[row.file]
     for _, node in row.places:
         if node[1] == "if" or node[1].startswith("exit:"):
             for number in program.subterms(row.file, node[2]):
@@ -154,7 +154,7 @@ def traced(atom: Atom | None) -> bool:
 def text_compared_with_a_number(program: Program) -> Iterator[Finding]:
     """The text of a variable is never compared with a number, which no text equals."""
     for row in program.rows("compare"):
-        terms = program.index.files[row.file].summary.terms
+        terms = program.terms[row.file]
         comparison = terms[row.payload[0]]
         if comparison[0] != "=":
             continue
@@ -284,7 +284,7 @@ def _always_text(program: Program, row: EventRow, term: int, value: Value) -> bo
 
 def _subscripted(program: Program, row: EventRow, term: int, name: str) -> bool:
     """Whether a term holds ``os.environ[name]``, seen in its own file."""
-    terms = program.index.files[row.file].summary.terms
+    terms = program.terms[row.file]
     for number in program.subterms(row.file, term):
         part = terms[number]
         if part[0] == "s" and any(item.const == name for item in row.term_value(number) if item.kind == Kind.ENV_TEXT):
@@ -344,7 +344,7 @@ def _no_text(program: Program, write: VariableWrite) -> str | None:
         return None
     if _is_number(program, write.row, write.term):
         return None if _is_asked(write) else "int"
-    term = program.index.files[write.row.file].summary.terms[write.term] if write.term >= 0 else ("-",)
+    term = program.terms[write.row.file][write.term] if write.term >= 0 else ("-",)
     kinds = set()
     for atom in value:
         if atom.kind == Kind.RESULT and (term[0] != "c" or atom.call != (write.row.file, term[5])):
@@ -368,7 +368,7 @@ def _is_number(program: Program, row: EventRow, number: int, depth: int = 0) -> 
     """Whether a term is a number by what it is made of: arithmetic with one, or an option with a numeric type."""
     if number < 0 or depth > 5:
         return False
-    term = program.index.files[row.file].summary.terms[number]
+    term = program.terms[row.file][number]
     if term[0] == "a":
         return _option_is_number(program, row, number, term[2])
     if term[0] == "o":
@@ -392,7 +392,7 @@ def _counts(program: Program, row: EventRow, number: int, depth: int) -> bool:
 
 def _option_is_number(program: Program, row: EventRow, number: int, name: str) -> bool:
     """Whether an attribute is an option of the command line that the parser makes a number, and nobody assigns it."""
-    terms = program.index.files[row.file].summary.terms
+    terms = program.terms[row.file]
     if not row.term_value(terms[number][1]).has(Kind.NAMESPACE):
         return False
     for other in program.rows("attribute"):
@@ -509,12 +509,12 @@ def rank_zero_taken_for_none(program: Program) -> Iterator[Finding]:
         term, use = row.payload
         if use in ("test", "drop"):
             continue
-        first, *rest = program.index.files[row.file].summary.terms[term][1]
+        first, *rest = program.terms[row.file][term][1]
         given = row.term_value(first)
         if any(_stands_for_a_rank(given, row.term_value(other)) for other in rest):
             yield _falsy(program, row, given)
     for row in program.rows("choice"):
-        _, test, yes, no = program.index.files[row.file].summary.terms[row.payload[0]]
+        _, test, yes, no = program.terms[row.file][row.payload[0]]
         given, chosen, instead = row.term_value(test), row.term_value(yes), row.term_value(no)
         same = test == yes or (_place(chosen) is not None and test in program.subterms(row.file, yes, names=False))
         if same and _stands_for_a_rank(given, instead, device=_place(chosen) is not None and test != yes):

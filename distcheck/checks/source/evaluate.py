@@ -6,13 +6,13 @@ attributes what was ever assigned to them; a name counts as evidence only where 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from . import algebra, vocabulary
 from .algebra import stepped, under
 from .link import EntrySite, Index, chain
-from .source_text import destinations, first_parameter, last_name, mentions, plain_bindings, render
+from .source_text import argument_terms, destinations, first_parameter, last_name, mentions, plain_bindings, render
 from .summary import FileSummary, Scope
 from .values import (
     ALWAYS,
@@ -159,6 +159,7 @@ class Evaluator:
         self.files = index.files
         self.memo: list[dict[int, Value]] = [{} for _ in self.files]
         self.tests: list[dict[int, RankCondition]] = [{} for _ in self.files]
+        self.terms, self.events, self.places = index.terms, index.events, index.places
         self.by_scope = index.by_scope
         self.reads = index.reads
         self.depth = 0
@@ -280,7 +281,7 @@ class Evaluator:
                         or terms[call[1]][0] not in ("a", "v", "i")
                     ):
                         self._link_call(file, number, call)
-                    for argument in (*call[2], *(value for _, value in call[3])):
+                    for argument in argument_terms(call):
                         if terms[argument][0] == "fn" or last_name(terms, argument) in self.defined:
                             self._escape(file, argument, number)
                 elif event[0] in ("bind", "attribute", "store"):
@@ -291,7 +292,7 @@ class Evaluator:
             self.memo[file].clear()
 
     def _link_call(self, file: int, number: int, call: tuple[Any, ...]) -> None:
-        terms = self.files[file].summary.terms
+        terms = self.terms[file]
         callee = self.value(file, call[1])
         found = False
         for atom in callee:
@@ -324,7 +325,7 @@ class Evaluator:
 
     def _escape(self, file: int, term: int, event: int) -> None:
         """A function that is an argument of a call may be called by whoever gets it."""
-        parts = self.files[file].summary.terms[term]
+        parts = self.terms[file][term]
         found = [(file, parts[1])] if parts[0] == "fn" else []
         if parts[0] in ("v", "i", "a"):
             found = [atom.const for atom in self.value(file, term) if atom.kind == Kind.FUNCTION]
@@ -395,7 +396,7 @@ class Evaluator:
         scope = self.index.scopes[file][one.scope]
         found: list[Value] = []
         for term in scope.bindings.get(name, ())[-_MOST_BINDINGS:]:
-            parts = self.files[file].summary.terms[term]
+            parts = self.terms[file][term]
             if parts[0] == "fn":
                 function = (file, parts[1])
                 if self.is_property(function):
@@ -405,7 +406,7 @@ class Evaluator:
             else:
                 found.append(self.value(file, term))
         for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
-            event = self.files[store_file].summary.events[number_of_event]
+            event = self.events[store_file][number_of_event]
             value = self.value(store_file, event[9])
             value = under(value, self.who_of_place(store_file, event[2]))
             found.append(
@@ -452,7 +453,7 @@ class Evaluator:
         if atom.call is None or self.linking or self.method(atom.const, "__init__") is not None:
             return None
         file, event = atom.call
-        term = self.files[file].summary.terms[self.files[file].summary.events[event][7]]
+        term = self.terms[file][self.events[file][event][7]]
         value = dict(term[3]).get(name)
         return (
             None
@@ -463,7 +464,7 @@ class Evaluator:
     def is_property(self, function: tuple[int, int]) -> bool:
         """Whether a method is read like an attribute."""
         file, number = function
-        terms = self.files[file].summary.terms
+        terms = self.terms[file]
         for decorator in self.index.scopes[file][number].decorators:
             name = last_name(terms, decorator)
             if name in ("property", "cached_property", "functools.cached_property", "lazy_property"):
@@ -494,7 +495,7 @@ class Evaluator:
         return found
 
     def _value(self, file: int, number: int, context: _Context | None) -> Value:
-        term = self.files[file].summary.terms[number]
+        term = self.terms[file][number]
         operation = term[0]
         if operation == "k":
             return const(term[2])
@@ -551,7 +552,7 @@ class Evaluator:
         """The constant that a term is, None for anything else."""
         if term < 0:
             return None
-        parts = self.files[file].summary.terms[term]
+        parts = self.terms[file][term]
         return parts[2] if parts[0] == "k" else None
 
     def parameter(self, file: int, number: int, name: str) -> Value:
@@ -594,13 +595,13 @@ class Evaluator:
 
     def is_static(self, file: int, scope: Scope) -> bool:
         """Whether a method takes no object."""
-        terms = self.files[file].summary.terms
+        terms = self.terms[file]
         return any(last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
 
     def passed(self, site: EntrySite, scope: Scope, name: str) -> Value | None:
         """What one caller passes for a parameter; None where it leaves it to the default."""
-        event = self.files[site.file].summary.events[site.event]
-        terms = self.files[site.file].summary.terms
+        event = self.events[site.file][site.event]
+        terms = self.terms[site.file]
         call = terms[event[7]]
         own = [parameter for parameter, _, star in scope.parameters if not star]
         keywords = dict(call[3])
@@ -751,7 +752,7 @@ class Evaluator:
 
     def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
-        return self.of_attribute(file, base, term[2], last_name(self.files[file].summary.terms, term[1]))
+        return self.of_attribute(file, base, term[2], last_name(self.terms[file], term[1]))
 
     def of_attribute(self, file: int, base: Value, name: str, base_name: str) -> Value:
         """An attribute of a value; ``base_name`` is what the source calls that value."""
@@ -830,7 +831,7 @@ class Evaluator:
         for store_file, number in self.outside.get((base_name, name), ())[:_MOST_BINDINGS]:
             if store_file != file and not self.related(file, store_file):
                 continue
-            event = self.files[store_file].summary.events[number]
+            event = self.events[store_file][number]
             value = under(self.value(store_file, event[9]), self.who_of_place(store_file, event[2]))
             found.append(stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
         if not found:
@@ -865,8 +866,8 @@ class Evaluator:
         found: list[Value] = []
         kind = vocabulary.NAMES.get(name.lower().strip("_"))
         for option_file, number in here[:3]:
-            event = self.files[option_file].summary.events[number]
-            call = self.files[option_file].summary.terms[event[7]]
+            event = self.events[option_file][number]
+            call = self.terms[option_file][event[7]]
             keywords = dict(call[3])
             default = keywords.get("default")
             value = self.value(option_file, default) if default is not None else const(None)
@@ -925,12 +926,12 @@ class Evaluator:
 
     def line_of(self, file: int, event: int) -> int:
         """The line of an event."""
-        line: int = self.files[file].summary.events[event][3]
+        line: int = self.events[file][event][3]
         return line
 
     def text_of_call(self, file: int, term: tuple[Any, ...]) -> str:
         """``name()`` for a call."""
-        return f"{render(self.files[file].summary.terms, term[1])}()"
+        return f"{render(self.terms[file], term[1])}()"
 
     def argument(self, term: tuple[Any, ...], position: int, name: str) -> int:
         """The term of an argument by position or keyword, -1 where it is not given."""
@@ -992,7 +993,7 @@ class Evaluator:
             return inner
         if dotted == "copy.deepcopy" and term[2]:
             return self.copied(self.value(file, term[2][0], context), (file, event))
-        if dotted == "len" and term[2] and _is_collection(last_name(self.files[file].summary.terms, term[2][0])):
+        if dotted == "len" and term[2] and _is_collection(last_name(self.terms[file], term[2][0])):
             return value_of(Kind.RESULT, dotted, call=(file, event))
         if dotted in ("max", "min"):
             inner = join([self.value(file, item, context) for item in term[2]])
@@ -1009,7 +1010,7 @@ class Evaluator:
             name = self.constant_of(file, term[2][1])
             if isinstance(name, str):
                 base = self.value(file, term[2][0], context)
-                found = self.of_attribute(file, base, name, last_name(self.files[file].summary.terms, term[2][0]))
+                found = self.of_attribute(file, base, name, last_name(self.terms[file], term[2][0]))
                 if found.only(Kind.METHOD) and not all(atom.certain for atom in found):
                     found = self.by_name(file, name)
                 return join((found, self.value(file, term[2][2], context))) if len(term[2]) > 2 else found
@@ -1172,7 +1173,7 @@ class Evaluator:
         if term < 0:
             return True
         value = self.value(file, term)
-        if value.constant is None and self.files[file].summary.terms[term][0] == "v":
+        if value.constant is None and self.terms[file][term][0] == "v":
             # a name of the module that is None so far is there to be set: by another file, as comm._LOCAL_PROCESS_GROUP
             return False
         return all(
@@ -1214,35 +1215,32 @@ class Evaluator:
         finally:
             self.nested -= 1
 
+    def events_of(self, function: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
+        """Yield the events of a function, without those of nested functions."""
+        file, scope = function
+        events = self.events[file]
+        return (events[number] for number in self.by_scope[file].get(scope, ()))
+
     def asks_parameters(self, function: tuple[int, int]) -> bool:
         """Whether what a function returns is made of its parameters: each call then has an answer of its own."""
         known = self._asking.get(function)
         if known is None:
             file, number = function
-            summary = self.files[file].summary
             own = self.index.scopes[file][number]
-            bound = own.owner >= 0
-            names_of = {name for position, (name, _, _) in enumerate(own.parameters) if not (bound and position == 0)}
-            roots = [
-                event[7]
-                for event in (summary.events[item] for item in self.by_scope[file].get(number, ()))
-                if event[0] == "return" and event[7] >= 0
-            ]
-            for item in self.by_scope[file].get(number, ()):
-                if summary.events[item][0] == "return":
-                    roots.extend(node[2] for _, node in chain(summary, summary.events[item][2]) if node[2] >= 0)
-            known = bool(names_of) and mentions(summary.terms, roots, number, names_of)
+            names = {name for name, _, _ in own.parameters[own.owner >= 0 :]}
+            roots = []
+            for event in self.events_of(function) if names else ():
+                if event[0] == "return":
+                    roots.append(event[7])
+                    roots.extend(node[2] for _, node in chain(self.places[file], event[2]))
+            known = mentions(self.terms[file], roots, names)
             self._asking[function] = known
         return known
 
     def returned_quickly(self, function: tuple[int, int]) -> Value:
         """While linking: what a function returns, as far as objects and modules go."""
-        found = []
-        file, number = function
-        for event_number in self.by_scope[file].get(number, ()):
-            event = self.files[file].summary.events[event_number]
-            if event[0] == "return" and event[7] >= 0:
-                found.append(self.value(file, event[7]))
+        events = self.events_of(function)
+        found = [self.value(function[0], event[7]) for event in events if event[0] == "return" and event[7] >= 0]
         return join(found[:4]) if found else NOTHING_KNOWN
 
     def returned(
@@ -1262,8 +1260,7 @@ class Evaluator:
         scope = self.index.scopes[file][number]
         found: list[Value] = []
         generator = False
-        for event_number in self.by_scope[file].get(number, ()):
-            event = self.files[file].summary.events[event_number]
+        for event in self.events_of(function):
             if event[0] == "return":
                 value = self.value(file, event[7], context)
                 found.append(under(value, self.who_of_place(file, event[2], context)))
@@ -1321,7 +1318,7 @@ class Evaluator:
         if owner.kind == Kind.CONST and name == "format":
             return algebra.formatted_text(
                 str(owner.const),
-                [self.value(file, item, context) for item in (*term[2], *(value for _, value in term[3]))],
+                [self.value(file, item, context) for item in argument_terms(term)],
             )
         if name in ("parse_args", "parse_known_args"):
             options = value_of(Kind.NAMESPACE)
@@ -1397,7 +1394,7 @@ class Evaluator:
         if operator in _MIRRORED and left.rank is None and right.rank is not None:
             operator, left, right = _MIRRORED[operator], right, left
         atoms = []
-        root = last_name(self.files[file].summary.terms, term[3]) in algebra.ROOTS
+        root = last_name(self.terms[file], term[3]) in algebra.ROOTS
         for atom in left:
             answer = algebra.compare_atom(operator, atom, right, root)
             if isinstance(answer, bool):
@@ -1419,7 +1416,7 @@ class Evaluator:
 
     def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         # a comparison whose outcome is known; a flag that defaults to False may still be given as True
-        compared = self.files[file].summary.terms[term[1]][0] == "="
+        compared = self.terms[file][term[1]][0] == "="
         settled = self.value(file, term[1], context).constant if compared else None
         if isinstance(settled, bool):
             return self.value(file, term[2 if settled else 3], context)
@@ -1462,7 +1459,7 @@ class Evaluator:
             ):
                 found.append(value_of(Kind.BATCH))
         if not found:
-            name = last_name(self.files[file].summary.terms, term) if term >= 0 else ""
+            name = last_name(self.terms[file], term) if term >= 0 else ""
             if "loader" in name.lower() or "dataloader" in name.lower():
                 return value_of(Kind.BATCH, certain=False)
             return NOTHING_KNOWN
@@ -1483,7 +1480,7 @@ class Evaluator:
             memo[number] = NOT_CLEAR
         self.depth += 1
         try:
-            term = self.files[file].summary.terms[number]
+            term = self.terms[file][number]
             if term[0] == "u" and term[1] == "not":
                 found = self.test(file, term[2], context).inverse()
             elif term[0] == "and":
@@ -1509,8 +1506,7 @@ class Evaluator:
 
     def _guards_at(self, file: int, place: int, context: _Context | None) -> list[Guard]:
         found = []
-        summary = self.files[file].summary
-        for number, (_, kind, term, polarity, line, _) in chain(summary, place):
+        for number, (_, kind, term, polarity, line, _) in chain(self.places[file], place):
             if kind in ("if", "while") or kind.startswith("exit:"):
                 who = self.test(file, term, context)
                 if not polarity:
@@ -1528,7 +1524,7 @@ class Evaluator:
 
     def decorated(self, file: int, number: int) -> RankCondition:
         """Who runs the body of a function, as its decorators say."""
-        terms = self.files[file].summary.terms
+        terms = self.terms[file]
         for decorator in self.index.scopes[file][number].decorators:
             term = decorator
             parts = terms[term]
@@ -1548,13 +1544,12 @@ class Evaluator:
         """A decorator of the project whose wrapper calls the function for some ranks only."""
         file, number = function
         scopes = self.index.scopes[file]
-        terms = self.files[file].summary.terms
+        terms = self.terms[file]
         inner = [child for child, scope in enumerate(scopes) if scope.parent == number and scope.kind == "function"]
         inner += [child for child, scope in enumerate(scopes) if scope.parent in inner and scope.kind == "function"]
         parameters = {name for scope in (number, *inner) for name, _, _ in scopes[scope].parameters}
         for child in inner:
-            for event_number in self.by_scope[file].get(child, ()):
-                event = self.files[file].summary.events[event_number]
+            for event in self.events_of((file, child)):
                 if event[0] == "call":
                     callee = terms[terms[event[7]][1]]
                     if callee[0] in ("v", "p") and callee[2] in parameters:
@@ -1600,7 +1595,7 @@ class Evaluator:
 
     def reach_of_site(self, site: EntrySite) -> RankCondition:
         """Who gets to a call."""
-        event = self.files[site.file].summary.events[site.event]
+        event = self.events[site.file][site.event]
         return self.reach(site.file, event[1], event[2])
 
     def reach(self, file: int, scope: int, place: int) -> RankCondition:

@@ -14,7 +14,7 @@ import tokenize
 import warnings
 from typing import Any
 
-from .summary import FileSummary, Header
+from .summary import FileSummary, Header, Place
 
 #: Texts that say something about a launch or a place, wherever they stand.
 _TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
@@ -132,7 +132,7 @@ class _Extractor:
         self.index: dict[tuple[Any, ...], int] = {}
         self.unknown = self.term("-")
         self.events: list[tuple[Any, ...]] = []
-        self.places: list[tuple[int, str, int, bool, int, int]] = [(-1, "", 0, True, 0, 0)]
+        self.places: list[Place] = [(-1, "", 0, True, 0, 0)]
         self.scopes: list[list[Any]] = []
         self.classes: list[tuple[Any, ...]] = []
         self.imports: list[str] = []

@@ -14,7 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
 from .program import EventRow, Program, SourceCall
-from .term_queries import callee_text, mentions, origin_call, origins, parts, table
+from .term_queries import callee_text, mentions, origin_call, origins, parts
 from .values import Kind, Value, Who
 from .vocabulary import COLLECTIVES, POINT_TO_POINT, D
 
@@ -154,7 +154,7 @@ class _GroupLifetime:
         ]
         if row.inside("for", "while", "except", "try", "lambda"):
             return False
-        terms = table(self.program, row.file)
+        terms = self.program.terms[row.file]
         for node in conditions:
             words = {
                 terms[number][2] for number in parts(self.program, row.file, node[2]) if terms[number][0] in ("a", "v")
@@ -451,7 +451,7 @@ def group_is_destroyed(program: Program) -> Iterator[Finding]:
 def _speaks_of_destroying(program: Program, file: int) -> bool:
     """Whether a file, or one that it hangs together with, names the function, be it for ``atexit``."""
     for other in program.component(file):
-        for term in table(program, other):
+        for term in program.terms[other]:
             if term[0] in ("a", "v") and term[2] == "destroy_process_group":
                 return True
             if term[0] == "i" and term[1].endswith("destroy_process_group"):
@@ -523,7 +523,7 @@ def _asks_start_method(program: Program, call: SourceCall) -> bool:
 
 def _is_spawned_process(program: Program, call: SourceCall) -> bool:
     """Whether ``start`` is called on a Process that is spawned, not forked."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     callee = terms[call.term[1]]
     if callee[0] != "a":
         return False
@@ -550,7 +550,7 @@ def _is_spawned_process(program: Program, call: SourceCall) -> bool:
 
 def _is_guarded_by_name(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row asks for ``__name__``."""
-    terms = table(program, row.file)
+    terms = program.terms[row.file]
     for _, node in row.places:
         if (node[1] in ("if", "while") or node[1].startswith("exit:")) and node[2] >= 0:
             for number in parts(program, row.file, node[2]):

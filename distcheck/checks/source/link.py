@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from .summary import Class, FileSummary, Scope, unpack, unpack_header
+from .summary import Class, FileSummary, Place, Scope, unpack, unpack_header
 from .vocabulary import OUTSIDE
 
 #: The ends of lines that Python's parser knows; a form feed or U+2028, where ``str.splitlines`` splits too, is none.
@@ -24,11 +24,12 @@ def split_lines(text: str) -> list[str]:
 class _Loaded:
     """A summary with its tables; made when it is asked for, and dropped when others are asked for more."""
 
-    __slots__ = ("_by_scope", "_reads", "classes", "scopes", "size", "summary")
+    __slots__ = ("_by_scope", "_reads", "classes", "events", "places", "scopes", "size", "summary", "terms")
 
     def __init__(self, summary: FileSummary, size: int) -> None:
         self.summary = summary
         self.size = size
+        self.terms, self.events, self.places = summary.terms, summary.events, summary.places
         self.scopes = [Scope(*scope) for scope in summary.scopes]
         self.classes = [Class(*one) for one in summary.classes]
         self._by_scope: dict[int, list[int]] | None = None
@@ -165,16 +166,21 @@ class PerFile(Protocol[Table]):
 
 
 class _FileTables:
-    """``tables[file]`` for something that belongs to loaded summaries."""
+    """``tables[file]`` for one table of the loaded summaries. The table that was read last stays at hand."""
 
-    __slots__ = ("files", "name")
+    __slots__ = ("file", "files", "name", "table")
 
     def __init__(self, files: list[FileFacts], name: str) -> None:
         self.files = files
         self.name = name
+        self.file = -1
+        self.table: Any = None
 
     def __getitem__(self, file: int) -> Any:
-        return getattr(self.files[file].loaded, self.name)
+        if file != self.file:
+            self.table = getattr(self.files[file].loaded, self.name)
+            self.file = file
+        return self.table
 
     def __len__(self) -> int:
         return len(self.files)
@@ -185,7 +191,10 @@ class Index:
 
     def __init__(self, files: Iterable[FileFacts]) -> None:
         self.files: list[FileFacts] = list(files)
-        #: by file: its scopes, classes, events by scope, lines of reads
+        #: by file: its terms, events, places, scopes, classes, events by scope, lines of reads
+        self.terms: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "terms")
+        self.events: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "events")
+        self.places: PerFile[list[Place]] = _FileTables(self.files, "places")
         self.scopes: PerFile[list[Scope]] = _FileTables(self.files, "scopes")
         self.classes: PerFile[list[Class]] = _FileTables(self.files, "classes")
         self.by_scope: PerFile[dict[int, list[int]]] = _FileTables(self.files, "by_scope")
@@ -293,11 +302,11 @@ class EntrySite(NamedTuple):
     weak: bool = False
 
 
-def chain(summary: FileSummary, place: int) -> list[tuple[int, tuple[int, str, int, bool, int, int]]]:
-    """The places around a place, outermost first: (number, place)."""
-    found: list[tuple[int, Any]] = []
+def chain(places: list[Place], place: int) -> list[tuple[int, Place]]:
+    """Return the blocks around a block, outermost first: (number, block)."""
+    found: list[tuple[int, Place]] = []
     while place > 0:
-        node = summary.places[place]
+        node = places[place]
         found.append((place, node))
         place = node[0]
     found.reverse()

@@ -85,7 +85,7 @@ def _is_rank_itself(program: Program, guard: Guard, file: int) -> bool:
 
 def _is_flag(program: Program, guard: Guard, file: int) -> bool:
     """Whether a condition is a value that was set before, and no test of the rank by itself."""
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     todo = [guard.term]
     while todo:
         parts = terms[todo.pop()]
@@ -129,7 +129,7 @@ def _backward_is_shared(program: Program, call: SourceCall) -> bool:
 
 def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard, loop: int) -> bool:
     """Whether what is tested went through a collective before, so that all ranks may know of it."""
-    terms = program.index.files[row.file].summary.terms
+    terms = program.terms[row.file]
     tested = _parts(terms, [guard.term])
     for other in program.rows_of(row.file, row.scope):
         if not isinstance(other, SourceCall) or other.number > row.number:
@@ -137,14 +137,14 @@ def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard,
         meeting = sequences.meeting(other)
         if meeting is None and not sequences.is_unseen(other):
             continue
-        given = _parts(terms, [*other.term[2], *(value for _, value in other.term[3])])
+        given = _parts(terms, other.argument_terms)
         if any(terms[number][0] != "k" and _of_data(program, row.file, number) for number in given & tested):
             return True
     return False
 
 
 def _of_data(program: Program, file: int, number: int) -> bool:
-    if program.index.files[file].summary.terms[number][0] in ("?", "|"):
+    if program.terms[file][number][0] in ("?", "|"):
         return True  # a value with a history: the one that is tested
     return (
         program.evaluator.value(file, number).has(Kind.BATCH) or program.evaluator.test(file, number).who == Who.BY_DATA

@@ -30,8 +30,8 @@ from .models import (
     wraps,
 )
 from .program import Program, SourceCall
-from .source_text import last_name
-from .term_queries import callee_text, table
+from .source_text import last_name, operands
+from .term_queries import callee_text
 from .values import Atom, Kind, Value, Who
 
 #: Methods whose results carry no gradient.
@@ -117,7 +117,7 @@ class _Flow:
         known = self.parts.get((file, root))
         if known is not None:
             return known
-        terms = table(self.program, file)
+        terms = self.program.terms[file]
         pending, seen = [root], set()
         while pending:
             number = pending.pop()
@@ -133,7 +133,7 @@ class _Flow:
                 callee = terms[term[1]]
                 if callee[0] == "a" and callee[2] in _CUT:
                     continue
-                pending.extend((term[1], *term[2], *(value for _, value in term[3])))
+                pending.extend(operands(term))
             elif operation in ("e", "x", "w", "s"):
                 pending.append(term[1])
             elif operation in ("|", "*"):
@@ -175,7 +175,7 @@ class _Flow:
 
     def passed(self, call: SourceCall, term: int) -> list[tuple[Function, int]]:
         """The parameters of functions of the project that a call passes a term to."""
-        given = (*call.term[2], *(value for _, value in call.term[3]))
+        given = call.argument_terms
         if not any(term in self.contents(call.file, number) for number in given):
             return []
         found = []
@@ -183,7 +183,7 @@ class _Flow:
             scope = self.program.scope(function)
             own = [name for name, _, star in scope.parameters if not star]
             offset = 1 if scope.owner >= 0 and own else 0
-            terms = table(self.program, function[0])
+            terms = self.program.terms[function[0]]
             for position, number in enumerate(call.term[2]):
                 if term in self.contents(call.file, number) and position + offset < len(own):
                     parameter = ("p", function[1], own[position + offset])
@@ -193,7 +193,7 @@ class _Flow:
 
     def has_wrapper(self, file: int, sources: Iterable[int], *, any_of_them: bool = False) -> bool:
         """Whether the forward of the wrapper, or of any wrapper, has a part in these terms, or may have."""
-        terms = table(self.program, file)
+        terms = self.program.terms[file]
         for source in sources:
             for number in self.contents(file, source):
                 if terms[number][0] != "c":
@@ -230,7 +230,7 @@ class _Flow:
 
 def _attacks(program: Program, call: SourceCall, given: Iterable[int]) -> bool:
     """Whether gradients are wanted of the inputs, as an attack on the model wants them, and not of the parameters."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     parts = set(program.subterms(call.file, *given, names=False))
     for number in parts:
         if terms[number][0] == "c" and last_name(terms, terms[number][1]) == "requires_grad_":
@@ -252,7 +252,7 @@ def _unwraps(program: Program, call: SourceCall) -> bool:
     """
     if not call.callee.has(Kind.WRAPPED):
         return True
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     number = call.term[1]
     if terms[number][0] == "a":
         number = terms[number][1]
@@ -274,7 +274,7 @@ def _reduced_by_hand(program: Program, files: list[int]) -> bool:
         ):
             return True
     for call in program.calls_named(*_REDUCTIONS, files=frozenset(files)):
-        terms = table(program, call.file)
+        terms = program.terms[call.file]
         arguments = call.term[2] or tuple(value for _, value in call.term[3])
         for number in program.subterms(call.file, *arguments):
             if terms[number][0] == "a" and terms[number][2] in ("grad", "main_grad"):
@@ -303,7 +303,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
         if owner >= 0 and is_wrapper_class(program, (call.file, owner)):
             continue
         flow.wrap = (wrap.call.file, wrap.call.number)
-        given = (*call.term[2], *(value for _, value in call.term[3]))
+        given = call.argument_terms
         # what comes out of another wrapper is trained through that: a generator through its critic
         if flow.has_wrapper(call.file, given, any_of_them=True) or _attacks(program, call, given):
             continue
@@ -351,7 +351,7 @@ class _Candidates:
 
     def has_module(self, file: int, number: int) -> bool:
         """Whether ``.module`` is taken of something in a term, or something is unwrapped by a call."""
-        terms = table(self.program, file)
+        terms = self.program.terms[file]
         for part in self.program.subterms(file, number, names=False):
             term = terms[part]
             if (term[0] == "a" and term[2] == "module") or (
@@ -364,7 +364,7 @@ class _Candidates:
         """Whether a call may be a forward around a wrapper."""
         if call.use == "drop" or not (call.positional or call.keywords):
             return False
-        terms = table(self.program, call.file)
+        terms = self.program.terms[call.file]
         number = call.term[1]
         if terms[number][0] == "a" and terms[number][2] in _NOT_FORWARD:
             return False

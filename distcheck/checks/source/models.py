@@ -15,7 +15,6 @@ from . import vocabulary
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Class
-from .term_queries import table
 from .values import Atom, Kind
 
 #: A function of the project: file, scope. An object is known by the call that made it: file, event.
@@ -101,7 +100,7 @@ def _all_wraps(program: Program) -> Iterator[WrappedModel]:
 
 def stripped(program: Program, file: int, term: int) -> int:
     """A term without methods that give back the model that they are called on: ``net`` for ``net.to(device)``."""
-    terms = table(program, file)
+    terms = program.terms[file]
     while term >= 0 and terms[term][0] == "c":
         callee = terms[terms[term][1]]
         if callee[0] == "a" and callee[2] in vocabulary.OF_MODELS:
@@ -137,7 +136,7 @@ def roots(program: Program, file: int, scope: int, term: int, known: list[Wrappe
 
     Empty where one alternative of its value is something else.
     """
-    terms = table(program, file)
+    terms = program.terms[file]
     by_call = {(wrap.call.file, wrap.call.number): wrap for wrap in known}
     steps = 0
     for _ in range(20):
@@ -180,7 +179,7 @@ def model_of_parameters(program: Program, file: int, term: int, depth: int = 0) 
     """For something taken from ``model.parameters()`` or a loop over it: the term of ``model``; -1 for others."""
     if term < 0 or depth > 8:
         return -1
-    terms = table(program, file)
+    terms = program.terms[file]
     operation = terms[term]
     if operation[0] in ("e", "x", "w"):
         return model_of_parameters(program, file, operation[1], depth + 1)
@@ -204,7 +203,7 @@ def without_gradients(program: Program, row: EventRow) -> bool:
     """Whether a row runs under ``torch.no_grad()`` or ``inference_mode``: by a context or a decorator."""
     if row.within(*_NO_GRADIENTS):
         return True
-    terms = table(program, row.file)
+    terms = program.terms[row.file]
     return any(last_name(terms, decorator) in _NO_GRADIENTS for decorator in row.function.decorators)
 
 

@@ -31,7 +31,6 @@ from .models import (
 )
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .term_queries import table
 from .values import Kind
 
 _PARAMETERS = frozenset(["parameters", "named_parameters"])
@@ -62,7 +61,7 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
     for call in program.calls_named("requires_grad_", files=files):
         argument = call.argument(0, "requires_grad")
         wanted = True if argument is None else argument.constant
-        terms = table(program, call.file)
+        terms = program.terms[call.file]
         callee = terms[call.term[1]]
         if not isinstance(wanted, bool) or callee[0] != "a" or last_name(terms, callee[1]) == "grad":
             continue
@@ -142,7 +141,7 @@ def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: E
         if any(one.kind == "raw" for one in found) and not comes_after(program, wrap.call, place):
             return True
         # in a method of the network's own class
-        terms = table(program, place.file)
+        terms = program.terms[place.file]
         number = other.model
         while number >= 0:
             if any(atom.kind == Kind.OBJECT and atom.const in wrap.classes for atom in place.term_value(number)):
@@ -258,7 +257,7 @@ def _keeps_parameters(call: SourceCall) -> bool:
 
 def _sharded_later(program: Program, call: SourceCall, known: list[WrappedModel]) -> WrappedModel | None:
     """Where the model whose parameters an optimizer gets is sharded after that."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     given = [*call.term[2], *(value for name, value in call.term[3] if name in ("params", "parameters"))]
     for number in program.subterms(call.file, *given):
         term = terms[number]
@@ -363,7 +362,7 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
     files = near(program, known)
     moves = program.calls_named("to", *_TO_CPU, *_TO_GPU, *_CASTS, files=files)
     for call in sorted(moves, key=lambda call: (call.file, call.number)):
-        terms = table(program, call.file)
+        terms = program.terms[call.file]
         callee = terms[call.term[1]]
         if callee[0] != "a":
             continue
@@ -446,7 +445,7 @@ def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
     makers = [SourceCall(program, *made) for made in wrap.made]
     if any((maker.file, maker.scope) != (call.file, call.scope) for maker in makers):
         return False
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     for other in calls_in(program, (call.file, call.scope)):
         if other.number > call.number:
             break
@@ -467,7 +466,7 @@ def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
 def _is_untouched_parameter(program: Program, call: SourceCall) -> bool:
     """Whether a parameter is wrapped that nobody in the project passes, and that its function has not moved before."""
     term = call.argument_term(0, "module")
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     if term < 0 or terms[term][0] != "p" or program.callers((call.file, call.scope)):
         return False
     return not any(

@@ -218,7 +218,7 @@ def _forward_inside(
 ) -> tuple[SourceCall, Atom] | None:
     """The forward pass that a function makes with the models that it is given, or with one that it keeps."""
     file, scope = function
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     if depth > _DEEPEST:
         return None
     for row in program.rows_of(file, scope):
@@ -314,7 +314,7 @@ def _gathering_inside(
     program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
 ) -> tuple[str, SourceCall, Atom | None] | None:
     file, scope = function
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     if depth > _DEEPEST:
         return None
     for row in program.rows_of(file, scope):

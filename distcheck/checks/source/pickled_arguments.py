@@ -14,7 +14,7 @@ from distcheck.core.registry import probe
 
 from .models import level
 from .program import Program, SourceCall
-from .term_queries import callee_text, table
+from .term_queries import callee_text
 from .values import Atom, Kind, Value
 
 D = "torch.distributed."
@@ -273,7 +273,7 @@ def _items(program: Program, file: int, term: int) -> list[int]:
     """The terms in a tuple or dict that is written out; the term itself where it is neither."""
     if term < 0:
         return []
-    operation = table(program, file)[term]
+    operation = program.terms[file][term]
     if operation[0] in ("t", "l"):
         return list(operation[1])
     if operation[0] == "d":
@@ -325,7 +325,7 @@ def _unpicklable(program: Program, file: int, term: int, depth: int = 0) -> tupl
     """The path to something in a term that can't be pickled, and what it is; None where there is none for sure."""
     if term < 0:
         return None
-    operation = table(program, file)[term]
+    operation = program.terms[file][term]
     if operation[0] == "*" and operation[3] < 0:
         return "", "a generator"
     if operation[0] in ("t", "l", "d") and depth < _DEEPEST:

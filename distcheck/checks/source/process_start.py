@@ -53,7 +53,7 @@ def asked(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row, or an exit before it, asks if a variable is set, or if others are there."""
     if row.reach.who == Who.SINGLE:
         return True
-    terms = program.index.files[row.file].summary.terms
+    terms = program.terms[row.file]
     for _, node in row.places:
         if node[1] not in ("if", "while") and not node[1].startswith("exit:"):
             continue
@@ -99,7 +99,7 @@ def conditional(row: EventRow) -> bool:
 
 
 def _is_main_guard(program: Program, file: int, number: int) -> bool:
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     term = terms[number]
     return term[0] == "=" and any(terms[side] == ("k", "str", "__main__") for side in term[2:4])
 
@@ -258,7 +258,7 @@ def _is_fixed(program: Program, write: VariableWrite) -> bool:
 
 def _has_parameter(program: Program, file: int, term: int) -> bool:
     """Whether callers may give another value, whatever those that are seen give."""
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     return any(terms[number][0] == "p" for number in program.subterms(file, term, names=False))
 
 
@@ -579,7 +579,7 @@ def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
 def _import_place(program: Program, file: int) -> int | None:
     """The line before which ``import os`` can stand, 0 where it is there already, None where there is no such place."""
     scopes = program.index.scopes[file]
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     bound = [terms[number] for number in scopes[0].bindings.get("os", ())]
     if bound:
         return 0 if all(term == ("i", "os") for term in bound) else None
@@ -692,7 +692,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
 
 def _commands(program: Program, file: int) -> set[str]:
     """The texts with the old launcher in commands: given to what starts processes, or behind ``-m`` in a list."""
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     found = set()
     for term in terms:
         if term[0] in ("t", "l"):
@@ -703,7 +703,7 @@ def _commands(program: Program, file: int) -> set[str]:
     for call in program.calls_to(*STARTERS):
         if call.file != file:
             continue
-        roots = [*call.term[2], *(value for _, value in call.term[3])]
+        roots = call.argument_terms
         for number in program.subterms(file, *roots):
             term = terms[number]
             if term[0] == "k" and term[1] == "str" and "torch.distributed.launch" in term[2]:
@@ -722,7 +722,7 @@ def _script(program: Program, row: EventRow) -> int | None:
     text = row.payload[0]
     words = text.split()
     if len(words) == 1:
-        terms = program.index.files[row.file].summary.terms
+        terms = program.terms[row.file]
         lists = [
             [terms[number][2] for number in term[1] if terms[number][:2] == ("k", "str")]
             for term in terms

@@ -18,7 +18,7 @@ from . import vocabulary as names
 from .algebra import device_of
 from .evaluate import Evaluator, Guard
 from .link import FileFacts, Index, chain
-from .summary import FileSummary, Scope
+from .summary import FileSummary, Place, Scope
 from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, FlowStep, Kind, RankCondition, Value, both
 
 __all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "device_of"]
@@ -66,7 +66,7 @@ class EventRow:
         self.program = program
         self.file = file
         self.number = number
-        self.event: tuple[Any, ...] = program.index.files[file].summary.events[number]
+        self.event: tuple[Any, ...] = program.events[file][number]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EventRow) and (self.file, self.number) == (other.file, other.number)
@@ -83,6 +83,11 @@ class EventRow:
         …
         """
         return str(self.event[0])
+
+    @property
+    def terms(self) -> list[tuple[Any, ...]]:
+        """The terms of its file."""
+        return self.program.terms[self.file]
 
     @property
     def payload(self) -> tuple[Any, ...]:
@@ -140,11 +145,11 @@ class EventRow:
         return both((self.own_reach, self.entry))
 
     @property
-    def places(self) -> list[tuple[int, tuple[int, str, int, bool, int, int]]]:
+    def places(self) -> list[tuple[int, Place]]:
         """The places around it in its function, outermost first: (number, (parent, kind, term, polarity, line, end
         line)).
         """
-        return chain(self.program.index.files[self.file].summary, self.place)
+        return chain(self.program.places[self.file], self.place)
 
     def inside(self, *kinds: str) -> bool:
         """Whether a place of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
@@ -159,7 +164,7 @@ class EventRow:
 
     def within(self, *last_names: str) -> bool:
         """Whether a ``with`` of something so called is around it: ``within("no_grad", "inference_mode")``."""
-        terms = self.program.index.files[self.file].summary.terms
+        terms = self.terms
         return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.places)
 
     def term_value(self, term: int) -> Value:
@@ -168,7 +173,7 @@ class EventRow:
 
     def term_text(self, term: int) -> str:
         """A term as source, shortened."""
-        return source_text.render(self.program.index.files[self.file].summary.terms, term)
+        return source_text.render(self.terms, term)
 
     def text(self) -> str:
         """Its own source on one line, shortened."""
@@ -193,7 +198,7 @@ class SourceCall(EventRow):
     @property
     def term(self) -> tuple[Any, ...]:
         """The call's term."""
-        found: tuple[Any, ...] = self.program.index.files[self.file].summary.terms[self.event[7]]
+        found: tuple[Any, ...] = self.terms[self.event[7]]
         return found
 
     @property
@@ -206,7 +211,7 @@ class SourceCall(EventRow):
     @property
     def method(self) -> str:
         """The last name of what is called."""
-        return source_text.last_name(self.program.index.files[self.file].summary.terms, self.term[1])
+        return source_text.last_name(self.terms, self.term[1])
 
     @property
     def callee(self) -> Value:
@@ -226,7 +231,7 @@ class SourceCall(EventRow):
     @property
     def receiver(self) -> Value:
         """The object that a method is called on; nothing known where it is no method."""
-        terms = self.program.index.files[self.file].summary.terms
+        terms = self.terms
         callee = terms[self.term[1]]
         if callee[0] == "a":
             return self.program.evaluator.value(self.file, callee[1])
@@ -235,7 +240,7 @@ class SourceCall(EventRow):
     @property
     def receiver_text(self) -> str:
         """The source of the object that a method is called on, empty where it is no method."""
-        terms = self.program.index.files[self.file].summary.terms
+        terms = self.terms
         callee = terms[self.term[1]]
         return source_text.render(terms, callee[1]) if callee[0] == "a" else ""
 
@@ -248,6 +253,11 @@ class SourceCall(EventRow):
     def has_star(self) -> bool:
         """Whether ``*`` or ``**`` arguments are given, so that more may be there than is seen."""
         return bool(self.term[4])
+
+    @property
+    def argument_terms(self) -> tuple[int, ...]:
+        """The terms of all its arguments, those by keyword last."""
+        return source_text.argument_terms(self.term)
 
     @property
     def positional(self) -> int:
@@ -296,6 +306,8 @@ class Program:
 
     def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0) -> None:
         self.index = Index(files)
+        #: by file, see :mod:`.summary`
+        self.terms, self.events, self.places = self.index.terms, self.index.events, self.index.places
         #: by path
         self.files: Mapping[str, FileFacts] = {file.path: file for file in self.index.files}
         #: files that nothing of distributed training stands in
@@ -330,15 +342,18 @@ class Program:
 
     def row(self, packed: int) -> EventRow:
         """A row by its number in the tables."""
-        file, number = packed >> _SHIFT, packed & _POSITIONS
-        kind = self.index.files[file].summary.events[number][0]
+        return self.event_row(packed >> _SHIFT, packed & _POSITIONS)
+
+    def event_row(self, file: int, number: int) -> EventRow:
+        """Return one event as a row."""
+        kind = self.events[file][number][0]
         return SourceCall(self, file, number) if kind == "call" else EventRow(self, file, number)
 
     def _aliases(self, file: int) -> dict[str, set[str]]:
         """Other last names that names of a file stand for: ``DDP`` for ``DistributedDataParallel`` after an ``import …
         as``.
         """
-        terms = self.index.files[file].summary.terms
+        terms = self.terms[file]
         found: dict[str, set[str]] = {}
         for scope in self.index.scopes[file]:
             for name, values in scope.bindings.items():
@@ -442,11 +457,7 @@ class Program:
 
     def rows_of(self, file: int, scope: int) -> list[EventRow]:
         """The events of one function, in order of evaluation; those of nested functions not included."""
-        events = self.index.files[file].summary.events
-        return [
-            SourceCall(self, file, number) if events[number][0] == "call" else EventRow(self, file, number)
-            for number in self.evaluator.by_scope[file].get(scope, ())
-        ]
+        return [self.event_row(file, number) for number in self.evaluator.by_scope[file].get(scope, ())]
 
     def scope(self, function: tuple[int, int]) -> Scope:
         """A function of the project."""
@@ -479,9 +490,7 @@ class Program:
 
     def is_generator(self, function: tuple[int, int]) -> bool:
         """Whether a function yields."""
-        file, number = function
-        events = self.index.files[file].summary.events
-        return any(events[event][0] == "yield" for event in self.evaluator.by_scope[file].get(number, ()))
+        return any(event[0] == "yield" for event in self.evaluator.events_of(function))
 
     # order
 
@@ -692,7 +701,7 @@ class Program:
         """Terms and all that they are made of, each once; ``names`` also enters what variables of the file are bound
         to.
         """
-        terms = self.index.files[file].summary.terms
+        terms = self.terms[file]
         pending, seen = list(roots), set()
         while pending:
             number = pending.pop()
@@ -701,24 +710,8 @@ class Program:
             seen.add(number)
             yield number
             term = terms[number]
-            operation = term[0]
-            if operation in ("a", "e", "x", "w"):
-                pending.append(term[1])
-            elif operation in ("s", "|", "*"):
-                pending.extend(term[1:3])
-            elif operation == "c":
-                pending.extend((term[1], *term[2], *(value for _, value in term[3])))
-            elif operation in ("o", "="):
-                pending.extend(term[2:4])
-            elif operation == "u":
-                pending.append(term[2])
-            elif operation in ("and", "or", "t", "l", "f"):
-                pending.extend(term[1])
-            elif operation == "d":
-                pending.extend((*term[1], *term[2]))
-            elif operation == "?":
-                pending.extend(term[1:4])
-            elif operation == "v" and names:
+            pending.extend(source_text.operands(term))
+            if term[0] == "v" and names:
                 scope = term[1]
                 while scope >= 0:
                     own = self.index.scopes[file][scope]
@@ -816,7 +809,7 @@ class Program:
         """A condition as source, with ``not`` where it is its else."""
         lines = self.lines(file)
         match = _CONDITION.match(lines[guard.line - 1]) if 0 < guard.line <= len(lines) else None
-        text = match.group(1) if match else source_text.render(self.index.files[file].summary.terms, guard.term)
+        text = match.group(1) if match else source_text.render(self.terms[file], guard.term)
         return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
 
 

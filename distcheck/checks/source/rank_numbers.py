@@ -13,8 +13,7 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .call_paths import terms_of
-from .device_uses import argument_place, called_in, event_row, files_from, shapes_of
+from .device_uses import argument_place, called_in, files_from, shapes_of
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
 from .values import Atom, FlowStep, Kind, Value, Who
@@ -163,8 +162,8 @@ def _slices(program: Program) -> Iterator[Finding]:
     """``files[local_rank::world_size]``."""
     for file, shapes in enumerate(shapes_of(program)):
         for number, term in shapes.strides:
-            row = event_row(program, file, number)
-            first, _, step = terms_of(row)[terms_of(row)[term][2]][1]
+            row = program.event_row(file, number)
+            first, _, step = row.terms[row.terms[term][2]][1]
             atom = _local(row.term_value(first))
             if atom is not None and row.term_value(step).has(Kind.WORLD_SIZE):
                 yield _local_as_global(
@@ -258,7 +257,7 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
     first: dict[tuple[int, int], tuple[EventRow, Atom]] = {}
     for file, shapes in enumerate(shapes_of(program)):
         for number, term in shapes.remainders:
-            row = event_row(program, file, number)
+            row = program.event_row(file, number)
             atom = _remainder(row, term)
             if atom is not None:
                 # a name stands for the same term wherever it is used: its first line is where it was made
@@ -279,7 +278,7 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
 
 def _remainder(row: EventRow, term: int) -> Atom | None:
     """The rank in ``rank % device_count()``."""
-    _, _, left, right = terms_of(row)[term]
+    _, _, left, right = row.terms[term]
     if not row.term_value(right).has(Kind.DEVICE_COUNT):
         return None
     value = row.term_value(left)
@@ -393,7 +392,7 @@ def _names_one_process(program: Program, row: EventRow, term: int) -> bool:
 def _is_of_a_host(program: Program, call: SourceCall, path: int) -> bool:
     """Whether a path lies on a disk of this host, or has its name or number in it."""
     for number in program.subterms(call.file, path):
-        parts = terms_of(call)[number]
+        parts = call.terms[number]
         if parts[0] == "k" and isinstance(parts[2], str) and _OF_A_HOST.match(parts[2]):
             return True
         if parts[0] in ("v", "p", "a") and _HOST_WORDS.search(str(parts[2])):

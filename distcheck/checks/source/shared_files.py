@@ -12,7 +12,7 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .collective_sequences import Sequences, guarded_calls, level, trail_of
 from .program import Program, SourceCall
-from .source_text import last_name
+from .source_text import argument_terms, last_name
 from .values import FEW, PARTIAL, Kind, Who
 
 #: Functions that write a file, and where its path stands.
@@ -102,7 +102,7 @@ def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
             return (_term(call, 0, "file"), False) if _mode(call, 1)[:1] in ("w", "x") else None
     if program.functions(call):
         return None
-    callee = program.index.files[call.file].summary.terms[call.term[1]]
+    callee = program.terms[call.file][call.term[1]]
     if callee[0] != "a":
         return None
     if call.method in _WRITING_METHODS or (call.method == "open" and _mode(call, 0)[:1] in ("w", "x")):
@@ -123,7 +123,7 @@ def _read(program: Program, call: SourceCall, folder: bool) -> int:
             return _term(call, *_WRITERS[target])
     if program.functions(call):
         return -1
-    callee = program.index.files[call.file].summary.terms[call.term[1]]
+    callee = program.terms[call.file][call.term[1]]
     if callee[0] == "a" and (call.method in _READING_METHODS or (folder and call.method in _WRITING_METHODS)):
         return int(callee[1])
     if callee[0] == "a" and call.method == "open" and not call.targets and (folder or _mode(call, 0)[:1] in ("r", "")):
@@ -145,7 +145,7 @@ def _reader(
     program: Program, sequences: Sequences, writer: SourceCall, branch: int, path: int, folder: bool
 ) -> SourceCall | None:
     """The first call behind the branch by which all ranks need the file, unless something makes them wait."""
-    terms = program.index.files[writer.file].summary.terms
+    terms = program.terms[writer.file]
     own = terms[path] if path >= 0 else ("-",)
     if own[0] == "-" or (own[0] == "k" and own[2] in (None, ".")):
         return None
@@ -184,7 +184,7 @@ def _makes_wait(program: Program, sequences: Sequences, row: SourceCall) -> bool
 
 def _in_a_waiting_context(program: Program, writer: SourceCall, branch: int) -> bool:
     """Whether a ``with`` around the branch may itself make the others wait at its end."""
-    terms = program.index.files[writer.file].summary.terms
+    terms = program.terms[writer.file]
     return any(
         node[1] == "with" and number < branch and last_name(terms, node[2]) not in _PLAIN_CONTEXTS
         for number, node in writer.places
@@ -225,8 +225,8 @@ def _same(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) ->
         if not _same(terms, first[1], second[1], depth + 1):
             return False
         given = zip(
-            (*first[2], *(value for _, value in first[3])),
-            (*second[2], *(value for _, value in second[3])),
+            argument_terms(first),
+            argument_terms(second),
             strict=True,
         )
         return _is_pure(terms, first[1]) and all(_same(terms, left, right, depth + 1) for left, right in given)

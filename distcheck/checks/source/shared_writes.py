@@ -71,7 +71,7 @@ def _opens_anew(call: SourceCall) -> bool:
 
 
 def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
-    given = call_paths.terms_of(call)[path]
+    given = call.terms[path]
     # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
     if not checkpoint and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
         return
@@ -141,7 +141,7 @@ def _keyword_of(call: SourceCall, term: int) -> str | None:
 
 def _called(call: SourceCall) -> str:
     """What a call looks like in the source: ``torch.save``."""
-    terms = call_paths.terms_of(call)
+    terms = call.terms
     text = call.term_text(call.term[1])
     return text if len(text) < 40 and "…" not in text else last_name(terms, call.term[1])
 
@@ -225,7 +225,7 @@ def _differs_in(call: SourceCall, keyword: str) -> bool:
 
 
 def _names_its_rank(call: SourceCall, way: CallPath) -> bool:
-    terms = [*call.term[2], *(value for _, value in call.term[3])]
+    terms = call.argument_terms
     return any(_only_of_this_process(way, term, by_data=False) for term in terms)
 
 
@@ -269,7 +269,7 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
             continue
         path = call.argument_term(0, "name") if kind == "makedirs" else call.argument_term(0, "path")
         if kind == "Path.mkdir":
-            path = int(call_paths.terms_of(call)[call.term[1]][1])
+            path = int(call.terms[call.term[1]][1])
         way = call_paths.way_of_all(program, call, first_is_a_guard=True)
         if way is None or path < 0 or _only_of_this_process(way, path):
             continue
@@ -379,7 +379,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
     for call in program.calls_to("torch.load"):
         given = call.argument_term(1, "map_location")
         # what is handed on may be None by default; who calls decides
-        if call.has_star or (given >= 0 and call_paths.terms_of(call)[given] != ("k", "none", None)):
+        if call.has_star or (given >= 0 and call.terms[given] != ("k", "none", None)):
             continue
         if (
             call.gives(None, "mmap")
@@ -419,7 +419,7 @@ def _fed_to_models(program: Program) -> set[tuple[int, int]]:
     """The calls of torch.load whose result, or a part of it, becomes a model's or an optimizer's state."""
     found: set[tuple[int, int]] = set()
     for call in program.calls_named(*_RECEIVERS):
-        for term in (*call.term[2], *(value for _, value in call.term[3])):
+        for term in call.argument_terms:
             found |= _loads_in(call, term, 0)
     return found
 
@@ -433,7 +433,7 @@ def _loads_in(row: EventRow, term: int, depth: int) -> set[tuple[int, int]]:
         for atom in row.term_value(term)
         if atom.kind == Kind.RESULT and atom.const == "torch.load" and atom.call is not None
     }
-    parts = call_paths.terms_of(row)[term]
+    parts = row.terms[term]
     for inner in call_paths.operands(parts):
         found |= _loads_in(row, inner, depth + 1)
     return found
@@ -489,7 +489,7 @@ def _written_from_the_host(program: Program, call: SourceCall) -> bool:
 def _mentions_cpu(row: EventRow, term: int, depth: int) -> bool:
     if term < 0 or depth > 8:
         return False
-    parts = call_paths.terms_of(row)[term]
+    parts = row.terms[term]
     if parts[0] == "a" and parts[2] == "cpu":
         return True
     return any(_mentions_cpu(row, inner, depth + 1) for inner in call_paths.operands(parts))

@@ -65,6 +65,10 @@ from typing import Any, NamedTuple
 ENGINE_VERSION = 4
 
 
+#: A node of the tree of places: (parent, kind, term, polarity, line, end line)
+Place = tuple[int, str, int, bool, int, int]
+
+
 class Scope(NamedTuple):
     """A function, method, lambda, class body or the module itself (index 0)."""
 
@@ -120,7 +124,7 @@ class FileSummary(NamedTuple):
     header: Header
     terms: list[tuple[Any, ...]]
     events: list[tuple[Any, ...]]
-    places: list[tuple[int, str, int, bool, int, int]]
+    places: list[Place]
     scopes: list[tuple[Any, ...]]
     classes: list[tuple[Any, ...]]
 

@@ -16,7 +16,6 @@ from .collective_sequences import Sequences
 from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
-from .term_queries import table
 from .values import SIZES, RankCondition, Who
 
 # DC519
@@ -54,7 +53,7 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
 def _uneven_loop(program: Program, meeting: EventRow, loop: int) -> Iterator[Finding]:
     """The finding about a loop over an uneven share, unless something keeps its ranks together."""
     file = meeting.file
-    line = program.index.files[file].summary.places[loop][4]
+    line = program.places[file][loop][4]
     rows = _rows_in_loop(program, file, meeting.scope, loop)
     first = next((row for row in rows if row.kind == "bind"), None)
     if first is None or _may_end_early(rows) or meeting.within("join", "Join", "no_sync"):
@@ -119,7 +118,7 @@ class _Shares:
     def divides(self, file: int) -> bool:
         """Whether a file may divide something, as far as the form of its terms says."""
         if file not in self.dividing:
-            terms = table(self.program, file)
+            terms = self.program.terms[file]
             self.dividing[file] = any(
                 (term[0] == ":" and term[1][2] >= 0)
                 or (term[0] == "*" and len(term) > 4)
@@ -141,7 +140,7 @@ class _Shares:
         """Whether a term is such a share."""
         if term < 0 or depth > 6:
             return False
-        terms = table(self.program, file)
+        terms = self.program.terms[file]
         operation = terms[term]
         if operation[0] == "c":
             return self.uneven_call(SourceCall(self.program, file, operation[5]), depth)
@@ -176,7 +175,7 @@ class _Shares:
             endless = stop is not None and stop.constant is None
             return endless and self.is_size(file, call.argument_term(3)) and self.is_rank(file, call.argument_term(1))
         if call.method == "range":
-            whole = _is_multiple(table(self.program, file), call.argument_term(1)) if call.positional == 3 else True
+            whole = _is_multiple(self.program.terms[file], call.argument_term(1)) if call.positional == 3 else True
             return not whole and self.is_size(file, call.argument_term(2)) and self.is_rank(file, call.argument_term(0))
         if call.method == "Subset":
             return self.uneven(file, call.argument_term(1, "indices"), depth + 1)
@@ -197,7 +196,7 @@ class _Shares:
 
     def is_remainder(self, file: int, term: int) -> bool:
         """Whether a term is something modulo the number of ranks."""
-        operation = table(self.program, file)[term]
+        operation = self.program.terms[file][term]
         return bool(operation[0] == "o" and operation[1] == "%" and self.is_size(file, operation[3]))
 
 
