@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
 from .program import EventRow, Program, SourceCall
@@ -147,10 +147,10 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
             text = f"pass async_op=True to {name}() to get a handle, or leave the wait out: the call has finished"
         else:
             text = f"call {name}({tensor}, …) on a line of its own, then use {tensor}, which holds the result"
-        yield rules.DC710.found(
+        yield call.found(
+            rules.DC710,
             f"{name}() puts its result into {tensor} and returns None, which is {how}",
-            where=call.where(),
-            fix=Fix(text, where="code"),
+            fix=text,
             severity=_quiet(program, call.file),
         )
 
@@ -325,14 +325,11 @@ def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
         made, lost = copy.made, copy.shown
         severity = Severity.INFO if target == D + "broadcast" else _quiet(program, call.file)
         shown = source if len(source) <= 60 else source[:57] + "…"
-        yield rules.DC711.found(
+        yield call.found(
+            rules.DC711,
             f"{callee_text(call)}() writes into {shown}, {made} that is thrown away"
             + (f"; {lost} keeps the value of its own rank" if lost else ""),
-            where=call.where(),
-            fix=Fix(
-                f"name it (reduced = {shown}), call {callee_text(call)}(reduced, …), and read reduced afterwards",
-                where="code",
-            ),
+            fix=f"name it (reduced = {shown}), call {callee_text(call)}(reduced, …), and read reduced afterwards",
             severity=severity,
         )
 
@@ -616,12 +613,14 @@ def gather_list_has_own_tensors(program: Program) -> Iterator[Finding]:
             name = str(row.payload[0]) if row.kind == "bind" else "the list"
             edit = _unalias(program, row, ref)
             text = f"make one tensor for each rank: [{alias[1]} for _ in {alias[2]}]"
-            yield rules.DC712.found(
+            yield row.found(
+                rules.DC712,
                 f"{name} holds {alias[0]} several times: {callee_text(call)}() writes the parts of all ranks into it",
-                where=row.where(),
-                fix=Fix(text, edits=(edit,) if edit else (), safe=edit is not None, where="code"),
-                evidence={"flow": [f"{call.path}:{call.line}: filled by {callee_text(call)}()"]},
+                fix=text,
+                edits=(edit,) if edit else (),
+                safe=edit is not None,
                 severity=_quiet(program, row.file),
+                flow=[f"{call.path}:{call.line}: filled by {callee_text(call)}()"],
             )
 
 
@@ -724,10 +723,10 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
             if many
             else f"work = {call.text()}, and work.wait() before {tensor} is used"
         )
-        yield rules.DC713.found(
+        yield call.found(
+            rules.DC713,
             f"{callee_text(call)}() returns a handle that is never waited for: {tensor} may be used before it is ready",
-            where=call.where(),
-            fix=Fix(text, where="code"),
+            fix=text,
             severity=_quiet(program, call.file) or (Severity.INFO if program.is_example(call.file) else None),
         )
 
@@ -847,10 +846,10 @@ def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
                 if number
                 else f"make {shown} with device=…, or move it with .cuda()"
             )
-            yield rules.DC714.found(
+            yield call.found(
+                rules.DC714,
                 f"{shown} is {what}, and the process group has nothing but NCCL to move it",
-                where=call.where(),
-                fix=Fix(f'{fix}; or create the group with "cpu:gloo,cuda:nccl"', where="code"),
+                fix=f'{fix}; or create the group with "cpu:gloo,cuda:nccl"',
                 severity=_quiet(program, call.file),
             )
             break
@@ -963,13 +962,10 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(D + "monitored_barrier"):
         backend = _group_backend(program, call, 0)
         if backend == "nccl" and not call.inside("try") and not mentions(program, call, "get_backend", "backend"):
-            yield rules.DC120.found(
+            yield call.found(
+                rules.DC120,
                 f'{callee_text(call)}() exists on gloo only, and the group is created with "nccl"',
-                where=call.where(),
-                fix=Fix(
-                    'give it a group of its own, made once with dist.new_group(backend="gloo"), or use dist.barrier()',
-                    where="code",
-                ),
+                fix='give it a group of its own, made once with dist.new_group(backend="gloo"), or use dist.barrier()',
                 severity=_quiet(program, call.file),
             )
     for call in program.calls_to(
@@ -979,10 +975,10 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
         if term < 0 or not program.evaluator.value(call.file, term).named(D + "ReduceOp.AVG"):
             continue
         if _backends(program, call.file) == {"mpi"} and not call.gives(None, "group"):
-            yield rules.DC120.found(
+            yield call.found(
+                rules.DC120,
                 'MPI has no ReduceOp.AVG, and the group is created with "mpi"',
-                where=call.where(),
-                fix=Fix("reduce with ReduceOp.SUM and divide by dist.get_world_size()", where="code"),
+                fix="reduce with ReduceOp.SUM and divide by dist.get_world_size()",
                 severity=_quiet(program, call.file),
             )
     yield from _nccl_everywhere(program)
@@ -998,10 +994,10 @@ def _nccl_everywhere(program: Program) -> Iterator[Finding]:
         value = call.argument(0, "backend")
         if value is None or value.constant != "nccl" or call.inside("if", "try", "except"):
             continue
-        yield rules.DC120.found(
+        yield call.found(
+            rules.DC120,
             'the backend is "nccl" on every host, while other lines of this file ask whether there is a GPU',
-            where=call.where(),
-            fix=Fix('backend = "nccl" if torch.cuda.is_available() else "gloo"', where="code"),
+            fix='backend = "nccl" if torch.cuda.is_available() else "gloo"',
             severity=Severity.INFO,
         )
 
@@ -1024,13 +1020,10 @@ def root_is_a_member(program: Program) -> Iterator[Finding]:
             continue
         root = value.constant
         text = call.argument_text(group_position, "group")
-        yield rules.DC715.found(
+        yield call.found(
+            rules.DC715,
             f"{name}={root} is rank {root} of the whole job, {why}",
-            where=call.where(),
-            fix=Fix(
-                f"group_{name}={root} counts within {text}; older torch: {name}=dist.get_global_rank({text}, {root})",
-                where="code",
-            ),
+            fix=f"group_{name}={root} counts within {text}; older torch: {name}=dist.get_global_rank({text}, {root})",
             severity=_quiet(program, call.file),
         )
 
@@ -1185,12 +1178,9 @@ def object_collective_unpickles(program: Program) -> Iterator[Finding]:
         given = call.argument(None, "weights_only")
         if given is not None and given.constant is not False:
             continue
-        yield rules.DC616.found(
+        yield call.found(
+            rules.DC616,
             f"{callee_text(call)}() unpickles what other ranks send, and unpickling can run any code",
-            where=call.where(),
-            fix=Fix(
-                "pass weights_only=True where the torch in use has it (2.15); numbers go into a tensor",
-                where="code",
-            ),
+            fix="pass weights_only=True where the torch in use has it (2.15); numbers go into a tensor",
             severity=Severity.INFO,
         )

@@ -332,25 +332,20 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
     if name and counter == epoch and (sampler.file, sampler.scope) == (repeated.file, repeated.scope):
         edits = _first_line_of(program, repeated.file, outer[4], f"{name}.set_epoch({epoch})", sampler)
     told = name or "loader.sampler"
-    return rules.DC730.found(
+    return sampler.found(
+        rules.DC730,
         f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that all epochs of the "
         f"loop at {program.index.files[repeated.file].path}:{outer[4]} have the same order",
-        where=sampler.where(),
-        fix=Fix(
-            f"{told}.set_epoch({counter}) as the first line of that loop"
-            + ("" if counter == epoch else ", with the number of the epoch"),
-            edits=edits,
-            safe=False,
-            where="code",
-            risk="the order of the data changes, and with it the results",
-        ),
-        evidence={
-            "flow": [
-                f"{sampler.path}:{sampler.line}: the sampler is made here",
-                f"{program.index.files[repeated.file].path}:{outer[4]}: the loop over epochs",
-            ]
-        },
+        fix=f"{told}.set_epoch({counter}) as the first line of that loop"
+        + ("" if counter == epoch else ", with the number of the epoch"),
+        edits=edits,
+        safe=False,
+        risk="the order of the data changes, and with it the results",
         severity=Severity.WARNING if loud else Severity.INFO,
+        flow=[
+            f"{sampler.path}:{sampler.line}: the sampler is made here",
+            f"{program.index.files[repeated.file].path}:{outer[4]}: the loop over epochs",
+        ],
     )
 
 
@@ -401,16 +396,13 @@ def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
         if at_once is None:
             continue
         text = loader.argument_text(3, "sampler")
-        yield rules.DC731.found(
+        yield loader.found(
+            rules.DC731,
             f"this loader is given shuffle=True and a sampler ({text}), which torch refuses with a ValueError",
-            where=loader.where(),
-            fix=Fix(
-                f"leave shuffle out: the sampler shuffles; where {text} may be None: shuffle=({text} is None)"
-                if text.isidentifier()
-                else "leave shuffle out: the sampler decides about the order",
-                where="code",
-            ),
-            evidence={"flow": program.flow(at_once.trail)},
+            fix=f"leave shuffle out: the sampler shuffles; where {text} may be None: shuffle=({text} is None)"
+            if text.isidentifier()
+            else "leave shuffle out: the sampler decides about the order",
+            flow=program.flow(at_once.trail),
         )
 
 
@@ -518,22 +510,17 @@ def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding 
     if call_paths.owned_by_a_framework(step) or call_paths.owned_by_a_framework(made) or call_paths.in_tests(step):
         severity = Severity.INFO
     data = loader.argument_text(0, "dataset")
-    return rules.DC732.found(
+    return loader.found(
+        rules.DC732,
         f"this loader has no DistributedSampler, so that every rank trains on all of {data or 'the data'}",
-        where=loader.where(),
-        fix=Fix(
-            f"sampler=DistributedSampler({data}) instead of shuffle=True, and sampler.set_epoch(epoch) in each epoch"
-            if shuffled
-            else f"sampler=DistributedSampler({data}), and sampler.set_epoch(epoch) in each epoch",
-            where="code",
-        ),
-        evidence={
-            "flow": [
-                *program.flow(made.steps),
-                f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
-            ]
-        },
+        fix=f"sampler=DistributedSampler({data}) instead of shuffle=True, and sampler.set_epoch(epoch) in each epoch"
+        if shuffled
+        else f"sampler=DistributedSampler({data}), and sampler.set_epoch(epoch) in each epoch",
         severity=severity,
+        flow=[
+            *program.flow(made.steps),
+            f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
+        ],
     )
 
 
@@ -676,12 +663,12 @@ def splits_agree(program: Program) -> Iterator[Finding]:
 
 def _split_finding(program: Program, way: CallPath, message: str, fix: str) -> Finding:
     quiet = call_paths.owned_by_a_framework(way) or call_paths.in_tests(way)
-    return rules.DC733.found(
+    return way.row.found(
+        rules.DC733,
         message,
-        where=way.row.where(),
-        fix=Fix(fix, where="code"),
-        evidence={"flow": program.flow(way.steps)},
+        fix=fix,
         severity=Severity.INFO if quiet else Severity.WARNING,
+        flow=program.flow(way.steps),
     )
 
 
@@ -773,15 +760,12 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
         loops = [loop for loop in program.table(_evaluations) if not own.isdisjoint(loop.loaders)]
         if not loops or any(_cuts_repeats(program, loop) for loop in loops):
             continue
-        yield rules.DC734.found(
+        yield sampler.found(
+            rules.DC734,
             "this sampler repeats items of the evaluation set until all ranks have as many, and they are counted twice",
-            where=sampler.where(),
-            fix=Fix(
-                "gather the results and cut them to len(dataset), or give each rank "
-                "Subset(dataset, range(rank, len(dataset), world_size))",
-                where="code",
-            ),
-            evidence={"flow": [f"{program.index.files[one.file].path}:{one.line}: the evaluation" for one in loops]},
+            fix="gather the results and cut them to len(dataset), or give each rank "
+            "Subset(dataset, range(rank, len(dataset), world_size))",
+            flow=[f"{program.index.files[one.file].path}:{one.line}: the evaluation" for one in loops],
         )
 
 

@@ -186,17 +186,14 @@ def _is_spawned(init: SourceCall) -> bool:
 
 
 def _single_host(program: Program, row: EventRow, index: Atom, init: SourceCall) -> Finding:
-    return rules.DC201.found(
+    return row.found(
+        rules.DC201,
         f"the spawned index is the device here and the rank of the job at {init.path}:{init.line}: "
         "right on one host only",
-        where=row.where(),
+        fix="for several hosts, give init_process_group the rank `node_rank * processes_per_node + index`; "
+        "the device stays the index",
         severity=Severity.INFO,
-        fix=Fix(
-            "for several hosts, give init_process_group the rank `node_rank * processes_per_node + index`; "
-            "the device stays the index",
-            where="code",
-        ),
-        evidence={"flow": program.flow(index.trail)},
+        flow=program.flow(index.trail),
     )
 
 
@@ -260,24 +257,21 @@ def _holds_for(program: Program, mask: EventRow, row: EventRow) -> bool:
 
 
 def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -> Finding:
-    return rules.DC202.found(
+    return row.found(
+        rules.DC202,
         f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
         f"{write.row.path}:{write.row.line}"
         ": inside of that mask the GPU is number 0",
-        where=row.where(),
-        fix=Fix(
-            f"take 0 here; or leave all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
-            where="code",
-        ),
-        evidence={"flow": program.flow(atom.trail)},
+        fix=f"take 0 here; or leave all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
+        flow=program.flow(atom.trail),
     )
 
 
 def _physical(program: Program, row: EventRow) -> Finding:
-    return rules.DC202.found(
+    return row.found(
+        rules.DC202,
         f"{row.text()} takes a number out of {_MASK}: those are numbers outside of the mask, inside GPUs count from 0",
-        where=row.where(),
-        fix=Fix('use the local rank itself: `int(os.environ["LOCAL_RANK"])`', where="code"),
+        fix='use the local rank itself: `int(os.environ["LOCAL_RANK"])`',
     )
 
 
@@ -429,14 +423,11 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
     if (placed and bare is None and objects is None and guess is None) or program.is_test(call.file):
         severity = Severity.INFO
     own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
-    return rules.DC206.found(
+    return call.found(
+        rules.DC206,
         f"the group starts with NCCL, and no line binds this rank to a GPU: {what}",
-        where=call.where(),
+        fix=f'before it: `torch.cuda.set_device({own})`; and tell the group: `device_id=torch.device("cuda", {own})`',
         severity=severity,
-        fix=Fix(
-            f'before it: `torch.cuda.set_device({own})`; and tell the group: `device_id=torch.device("cuda", {own})`',
-            where="code",
-        ),
     )
 
 
@@ -507,15 +498,12 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
             continue
         before = _cuda_before(program, write.row)
         if before is not None:
-            yield rules.DC214.found(
+            yield write.row.found(
+                rules.DC214,
                 f"{write.name} is set when {before.text()} at {before.path}:{before.line} has started CUDA: "
                 "it has no effect",
-                where=write.row.where(),
-                fix=Fix(
-                    f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
-                    "this process, use torch.cuda.set_device",
-                    where="code",
-                ),
+                fix=f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
+                "this process, use torch.cuda.set_device",
             )
 
 
@@ -665,11 +653,11 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
         if init is None or _masked_by_rank(program, call.file) or program.is_test(call.file):
             continue
         own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
-        yield rules.DC303.found(
+        yield call.found(
+            rules.DC303,
             f"every rank takes GPU {number}, and NCCL lets no two ranks of a host share one",
-            where=call.where(),
-            fix=Fix(f"{where}: `{own}`" if where.endswith(")") else f"give each rank its own: `{own}`", where="code"),
-            evidence={"group": f"{init.path}:{init.line}"},
+            fix=f"{where}: `{own}`" if where.endswith(")") else f"give each rank its own: `{own}`",
+            group=f"{init.path}:{init.line}",
         )
     yield from _one_gpu_for_spawned(program)
 
@@ -765,11 +753,11 @@ def _one_gpu_for_spawned(program: Program) -> Iterator[Finding]:
             targets = [atom.const for atom in spawn.argument(0, "fn") or () if atom.kind == Kind.FUNCTION]
             reached = {one for target in targets for one in call_paths.reached_from(program, target)}
             if any((init.file, init.scope) in reached and uses_nccl(init) for init in program.calls_to(_INIT)):
-                yield rules.DC303.found(
+                yield write.row.found(
+                    rules.DC303,
                     f'{write.name} is "{mask}", one GPU, for the {number} processes that line {spawn.line} spawns',
-                    where=write.row.where(),
-                    fix=Fix("leave as many GPUs visible as processes are spawned, or spawn one", where="code"),
-                    evidence={"processes": number},
+                    fix="leave as many GPUs visible as processes are spawned, or spawn one",
+                    processes=number,
                 )
                 break
 
@@ -971,16 +959,13 @@ def forks_leave_cuda_alone(program: Program) -> Iterator[Finding]:
                 if (call.file, call.line) in seen:
                     continue
                 seen.add((call.file, call.line))
-                yield rules.DC218.found(
+                yield call.found(
+                    rules.DC218,
                     f"{call.text()} runs in the workers of the DataLoader at {loader.path}:{loader.line}, "
                     "which are forks",
-                    where=call.where(),
+                    fix="keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); "
+                    'or give the loader multiprocessing_context="spawn"',
                     severity=Severity.INFO if program.is_test(call.file) else Severity.WARNING,
-                    fix=Fix(
-                        "keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); "
-                        'or give the loader multiprocessing_context="spawn"',
-                        where="code",
-                    ),
                 )
     yield from _forked_processes(program)
 
@@ -1056,11 +1041,9 @@ def _forked_processes(program: Program) -> Iterator[Finding]:
         used = next((found for function in functions[:1] for found in _cuda_in(program, function)), None)
         started = _cuda_before(program, call) if used is not None else None
         if used is not None and started is not None:
-            yield rules.DC218.found(
+            yield call.found(
+                rules.DC218,
                 f"the forked process uses the GPU ({used.text()} at line {used.line}), and {started.text()} at line "
                 f"{started.line} has started CUDA before the fork",
-                where=call.where(),
-                fix=Fix(
-                    'start it afresh: torch.multiprocessing.get_context("spawn").Process(…), or mp.spawn', where="code"
-                ),
+                fix='start it afresh: torch.multiprocessing.get_context("spawn").Process(…), or mp.spawn',
             )

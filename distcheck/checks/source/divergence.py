@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -104,17 +104,14 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
         ):
             continue
         if all(_depends_on_rank(Value((atom,))) for atom in ranks):
-            yield rules.DC706.found(
+            yield call.found(
+                rules.DC706,
                 f"`{call.text()}` gets a list of its own on every rank, where all ranks must pass the same one",
-                fix=Fix(
-                    "make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
-                    "call new_group for each, and keep the one with this rank in it; or pass "
-                    "use_local_synchronization=True",
-                    where="code",
-                ),
-                where=call.where(),
+                fix="make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
+                "call new_group for each, and keep the one with this rank in it; or pass "
+                "use_local_synchronization=True",
                 severity=level(program, call, rules.DC706),
-                evidence={"flow": trail_of(program, call.file, call.argument_term(0, "ranks"))},
+                flow=trail_of(program, call.file, call.argument_term(0, "ranks")),
             )
 
 
@@ -231,12 +228,12 @@ def _in_branch(program: Program, meeting: CollectiveSite, guard: Guard) -> Findi
             f"call it on all ranks, outside of the branch in line {guard.line}, and keep inside only what one rank "
             "does with the result"
         )
-    return rules.DC701.found(
+    return call.found(
+        rules.DC701,
         f"{_subject(program, meeting)}, but {words(guard.who)} there, by `{condition}` in line {guard.line}",
-        fix=Fix(text, where="code"),
-        where=call.where(),
+        fix=text,
         severity=level(program, call, rules.DC701),
-        evidence=_evidence(program, meeting, guard, condition),
+        **_evidence(program, meeting, guard, condition),
     )
 
 
@@ -246,16 +243,13 @@ def _after_exit(sequences: Sequences, meeting: CollectiveSite, guard: Guard) -> 
     line = exits[0].line if exits else guard.line
     leaving = exits[0].text() if exits else guard.kind.removeprefix("exit:")
     condition = condition_text(program, call.file, guard)
-    return rules.DC702.found(
+    return call.found(
+        rules.DC702,
         f"{_subject(program, meeting)}, but {words(guard.who)} there: the rest left by `{leaving}` in line {line}",
-        fix=Fix(
-            f"move the call above line {guard.line}, or turn that test round, so that the rest of the ranks skip only "
-            "what one rank has to do",
-            where="code",
-        ),
-        where=call.where(),
+        fix=f"move the call above line {guard.line}, or turn that test round, so that the rest of the ranks skip only "
+        "what one rank has to do",
         severity=level(program, call, rules.DC702),
-        evidence=_evidence(program, meeting, guard, condition),
+        **_evidence(program, meeting, guard, condition),
     )
 
 
@@ -263,16 +257,13 @@ def _differ(program: Program, guard: Guard, meeting: CollectiveSite, name: str, 
     call = meeting.row
     others = f"meet it with {instead}" if instead else "have no call left for it"
     condition = condition_text(program, call.file, guard._replace(polarity=True))
-    return rules.DC703.found(
+    return call.found(
+        rules.DC703,
         f"`{call.text()}` does {name} in one arm of `{condition}` in line {guard.line}, and the ranks in the other "
         f"{others}",
-        fix=Fix(
-            "give both arms the same collectives in the same order, or move what all ranks share behind the branch",
-            where="code",
-        ),
-        where=call.where(),
+        fix="give both arms the same collectives in the same order, or move what all ranks share behind the branch",
         severity=level(program, call, rules.DC703),
-        evidence=_evidence(program, meeting, guard, condition),
+        **_evidence(program, meeting, guard, condition),
     )
 
 
@@ -280,17 +271,14 @@ def _group(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
     call = meeting.row
     condition = condition_text(program, call.file, guard)
     who = "only the members get" if guard.who.who == Who.MEMBERS else words(guard.who)
-    return rules.DC706.found(
+    return call.found(
+        rules.DC706,
         f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in line "
         f"{guard.line}",
-        fix=Fix(
-            f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
-            "the group is used; or pass use_local_synchronization=True",
-            where="code",
-        ),
-        where=call.where(),
+        fix=f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
+        "the group is used; or pass use_local_synchronization=True",
         severity=level(program, call, rules.DC706),
-        evidence=_evidence(program, meeting, guard, condition),
+        **_evidence(program, meeting, guard, condition),
     )
 
 
@@ -328,20 +316,15 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
             meeting = sequences.meeting(row)
             if meeting is None or _only_groups(meeting):
                 continue
-            yield rules.DC701.found(
+            yield row.found(
+                rules.DC701,
                 f"{_subject(program, meeting)}, but {words(who)} there: a decorator of {scope.name}() bars the rest",
-                fix=Fix(
-                    f"take the call out of {scope.name}(), or the decorator off, and let only the output depend on "
-                    "the rank",
-                    where="code",
-                ),
-                where=row.where(),
+                fix=f"take the call out of {scope.name}(), or the decorator off, and let only the output depend on "
+                "the rank",
                 severity=level(program, row, rules.DC701),
-                evidence={
-                    "flow": [f"{row.path}:{scope.line}: {words(who)} into {scope.name}()"],
-                    "reached_by": who.who,
-                    "collective": meeting.operations[0],
-                },
+                flow=[f"{row.path}:{scope.line}: {words(who)} into {scope.name}()"],
+                reached_by=who.who,
+                collective=meeting.operations[0],
             )
 
 
@@ -379,16 +362,13 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
             continue
         meeting = shared[0]
         condition = condition_text(program, row.file, guard)
-        yield rules.DC702.found(
+        yield meeting.row.found(
+            rules.DC702,
             f"{_subject(program, meeting)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
             f"{_taken(guard.who)} out of it",
-            fix=Fix(
-                "let one rank decide, broadcast the decision to all, and let all ranks leave the loop together",
-                where="code",
-            ),
-            where=meeting.row.where(),
+            fix="let one rank decide, broadcast the decision to all, and let all ranks leave the loop together",
             severity=level(program, row, rules.DC702),
-            evidence=_evidence(program, meeting, guard, condition),
+            **_evidence(program, meeting, guard, condition),
         )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
 from .program import EventRow, Program, SourceCall, SourceSpan, device_of
@@ -255,17 +255,15 @@ def _compared(
     # the text of a variable that no launcher sets may be anything
     numeric = name in _NUMBERED
     number_text = number if len(number) <= 30 else "a number"
-    return rules.DC209.found(
+    return row.found(
+        rules.DC209,
         f"{what} is compared with the number {number_text}: '{operator}' {outcome}{condition}",
-        where=row.where(),
-        evidence={"variable": name, "flow": program.flow(atom.trail) if atom is not None else []},
-        fix=Fix(
-            f"convert it: int({text}) {_AS_NUMBERS.get(operator, operator)} {number_text}",
-            edits=edits,
-            safe=bool(edits) and numeric,
-            where="code",
-            risk=None if numeric or not edits else f"int() raises where {name} is no number",
-        ),
+        fix=f"convert it: int({text}) {_AS_NUMBERS.get(operator, operator)} {number_text}",
+        edits=edits,
+        safe=bool(edits) and numeric,
+        risk=None if numeric or not edits else f"int() raises where {name} is no number",
+        variable=name,
+        flow=program.flow(atom.trail) if atom is not None else [],
     )
 
 
@@ -315,12 +313,15 @@ def assigned_without_being_text(program: Program) -> Iterator[Finding]:
         source = " ".join(program.source(span).split()) if span is not None else ""
         shown = source if 0 < len(source) <= 50 else "its value"
         text, edits = _as_text(program, write, kind, source)
-        yield rules.DC210.found(
+        yield write.row.found(
+            rules.DC210,
             f"{write.name} gets {shown}, which is {_ARTICLES.get(kind, kind)}: the environment takes text only, "
             "so that this raises a TypeError",
-            where=write.row.where(),
-            evidence={"variable": write.name, "type": kind},
-            fix=Fix(text, edits=edits, safe=bool(edits), where="code"),
+            fix=text,
+            edits=edits,
+            safe=bool(edits),
+            variable=write.name,
+            type=kind,
         )
 
 
@@ -476,18 +477,16 @@ def error_handling_switched_off(program: Program) -> Iterator[Finding]:
     }
     for write in every:
         if write.name in _ERROR_HANDLING and write.value.constant == "0" and write.row.file not in waiting:
-            yield rules.DC119.found(
+            yield write.row.found(
+                rules.DC119,
                 f"{write.name} is set to 0: when a rank dies or a collective gets stuck, the others wait for ever",
-                where=write.row.where(),
-                evidence={"variable": write.name, "value": "0"},
+                fix=f"leave {write.name} out; a collective that is rightly slow needs a longer "
+                "init_process_group(timeout=timedelta(…))",
                 severity=Severity.INFO
                 if program.is_test(write.row.file) or _captures(program, write.row.file)
                 else None,
-                fix=Fix(
-                    f"leave {write.name} out; a collective that is rightly slow needs a longer "
-                    "init_process_group(timeout=timedelta(…))",
-                    where="code",
-                ),
+                variable=write.name,
+                value="0",
             )
 
 
@@ -552,9 +551,10 @@ def _falsy(program: Program, row: EventRow, given: Value) -> Finding:
     other = other if len(other) <= 50 else "the other value"
     kind = rank.kind if rank is not None else "rank"
     chosen = text if row.kind == "or" else texts[1] if len(texts) == 3 and len(texts[1]) <= 50 else "the first value"
-    return rules.DC211.found(
+    return row.found(
+        rules.DC211,
         f"{text} is a {kind}, and 0 is false: rank 0 takes {other} as well",
-        where=row.where(),
-        evidence={"rank": text, "flow": program.flow(rank.trail) if rank is not None else []},
-        fix=Fix(f"ask for None: {other} if {text} is None else {chosen}", where="code"),
+        fix=f"ask for None: {other} if {text} is None else {chosen}",
+        rank=text,
+        flow=program.flow(rank.trail) if rank is not None else [],
     )

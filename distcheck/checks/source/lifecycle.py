@@ -272,12 +272,12 @@ def _used_after(program: Program, life: _GroupLifetime, file: int, scope: int) -
         elif done.destroys and not call.inside("except", "lambda"):
             ended = call
         elif done.needs and ended is not None and not _asks(program, call) and program.dominates(ended, call):
-            yield rules.DC740.found(
+            yield call.found(
+                rules.DC740,
                 f"{callee_text(call)}() needs the process group, which is destroyed in line {ended.line}",
-                where=call.where(),
-                fix=Fix(f"move it before {callee_text(ended)}(), and keep what it returns in a variable", where="code"),
-                evidence={"flow": [f"{ended.path}:{ended.line}: {callee_text(ended)}() destroys the process group"]},
+                fix=f"move it before {callee_text(ended)}(), and keep what it returns in a variable",
                 severity=_level(program, call.file),
+                flow=[f"{ended.path}:{ended.line}: {callee_text(ended)}() destroys the process group"],
             )
 
 
@@ -324,25 +324,20 @@ def _goes_round(program: Program, life: _GroupLifetime, call: SourceCall) -> boo
 
 def _twice(program: Program, first: SourceCall, second: SourceCall) -> Finding:
     again = callee_text(second)
-    return rules.DC741.found(
+    return second.found(
+        rules.DC741,
         f"{again}() creates the process group, and line {first.line} has created it before",
-        where=second.where(),
-        fix=Fix(
-            f"create it at one place; or ask: if not torch.distributed.is_initialized(): {again}(…)",
-            where="code",
-        ),
-        evidence={"flow": [f"{first.path}:{first.line}: the process group is created by {callee_text(first)}()"]},
+        fix=f"create it at one place; or ask: if not torch.distributed.is_initialized(): {again}(…)",
         severity=_level(program, second.file),
+        flow=[f"{first.path}:{first.line}: the process group is created by {callee_text(first)}()"],
     )
 
 
 def _each_round(program: Program, call: SourceCall) -> Finding:
-    return rules.DC741.found(
+    return call.found(
+        rules.DC741,
         f"{callee_text(call)}() creates the process group in each round of a loop that never destroys it",
-        where=call.where(),
-        fix=Fix(
-            "create it before the loop, or end each round with torch.distributed.destroy_process_group()", where="code"
-        ),
+        fix="create it before the loop, or end each round with torch.distributed.destroy_process_group()",
         severity=_level(program, call.file),
     )
 
@@ -374,16 +369,13 @@ def import_needs_no_group(program: Program) -> Iterator[Finding]:
             flow = [f"{inner.path}:{inner.line}: the process group is created by {callee_text(inner)}()"]
         else:
             continue
-        yield rules.DC742.found(
+        yield call.found(
+            rules.DC742,
             f"{callee_text(call)}() {why}",
-            where=call.where(),
-            fix=Fix(
-                "put it into a function that the entry script calls; a default value that depends on the rank is None"
-                " first, and asked for within the function",
-                where="code",
-            ),
-            evidence={"flow": flow},
+            fix="put it into a function that the entry script calls; a default value that depends on the rank is None"
+            " first, and asked for within the function",
             severity=_level(program, call.file),
+            flow=flow,
         )
 
 
@@ -440,10 +432,10 @@ def group_is_destroyed(program: Program) -> Iterator[Finding]:
         seen.add(file)
         if program.framework(file) is not None or program.is_test(file) or _speaks_of_destroying(program, file):
             continue
-        yield rules.DC743.found(
+        yield call.found(
+            rules.DC743,
             f"{callee_text(call)}() creates the process group, and nothing in this program destroys it",
-            where=call.where(),
-            fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+            fix="call torch.distributed.destroy_process_group() on all ranks at the end",
             severity=Severity.INFO,
         )
 
@@ -475,12 +467,12 @@ def spawning_is_guarded(program: Program) -> Iterator[Finding]:
         if inner is None or _is_guarded_by_name(program, call):
             continue
         through = "" if inner == call else f", through {callee_text(inner)}() in line {inner.line},"
-        yield rules.DC745.found(
+        yield call.found(
+            rules.DC745,
             f"{callee_text(call)}() starts processes{through} and runs again in each of them, without a main guard",
-            where=call.where(),
-            fix=Fix(f'if __name__ == "__main__": {call.text()}', where="code"),
-            evidence={"flow": [] if inner == call else [f"{inner.path}:{inner.line}: processes are spawned"]},
+            fix=f'if __name__ == "__main__": {call.text()}',
             severity=Severity.INFO if program.is_test(call.file) else None,
+            flow=[] if inner == call else [f"{inner.path}:{inner.line}: processes are spawned"],
         )
 
 
@@ -584,13 +576,10 @@ def rendezvous_file_is_new(program: Program) -> Iterator[Finding]:
         if _removes(program, call.file):
             continue
         shown = path.removeprefix("file://")
-        yield rules.DC746.found(
+        yield call.found(
+            rules.DC746,
             f"the ranks meet in {shown or 'a file'}, the same in each run: the next one meets what a killed one left",
-            where=call.where(),
-            fix=Fix(
-                "leave init_method out and start with torchrun; else put the job's id into the path",
-                where="code",
-            ),
+            fix="leave init_method out and start with torchrun; else put the job's id into the path",
             severity=Severity.INFO if program.is_test(call.file) else None,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from .collective_sequences import Sequences, condition_text, level, partial_guards, strict_guards, trail_of
@@ -46,20 +46,15 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         condition = condition_text(program, row.file, guard)
         each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
         leaves = "ends the loop" if way == "break" else "skips the rest of the step"
-        yield rules.DC707.found(
+        yield row.found(
+            rules.DC707,
             f"`{condition}` {each} and {leaves}, while `{shared.text()}` in line {shared.line} needs all ranks",
-            fix=Fix(
-                "let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
-                "every step, and test the result",
-                where="code",
-            ),
-            where=row.where(),
+            fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
+            "every step, and test the result",
             severity=level(program, row, rules.DC707),
-            evidence={
-                "flow": trail_of(program, row.file, guard.term),
-                "shared": shared.text(),
-                "line_of_shared": shared.line,
-            },
+            flow=trail_of(program, row.file, guard.term),
+            shared=shared.text(),
+            line_of_shared=shared.line,
         )
 
 

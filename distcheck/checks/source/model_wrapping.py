@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .models import (
@@ -320,19 +320,17 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
             if method
             else f"call the wrapper, {wrapper}(…), instead of {called}(…)"
         )
-        yield rules.DC750.found(
+        yield call.found(
+            rules.DC750,
             f"the loss comes from {called}(…), which goes around {wrapper}: no gradient is averaged over the ranks",
-            where=call.where(),
+            fix=fix,
             severity=level(program, call.file, rules.DC750),
-            fix=Fix(fix, where="code"),
-            evidence={
-                "call": call.text(),
-                "wrapped_at": f"{wrap.call.path}:{wrap.call.line}",
-                "flow": [
-                    f"{wrap.call.path}:{wrap.call.line}: wrapped by {wrap.call.text()}",
-                    f"{call.path}:{call.line}: {call.text()}",
-                ],
-            },
+            call=call.text(),
+            wrapped_at=f"{wrap.call.path}:{wrap.call.line}",
+            flow=[
+                f"{wrap.call.path}:{wrap.call.line}: wrapped by {wrap.call.text()}",
+                f"{call.path}:{call.line}: {call.text()}",
+            ],
         )
 
 
@@ -451,15 +449,12 @@ def unused_parameters(program: Program) -> Iterator[Finding]:
             message = "the strategy ddp_find_unused_parameters_true makes DDP walk the whole graph in every step"
         else:
             continue
-        yield rules.DC754.found(
+        yield call.found(
+            rules.DC754,
             message,
-            where=call.where(),
-            fix=Fix(
-                "leave it out where every parameter gets a gradient;"
-                " with the same unused ones in every step, static_graph=True",
-                where="code",
-            ),
-            evidence={"call": call.text()},
+            fix="leave it out where every parameter gets a gradient;"
+            " with the same unused ones in every step, static_graph=True",
+            call=call.text(),
         )
 
 
@@ -489,15 +484,15 @@ def data_parallel(program: Program) -> Iterator[Finding]:
             if group is not None
             else "use DistributedDataParallel with one process a GPU (torchrun --nproc-per-node=gpu)"
         )
-        yield rules.DC755.found(
+        yield call.found(
+            rules.DC755,
             "DataParallel drives all GPUs from this process, and the process group"
             f" of {group.path}:{group.line} has a process for each already"
             if group is not None
             else "DataParallel drives all GPUs from the threads of one process, and copies the model in every step",
-            where=call.where(),
+            fix=fix,
             severity=Severity.WARNING if group is not None and not program.is_test(call.file) else Severity.INFO,
-            fix=Fix(fix, where="code"),
-            evidence={"call": call.text()},
+            call=call.text(),
         )
 
 

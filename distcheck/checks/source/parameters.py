@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from .models import (
@@ -114,19 +114,14 @@ def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
             message = f"parameters of {name} are frozen after DDP has wrapped it: it misses their gradients and fails"
         reported.add(key)
         wrap = root.wrap.call
-        yield rules.DC751.found(
+        yield row.found(
+            rules.DC751,
             message,
-            where=row.where(),
+            fix=f"set requires_grad before DDP wraps the model at {wrap.path}:{wrap.line},"
+            f" or wrap {name}.module again afterwards",
             severity=level(program, row.file, rules.DC751),
-            fix=Fix(
-                f"set requires_grad before DDP wraps the model at {wrap.path}:{wrap.line},"
-                f" or wrap {name}.module again afterwards",
-                where="code",
-            ),
-            evidence={
-                "wrapped_at": f"{wrap.path}:{wrap.line}",
-                "flow": program.flow(*(atom.trail for atom in wrap.result)),
-            },
+            wrapped_at=f"{wrap.path}:{wrap.line}",
+            flow=program.flow(*(atom.trail for atom in wrap.result)),
         )
 
 
@@ -239,13 +234,14 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
             continue
         name = name_of(program, call) or "the optimizer"
         wrapper = "fully_shard" if wrap.way == "fsdp2" else "FSDP"
-        yield rules.DC752.found(
+        yield call.found(
+            rules.DC752,
             f"{name} gets parameters that {wrapper} replaces afterwards, at {wrap.call.path}:{wrap.call.line}:"
             " its steps change nothing",
-            where=call.where(),
+            fix=f"build {name} after the model is sharded, below {wrap.call.path}:{wrap.call.line}",
             severity=level(program, call.file, rules.DC752),
-            fix=Fix(f"build {name} after the model is sharded, below {wrap.call.path}:{wrap.call.line}", where="code"),
-            evidence={"optimizer": call.text(), "sharded_at": f"{wrap.call.path}:{wrap.call.line}"},
+            optimizer=call.text(),
+            sharded_at=f"{wrap.call.path}:{wrap.call.line}",
         )
 
 
@@ -326,14 +322,12 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
         )
         name = name or "model"
         limit = call.argument_text(1, "max_norm") or "max_norm"
-        yield rules.DC753.found(
+        yield call.found(
+            rules.DC753,
             f"{name} is sharded by FSDP, and clip_grad_norm_ takes the norm of this rank's shard only",
-            where=call.where(),
+            fix=f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards",
             severity=level(program, call.file, rules.DC753),
-            fix=Fix(
-                f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards", where="code"
-            ),
-            evidence={"flow": program.flow(atom.trail)},
+            flow=program.flow(atom.trail),
         )
 
 
@@ -375,19 +369,14 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
         if key in reported or _wrapped_again(program, root, call) or not _goes_on(program, call, root.wrap):
             continue
         reported.add(key)
-        yield rules.DC756.found(
+        yield call.found(
+            rules.DC756,
             f"{call.text()} {what} parameters that DDP has put its hooks on: their gradients are no longer averaged",
-            where=call.where(),
+            fix=f"move and cast the model before DDP wraps it at {wrap.path}:{wrap.line};"
+            " for a checkpoint copy the state_dict, not the model",
             severity=level(program, call.file, rules.DC756),
-            fix=Fix(
-                f"move and cast the model before DDP wraps it at {wrap.path}:{wrap.line};"
-                " for a checkpoint copy the state_dict, not the model",
-                where="code",
-            ),
-            evidence={
-                "wrapped_at": f"{wrap.path}:{wrap.line}",
-                "flow": program.flow(*(atom.trail for atom in wrap.result)),
-            },
+            wrapped_at=f"{wrap.path}:{wrap.line}",
+            flow=program.flow(*(atom.trail for atom in wrap.result)),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -65,24 +65,19 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             subject = (
                 f"`{call.text()}` runs a forward pass of DDP ({inner.path}:{inner.line}), which all ranks make together"
             )
-        yield rules.DC704.found(
+        yield here.found(
+            rules.DC704,
             f"{subject}, but {_by(program, call, here, guard)}",
-            fix=Fix(
-                f"run it on all ranks, or give this rank the model without its wrapper: `{model}.module`"
-                if model
-                else "run it on all ranks, or call the model without its wrapper: `.module`",
-                where="code",
-            ),
-            where=here.where(),
+            fix=f"run it on all ranks, or give this rank the model without its wrapper: `{model}.module`"
+            if model
+            else "run it on all ranks, or call the model without its wrapper: `.module`",
             severity=level(program, here, rules.DC704),
-            evidence={
-                "flow": [
-                    *program.flow(wrapper.trail),
-                    *trail_of(program, call.file, guard.term),
-                    f"{call.path}:{call.line}: {call.text()}",
-                ],
-                "reached_by": guard.who.who,
-            },
+            flow=[
+                *program.flow(wrapper.trail),
+                *trail_of(program, call.file, guard.term),
+                f"{call.path}:{call.line}: {call.text()}",
+            ],
+            reached_by=guard.who.who,
         )
 
 
@@ -111,26 +106,21 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
             "load",
             "load_checkpoint",
         )
-        yield rules.DC705.found(
+        yield here.found(
+            rules.DC705,
             f"`{here.text()}`{behind} gathers parts from all ranks, but {_by(program, call, here, guard)}",
-            fix=Fix(
-                f"call it on all ranks, without the test in line {guard.line}: each rank has its own part to do"
-                if writes
-                else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
-                "with the result",
-                where="code",
-            ),
-            where=here.where(),
+            fix=f"call it on all ranks, without the test in line {guard.line}: each rank has its own part to do"
+            if writes
+            else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
+            "with the result",
             severity=level(program, here, rules.DC705),
-            evidence={
-                "flow": [
-                    *(program.flow(wrapper.trail) if wrapper is not None else ()),
-                    *trail_of(program, call.file, guard.term),
-                    f"{call.path}:{call.line}: {call.text()}",
-                ],
-                "reached_by": guard.who.who,
-                "call": what,
-            },
+            flow=[
+                *(program.flow(wrapper.trail) if wrapper is not None else ()),
+                *trail_of(program, call.file, guard.term),
+                f"{call.path}:{call.line}: {call.text()}",
+            ],
+            reached_by=guard.who.who,
+            call=what,
         )
 
 

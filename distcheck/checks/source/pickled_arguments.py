@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .models import level
@@ -159,12 +159,13 @@ def process_group_in_object(program: Program) -> Iterator[Finding]:
             fix = "pass address and port, and let each process make its own store and groups"
         else:
             fix = "send the list of ranks, and let each rank call new_group with it"
-        yield rules.DC602.found(
+        yield call.found(
+            rules.DC602,
             f"{handed.text}{path} is {what}, which can't be pickled: {callee_text(call)} raises TypeError",
-            where=call.where(),
+            fix=fix,
             severity=level(program, call.file, rules.DC602),
-            fix=Fix(fix, where="code"),
-            evidence={"call": call.text(), "path": path},
+            call=call.text(),
+            path=path,
         )
 
 
@@ -312,13 +313,7 @@ def _refused(program: Program, call: SourceCall, message: str, what: str) -> Fin
         fix = "pass a list, or what the child needs to make its own generator"
     else:
         fix = "pass what it is made from (a path, an address), and let the child open it"
-    return rules.DC605.found(
-        message,
-        where=call.where(),
-        severity=level(program, call.file, rules.DC605),
-        fix=Fix(fix, where="code"),
-        evidence={"call": call.text()},
-    )
+    return call.found(rules.DC605, message, fix=fix, severity=level(program, call.file, rules.DC605), call=call.text())
 
 
 def _unpicklable(program: Program, file: int, term: int, depth: int = 0) -> tuple[str, str] | None:
@@ -452,12 +447,12 @@ def whole_module_saved(program: Program) -> Iterator[Finding]:
         text, value = found
         state = "its state_dict()" if value.wrapped() is None else "the state_dict() of its .module"
         distributed = program.is_distributed(call.file) and not program.is_test(call.file)
-        yield rules.DC615.found(
+        yield call.found(
+            rules.DC615,
             f"torch.save writes {text} as an object: only this code can load the file, and not with weights_only",
-            where=call.where(),
+            fix=f"save {state} instead, and load it with load_state_dict",
             severity=Severity.WARNING if distributed else Severity.INFO,
-            fix=Fix(f"save {state} instead, and load it with load_state_dict", where="code"),
-            evidence={"call": call.text()},
+            call=call.text(),
         )
 
 

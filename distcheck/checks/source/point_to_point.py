@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from .collective_sequences import level
@@ -37,19 +37,14 @@ def sends_and_receives_take_turns(program: Program) -> Iterator[Finding]:
         done.add((first.file, first.scope))
         what = "sends" if first.is_to(_SEND) else "receives"
         then = "receive" if first.is_to(_SEND) else "send"
-        yield rules.DC716.found(
+        yield first.found(
+            rules.DC716,
             f"every rank {what} here and gets to `{second.text()}` in line {second.line} only afterwards: nobody is "
             f"there to {then}",
-            fix=Fix(
-                "start one of the two without waiting (`work = dist.isend(…)`, then recv, then `work.wait()`), give "
-                "both to dist.batch_isend_irecv, or let even ranks send first and odd ones receive first",
-                where="code",
-            ),
-            where=first.where(),
+            fix="start one of the two without waiting (`work = dist.isend(…)`, then recv, then `work.wait()`), give "
+            "both to dist.batch_isend_irecv, or let even ranks send first and odd ones receive first",
             severity=level(program, first, rules.DC716),
-            evidence={
-                "flow": [f"{first.path}:{first.line}: {first.text()}", f"{second.path}:{second.line}: {second.text()}"]
-            },
+            flow=[f"{first.path}:{first.line}: {first.text()}", f"{second.path}:{second.line}: {second.text()}"],
         )
 
 

@@ -188,17 +188,14 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
             key = (row.file, row.scope)
             if key in inside or (key in before and (row.file, row.scope) != (call.file, 0)):
                 where = "the started function" if key in inside else "the starting process"
-                yield rules.DC106.found(
+                yield call.found(
+                    rules.DC106,
                     f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher "
                     f"({row.path}:{row.line}): under torchrun every rank starts all ranks once more, "
                     "without it the variable is missing",
-                    where=call.where(),
-                    evidence={"flow": [f"{row.path}:{row.line}: LOCAL_RANK is read"]},
-                    fix=Fix(
-                        "keep one launcher: with torchrun call the function directly; with spawn take its argument "
-                        'as local rank; or choose by "LOCAL_RANK" in os.environ',
-                        where="code",
-                    ),
+                    fix="keep one launcher: with torchrun call the function directly; with spawn take its argument "
+                    'as local rank; or choose by "LOCAL_RANK" in os.environ',
+                    flow=[f"{row.path}:{row.line}: LOCAL_RANK is read"],
                 )
                 break
 
@@ -344,13 +341,7 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
                 message += "; with several nodes each meets only itself"
         if meeting.ports and (unwise := _unwise(meeting.ports)):
             message += f"; and port {meeting.ports[0]} {unwise}"
-        yield rules.DC744.found(
-            message,
-            where=row.where(),
-            evidence={"setting": meeting.what, "value": value},
-            severity=severity,
-            fix=Fix(advice, where="code"),
-        )
+        yield row.found(rules.DC744, message, fix=advice, severity=severity, setting=meeting.what, value=value)
 
 
 def _unwise(ports: tuple[int, int]) -> str:
@@ -380,12 +371,13 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
             many = why.replace("is below", "are below").replace("is among", "are among").replace("bind it", "bind them")
             text = f"{meeting.what} gets a port from {low} to {high}, some of which {many}"
             seen = {"lowest": low, "highest": high}
-        yield rules.DC402.found(
+        yield meeting.row.found(
+            rules.DC402,
             text,
-            where=meeting.row.where(),
-            evidence={"setting": meeting.what, **seen},
+            fix="take a port from 1024 to 32767, or let a socket find a free one by binding port 0",
             severity=Severity.INFO if program.is_test(meeting.row.file) else None,
-            fix=Fix("take a port from 1024 to 32767, or let a socket find a free one by binding port 0", where="code"),
+            setting=meeting.what,
+            **seen,
         )
 
 
@@ -533,16 +525,13 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
     else:
         why = "torchrun passes no such option, so that every rank takes the default"
     edits = _both_spellings(program, call)
-    return rules.DC207.found(
+    return call.found(
+        rules.DC207,
         f"{spelling} is the only spelling of this option: {why}",
-        where=call.where(),
-        evidence={"option": spelling},
-        fix=Fix(
-            f'read int(os.environ["LOCAL_RANK"]); for old launchers take {other} as well, with the variable as default',
-            edits=edits,
-            safe=bool(edits),
-            where="code",
-        ),
+        fix=f'read int(os.environ["LOCAL_RANK"]); for old launchers take {other} as well, with the variable as default',
+        edits=edits,
+        safe=bool(edits),
+        option=spelling,
     )
 
 
@@ -625,15 +614,12 @@ def rank_read_without_launcher(program: Program) -> Iterator[Finding]:
             continue
         seen.add(row.file)
         alone = 1 if read.name == "WORLD_SIZE" else 0
-        yield rules.DC208.found(
+        yield row.found(
+            rules.DC208,
             f"{read.name} is read without a default, and nothing here says who sets it: plain python gives a KeyError",
-            where=row.where(),
-            evidence={"variable": read.name},
-            fix=Fix(
-                f'give a default for one process, os.environ.get("{read.name}", "{alone}"), or say in the docstring '
-                "that torchrun starts it",
-                where="code",
-            ),
+            fix=f'give a default for one process, os.environ.get("{read.name}", "{alone}"), or say in the docstring '
+            "that torchrun starts it",
+            variable=read.name,
         )
 
 
@@ -652,13 +638,11 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
     }
     for row in program.rows("import", importing):
         if row.payload[0] == "torch.distributed.launch" or row.payload[0].startswith("torch.distributed.launch."):
-            yield rules.DC801.found(
+            yield row.found(
+                rules.DC801,
                 "torch.distributed.launch is imported; it is deprecated and will be removed",
-                where=row.where(),
+                fix="import torch.distributed.run: it has the same main(), and passes no --local-rank",
                 severity=Severity.INFO if program.is_test(row.file) else None,
-                fix=Fix(
-                    "import torch.distributed.run: it has the same main(), and passes no --local-rank", where="code"
-                ),
             )
     texts = [row for row in program.rows("text") if "torch.distributed.launch" in row.payload[0]]
     if not texts:
@@ -676,17 +660,14 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
         edits = _to_torchrun(program, row)
         script = _script(program, row)
         without = script is not None and not takes_option.intersection(_used_files(program, script))
-        yield rules.DC801.found(
+        yield row.found(
+            rules.DC801,
             "torch.distributed.launch is started; it is deprecated, and adds --local-rank to the script's command line",
-            where=row.where(),
+            fix="start torchrun, or from this Python torch.distributed.run; the script reads LOCAL_RANK",
+            edits=edits,
+            safe=bool(edits) and without,
+            risk="a script that only knows --local-rank then gets no local rank" if edits and not without else None,
             severity=Severity.INFO if program.is_test(row.file) else None,
-            fix=Fix(
-                "start torchrun, or from this Python torch.distributed.run; the script reads LOCAL_RANK",
-                edits=edits,
-                safe=bool(edits) and without,
-                where="code",
-                risk="a script that only knows --local-rank then gets no local rank" if edits and not without else None,
-            ),
         )
 
 

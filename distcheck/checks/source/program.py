@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from distcheck.core.model import Edit, Where
+from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 
 from . import source_text
 from . import vocabulary as names
@@ -184,6 +184,27 @@ class EventRow:
     def span(self) -> SourceSpan:
         """Where it stands."""
         return self.program.span(self.file, *self.event[3:7])
+
+    @property
+    def level_in_tests(self) -> Severity | None:
+        """``info`` in the file of a test, None elsewhere: a finding then has the level of its rule."""
+        return Severity.INFO if self.program.is_test(self.file) else None
+
+    def found(
+        self,
+        rule: Rule,
+        message: str,
+        *,
+        fix: str,
+        edits: tuple[Edit, ...] = (),
+        safe: bool = False,
+        risk: str | None = None,
+        severity: Severity | None = None,
+        **evidence: Any,
+    ) -> Finding:
+        """Return a finding of a rule at this row, with a fix in the code."""
+        how = Fix(fix, edits=edits, safe=safe, where="code", risk=risk)
+        return rule.found(message, fix=how, where=self.where(), evidence=evidence, severity=severity)
 
     def where(self) -> Where:
         """Its place for a finding; ``object`` is the function's qualified name, which keeps its key stable."""

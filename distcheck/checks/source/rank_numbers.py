@@ -268,11 +268,11 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
     for row, atom in first.values():
         if (row.file, row.line) not in seen:
             seen.add((row.file, row.line))
-            yield rules.DC212.found(
+            yield row.found(
+                rules.DC212,
                 f"{row.text()} takes the rank modulo the number of GPUs for the local rank",
-                where=row.where(),
-                fix=Fix('read the local rank: `int(os.environ["LOCAL_RANK"])`', where="code"),
-                evidence={"flow": program.flow(atom.trail)},
+                fix='read the local rank: `int(os.environ["LOCAL_RANK"])`',
+                flow=program.flow(atom.trail),
             )
 
 
@@ -334,12 +334,12 @@ def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iter
     if _names_one_process(program, row, term):
         return
     quiet = program.is_test(call.file)
-    yield rules.DC217.found(
+    yield call.found(
+        rules.DC217,
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
-        where=call.where(),
+        fix=f"ask for the global rank instead: `{_global_test(text)}`",
         severity=Severity.INFO if quiet else Severity.WARNING,
-        fix=Fix(f"ask for the global rank instead: `{_global_test(text)}`", where="code"),
-        evidence={"flow": [f"{row.path}:{row.line}: only where `{text}`", *program.flow(trail)]},
+        flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(trail)],
     )
 
 
@@ -428,17 +428,17 @@ def torch_knows_the_local_rank(program: Program) -> Iterator[Finding]:
             continue
         seen.add((read.row.file, read.row.line))
         fallback = _fallback(read)
-        yield rules.DC220.found(
+        yield read.row.found(
+            rules.DC220,
             f"{read.row.text()} reads the local rank as text; torch.distributed.get_node_local_rank gives the number",
-            where=read.row.where(),
-            fix=Fix(f"from torch 2.4 on: `dist.get_node_local_rank({fallback})`", where="code"),
+            fix=f"from torch 2.4 on: `dist.get_node_local_rank({fallback})`",
         )
     for call in program.calls_to("torch.distributed.get_node_local_rank"):
         if not call.gives(0, "fallback_rank"):
-            yield rules.DC220.found(
+            yield call.found(
+                rules.DC220,
                 f"{call.text()} raises where no launcher has set LOCAL_RANK",
-                where=call.where(),
-                fix=Fix("say what a process by itself is: `get_node_local_rank(fallback_rank=0)`", where="code"),
+                fix="say what a process by itself is: `get_node_local_rank(fallback_rank=0)`",
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -65,25 +65,20 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
             continue
         done.add((reader.file, reader.number))
         what = "the folder" if folder else "the file"
-        yield rules.DC724.found(
+        yield reader.found(
+            rules.DC724,
             f"`{reader.text()}` uses {what} that {_who(guard.who.who)} makes in line {writer.line}, and nothing makes "
             "the other ranks wait for it",
-            fix=Fix(
-                f"create the folder on every rank: take `{writer.text()}` out of the branch (with exist_ok=True), or "
-                f"put a barrier between line {writer.line} and line {reader.line}"
-                if folder
-                else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
-                where="code",
-            ),
-            where=reader.where(),
+            fix=f"create the folder on every rank: take `{writer.text()}` out of the branch (with exist_ok=True), or "
+            f"put a barrier between line {writer.line} and line {reader.line}"
+            if folder
+            else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
             severity=level(program, reader, rules.DC724),
-            evidence={
-                "flow": [
-                    *trail_of(program, writer.file, guard.term),
-                    f"{writer.path}:{writer.line}: {writer.text()}",
-                    f"{reader.path}:{reader.line}: {reader.text()}",
-                ]
-            },
+            flow=[
+                *trail_of(program, writer.file, guard.term),
+                f"{writer.path}:{writer.line}: {writer.text()}",
+                f"{reader.path}:{reader.line}: {reader.text()}",
+            ],
         )
 
 

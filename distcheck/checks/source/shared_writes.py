@@ -88,16 +88,14 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         severity = Severity.INFO
     name = _called(call)
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path))
-    yield rules.DC720.found(
+    yield call.found(
+        rules.DC720,
         f"every rank writes {_path_text(value, shown)} here: nothing on the way to {name}() asks for the rank",
-        where=call.where(),
-        fix=Fix(
-            f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(way, name)}"
-            ", and dist.barrier() behind it on all ranks if others read the file; or put the rank into the path",
-            where="code",
-        ),
-        evidence={"path": shown, "flow": program.flow(way.steps)},
+        fix=f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(way, name)}"
+        ", and dist.barrier() behind it on all ranks if others read the file; or put the rank into the path",
         severity=severity,
+        path=shown,
+        flow=program.flow(way.steps),
     )
 
 
@@ -178,12 +176,12 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             continue
         name = next(_TRACKERS[target] for target in call.targets if target in _TRACKERS)
         loud = not (call_paths.owned_by_a_framework(way) or call_paths.in_tests(way))
-        yield rules.DC721.found(
+        yield call.found(
+            rules.DC721,
             f"every rank starts {name}() here, so that a job has as many runs as ranks",
-            where=call.where(),
-            fix=Fix(_tracker_fix(call, name), where="code"),
-            evidence={"flow": program.flow(way.steps)},
+            fix=_tracker_fix(call, name),
             severity=Severity.WARNING if loud else Severity.INFO,
+            flow=program.flow(way.steps),
         )
     seen: set[tuple[int, int]] = set()
     # where a group is made or a model wrapped; elsewhere a print is too little to follow its callers for
@@ -197,12 +195,12 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
         if way is None or _names_its_rank(call, way) or call.gives(None, "file"):
             continue
         seen.add((call.file, call.scope))
-        yield rules.DC721.found(
+        yield call.found(
+            rules.DC721,
             "every rank prints this in each turn of the loop",
-            where=call.where(),
-            fix=Fix("print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text", where="code"),
-            evidence={"flow": program.flow(way.steps)},
+            fix="print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text",
             severity=Severity.INFO,
+            flow=program.flow(way.steps),
         )
 
 
@@ -330,12 +328,14 @@ def _race(program: Program, call: SourceCall, kind: str, way: CallPath) -> Itera
         "mkdir": f"os.makedirs({shown}, exist_ok=True), since os.mkdir can't be told to forgive",
         "Path.mkdir": f"{shown}.mkdir(…, exist_ok=True)",
     }[kind]
-    yield rules.DC722.found(
+    yield call.found(
+        rules.DC722,
         f"every rank creates the folder {shown} here, and all but the first of them raise FileExistsError",
-        where=call.where(),
-        fix=Fix(text, edits=edits, safe=bool(edits), where="code"),
-        evidence={"flow": program.flow(way.steps)},
+        fix=text,
+        edits=edits,
+        safe=bool(edits),
         severity=Severity.INFO if call_paths.in_tests(way) else Severity.WARNING,
+        flow=program.flow(way.steps),
     )
 
 
@@ -395,18 +395,15 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
         if _never_on_gpus(program, way) or _written_from_the_host(program, call):
             continue
         edit = _map_location_edit(program, call)
-        yield rules.DC723.found(
+        yield call.found(
+            rules.DC723,
             "every rank loads this checkpoint onto the GPU that it was saved from: GPU 0 where rank 0 has saved it",
-            where=call.where(),
-            fix=Fix(
-                'add map_location="cpu": load_state_dict() copies the tensors to where the parameters are',
-                edits=(edit,) if edit is not None else (),
-                safe=False,
-                where="code",
-                risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
-            ),
-            evidence={"flow": program.flow(way.steps)},
+            fix='add map_location="cpu": load_state_dict() copies the tensors to where the parameters are',
+            edits=(edit,) if edit is not None else (),
+            safe=False,
+            risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
             severity=Severity.INFO if call_paths.in_tests(way) else Severity.WARNING,
+            flow=program.flow(way.steps),
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_sequences import Sequences
@@ -58,17 +58,14 @@ def _uneven_loop(program: Program, meeting: EventRow, loop: int) -> Iterator[Fin
     first = next((row for row in rows if row.kind == "bind"), None)
     if first is None or _may_end_early(rows) or meeting.within("join", "Join", "no_sync"):
         return
-    yield rules.DC519.found(
+    yield first.found(
+        rules.DC519,
         f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks,"
         f" and all ranks meet in each step of this loop, at line {meeting.line}",
-        where=first.where(),
+        fix="cut the total to a multiple of the number of ranks before it is divided,"
+        " use a DistributedSampler, or put the loop under Join",
         severity=Severity.INFO if program.is_test(file) else rules.DC519.severity,
-        fix=Fix(
-            "cut the total to a multiple of the number of ranks before it is divided,"
-            " use a DistributedSampler, or put the loop under Join",
-            where="code",
-        ),
-        evidence={"meeting": f"{meeting.path}:{meeting.line}: {meeting.text()}"},
+        meeting=f"{meeting.path}:{meeting.line}: {meeting.text()}",
     )
 
 
@@ -263,17 +260,15 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
             continue
         reported.add((call.file, call.scope))
         quiet = program.is_test(call.file) or program.framework(call.file) is not None
-        yield rules.DC726.found(
+        yield call.found(
+            rules.DC726,
             f"{reach.who} {_WORK.get(call.method, 'downloads and unpacks')} while the others wait"
             f" at {waiting.path}:{waiting.line}, at most {timeout}",
-            where=call.where(),
+            fix="do it before the job in a script of its own, or give init_process_group a timeout that the work"
+            " fits in: timeout=timedelta(hours=2)",
             severity=Severity.INFO if quiet else rules.DC726.severity,
-            fix=Fix(
-                "do it before the job in a script of its own, or give init_process_group a timeout that the work"
-                " fits in: timeout=timedelta(hours=2)",
-                where="code",
-            ),
-            evidence={"waiting": f"{waiting.path}:{waiting.line}: {waiting.text()}", "limit": timeout},
+            waiting=f"{waiting.path}:{waiting.line}: {waiting.text()}",
+            limit=timeout,
         )
 
 
