@@ -109,11 +109,6 @@ _FILLED = frozenset(
 _LIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
 
 
-def _quiet(program: Program, file: int) -> Severity | None:
-    """The severity in tests: info."""
-    return Severity.INFO if program.is_test(file) else None
-
-
 def _is_async(call: SourceCall) -> bool | None:
     """Whether a collective is asked for a handle; None where that is not known."""
     for target in call.targets:
@@ -151,7 +146,7 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
             rules.DC710,
             f"{name}() puts its result into {tensor} and returns None, which is {how}",
             fix=text,
-            severity=_quiet(program, call.file),
+            severity=call.level_in_tests,
         )
 
 
@@ -323,7 +318,7 @@ def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
         if copy is None or not _is_missed(program, call, copy):
             continue
         made, lost = copy.made, copy.shown
-        severity = Severity.INFO if target == D + "broadcast" else _quiet(program, call.file)
+        severity = Severity.INFO if target == D + "broadcast" else call.level_in_tests
         shown = source if len(source) <= 60 else source[:57] + "…"
         yield call.found(
             rules.DC711,
@@ -619,7 +614,7 @@ def gather_list_has_own_tensors(program: Program) -> Iterator[Finding]:
                 fix=text,
                 edits=(edit,) if edit else (),
                 safe=edit is not None,
-                severity=_quiet(program, row.file),
+                severity=row.level_in_tests,
                 flow=[f"{call.path}:{call.line}: filled by {callee_text(call)}()"],
             )
 
@@ -727,7 +722,7 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
             rules.DC713,
             f"{callee_text(call)}() returns a handle that is never waited for: {tensor} may be used before it is ready",
             fix=text,
-            severity=_quiet(program, call.file) or (Severity.INFO if program.is_example(call.file) else None),
+            severity=call.level_in_tests or (Severity.INFO if program.is_example(call.file) else None),
         )
 
 
@@ -850,7 +845,7 @@ def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
                 rules.DC714,
                 f"{shown} is {what}, and the process group has nothing but NCCL to move it",
                 fix=f'{fix}; or create the group with "cpu:gloo,cuda:nccl"',
-                severity=_quiet(program, call.file),
+                severity=call.level_in_tests,
             )
             break
 
@@ -966,7 +961,7 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
                 rules.DC120,
                 f'{callee_text(call)}() exists on gloo only, and the group is created with "nccl"',
                 fix='give it a group of its own, made once with dist.new_group(backend="gloo"), or use dist.barrier()',
-                severity=_quiet(program, call.file),
+                severity=call.level_in_tests,
             )
     for call in program.calls_to(
         *(D + name for name in ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"))
@@ -979,7 +974,7 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
                 rules.DC120,
                 'MPI has no ReduceOp.AVG, and the group is created with "mpi"',
                 fix="reduce with ReduceOp.SUM and divide by dist.get_world_size()",
-                severity=_quiet(program, call.file),
+                severity=call.level_in_tests,
             )
     yield from _nccl_everywhere(program)
 
@@ -1024,7 +1019,7 @@ def root_is_a_member(program: Program) -> Iterator[Finding]:
             rules.DC715,
             f"{name}={root} is rank {root} of the whole job, {why}",
             fix=f"group_{name}={root} counts within {text}; older torch: {name}=dist.get_global_rank({text}, {root})",
-            severity=_quiet(program, call.file),
+            severity=call.level_in_tests,
         )
 
 

@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Rule, Severity
-
 from . import vocabulary
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
@@ -552,14 +550,6 @@ def _is_abstract(program: Program, function: tuple[int, int]) -> bool:
     """A method that only raises is not what runs."""
     rows = program.rows_of(*function)
     return bool(rows) and all(row.kind == "exit" and row.payload[0] == "raise" for row in rows)
-
-
-def level(program: Program, row: EventRow, rule: Rule) -> Severity:
-    """One step milder in tests, which provoke such things on purpose."""
-    if not program.is_test(row.file):
-        return rule.severity
-    milder = Severity(rule.severity - 1) if rule.severity > Severity.INFO else Severity.INFO
-    return milder if milder in rule.severities else Severity.INFO
 
 
 def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[SourceCall, list[Guard]]]:

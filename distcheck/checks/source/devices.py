@@ -625,7 +625,7 @@ def _sentinel(program: Program, use: DeviceUse, atom: Atom) -> Finding:
     return rules.DC215.found(
         f"{name} has the default -1, and nothing keeps it from {use.shown}, which {outcome}",
         where=use.where(),
-        severity=Severity.INFO if program.is_test(use.row.file) else Severity.WARNING,
+        severity=use.row.level_in_tests,
         fix=Fix(
             f"take 0 as the default of {name} if one process is to use the first GPU, or ask whether it is -1 first",
             where="code",
@@ -965,7 +965,7 @@ def forks_leave_cuda_alone(program: Program) -> Iterator[Finding]:
                     "which are forks",
                     fix="keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); "
                     'or give the loader multiprocessing_context="spawn"',
-                    severity=Severity.INFO if program.is_test(call.file) else Severity.WARNING,
+                    severity=call.level_in_tests,
                 )
     yield from _forked_processes(program)
 

@@ -18,7 +18,6 @@ from .collective_sequences import (
     Sequences,
     condition_text,
     guarded_calls,
-    level,
     narrow_guards,
     partial_guards,
     trail_of,
@@ -110,7 +109,7 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
                 fix="make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
                 "call new_group for each, and keep the one with this rank in it; or pass "
                 "use_local_synchronization=True",
-                severity=level(program, call, rules.DC706),
+                severity=call.milder_in_tests(rules.DC706),
                 flow=trail_of(program, call.file, call.argument_term(0, "ranks")),
             )
 
@@ -232,7 +231,7 @@ def _in_branch(program: Program, meeting: CollectiveSite, guard: Guard) -> Findi
         rules.DC701,
         f"{_subject(program, meeting)}, but {words(guard.who)} there, by `{condition}` in line {guard.line}",
         fix=text,
-        severity=level(program, call, rules.DC701),
+        severity=call.milder_in_tests(rules.DC701),
         **_evidence(program, meeting, guard, condition),
     )
 
@@ -248,7 +247,7 @@ def _after_exit(sequences: Sequences, meeting: CollectiveSite, guard: Guard) -> 
         f"{_subject(program, meeting)}, but {words(guard.who)} there: the rest left by `{leaving}` in line {line}",
         fix=f"move the call above line {guard.line}, or turn that test round, so that the rest of the ranks skip only "
         "what one rank has to do",
-        severity=level(program, call, rules.DC702),
+        severity=call.milder_in_tests(rules.DC702),
         **_evidence(program, meeting, guard, condition),
     )
 
@@ -262,7 +261,7 @@ def _differ(program: Program, guard: Guard, meeting: CollectiveSite, name: str, 
         f"`{call.text()}` does {name} in one arm of `{condition}` in line {guard.line}, and the ranks in the other "
         f"{others}",
         fix="give both arms the same collectives in the same order, or move what all ranks share behind the branch",
-        severity=level(program, call, rules.DC703),
+        severity=call.milder_in_tests(rules.DC703),
         **_evidence(program, meeting, guard, condition),
     )
 
@@ -277,7 +276,7 @@ def _group(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
         f"{guard.line}",
         fix=f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
         "the group is used; or pass use_local_synchronization=True",
-        severity=level(program, call, rules.DC706),
+        severity=call.milder_in_tests(rules.DC706),
         **_evidence(program, meeting, guard, condition),
     )
 
@@ -321,7 +320,7 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
                 f"{_subject(program, meeting)}, but {words(who)} there: a decorator of {scope.name}() bars the rest",
                 fix=f"take the call out of {scope.name}(), or the decorator off, and let only the output depend on "
                 "the rank",
-                severity=level(program, row, rules.DC701),
+                severity=row.milder_in_tests(rules.DC701),
                 flow=[f"{row.path}:{scope.line}: {words(who)} into {scope.name}()"],
                 reached_by=who.who,
                 collective=meeting.operations[0],
@@ -367,7 +366,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
             f"{_subject(program, meeting)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
             f"{_taken(guard.who)} out of it",
             fix="let one rank decide, broadcast the decision to all, and let all ranks leave the loop together",
-            severity=level(program, row, rules.DC702),
+            severity=row.milder_in_tests(rules.DC702),
             **_evidence(program, meeting, guard, condition),
         )
 

@@ -471,7 +471,7 @@ def spawning_is_guarded(program: Program) -> Iterator[Finding]:
             rules.DC745,
             f"{callee_text(call)}() starts processes{through} and runs again in each of them, without a main guard",
             fix=f'if __name__ == "__main__": {call.text()}',
-            severity=Severity.INFO if program.is_test(call.file) else None,
+            severity=call.level_in_tests,
             flow=[] if inner == call else [f"{inner.path}:{inner.line}: processes are spawned"],
         )
 
@@ -580,7 +580,7 @@ def rendezvous_file_is_new(program: Program) -> Iterator[Finding]:
             rules.DC746,
             f"the ranks meet in {shown or 'a file'}, the same in each run: the next one meets what a killed one left",
             fix="leave init_method out and start with torchrun; else put the job's id into the path",
-            severity=Severity.INFO if program.is_test(call.file) else None,
+            severity=call.level_in_tests,
         )
 
 

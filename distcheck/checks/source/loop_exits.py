@@ -12,7 +12,7 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .collective_sequences import Sequences, condition_text, level, partial_guards, strict_guards, trail_of
+from .collective_sequences import Sequences, condition_text, partial_guards, strict_guards, trail_of
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
 from .values import PARTIAL, Kind, Who
@@ -51,7 +51,7 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
             f"`{condition}` {each} and {leaves}, while `{shared.text()}` in line {shared.line} needs all ranks",
             fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
             "every step, and test the result",
-            severity=level(program, row, rules.DC707),
+            severity=row.milder_in_tests(rules.DC707),
             flow=trail_of(program, row.file, guard.term),
             shared=shared.text(),
             line_of_shared=shared.line,

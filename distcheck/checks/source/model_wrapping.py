@@ -20,7 +20,6 @@ from .models import (
     comes_after,
     is_backward,
     is_wrapper_class,
-    level,
     made_by,
     name_of,
     near,
@@ -324,7 +323,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
             rules.DC750,
             f"the loss comes from {called}(…), which goes around {wrapper}: no gradient is averaged over the ranks",
             fix=fix,
-            severity=level(program, call.file, rules.DC750),
+            severity=call.level_in_tests,
             call=call.text(),
             wrapped_at=f"{wrap.call.path}:{wrap.call.line}",
             flow=[

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from distcheck.core.model import Rule, Severity
-
 from . import vocabulary
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
@@ -50,11 +48,6 @@ class Root(NamedTuple):
     wrap: WrappedModel
     #: how many attributes lie between; 0 for the whole model
     steps: int
-
-
-def level(program: Program, file: int, rule: Rule) -> Severity:
-    """The severity of a finding of this file: tests do on purpose what they test."""
-    return Severity.INFO if program.is_test(file) else rule.severity
 
 
 def made_by(program: Program, value: Iterable[Atom], near: Function) -> frozenset[Made]:

@@ -18,7 +18,6 @@ from .models import (
     calls_in,
     comes_after,
     is_backward,
-    level,
     lifted,
     made_by,
     model_of_parameters,
@@ -119,7 +118,7 @@ def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
             message,
             fix=f"set requires_grad before DDP wraps the model at {wrap.path}:{wrap.line},"
             f" or wrap {name}.module again afterwards",
-            severity=level(program, row.file, rules.DC751),
+            severity=row.level_in_tests,
             wrapped_at=f"{wrap.path}:{wrap.line}",
             flow=program.flow(*(atom.trail for atom in wrap.result)),
         )
@@ -239,7 +238,7 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
             f"{name} gets parameters that {wrapper} replaces afterwards, at {wrap.call.path}:{wrap.call.line}:"
             " its steps change nothing",
             fix=f"build {name} after the model is sharded, below {wrap.call.path}:{wrap.call.line}",
-            severity=level(program, call.file, rules.DC752),
+            severity=call.level_in_tests,
             optimizer=call.text(),
             sharded_at=f"{wrap.call.path}:{wrap.call.line}",
         )
@@ -326,7 +325,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
             rules.DC753,
             f"{name} is sharded by FSDP, and clip_grad_norm_ takes the norm of this rank's shard only",
             fix=f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards",
-            severity=level(program, call.file, rules.DC753),
+            severity=call.level_in_tests,
             flow=program.flow(atom.trail),
         )
 
@@ -374,7 +373,7 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
             f"{call.text()} {what} parameters that DDP has put its hooks on: their gradients are no longer averaged",
             fix=f"move and cast the model before DDP wraps it at {wrap.path}:{wrap.line};"
             " for a checkpoint copy the state_dict, not the model",
-            severity=level(program, call.file, rules.DC756),
+            severity=call.level_in_tests,
             wrapped_at=f"{wrap.path}:{wrap.line}",
             flow=program.flow(*(atom.trail for atom in wrap.result)),
         )

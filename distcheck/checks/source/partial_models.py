@@ -12,7 +12,7 @@ from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, condition_text, guarded_calls, level, trail_of, words
+from .collective_sequences import Sequences, condition_text, guarded_calls, trail_of, words
 from .evaluate import Guard
 from .program import Program, SourceCall
 from .values import PARTIAL, Atom, Kind, Value
@@ -71,7 +71,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             fix=f"run it on all ranks, or give this rank the model without its wrapper: `{model}.module`"
             if model
             else "run it on all ranks, or call the model without its wrapper: `.module`",
-            severity=level(program, here, rules.DC704),
+            severity=here.milder_in_tests(rules.DC704),
             flow=[
                 *program.flow(wrapper.trail),
                 *trail_of(program, call.file, guard.term),
@@ -113,7 +113,7 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
             if writes
             else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
             "with the result",
-            severity=level(program, here, rules.DC705),
+            severity=here.milder_in_tests(rules.DC705),
             flow=[
                 *(program.flow(wrapper.trail) if wrapper is not None else ()),
                 *trail_of(program, call.file, guard.term),

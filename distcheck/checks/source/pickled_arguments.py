@@ -12,7 +12,6 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .models import level
 from .program import Program, SourceCall
 from .term_queries import callee_text
 from .values import Atom, Kind, Value
@@ -163,7 +162,7 @@ def process_group_in_object(program: Program) -> Iterator[Finding]:
             rules.DC602,
             f"{handed.text}{path} is {what}, which can't be pickled: {callee_text(call)} raises TypeError",
             fix=fix,
-            severity=level(program, call.file, rules.DC602),
+            severity=call.level_in_tests,
             call=call.text(),
             path=path,
         )
@@ -313,7 +312,7 @@ def _refused(program: Program, call: SourceCall, message: str, what: str) -> Fin
         fix = "pass a list, or what the child needs to make its own generator"
     else:
         fix = "pass what it is made from (a path, an address), and let the child open it"
-    return call.found(rules.DC605, message, fix=fix, severity=level(program, call.file, rules.DC605), call=call.text())
+    return call.found(rules.DC605, message, fix=fix, severity=call.level_in_tests, call=call.text())
 
 
 def _unpicklable(program: Program, file: int, term: int, depth: int = 0) -> tuple[str, str] | None:

@@ -8,7 +8,6 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .collective_sequences import level
 from .program import Program, SourceCall
 from .values import PARTIAL, RANKS, Kind, Who
 
@@ -43,7 +42,7 @@ def sends_and_receives_take_turns(program: Program) -> Iterator[Finding]:
             f"there to {then}",
             fix="start one of the two without waiting (`work = dist.isend(…)`, then recv, then `work.wait()`), give "
             "both to dist.batch_isend_irecv, or let even ranks send first and odd ones receive first",
-            severity=level(program, first, rules.DC716),
+            severity=first.milder_in_tests(rules.DC716),
             flow=[f"{first.path}:{first.line}: {first.text()}", f"{second.path}:{second.line}: {second.text()}"],
         )
 

@@ -375,7 +375,7 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
             rules.DC402,
             text,
             fix="take a port from 1024 to 32767, or let a socket find a free one by binding port 0",
-            severity=Severity.INFO if program.is_test(meeting.row.file) else None,
+            severity=meeting.row.level_in_tests,
             setting=meeting.what,
             **seen,
         )
@@ -406,7 +406,7 @@ def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
             "no rank serves a store, so that all wait until the timeout",
             where=_where(program, call, call.argument_span(1, "init_method")),
             evidence={"flow": program.flow(trail)},
-            severity=Severity.INFO if program.is_test(call.file) else None,
+            severity=call.level_in_tests,
             fix=Fix(
                 'leave init_method out, or pass "env://": the group then meets at the store of torchrun\'s agent',
                 where="code",
@@ -642,7 +642,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
                 rules.DC801,
                 "torch.distributed.launch is imported; it is deprecated and will be removed",
                 fix="import torch.distributed.run: it has the same main(), and passes no --local-rank",
-                severity=Severity.INFO if program.is_test(row.file) else None,
+                severity=row.level_in_tests,
             )
     texts = [row for row in program.rows("text") if "torch.distributed.launch" in row.payload[0]]
     if not texts:
@@ -667,7 +667,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
             edits=edits,
             safe=bool(edits) and without,
             risk="a script that only knows --local-rank then gets no local rank" if edits and not without else None,
-            severity=Severity.INFO if program.is_test(row.file) else None,
+            severity=row.level_in_tests,
         )
 
 

@@ -190,6 +190,13 @@ class EventRow:
         """``info`` in the file of a test, None elsewhere: a finding then has the level of its rule."""
         return Severity.INFO if self.program.is_test(self.file) else None
 
+    def milder_in_tests(self, rule: Rule) -> Severity:
+        """The level of a rule here: one step milder in a test, which may provoke the error on purpose."""
+        if not self.program.is_test(self.file):
+            return rule.severity
+        milder = Severity(max(rule.severity - 1, Severity.INFO))
+        return milder if milder in rule.severities else Severity.INFO
+
     def found(
         self,
         rule: Rule,

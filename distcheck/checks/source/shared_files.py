@@ -10,7 +10,7 @@ from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, guarded_calls, level, trail_of
+from .collective_sequences import Sequences, guarded_calls, trail_of
 from .program import Program, SourceCall
 from .source_text import argument_terms, last_name
 from .values import FEW, PARTIAL, Kind, Who
@@ -73,7 +73,7 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
             f"put a barrier between line {writer.line} and line {reader.line}"
             if folder
             else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
-            severity=level(program, reader, rules.DC724),
+            severity=reader.milder_in_tests(rules.DC724),
             flow=[
                 *trail_of(program, writer.file, guard.term),
                 f"{writer.path}:{writer.line}: {writer.text()}",

@@ -64,7 +64,7 @@ def _uneven_loop(program: Program, meeting: EventRow, loop: int) -> Iterator[Fin
         f" and all ranks meet in each step of this loop, at line {meeting.line}",
         fix="cut the total to a multiple of the number of ranks before it is divided,"
         " use a DistributedSampler, or put the loop under Join",
-        severity=Severity.INFO if program.is_test(file) else rules.DC519.severity,
+        severity=first.level_in_tests,
         meeting=f"{meeting.path}:{meeting.line}: {meeting.text()}",
     )
 
