@@ -492,13 +492,13 @@ def _is_own_text(program: Program, row: EventRow, term: int) -> bool:
     return row.terms[term][0] in ("c", "s", "e", "x")
 
 
-def words(row: EventRow, term: int, depth: int = 0) -> str:
+def names_in(row: EventRow, term: int, depth: int = 0) -> str:
     """The names and texts that a term is made of, with spaces between them."""
     if term < 0 or depth > 10:
         return ""
     parts = row.terms[term]
     own = str(parts[2]) if parts[0] in ("k", "p", "v", "a") else str(parts[1]) if parts[0] == "i" else ""
-    return " ".join([own, *(words(row, inner, depth + 1) for inner in operands(parts))])
+    return " ".join([own, *(names_in(row, inner, depth + 1) for inner in operands(parts))])
 
 
 def operands(term: tuple[Any, ...]) -> tuple[int, ...]:

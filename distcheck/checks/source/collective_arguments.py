@@ -29,7 +29,7 @@ from .term_queries import (
     users,
 )
 from .values import PARTIAL, Kind, Who
-from .vocabulary import INIT, D
+from .vocabulary import INIT, D, words
 
 #: Where ``async_op`` stands among the positional parameters (torch 2.13).
 ASYNC: dict[str, int] = {
@@ -45,14 +45,9 @@ ASYNC: dict[str, int] = {
 #: What returns None, always.
 _NEVER_A_HANDLE = tuple(
     D + name
-    for name in [
-        "all_gather_object",
-        "gather_object",
-        "broadcast_object_list",
-        "scatter_object_list",
-        "monitored_barrier",
-        "send",
-    ]
+    for name in words(
+        "all_gather_object gather_object broadcast_object_list scatter_object_list monitored_barrier send"
+    )
 )
 #: Where the tensor or list that is written into stands.
 _OUTPUT: dict[str, tuple[int, str]] = {
@@ -363,19 +358,7 @@ _ALWAYS_NEW = {
 _OFTEN_NEW = frozenset(["cuda", "cpu", "float", "half", "double", "bfloat16", "long", "int"])
 #: Methods whose result shares its memory with the tensor.
 _VIEWS = frozenset(
-    [
-        "detach",
-        "view",
-        "flatten",
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "contiguous",
-        "requires_grad_",
-        "narrow",
-        "expand_as",
-        "view_as",
-    ]
+    words("detach view flatten reshape squeeze unsqueeze contiguous requires_grad_ narrow expand_as view_as")
 )
 _MOVES = frozenset(["to", "cuda", "npu", "xpu"])
 
@@ -688,14 +671,9 @@ def _unalias(program: Program, row: EventRow, ref: Ref) -> Edit | None:
 
 #: What lets a whole device or stream finish; a barrier is a collective more, and waits for no other.
 _SETTLES = frozenset(["synchronize", "wait_stream", "wait_event", "record_event"])
-_MANAGERS = (
-    "_coalescing_manager",
-    "coalescing_manager",
-    "_CoalescingManager",
-    "CoalescingManager",
-    "stream",
-    "StreamContext",
-    "_batch_p2p_manager",
+_MANAGERS = words(
+    "_coalescing_manager coalescing_manager _CoalescingManager CoalescingManager stream StreamContext "
+    "_batch_p2p_manager"
 )
 _ALWAYS_ASYNC = (D + "isend", D + "irecv", D + "batch_isend_irecv")
 

@@ -502,7 +502,7 @@ _RANK_NAMES = frozenset(
 )
 
 
-def words(who: RankCondition) -> str:
+def who_runs(who: RankCondition) -> str:
     """Who it is, as the subject of a sentence."""
     return {
         "the main process": "only the main process gets",

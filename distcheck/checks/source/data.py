@@ -20,15 +20,13 @@ from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Place
 from .values import Atom, Kind, NoConstant, Value
+from .vocabulary import words
 
 #: Loaders whose first parameters are data set, batch size and shuffle, and that take a sampler by its name.
-_LOADERS = (
-    "torch.utils.data.DataLoader",
-    "torch_geometric.loader.DataLoader",
-    "torch_geometric.data.DataLoader",
-    "torch_geometric.loader.dataloader.DataLoader",
-    "monai.data.DataLoader",
-    "torchdata.stateful_dataloader.StatefulDataLoader",
+_LOADERS = words(
+    "torch.utils.data.DataLoader torch_geometric.loader.DataLoader torch_geometric.data.DataLoader "
+    "torch_geometric.loader.dataloader.DataLoader monai.data.DataLoader "
+    "torchdata.stateful_dataloader.StatefulDataLoader"
 )
 _SAMPLER = "torch.utils.data.distributed.DistributedSampler"
 _ITERABLE = "torch.utils.data.IterableDataset"
@@ -434,16 +432,9 @@ def _sampler_of(program: Program, file: int, value: Value) -> Atom | None:
 # loaders without a sampler
 
 #: What makes each rank see data of its own, or the same on purpose, in a way that can't be followed.
-_OTHER_DIVISIONS = (
-    "torch.distributed.tensor.parallel",
-    "torch.distributed.pipelining",
-    "torch.distributed.pipeline",
-    "megatron",
-    "webdataset",
-    "datasets.distributed",
-    "torchdata",
-    "nvidia.dali",
-    "streaming",
+_OTHER_DIVISIONS = words(
+    "torch.distributed.tensor.parallel torch.distributed.pipelining torch.distributed.pipeline megatron webdataset "
+    "datasets.distributed torchdata nvidia.dali streaming"
 )
 _OF_RANKS = re.compile(
     r"rank|world_?size|shard|replica|split_by|partition|process_index|num_processes|get_worker_info\(\)\.seed", re.I

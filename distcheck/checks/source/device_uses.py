@@ -16,7 +16,7 @@ from .call_paths import operands
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, Value, Who
-from .vocabulary import VARIABLES
+from .vocabulary import VARIABLES, words
 
 #: Kinds of devices that are numbered on each host.
 ACCELERATORS = frozenset({"cuda", "xpu", "npu", "hip", "musa", "hpu"})
@@ -29,21 +29,13 @@ BINDERS = (
 )
 CONTEXTS = ("torch.cuda.device", "torch.accelerator.device_index", "torch.xpu.device", "torch.npu.device")
 #: Questions and orders about one device, whose number is their first argument.
-_ABOUT = (
-    "torch.cuda.synchronize",
-    "torch.cuda.get_device_name",
-    "torch.cuda.get_device_properties",
-    "torch.cuda.get_device_capability",
-    "torch.cuda.mem_get_info",
-    "torch.cuda.memory_allocated",
-    "torch.cuda.max_memory_allocated",
-    "torch.cuda.memory_reserved",
-    "torch.cuda.max_memory_reserved",
-    "torch.cuda.reset_peak_memory_stats",
-    "torch.cuda.memory_summary",
-    "torch.cuda.utilization",
-    "torch.cuda.current_stream",
-    "torch.cuda.set_per_process_memory_fraction",
+_ABOUT = tuple(
+    f"torch.cuda.{name}"
+    for name in words(
+        "synchronize get_device_name get_device_properties get_device_capability mem_get_info "
+        "memory_allocated max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats "
+        "memory_summary utilization current_stream set_per_process_memory_fraction"
+    )
 )
 #: Keywords that take devices, and whether they take a list.
 _KEYWORDS = frozenset(["device", "device_id", "device_ids", "output_device", "map_location", "device_map"])

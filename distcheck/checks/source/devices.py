@@ -39,6 +39,7 @@ from .environment_variables import VariableWrite, writes
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, NoConstant, Value, Who
+from .vocabulary import words
 
 _MASK = "CUDA_VISIBLE_DEVICES"
 _MASKS = (_MASK, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
@@ -468,23 +469,13 @@ def _is_plain_cuda(value: Value | None) -> bool:
 
 #: What starts CUDA in the process, so that the mask is read (torch 2.13, torch/cuda/__init__.py: what calls _lazy_init,
 #: or has the driver count the GPUs).
-_STARTERS = (
-    "torch.cuda.is_available",
-    "torch.cuda.init",
-    "torch.cuda.set_device",
-    "torch.cuda.current_device",
-    "torch.cuda.get_device_name",
-    "torch.cuda.get_device_properties",
-    "torch.cuda.get_device_capability",
-    "torch.cuda.mem_get_info",
-    "torch.cuda.synchronize",
-    "torch.cuda.current_stream",
-    "torch.cuda.Stream",
-    "torch.cuda.Event",
-    "torch.cuda.memory_stats",
-    "torch.cuda.is_bf16_supported",
-    "torch.cuda.ipc_collect",
-    "torch.cuda.get_rng_state",
+_STARTERS = tuple(
+    f"torch.cuda.{name}"
+    for name in words(
+        "is_available init set_device current_device get_device_name get_device_properties "
+        "get_device_capability mem_get_info synchronize current_stream Stream Event memory_stats "
+        "is_bf16_supported ipc_collect get_rng_state"
+    )
 )
 
 

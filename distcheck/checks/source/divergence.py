@@ -21,7 +21,7 @@ from .collective_sequences import (
     narrow_guards,
     partial_guards,
     trail_of,
-    words,
+    who_runs,
 )
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
@@ -229,7 +229,7 @@ def _in_branch(program: Program, meeting: CollectiveSite, guard: Guard) -> Findi
         )
     return call.found(
         rules.DC701,
-        f"{_subject(program, meeting)}, but {words(guard.who)} there, by `{condition}` in line {guard.line}",
+        f"{_subject(program, meeting)}, but {who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
         fix=text,
         severity=call.milder_in_tests(rules.DC701),
         **_evidence(program, meeting, guard, condition),
@@ -244,7 +244,7 @@ def _after_exit(sequences: Sequences, meeting: CollectiveSite, guard: Guard) -> 
     condition = condition_text(program, call.file, guard)
     return call.found(
         rules.DC702,
-        f"{_subject(program, meeting)}, but {words(guard.who)} there: the rest left by `{leaving}` in line {line}",
+        f"{_subject(program, meeting)}, but {who_runs(guard.who)} there: the rest left by `{leaving}` in line {line}",
         fix=f"move the call above line {guard.line}, or turn that test round, so that the rest of the ranks skip only "
         "what one rank has to do",
         severity=call.milder_in_tests(rules.DC702),
@@ -269,7 +269,7 @@ def _differ(program: Program, guard: Guard, meeting: CollectiveSite, name: str, 
 def _group(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
     call = meeting.row
     condition = condition_text(program, call.file, guard)
-    who = "only the members get" if guard.who.who == Who.MEMBERS else words(guard.who)
+    who = "only the members get" if guard.who.who == Who.MEMBERS else who_runs(guard.who)
     return call.found(
         rules.DC706,
         f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in line "
@@ -291,7 +291,7 @@ def _subject(program: Program, meeting: CollectiveSite) -> str:
 def _evidence(program: Program, meeting: CollectiveSite, guard: Guard, condition: str) -> dict[str, object]:
     call = meeting.row
     flow = trail_of(program, call.file, guard.term)
-    flow.append(f"{call.path}:{guard.line}: {words(guard.who)} past `{condition}`")
+    flow.append(f"{call.path}:{guard.line}: {who_runs(guard.who)} past `{condition}`")
     if meeting.innermost != call:
         flow.append(f"{meeting.innermost.path}:{meeting.innermost.line}: {meeting.innermost.text()}")
     return {"flow": flow, "reached_by": guard.who.who, "collective": meeting.operations[0]}
@@ -317,11 +317,11 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
                 continue
             yield row.found(
                 rules.DC701,
-                f"{_subject(program, meeting)}, but {words(who)} there: a decorator of {scope.name}() bars the rest",
+                f"{_subject(program, meeting)}, but {who_runs(who)} there: a decorator of {scope.name}() bars the rest",
                 fix=f"take the call out of {scope.name}(), or the decorator off, and let only the output depend on "
                 "the rank",
                 severity=row.milder_in_tests(rules.DC701),
-                flow=[f"{row.path}:{scope.line}: {words(who)} into {scope.name}()"],
+                flow=[f"{row.path}:{scope.line}: {who_runs(who)} into {scope.name}()"],
                 reached_by=who.who,
                 collective=meeting.operations[0],
             )

@@ -15,6 +15,7 @@ import warnings
 from typing import Any
 
 from .summary import FileSummary, Header, Place
+from .vocabulary import words
 
 #: Texts that say something about a launch or a place, wherever they stand.
 _TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
@@ -22,16 +23,10 @@ _TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|l
 _LEAVING = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 #: Names of in-place collectives: after them a tensor holds the same on all ranks of the group.
 _IN_PLACE = frozenset(
-    [
-        "all_reduce",
-        "broadcast",
-        "broadcast_object_list",
-        "all_gather",
-        "all_gather_object",
-        "all_gather_into_tensor",
-        "allreduce",
-        "broadcast_",
-    ]
+    words(
+        "all_reduce broadcast broadcast_object_list all_gather all_gather_object all_gather_into_tensor allreduce "
+        "broadcast_"
+    )
 )
 _COMMENTS = re.compile(rb"#[^\n]*(?:noqa|distcheck)", re.IGNORECASE)
 _OURS = re.compile(rb"noqa[ \t]*:[ \t]*[^\n]*DC|distcheck[ \t]*:", re.IGNORECASE)

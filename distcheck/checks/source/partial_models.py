@@ -12,10 +12,11 @@ from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, condition_text, guarded_calls, trail_of, words
+from .collective_sequences import Sequences, condition_text, guarded_calls, trail_of, who_runs
 from .evaluate import Guard
 from .program import Program, SourceCall
 from .values import PARTIAL, Atom, Kind, Value
+from .vocabulary import words
 
 #: How deep helpers are followed.
 _DEEPEST = 3
@@ -33,13 +34,10 @@ _GATHERING = {
     ),
 }
 #: What splits a model among ranks: where none of it is in the project, a state dict is a local affair.
-_SHARDING = (
-    "torch.distributed.fsdp.FullyShardedDataParallel",
-    "torch.distributed.fsdp.fully_shard",
-    "torch.distributed.tensor.parallel.parallelize_module",
-    "torch.distributed.tensor.distribute_tensor",
-    "torch.distributed.tensor.distribute_module",
-    "fairscale.nn.FullyShardedDataParallel",
+_SHARDING = words(
+    "torch.distributed.fsdp.FullyShardedDataParallel torch.distributed.fsdp.fully_shard "
+    "torch.distributed.tensor.parallel.parallelize_module torch.distributed.tensor.distribute_tensor "
+    "torch.distributed.tensor.distribute_module fairscale.nn.FullyShardedDataParallel"
 )
 _OF_A_MODEL = "torch.distributed.checkpoint.state_dict."
 
@@ -153,8 +151,8 @@ def _by(program: Program, call: SourceCall, here: SourceCall, guard: Guard) -> s
     """Who gets there, and by which test."""
     test = f"by `{condition_text(program, call.file, guard)}` in line {guard.line}"
     if here == call:
-        return f"{words(guard.who)} there, {test}"
-    return f"{words(guard.who)} there: it is called in line {call.line}, {test}"
+        return f"{who_runs(guard.who)} there, {test}"
+    return f"{who_runs(guard.who)} there: it is called in line {call.line}, {test}"
 
 
 def _passed(call: SourceCall) -> str:

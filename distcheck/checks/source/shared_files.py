@@ -14,6 +14,7 @@ from .collective_sequences import Sequences, guarded_calls, trail_of
 from .program import Program, SourceCall
 from .source_text import argument_terms, last_name
 from .values import FEW, PARTIAL, Kind, Who
+from .vocabulary import words
 
 #: Functions that write a file, and where its path stands.
 _WRITERS = {
@@ -32,17 +33,7 @@ _WRITING_METHODS = frozenset(["write_text", "write_bytes"])
 _READING_METHODS = frozenset(["read_text", "read_bytes", "iterdir"])
 #: Contexts that make nobody wait.
 _PLAIN_CONTEXTS = frozenset(
-    [
-        "open",
-        "no_grad",
-        "inference_mode",
-        "autocast",
-        "suppress",
-        "catch_warnings",
-        "set_grad_enabled",
-        "device",
-        "record_function",
-    ]
+    words("open no_grad inference_mode autocast suppress catch_warnings set_grad_enabled device record_function")
 )
 _WAITING = frozenset(["sleep", "exists", "is_file", "isfile", "is_dir", "isdir"])
 

@@ -54,7 +54,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_WRITERS):
         writer = next(_WRITERS[target] for target in call.targets if target in _WRITERS)
         path = call.argument_term(writer.position, writer.keyword)
-        if path < 0 or (call.is_to("open") and not _opens_anew(call)) or "devnull" in call_paths.words(call, path):
+        if path < 0 or (call.is_to("open") and not _opens_anew(call)) or "devnull" in call_paths.names_in(call, path):
             continue
         yield from _unguarded_save(program, call, path, writer.checkpoint)
     for call in program.calls_named("save_pretrained"):
@@ -384,7 +384,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
         if (
             call.gives(None, "mmap")
             or not call.gives(0, "f")
-            or _MEMORY.search(call_paths.words(call, call.argument_term(0, "f")))
+            or _MEMORY.search(call_paths.names_in(call, call.argument_term(0, "f")))
         ):
             continue
         if not _loads_weights(call, used):
@@ -442,7 +442,7 @@ def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
         return True
     name = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
     owner = call.program.evaluator.owner_of(call.file, call.scope)
-    words = f"{name} {call_paths.words(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
+    words = f"{name} {call_paths.names_in(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
     if owner >= 0:
         one = call.program.index.classes[call.file][owner]
         if call.program.evaluator.derives(

@@ -17,6 +17,7 @@ from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import SIZES, RankCondition, Who
+from .vocabulary import words
 
 # DC519
 
@@ -221,18 +222,12 @@ _DATASETS = re.compile(
     r"^datasets\.(load_dataset|load_from_disk|concatenate_datasets|Dataset|DatasetDict)\b.*\.(map|filter)$"
 )
 _SLOW = frozenset(
-    {
-        "huggingface_hub.snapshot_download",
-        "modelscope.snapshot_download",
-        "modelscope.hub.snapshot_download.snapshot_download",
-        "shutil.unpack_archive",
-        "tarfile.open.extractall",
-        "tarfile.TarFile.extractall",
-        "tarfile.TarFile.open.extractall",
-        "zipfile.ZipFile.extractall",
-        "torchvision.datasets.utils.extract_archive",
-        "torchvision.datasets.utils.download_and_extract_archive",
-    }
+    words(
+        "huggingface_hub.snapshot_download modelscope.snapshot_download "
+        "modelscope.hub.snapshot_download.snapshot_download shutil.unpack_archive tarfile.open.extractall "
+        "tarfile.TarFile.extractall tarfile.TarFile.open.extractall zipfile.ZipFile.extractall "
+        "torchvision.datasets.utils.extract_archive torchvision.datasets.utils.download_and_extract_archive"
+    )
 )
 _WORK = {
     "map": "works through a data set",

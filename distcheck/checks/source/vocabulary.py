@@ -14,6 +14,12 @@ from typing import Any
 
 from .values import Kind, Who
 
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text, for tables of names."""
+    return tuple(text.split())
+
+
 #: Longer spellings of one thing; the longest prefix that fits is replaced.
 _SPELLINGS = {
     "torch.distributed.distributed_c10d.": "torch.distributed.",
@@ -64,72 +70,13 @@ def canonical(dotted: str) -> str:
 
 #: Packages that are never taken from the project, even where their own source is what is looked at.
 OUTSIDE = frozenset(
-    [
-        "torch",
-        "torchvision",
-        "torchaudio",
-        "accelerate",
-        "deepspeed",
-        "lightning",
-        "pytorch_lightning",
-        "lightning_fabric",
-        "transformers",
-        "horovod",
-        "ray",
-        "composer",
-        "numpy",
-        "os",
-        "sys",
-        "time",
-        "datetime",
-        "random",
-        "subprocess",
-        "multiprocessing",
-        "functools",
-        "argparse",
-        "click",
-        "logging",
-        "json",
-        "pickle",
-        "pathlib",
-        "shutil",
-        "glob",
-        "wandb",
-        "mlflow",
-        "tensorboard",
-        "tensorboardX",
-        "io",
-        "tempfile",
-        "math",
-        "re",
-        "copy",
-        "collections",
-        "itertools",
-        "urllib",
-        "socket",
-        "uuid",
-        "typing",
-        "contextlib",
-        "dataclasses",
-        "enum",
-        "warnings",
-        "string",
-        "hashlib",
-        "struct",
-        "traceback",
-        "inspect",
-        "importlib",
-        "operator",
-        "threading",
-        "signal",
-        "platform",
-        "gc",
-        "zipfile",
-        "tarfile",
-        "csv",
-        "builtins",
-        "concurrent",
-    ]
+    words(
+        "torch torchvision torchaudio accelerate deepspeed lightning pytorch_lightning lightning_fabric transformers "
+        "horovod ray composer numpy os sys time datetime random subprocess multiprocessing functools argparse click "
+        "logging json pickle pathlib shutil glob wandb mlflow tensorboard tensorboardX io tempfile math re copy "
+        "collections itertools urllib socket uuid typing contextlib dataclasses enum warnings string hashlib struct "
+        "traceback inspect importlib operator threading signal platform gc zipfile tarfile csv builtins concurrent"
+    )
 )
 
 # collectives
@@ -167,22 +114,19 @@ POINT_TO_POINT = frozenset(
 )
 #: Collective although they do not look so; the receiver or argument must be sharded.
 SHARDED = frozenset(
-    [
-        "torch.distributed.checkpoint.save",
-        "torch.distributed.checkpoint.load",
-        "torch.distributed.checkpoint.async_save",
-        "torch.distributed.checkpoint.save_state_dict",
-        "torch.distributed.checkpoint.load_state_dict",
-        "torch.distributed.checkpoint.state_dict.get_model_state_dict",
-        "torch.distributed.checkpoint.state_dict.get_state_dict",
-        "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict",
-        "torch.distributed.checkpoint.state_dict.set_model_state_dict",
-        "torch.distributed.checkpoint.state_dict.set_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params",
-        "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.sharded_optim_state_dict",
-    ]
+    words(
+        "torch.distributed.checkpoint.save torch.distributed.checkpoint.load torch.distributed.checkpoint.async_save "
+        "torch.distributed.checkpoint.save_state_dict torch.distributed.checkpoint.load_state_dict "
+        "torch.distributed.checkpoint.state_dict.get_model_state_dict "
+        "torch.distributed.checkpoint.state_dict.get_state_dict "
+        "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict "
+        "torch.distributed.checkpoint.state_dict.set_model_state_dict "
+        "torch.distributed.checkpoint.state_dict.set_state_dict "
+        "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params "
+        "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict "
+        "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict "
+        "torch.distributed.fsdp.FullyShardedDataParallel.sharded_optim_state_dict"
+    )
 )
 INIT = frozenset(
     {D + "init_process_group", "deepspeed.init_distributed", "torch.distributed.init_distributed", "horovod.torch.init"}
@@ -271,27 +215,12 @@ DECORATORS: dict[str, str] = {
 AGREEING = re.compile(r"reduce|gather|sync|broadcast|agree|across|check_trigger", re.IGNORECASE)
 #: Contexts in which one rank goes first and all others follow.
 MAIN_FIRST = frozenset(
-    [
-        "main_process_first",
-        "local_main_process_first",
-        "zero_first",
-        "rank_zero_first",
-        "torch_distributed_zero_first",
-        "main_first",
-        "wait_for_main_process",
-        "rank0_first",
-        "global_leader_first",
-        "run_local_rank_zero_first",
-        "local_rank_zero_download_and_wait",
-        "rank_first",
-        "global_rank_zero_first",
-        "local_rank_first",
-        "master_first",
-        "zero_rank_first",
-        "local_leader_first",
-        "main_process_first_context",
-        "one_rank_at_a_time",
-    ]
+    words(
+        "main_process_first local_main_process_first zero_first rank_zero_first torch_distributed_zero_first main_first "
+        "wait_for_main_process rank0_first global_leader_first run_local_rank_zero_first "
+        "local_rank_zero_download_and_wait rank_first global_rank_zero_first local_rank_first master_first "
+        "zero_rank_first local_leader_first main_process_first_context one_rank_at_a_time"
+    )
 )
 
 # models, data, results
