@@ -29,12 +29,12 @@ from .values import (
     join,
     value_of,
 )
-from .vocabulary import words
+from .vocabulary import word_set
 
 #: A replacement field of a format string.
 _FIELD = re.compile(r"\{[^{}]*\}")
 #: Names that a rank is compared with where one rank gives to all others, or takes from them.
-ROOTS = frozenset(words("src dst root source destination src_rank dst_rank main_rank master_rank group_src group_dst"))
+ROOTS = word_set("src dst root source destination src_rank dst_rank main_rank master_rank group_src group_dst")
 #: Who may be all ranks of a job.
 WIDE = frozenset({Who.EVERYONE, Who.DISTRIBUTED, Who.SINGLE, Who.UNCLEAR, Who.BY_DATA})
 

@@ -7,12 +7,13 @@ project calls is left alone: who reaches it is not known.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from . import source_text, vocabulary
-from .collective_sequences import Sequences
-from .program import PARTIAL, EventRow, Program, SourceCall
+from .collective_sequences import sequences_of
+from .link import reachable
+from .program import PARTIAL, EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .values import Atom, FlowStep, Kind, Value, Who
 
@@ -101,21 +102,11 @@ class _PathTables(NamedTuple):
     wrapping: set[Function]
     #: functions that start others in processes of their own
     spawning: dict[Function, list[Function]]
-    closures: dict[Function, frozenset[Function]]
-    #: lambdas and class bodies by what they stand in
-    inner: dict[int, dict[int, list[int]]]
 
 
+@cached
 def tables(program: Program) -> _PathTables:
-    """Who calls whom, downwards, and which functions start a group or processes."""
-    found = program.notes.get("ways")
-    if found is None:
-        found = program.notes["ways"] = _make_tables(program)
-    made: _PathTables = found
-    return made
-
-
-def _make_tables(program: Program) -> _PathTables:
+    """Return who calls whom, downwards, and which functions start a group or processes."""
     callees: dict[Function, list[tuple[Function, bool, str]]] = {}
     entered: dict[tuple[int, int], list[Function]] = {}
     spawning: dict[Function, list[Function]] = {}
@@ -140,39 +131,29 @@ def _make_tables(program: Program) -> _PathTables:
             entered.setdefault((file, number), []).append(function)
     starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS)}
     wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
-    return _PathTables(callees, entered, starting, wrapping, spawning, {}, {})
+    return _PathTables(callees, entered, starting, wrapping, spawning)
 
 
+@cached
 def reached_from(program: Program, function: Function) -> frozenset[Function]:
     """The functions that run in the process that enters one, itself included; what it starts in others is not."""
-    made = tables(program)
-    known = made.closures.get(function)
-    if known is not None:
-        return known
-    seen = {function}
-    waiting = [function]
-    while waiting:
-        one = waiting.pop()
-        inner = [target for target, weak, way in made.callees.get(one, ()) if way == "call" and not weak]
-        inner.extend((one[0], child) for child in _standing_in(program, made, one))
-        for target in inner:
-            if target not in seen:
-                seen.add(target)
-                waiting.append(target)
-    made.closures[function] = frozenset(seen)
-    return made.closures[function]
+    callees = tables(program).callees
+
+    def entered(one: Function) -> list[Function]:
+        inner = [target for target, weak, way in callees.get(one, ()) if way == "call" and not weak]
+        return inner + [(one[0], child) for child in _inner_scopes(program, one[0]).get(one[1], ())]
+
+    return frozenset(reachable([function], entered))
 
 
-def _standing_in(program: Program, made: _PathTables, function: Function) -> list[int]:
-    """The lambdas and class bodies in a scope: they belong to what they stand in."""
-    file, number = function
-    if file not in made.inner:
-        found: dict[int, list[int]] = {}
-        for child, scope in enumerate(program.index.scopes[file]):
-            if scope.kind in ("lambda", "class"):
-                found.setdefault(scope.parent, []).append(child)
-        made.inner[file] = found
-    return made.inner[file].get(number, [])
+@cached
+def _inner_scopes(program: Program, file: int) -> dict[int, list[int]]:
+    """Return the lambdas and class bodies by the scope around them, which they belong to."""
+    found: dict[int, list[int]] = {}
+    for child, scope in enumerate(program.index.scopes[file]):
+        if scope.kind in ("lambda", "class"):
+            found.setdefault(scope.parent, []).append(child)
+    return found
 
 
 def starts_a_group(program: Program, function: Function) -> bool:
@@ -241,18 +222,15 @@ def ways_of_all(program: Program, row: EventRow, *, first_is_a_guard: bool = Fal
     yield from (way for way in search.ways(row, (), True, frozenset()) if _is_open(way))
 
 
+@cached
 def way_of_all(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
     """One of :func:`ways_of_all`: a certain one, if there is one."""
-    key = (row.file, row.number, first_is_a_guard)
-    known: dict[tuple[int, int, bool], CallPath | None] = program.notes.setdefault("way of all", {})
-    if key not in known:
-        sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
-        best = next((way for way in sure if way.certain and _is_open(way)), None)
-        if best is None:
-            every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(row, (), True, frozenset())
-            best = next(filter(_is_open, every), None)
-        known[key] = best
-    return known[key]
+    sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
+    best = next((way for way in sure if way.certain and _is_open(way)), None)
+    if best is None:
+        every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(row, (), True, frozenset())
+        best = next(filter(_is_open, every), None)
+    return best
 
 
 class _Search:
@@ -355,7 +333,7 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
     if function in program.evaluator.escaped:
         # handed to something that may call it on one rank only
         return False
-    if Sequences.of(program).effectful(function):
+    if sequences_of(program).effectful(function):
         # where all ranks meet in a function, all of them enter it
         return True
     owner = program.evaluator.owner_of(*function)
@@ -502,12 +480,10 @@ def names_in(row: EventRow, term: int, depth: int = 0) -> str:
 
 
 def operands(term: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return the terms whose values a term is made of: neither tests nor keys, but the limits of a slice."""
-    if term[0] == ":":
-        return tuple(item for item in term[1] if item >= 0)
+    """Return the terms whose values a term is made of, without tests and keys."""
     if term[0] in ("?", "d"):
         return tuple(term[2:] if term[0] == "?" else term[2])
-    return tuple(source_text.operands(term))
+    return tuple(item for item in source_text.operands(term) if item >= 0)
 
 
 def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -> bool:
@@ -547,38 +523,20 @@ def _atom_constant(atom: Atom, depth: int) -> bool:
     )
 
 
+@cached
 def related(program: Program, file: int) -> frozenset[int]:
     """The files that a file may run together with: the scripts that import it, and all that those import."""
-    known: dict[int, frozenset[int]] = program.notes.setdefault("related", {})
-    if file in known:
-        return known[file]
-    down = _imports(program)
-    up: dict[int, set[int]] = {}
-    for one, others in down.items():
-        for other in others:
-            up.setdefault(other, set()).add(one)
-    above = _closure(up, {file})
-    known[file] = frozenset(_closure(down, above))
-    return known[file]
+    above = reachable([file], lambda one: _importers(program).get(one, ()))
+    return frozenset(reachable(above, program.index.imported))
 
 
-def _imports(program: Program) -> dict[int, frozenset[int]]:
-    known: dict[int, frozenset[int]] | None = program.notes.get("imports")
-    if known is None:
-        every = range(len(program.index.files))
-        known = program.notes["imports"] = {file: program.index.imported(file) for file in every}
-    return known
-
-
-def _closure(edges: Mapping[int, Collection[int]], start: set[int]) -> set[int]:
-    seen = set(start)
-    waiting = list(start)
-    while waiting:
-        for other in edges.get(waiting.pop(), ()):
-            if other not in seen:
-                seen.add(other)
-                waiting.append(other)
-    return seen
+@cached
+def _importers(program: Program) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for file in range(len(program.index.files)):
+        for other in program.index.imported(file):
+            found.setdefault(other, set()).add(file)
+    return found
 
 
 def owned_by_a_framework(way: CallPath) -> bool:

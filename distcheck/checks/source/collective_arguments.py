@@ -29,7 +29,7 @@ from .term_queries import (
     users,
 )
 from .values import PARTIAL, Kind, Who
-from .vocabulary import INIT, D, words
+from .vocabulary import INIT, D, word_set, words
 
 #: Where ``async_op`` stands among the positional parameters (torch 2.13).
 ASYNC: dict[str, int] = {
@@ -357,9 +357,7 @@ _ALWAYS_NEW = {
 #: Methods whose result is another tensor where something has to change.
 _OFTEN_NEW = frozenset(["cuda", "cpu", "float", "half", "double", "bfloat16", "long", "int"])
 #: Methods whose result shares its memory with the tensor.
-_VIEWS = frozenset(
-    words("detach view flatten reshape squeeze unsqueeze contiguous requires_grad_ narrow expand_as view_as")
-)
+_VIEWS = word_set("detach view flatten reshape squeeze unsqueeze contiguous requires_grad_ narrow expand_as view_as")
 _MOVES = frozenset(["to", "cuda", "npu", "xpu"])
 
 

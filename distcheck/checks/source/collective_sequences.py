@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import vocabulary
 from .evaluate import Guard
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .values import PARTIAL, RANKS, Kind, NoConstant, RankCondition, Value, Who, value_of
 
@@ -82,14 +82,6 @@ class _CollectiveStep(NamedTuple):
 
 class Sequences:
     """Answers which collectives calls make; what is known of a function is kept."""
-
-    @classmethod
-    def of(cls, program: Program) -> Sequences:
-        """The one that all probes of a program ask, so that what one has worked out serves the next."""
-        known = program.notes.get("sequences")
-        if not isinstance(known, cls):
-            known = program.notes["sequences"] = cls(program)
-        return known
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -393,6 +385,12 @@ class Sequences:
                 if depth < 3 and any(self.has_any(inner, depth + 1) for inner in self.program.functions(row)):
                     return True
         return False
+
+
+@cached
+def sequences_of(program: Program) -> Sequences:
+    """Return the sequences of a program, which all probes share."""
+    return Sequences(program)
 
 
 def operation(target: str) -> str:

@@ -16,6 +16,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
+from .link import reachable
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Place
@@ -110,20 +111,12 @@ def _named_like_training(program: Program) -> Iterator[_Loop]:
 
 def _callers_of(program: Program, functions: set[Function]) -> set[Function]:
     """Functions, and all that may call them in the same process."""
-    above: dict[Function, set[Function]] = program.notes.setdefault("callers", {})
-    if not above:
-        for caller, called in call_paths.tables(program).callees.items():
-            for function, weak, way in called:
-                if way == "call" and not weak:
-                    above.setdefault(function, set()).add(caller)
-    seen = set(functions)
-    waiting = list(functions)
-    while waiting:
-        for caller in above.get(waiting.pop(), ()):
-            if caller not in seen:
-                seen.add(caller)
-                waiting.append(caller)
-    return seen
+    above: dict[Function, set[Function]] = {}
+    for caller, called in call_paths.tables(program).callees.items():
+        for function, weak, way in called:
+            if way == "call" and not weak:
+                above.setdefault(function, set()).add(caller)
+    return reachable(functions, lambda function: above.get(function, ()))
 
 
 def _for_places(program: Program, file: int) -> Iterator[tuple[int, int, Place, list[int]]]:

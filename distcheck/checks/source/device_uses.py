@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from distcheck.core.model import Where
 
 from .call_paths import operands
-from .program import EventRow, Program, SourceCall
+from .link import reachable
+from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, Value, Who
 from .vocabulary import VARIABLES, words
@@ -457,21 +458,10 @@ def _in_assignment(row: EventRow, named: set[int]) -> Iterator[DeviceUse]:
 # what runs together
 
 
+@cached
 def files_from(program: Program, file: int) -> frozenset[int]:
     """A file and all that it imports, and what these import."""
-    known: dict[int, frozenset[int]] = program.notes.setdefault("files from", {})
-    if file not in known:
-        seen = {file}
-        waiting = [file]
-        while waiting:
-            one = waiting.pop()
-            for dotted in program.imports(one):
-                located = program.index.locate(one, dotted)
-                if located is not None and located[0] not in seen:
-                    seen.add(located[0])
-                    waiting.append(located[0])
-        known[file] = frozenset(seen)
-    return known[file]
+    return frozenset(reachable([file], program.index.imported))
 
 
 def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[SourceCall]:
@@ -539,19 +529,17 @@ def _is_host_variable(name: Any) -> bool:
     )
 
 
+@cached
 def _comparing_files(program: Program) -> set[int]:
     """Files that compare the world size with the number of this host's GPUs or ranks."""
-    found: set[int] | None = program.notes.get("comparing files")
-    if found is None:
-        found = set()
-        for file, shapes in enumerate(shapes_of(program)):
-            for number in shapes.comparisons:
-                parts = program.terms[file][number]
-                left, right = (program.evaluator.value(file, side) for side in parts[2:4])
-                for one, other in ((left, right), (right, left)):
-                    if one.has(Kind.WORLD_SIZE) and other.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE):
-                        found.add(file)
-        program.notes["comparing files"] = found
+    found = set()
+    for file, shapes in enumerate(shapes_of(program)):
+        for number in shapes.comparisons:
+            parts = program.terms[file][number]
+            left, right = (program.evaluator.value(file, side) for side in parts[2:4])
+            for one, other in ((left, right), (right, left)):
+                if one.has(Kind.WORLD_SIZE) and other.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE):
+                    found.add(file)
     return found
 
 
@@ -639,13 +627,8 @@ def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -
     if who.who == Who.SINGLE:
         return True
     if kind == "v":
-        scope = parts[1]
-        while scope >= 0:
-            own = program.index.scopes[file][scope]
-            if parts[2] in own.bindings:
-                bound = own.bindings[parts[2]]
-                return holds_for_negative(program, file, bound[0], depth + 1) if len(bound) == 1 else None
-            scope = own.parent
+        bound = program.bound(file, parts)
+        return holds_for_negative(program, file, bound[0], depth + 1) if len(bound) == 1 else None
     if kind == "a":
         answers = [
             holds_for_negative(program, row.file, row.payload[2], depth + 1)

@@ -36,7 +36,8 @@ from .device_uses import (
     may_be_negative,
 )
 from .environment_variables import VariableWrite, writes
-from .program import FEW, EventRow, Program, SourceCall
+from .link import reachable
+from .program import FEW, EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, NoConstant, Value, Who
 from .vocabulary import words
@@ -107,7 +108,7 @@ def _rank_in_text(value: Value) -> Atom | None:
 
 
 def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where: Where) -> Finding:
-    both_known = _reads_local_rank(program, row.file)
+    both_known = row.file in _files_with_local_rank(program)
     severity = Severity.ERROR if both_known else Severity.WARNING
     if program.is_test(row.file) or _spawned_rank(program, row) is not None:
         severity = Severity.INFO
@@ -151,22 +152,19 @@ def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
     return '`int(os.environ["LOCAL_RANK"])`'
 
 
-def _reads_local_rank(program: Program, file: int) -> bool:
-    """Whether a file asks for the local rank as well."""
-    files: set[int] | None = program.notes.get("files that read LOCAL_RANK")
-    if files is None:
-        files = set()
-        for row in program.rows("read"):
-            atom = row.term_value(row.payload[0]).get(Kind.ENV_TEXT)
-            if atom is not None and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
-                files.add(row.file)
-        for call in program.calls_to("os.environ.get", "os.getenv"):
-            key = call.argument(0, "key")
-            if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == Kind.LOCAL_RANK:
-                files.add(call.file)
-        files.update(call.file for call in program.calls_to("torch.distributed.get_node_local_rank"))
-        program.notes["files that read LOCAL_RANK"] = files
-    return file in files
+@cached
+def _files_with_local_rank(program: Program) -> set[int]:
+    """Return the files that read the local rank."""
+    files = set()
+    for row in program.rows("read"):
+        atom = row.term_value(row.payload[0]).get(Kind.ENV_TEXT)
+        if atom is not None and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
+            files.add(row.file)
+    for call in program.calls_to("os.environ.get", "os.getenv"):
+        key = call.argument(0, "key")
+        if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == Kind.LOCAL_RANK:
+            files.add(call.file)
+    return files | {call.file for call in program.calls_to("torch.distributed.get_node_local_rank")}
 
 
 def _spawned_rank(program: Program, row: EventRow) -> SourceCall | None:
@@ -302,12 +300,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
     if kind == "f" or (kind == "o" and parts[1] == "+"):
         return any(_from_mask(program, row, part, depth + 1) for part in operands(parts))
     if kind == "v":
-        scope = parts[1]
-        while scope >= 0:
-            own = program.index.scopes[row.file][scope]
-            if parts[2] in own.bindings:
-                return any(_from_mask(program, row, one, depth + 1) for one in own.bindings[parts[2]][-4:])
-            scope = own.parent
+        return any(_from_mask(program, row, one, depth + 1) for one in program.bound(row.file, parts)[-4:])
     return False
 
 
@@ -349,35 +342,30 @@ def _world_of_one(call: SourceCall) -> bool:
 
 def roots_of(program: Program, row: EventRow) -> frozenset[Function]:
     """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
-    known: dict[Function, frozenset[Function]] = program.notes.setdefault("roots", {})
-    function = (row.file, row.scope)
-    if function not in known:
-        found: set[Function] = set()
-        seen = {function}
-        waiting = [function]
-        while waiting and len(seen) < 500:
-            one = waiting.pop()
-            scope = program.scope(one)
-            if scope.kind == "module":
-                found.add(one)
-                continue
-            callers = [
-                (site.file, int(program.events[site.file][site.event][1]))
-                for site in program.evaluator.callers.get(one, ())
-                if not site.weak
-            ]
-            if scope.kind in ("lambda", "class") or (
-                not callers and program.scope((one[0], scope.parent)).kind != "module"
-            ):
-                callers.append((one[0], scope.parent))
-            if not callers and one in program.evaluator.escaped:
-                found.add(one)
-            for caller in callers:
-                if caller not in seen:
-                    seen.add(caller)
-                    waiting.append(caller)
-        known[function] = frozenset(found)
-    return known[function]
+    return _roots_of(program, row.file, row.scope)
+
+
+@cached
+def _roots_of(program: Program, file: int, number: int) -> frozenset[Function]:
+    found: set[Function] = set()
+
+    def callers_of(one: Function) -> list[Function]:
+        scope = program.scope(one)
+        if scope.kind == "module":
+            found.add(one)
+            return []
+        sites = program.evaluator.callers.get(one, ())
+        callers = [(site.file, int(program.events[site.file][site.event][1])) for site in sites if not site.weak]
+        if scope.kind in ("lambda", "class") or (
+            not callers and program.scope((one[0], scope.parent)).kind != "module"
+        ):
+            callers.append((one[0], scope.parent))
+        if not callers and one in program.evaluator.escaped:
+            found.add(one)
+        return callers
+
+    reachable([(file, number)], callers_of, most=500)
+    return frozenset(found)
 
 
 def _is_bound(program: Program, files: Iterable[int]) -> bool:
@@ -717,16 +705,14 @@ def _arm_of_one_process(program: Program, row: EventRow) -> bool:
     return False
 
 
+@cached
 def _distributed_rows(program: Program) -> dict[Function, list[EventRow]]:
     """The rows that only ranks of a job run: starts of a group, devices chosen by rank."""
-    found: dict[Function, list[EventRow]] | None = program.notes.get("distributed rows")
-    if found is None:
-        found = {}
-        rows: list[EventRow] = list(program.calls_to(_INIT, *vocabulary.INIT))
-        rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, Kind.ENV_TEXT))
-        for row in rows:
-            found.setdefault((row.file, row.scope), []).append(row)
-        program.notes["distributed rows"] = found
+    found: dict[Function, list[EventRow]] = {}
+    rows: list[EventRow] = list(program.calls_to(_INIT, *vocabulary.INIT))
+    rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, Kind.ENV_TEXT))
+    for row in rows:
+        found.setdefault((row.file, row.scope), []).append(row)
     return found
 
 

@@ -7,6 +7,7 @@ Only what a traced test of the rank keeps from some ranks is judged. Whether dat
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding
@@ -20,6 +21,7 @@ from .collective_sequences import (
     guarded_calls,
     narrow_guards,
     partial_guards,
+    sequences_of,
     trail_of,
     who_runs,
 )
@@ -47,7 +49,7 @@ _HALVES = frozenset(
 @probe(rules.DC701, rules.DC702, rules.DC703)
 def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
     """No test of the rank stands between some ranks and a collective of all, unless the others meet them elsewhere."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     exits: set[tuple[int, int]] = set()
     branches: set[tuple[int, int, int]] = set()
     # where only some processes enter the group (one of each host), those are all ranks that there are
@@ -80,7 +82,7 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
 @probe(rules.DC706)
 def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
     """All ranks make every group, with the same list."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program, members=True):
         meeting = sequences.meeting(call)
@@ -288,7 +290,7 @@ def _subject(program: Program, meeting: CollectiveSite) -> str:
     return f"`{call.text()}` runs {meeting.operations[0]} for all ranks ({inner.path}:{inner.line})"
 
 
-def _evidence(program: Program, meeting: CollectiveSite, guard: Guard, condition: str) -> dict[str, object]:
+def _evidence(program: Program, meeting: CollectiveSite, guard: Guard, condition: str) -> dict[str, Any]:
     call = meeting.row
     flow = trail_of(program, call.file, guard.term)
     flow.append(f"{call.path}:{guard.line}: {who_runs(guard.who)} past `{condition}`")
@@ -381,27 +383,8 @@ def _taken(who: RankCondition) -> str:
 
 def _heard_of(program: Program, row: EventRow, guard: Guard) -> bool:
     """Whether a condition also asks for something that was agreed on before."""
-    terms = program.terms[row.file]
-    todo = [guard.term]
-    seen: set[int] = set()
-    while todo and len(seen) < 200:
-        number = todo.pop()
-        if number < 0 or number in seen:
-            continue
-        seen.add(number)
-        parts = terms[number]
-        if parts[0] == "u" and parts[1] == "reduced":
-            return True
-        for part in parts[1:]:
-            if isinstance(part, tuple):
-                todo.extend(item for item in part if isinstance(item, int) and not isinstance(item, bool))
-            elif (
-                isinstance(part, int)
-                and not isinstance(part, bool)
-                and parts[0] not in ("k", "p", "v", "fn", "cls", "x")
-            ):
-                todo.append(part)
-    return False
+    inner = program.subterms(row.file, guard.term, names=False)
+    return any(row.terms[number][:2] == ("u", "reduced") for number in inner)
 
 
 def _is_local(meeting: CollectiveSite) -> bool:

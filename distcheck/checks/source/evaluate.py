@@ -33,7 +33,7 @@ from .values import (
     join,
     value_of,
 )
-from .vocabulary import words
+from .vocabulary import word_set
 
 #: Deeper chains of values are given up as unknown.
 _DEEPEST = 60
@@ -44,19 +44,15 @@ _MOST_WEAK = 8
 #: Alternatives of one variable that are looked at.
 _MOST_BINDINGS = 12
 #: Names of objects that hold the options of a program.
-_OPTIONS = frozenset(
-    words(
-        "args opt opts options cfg config conf hparams hps flags params FLAGS argv parsed training_args script_args "
-        "arguments"
-    )
+_OPTIONS = word_set(
+    "args opt opts options cfg config conf hparams hps flags params FLAGS argv parsed training_args script_args "
+    "arguments"
 )
 #: Method names too common to be found by name alone.
-_COMMON = frozenset(
-    words(
-        "forward step train eval update close log write save load run get set add append reset init start stop call build "
-        "test fit __init__ to state_dict load_state_dict parse main backward zero_grad items keys values copy format join "
-        "split read open print info setup flush put pop"
-    )
+_COMMON = word_set(
+    "forward step train eval update close log write save load run get set add append reset init start stop call "
+    "build test fit __init__ to state_dict load_state_dict parse main backward zero_grad items keys values copy "
+    "format join split read open print info setup flush put pop"
 )
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "is not": "is not"}
 _SPAWNS = frozenset(

@@ -15,18 +15,16 @@ import warnings
 from typing import Any
 
 from .summary import FileSummary, Header, Place
-from .vocabulary import words
+from .vocabulary import word_set
 
 #: Texts that say something about a launch or a place, wherever they stand.
 _TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
 #: Calls that leave the process.
 _LEAVING = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 #: Names of in-place collectives: after them a tensor holds the same on all ranks of the group.
-_IN_PLACE = frozenset(
-    words(
-        "all_reduce broadcast broadcast_object_list all_gather all_gather_object all_gather_into_tensor allreduce "
-        "broadcast_"
-    )
+_IN_PLACE = word_set(
+    "all_reduce broadcast broadcast_object_list all_gather all_gather_object all_gather_into_tensor allreduce "
+    "broadcast_"
 )
 _COMMENTS = re.compile(rb"#[^\n]*(?:noqa|distcheck)", re.IGNORECASE)
 _OURS = re.compile(rb"noqa[ \t]*:[ \t]*[^\n]*DC|distcheck[ \t]*:", re.IGNORECASE)

@@ -155,6 +155,7 @@ class FileFacts:
 
 
 Table = TypeVar("Table", covariant=True)
+Node = TypeVar("Node")
 
 
 class PerFile(Protocol[Table]):
@@ -300,6 +301,18 @@ class EntrySite(NamedTuple):
     way: str = "call"
     #: found by the name of the method alone
     weak: bool = False
+
+
+def reachable(start: Iterable[Node], neighbours: Callable[[Node], Iterable[Node]], most: int = 1 << 30) -> set[Node]:
+    """Return what is reached from ``start``, itself included; after ``most`` nodes the search ends."""
+    seen = set(start)
+    waiting = list(seen)
+    while waiting and len(seen) < most:
+        for other in neighbours(waiting.pop()):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return seen
 
 
 def chain(places: list[Place], place: int) -> list[tuple[int, Place]]:

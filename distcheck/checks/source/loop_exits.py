@@ -12,7 +12,7 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .collective_sequences import Sequences, condition_text, partial_guards, strict_guards, trail_of
+from .collective_sequences import Sequences, condition_text, partial_guards, sequences_of, strict_guards, trail_of
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
 from .values import PARTIAL, Kind, Who
@@ -28,7 +28,7 @@ _RUNNERS = frozenset(
 @probe(rules.DC707)
 def loops_end_together(program: Program) -> Iterator[Finding]:
     """All ranks leave a loop with shared work in the same step, or agree before they leave."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     for row in program.rows("exit"):
         way = row.payload[0]
         if way not in ("break", "continue") or not row.inside("for", "while") or row.inside("except"):
@@ -125,15 +125,15 @@ def _backward_is_shared(program: Program, call: SourceCall) -> bool:
 def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard, loop: int) -> bool:
     """Whether what is tested went through a collective before, so that all ranks may know of it."""
     terms = program.terms[row.file]
-    tested = _parts(terms, [guard.term])
+    tested = set(program.subterms(row.file, guard.term, names=False))
     for other in program.rows_of(row.file, row.scope):
         if not isinstance(other, SourceCall) or other.number > row.number:
             continue
         meeting = sequences.meeting(other)
         if meeting is None and not sequences.is_unseen(other):
             continue
-        given = _parts(terms, other.argument_terms)
-        if any(terms[number][0] != "k" and _of_data(program, row.file, number) for number in given & tested):
+        shared = tested.intersection(program.subterms(row.file, *other.argument_terms, names=False))
+        if any(terms[number][0] != "k" and _of_data(program, row.file, number) for number in shared):
             return True
     return False
 
@@ -144,33 +144,3 @@ def _of_data(program: Program, file: int, number: int) -> bool:
     return (
         program.evaluator.value(file, number).has(Kind.BATCH) or program.evaluator.test(file, number).who == Who.BY_DATA
     )
-
-
-def _parts(terms: list[tuple[object, ...]], numbers: list[int]) -> set[int]:
-    """All terms that some terms are made of."""
-    seen: set[int] = set()
-    todo = list(numbers)
-    while todo and len(seen) < 500:
-        number = todo.pop()
-        if number < 0 or number in seen:
-            continue
-        seen.add(number)
-        parts = terms[number]
-        operation = parts[0]
-        if operation in ("k", "p", "v", "i", "fn", "cls", "-"):
-            continue
-        for position, part in enumerate(parts[1:], 1):
-            if isinstance(part, tuple):
-                for item in part:
-                    if isinstance(item, int):
-                        todo.append(item)
-                    elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], int):
-                        todo.append(item[1])
-            elif isinstance(part, int) and not isinstance(part, bool) and not _is_no_term(operation, position):
-                todo.append(part)
-    return seen
-
-
-def _is_no_term(operation: object, position: int) -> bool:
-    """Whether a number in a term is something else than a term: an event, a position."""
-    return (operation == "c" and position >= 4) or (operation == "x" and position == 2)

@@ -32,19 +32,17 @@ from .program import Program, SourceCall
 from .source_text import last_name, operands
 from .term_queries import callee_text
 from .values import Atom, Kind, Value, Who
-from .vocabulary import words
+from .vocabulary import word_set
 
 #: Methods whose results carry no gradient.
-_CUT = frozenset(words("detach detach_ item tolist numpy argmax argmin argsort long int bool size numel no_grad"))
+_CUT = word_set("detach detach_ item tolist numpy argmax argmin argsort long int bool size numel no_grad")
 #: Attributes whose values carry no gradient.
 _CUT_ATTRIBUTES = frozenset(["data", "shape", "dtype", "device", "grad"])
 #: Methods of a module that compute nothing.
-_NOT_FORWARD = frozenset(
-    words(
-        "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
-        "load_state_dict train eval to cuda cpu half float double bfloat16 requires_grad_ zero_grad apply generate "
-        "register_forward_hook register_buffer get_parameter get_submodule no_sync share_memory type compile"
-    )
+_NOT_FORWARD = word_set(
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
+    "load_state_dict train eval to cuda cpu half float double bfloat16 requires_grad_ zero_grad apply generate "
+    "register_forward_hook register_buffer get_parameter get_submodule no_sync share_memory type compile"
 )
 #: Functions that reduce gradients by hand, as they are usually called.
 _REDUCES_GRADIENTS = re.compile(

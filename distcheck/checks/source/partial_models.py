@@ -12,7 +12,7 @@ from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, condition_text, guarded_calls, trail_of, who_runs
+from .collective_sequences import Sequences, condition_text, guarded_calls, sequences_of, trail_of, who_runs
 from .evaluate import Guard
 from .program import Program, SourceCall
 from .values import PARTIAL, Atom, Kind, Value
@@ -45,7 +45,7 @@ _OF_A_MODEL = "torch.distributed.checkpoint.state_dict."
 @probe(rules.DC704)
 def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
     """A model in DDP is called by all ranks, or without its wrapper."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program):
         found = _forward(program, call)
@@ -82,7 +82,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
 @probe(rules.DC705)
 def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Finding]:
     """All ranks ask for the state of a model of which each has a part."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     done: set[tuple[int, int, str]] = set()
     for call, guards in guarded_calls(program):
         found = _gathering(program, call)

@@ -6,10 +6,11 @@ values of its arguments. No syntax tree is to be had here, and nothing is read f
 
 from __future__ import annotations
 
+import functools
 import re
 from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 
@@ -33,6 +34,23 @@ _SHIFT = 32
 _POSITIONS = (1 << _SHIFT) - 1
 
 Thing = TypeVar("Thing")
+Rest = ParamSpec("Rest")
+
+
+def cached(
+    function: Callable[Concatenate[Program, Rest], Thing],
+) -> Callable[Concatenate[Program, Rest], Thing]:
+    """Keep what a function of a program returns for the same arguments, as long as the program lives."""
+
+    @functools.wraps(function)
+    def known(program: Program, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Thing:
+        key = (function, args, *kwargs.items())
+        if key not in program.notes:
+            program.notes[key] = function(program, *args, **kwargs)
+        found: Thing = program.notes[key]
+        return found
+
+    return known
 
 
 class SourceSpan(NamedTuple):
@@ -346,14 +364,9 @@ class Program:
         self._named: dict[str, array[int]] = {}
         self._trees: dict[int, dict[tuple[int, int, int, int], Any]] = {}
         self._lines: dict[int, list[str]] = {}
-        self._joined: list[int] | None = None
-        self._tables: dict[Any, list[Any]] = {}
-        self._callings: dict[tuple[int, tuple[str, ...]], bool] = {}
-        self._members: dict[int, list[int]] = {}
-        self._distributed: dict[int, bool] = {}
         self._numbers = {file.path: number for number, file in enumerate(self.index.files)}
         #: what probes have worked out and share, by a key of theirs
-        self.notes: dict[str, Any] = {}
+        self.notes: dict[Any, Any] = {}
         self.evaluator = Evaluator(self.index, self._tabulate)
 
     def _tabulate(self, file: int, summary: FileSummary) -> None:
@@ -435,11 +448,10 @@ class Program:
         """All calls of collectives that are known by name, sub-groups included."""
         yield from self.calls_to(*names.COLLECTIVES)
 
+    @cached
     def table(self, make: Callable[[Program], Iterable[Thing]]) -> list[Thing]:
         """What a function yields for this program, made once: a probe's own table."""
-        if make not in self._tables:
-            self._tables[make] = list(make(self))
-        return self._tables[make]
+        return list(make(self))
 
     def call_of(self, atom: Atom) -> SourceCall | None:
         """The call that made a value."""
@@ -583,18 +595,17 @@ class Program:
 
     def component(self, file: int) -> list[int]:
         """The files that hang together with a file by imports, itself included."""
-        roots = self._roots()
-        if not self._members:
-            for number, root in enumerate(roots):
-                self._members.setdefault(root, []).append(number)
-        return self._members[roots[file]]
+        return self._components()[self._roots()[file]]
 
+    @cached
+    def _components(self) -> dict[int, list[int]]:
+        members: dict[int, list[int]] = {}
+        for number, root in enumerate(self._roots()):
+            members.setdefault(root, []).append(number)
+        return members
+
+    @cached
     def _roots(self) -> list[int]:
-        if self._joined is None:
-            self._joined = self._join()
-        return self._joined
-
-    def _join(self) -> list[int]:
         parents = list(range(len(self.index.files)))
 
         def root(number: int) -> int:
@@ -614,21 +625,18 @@ class Program:
 
     def in_component(self, file: int, *dotted: str) -> bool:
         """Whether a file, or one that hangs together with it by imports, calls one of these."""
-        root = self._roots()[file]
-        key = (root, dotted)
-        if key not in self._callings:
-            roots = self._roots()
-            self._callings[key] = any(roots[call.file] == root for call in self.calls_to(*dotted))
-        return self._callings[key]
+        return self._root_calls(self._roots()[file], dotted)
 
+    @cached
+    def _root_calls(self, root: int, dotted: tuple[str, ...]) -> bool:
+        roots = self._roots()
+        return any(roots[call.file] == root for call in self.calls_to(*dotted))
+
+    @cached
     def is_distributed(self, file: int) -> bool:
         """Whether a file belongs to something that several ranks run: it, or a file linked with it, starts a group or
         wraps a model, or it asks for its rank."""
-        known = self._distributed.get(file)
-        if known is None:
-            known = self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_ASKS))
-            self._distributed[file] = known
-        return known
+        return self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_ASKS))
 
     # source
 
@@ -739,14 +747,18 @@ class Program:
             yield number
             term = terms[number]
             pending.extend(source_text.operands(term))
-            if term[0] == "v" and names:
-                scope = term[1]
-                while scope >= 0:
-                    own = self.index.scopes[file][scope]
-                    if term[2] in own.bindings:
-                        pending.extend(own.bindings[term[2]])
-                        break
-                    scope = own.parent
+            if names:
+                pending.extend(self.bound(file, term))
+
+    def bound(self, file: int, term: tuple[Any, ...]) -> list[int]:
+        """Return the terms that are assigned to a variable; none for any other term."""
+        scope = term[1] if term[0] == "v" else -1
+        while scope >= 0:
+            own = self.index.scopes[file][scope]
+            if term[2] in own.bindings:
+                return own.bindings[term[2]]
+            scope = own.parent
+        return []
 
     def _node(self, row: EventRow) -> Any:
         """The syntax of a call, a comparison or an assignment: parsed once more, for the few files whose findings need

@@ -10,11 +10,11 @@ from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, guarded_calls, trail_of
+from .collective_sequences import Sequences, guarded_calls, sequences_of, trail_of
 from .program import Program, SourceCall
 from .source_text import argument_terms, last_name
 from .values import FEW, PARTIAL, Kind, Who
-from .vocabulary import words
+from .vocabulary import word_set
 
 #: Functions that write a file, and where its path stands.
 _WRITERS = {
@@ -30,10 +30,10 @@ _READERS = {
 }  # fmt: skip
 _MAKERS = {"os.makedirs": (0, "name"), "os.mkdir": (0, "path")}
 _WRITING_METHODS = frozenset(["write_text", "write_bytes"])
-_READING_METHODS = frozenset(["read_text", "read_bytes", "iterdir"])
+_READING_METHODS = word_set("read_text read_bytes iterdir")
 #: Contexts that make nobody wait.
-_PLAIN_CONTEXTS = frozenset(
-    words("open no_grad inference_mode autocast suppress catch_warnings set_grad_enabled device record_function")
+_PLAIN_CONTEXTS = word_set(
+    "open no_grad inference_mode autocast suppress catch_warnings set_grad_enabled device record_function"
 )
 _WAITING = frozenset(["sleep", "exists", "is_file", "isfile", "is_dir", "isdir"])
 
@@ -41,7 +41,7 @@ _WAITING = frozenset(["sleep", "exists", "is_file", "isfile", "is_dir", "isdir"]
 @probe(rules.DC724)
 def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
     """Between what one rank writes and what all read stands something that makes the others wait."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
     for writer, guards in guarded_calls(program):
         guard = guards[-1]

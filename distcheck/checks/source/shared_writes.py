@@ -15,7 +15,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath
-from .collective_sequences import Sequences
+from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import PARTIAL, Kind, NoConstant, Value, Who
@@ -597,7 +597,7 @@ def _followed_by_a_barrier(program: Program, one: SourceCall, calls: Iterable[So
 
 
 def _is_barrier(program: Program, call: SourceCall) -> bool:
-    meeting = Sequences.of(program).meeting(call)
+    meeting = sequences_of(program).meeting(call)
     if meeting is not None and not _BARRIERS.isdisjoint(meeting.operations):
         return True
     return call.method in _BARRIERS and not call.is_to("torch.cuda.synchronize")

@@ -97,7 +97,7 @@ def operands(term: tuple[Any, ...]) -> Iterator[int]:
     elif kind == "c":
         yield term[1]
         yield from argument_terms(term)
-    elif kind in ("and", "or", "t", "l", "f"):
+    elif kind in ("and", "or", "t", "l", "f", ":"):
         yield from term[1]
     elif kind == "d":
         yield from term[1]

@@ -12,12 +12,12 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .collective_sequences import Sequences
+from .collective_sequences import sequences_of
 from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
 from .values import SIZES, RankCondition, Who
-from .vocabulary import words
+from .vocabulary import word_set
 
 # DC519
 
@@ -221,13 +221,11 @@ def _is_multiple(terms: list[tuple[Any, ...]], number: int) -> bool:
 _DATASETS = re.compile(
     r"^datasets\.(load_dataset|load_from_disk|concatenate_datasets|Dataset|DatasetDict)\b.*\.(map|filter)$"
 )
-_SLOW = frozenset(
-    words(
-        "huggingface_hub.snapshot_download modelscope.snapshot_download "
-        "modelscope.hub.snapshot_download.snapshot_download shutil.unpack_archive tarfile.open.extractall "
-        "tarfile.TarFile.extractall tarfile.TarFile.open.extractall zipfile.ZipFile.extractall "
-        "torchvision.datasets.utils.extract_archive torchvision.datasets.utils.download_and_extract_archive"
-    )
+_SLOW = word_set(
+    "huggingface_hub.snapshot_download modelscope.snapshot_download "
+    "modelscope.hub.snapshot_download.snapshot_download shutil.unpack_archive tarfile.open.extractall "
+    "tarfile.TarFile.extractall tarfile.TarFile.open.extractall zipfile.ZipFile.extractall "
+    "torchvision.datasets.utils.extract_archive torchvision.datasets.utils.download_and_extract_archive"
 )
 _WORK = {
     "map": "works through a data set",
@@ -307,4 +305,4 @@ def _is_meeting(program: Program, call: SourceCall) -> bool:
     """Whether all ranks meet in a call, for as long as the timeout of the default group lets them."""
     if call.gives(None, "timeout"):
         return False
-    return Sequences.of(program).meeting(call) is not None or call.is_to("torch.nn.parallel.DistributedDataParallel")
+    return sequences_of(program).meeting(call) is not None or call.is_to("torch.nn.parallel.DistributedDataParallel")

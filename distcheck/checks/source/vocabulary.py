@@ -20,6 +20,11 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
+    return frozenset(text.split())
+
+
 #: Longer spellings of one thing; the longest prefix that fits is replaced.
 _SPELLINGS = {
     "torch.distributed.distributed_c10d.": "torch.distributed.",
@@ -69,14 +74,12 @@ def canonical(dotted: str) -> str:
 
 
 #: Packages that are never taken from the project, even where their own source is what is looked at.
-OUTSIDE = frozenset(
-    words(
-        "torch torchvision torchaudio accelerate deepspeed lightning pytorch_lightning lightning_fabric transformers "
-        "horovod ray composer numpy os sys time datetime random subprocess multiprocessing functools argparse click "
-        "logging json pickle pathlib shutil glob wandb mlflow tensorboard tensorboardX io tempfile math re copy "
-        "collections itertools urllib socket uuid typing contextlib dataclasses enum warnings string hashlib struct "
-        "traceback inspect importlib operator threading signal platform gc zipfile tarfile csv builtins concurrent"
-    )
+OUTSIDE = word_set(
+    "torch torchvision torchaudio accelerate deepspeed lightning pytorch_lightning lightning_fabric transformers "
+    "horovod ray composer numpy os sys time datetime random subprocess multiprocessing functools argparse click "
+    "logging json pickle pathlib shutil glob wandb mlflow tensorboard tensorboardX io tempfile math re copy "
+    "collections itertools urllib socket uuid typing contextlib dataclasses enum warnings string hashlib struct "
+    "traceback inspect importlib operator threading signal platform gc zipfile tarfile csv builtins concurrent"
 )
 
 # collectives
@@ -113,20 +116,18 @@ POINT_TO_POINT = frozenset(
     D + name for name in ["send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list"]
 )
 #: Collective although they do not look so; the receiver or argument must be sharded.
-SHARDED = frozenset(
-    words(
-        "torch.distributed.checkpoint.save torch.distributed.checkpoint.load torch.distributed.checkpoint.async_save "
-        "torch.distributed.checkpoint.save_state_dict torch.distributed.checkpoint.load_state_dict "
-        "torch.distributed.checkpoint.state_dict.get_model_state_dict "
-        "torch.distributed.checkpoint.state_dict.get_state_dict "
-        "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict "
-        "torch.distributed.checkpoint.state_dict.set_model_state_dict "
-        "torch.distributed.checkpoint.state_dict.set_state_dict "
-        "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params "
-        "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict "
-        "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict "
-        "torch.distributed.fsdp.FullyShardedDataParallel.sharded_optim_state_dict"
-    )
+SHARDED = word_set(
+    "torch.distributed.checkpoint.save torch.distributed.checkpoint.load torch.distributed.checkpoint.async_save "
+    "torch.distributed.checkpoint.save_state_dict torch.distributed.checkpoint.load_state_dict "
+    "torch.distributed.checkpoint.state_dict.get_model_state_dict "
+    "torch.distributed.checkpoint.state_dict.get_state_dict "
+    "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict "
+    "torch.distributed.checkpoint.state_dict.set_model_state_dict "
+    "torch.distributed.checkpoint.state_dict.set_state_dict "
+    "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params "
+    "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict "
+    "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict "
+    "torch.distributed.fsdp.FullyShardedDataParallel.sharded_optim_state_dict"
 )
 INIT = frozenset(
     {D + "init_process_group", "deepspeed.init_distributed", "torch.distributed.init_distributed", "horovod.torch.init"}
@@ -214,13 +215,11 @@ DECORATORS: dict[str, str] = {
 #: Functions and methods that can't be seen and are called so give what ranks have agreed on.
 AGREEING = re.compile(r"reduce|gather|sync|broadcast|agree|across|check_trigger", re.IGNORECASE)
 #: Contexts in which one rank goes first and all others follow.
-MAIN_FIRST = frozenset(
-    words(
-        "main_process_first local_main_process_first zero_first rank_zero_first torch_distributed_zero_first main_first "
-        "wait_for_main_process rank0_first global_leader_first run_local_rank_zero_first "
-        "local_rank_zero_download_and_wait rank_first global_rank_zero_first local_rank_first master_first "
-        "zero_rank_first local_leader_first main_process_first_context one_rank_at_a_time"
-    )
+MAIN_FIRST = word_set(
+    "main_process_first local_main_process_first zero_first rank_zero_first torch_distributed_zero_first main_first "
+    "wait_for_main_process rank0_first global_leader_first run_local_rank_zero_first "
+    "local_rank_zero_download_and_wait rank_first global_rank_zero_first local_rank_first master_first "
+    "zero_rank_first local_leader_first main_process_first_context one_rank_at_a_time"
 )
 
 # models, data, results
@@ -233,13 +232,11 @@ WRAPPERS: dict[str, str] = {
     "torch.distributed.fsdp.fully_shard": "fsdp2", "torch.nn.parallel.DataParallel": "dp",
 }  # fmt: skip
 #: Methods of a model that give back the model that they are called on.
-OF_MODELS = frozenset(
-    "to cuda cpu train eval float half double bfloat16 requires_grad_ share_memory apply to_empty compile type".split()  # noqa: SIM905
+OF_MODELS = word_set(
+    "to cuda cpu train eval float half double bfloat16 requires_grad_ share_memory apply to_empty compile type"
 )
 #: Methods that give back what they are called on, as far as its kind goes.
-SAME_OBJECT = OF_MODELS | frozenset(
-    "detach contiguous clone squeeze unsqueeze view reshape flatten mean sum item".split()  # noqa: SIM905 - words
-)
+SAME_OBJECT = OF_MODELS | word_set("detach contiguous clone squeeze unsqueeze view reshape flatten mean sum item")
 
 #: Packages that own the process group, the loop or the guards.
 FRAMEWORKS = (
