@@ -366,18 +366,19 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
             continue  # that says it as well
         low, high = meeting.ports
         if low == high:
-            text, seen = f"{meeting.what} gets port {low}: it {why}", {"port": low}
+            text = f"{meeting.what} gets port {low}: it {why}"
+            evidence: dict[str, Any] = {"port": low}
         else:
             many = why.replace("is below", "are below").replace("is among", "are among").replace("bind it", "bind them")
             text = f"{meeting.what} gets a port from {low} to {high}, some of which {many}"
-            seen = {"lowest": low, "highest": high}
+            evidence = {"lowest": low, "highest": high}
         yield meeting.row.found(
             rules.DC402,
             text,
             fix="take a port from 1024 to 32767, or let a socket find a free one by binding port 0",
             severity=meeting.row.level_in_tests,
             setting=meeting.what,
-            **seen,
+            **evidence,
         )
 
 
