@@ -55,23 +55,23 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
         return text_of([left, right])
     if one is not None and operator == "%" and one.kind in (Kind.GLOBAL_RANK, Kind.RANK):
         if sizes is not None:
-            return value_of(Kind.LOCAL_RANK, "modulo", certain=one.certain, trail=one.trail)
-        return value_of(Kind.RANK_DEPENDENT, "modulo", of=(one,), trail=one.trail)
+            return value_of(Kind.LOCAL_RANK, "modulo", certain=one.certain, flow=one.flow)
+        return value_of(Kind.RANK_DEPENDENT, "modulo", of=(one,), flow=one.flow)
     if one is not None and operator == "//" and one.kind in (Kind.GLOBAL_RANK, Kind.RANK) and sizes is not None:
-        return value_of(Kind.NODE_RANK, certain=one.certain, trail=one.trail)
+        return value_of(Kind.NODE_RANK, certain=one.certain, flow=one.flow)
     if operator == "*":
         for rank, size in ((one, right), (other, left)):
             if rank is not None and (
                 (rank.kind == Kind.NODE_RANK and size.rank is None)
                 or (rank.kind in (Kind.RANK, Kind.GLOBAL_RANK) and size.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE))
             ):
-                return value_of(Kind.NODE_OFFSET, certain=rank.certain, trail=rank.trail)
+                return value_of(Kind.NODE_OFFSET, certain=rank.certain, flow=rank.flow)
         if left.has(*SIZES) and right.has(*SIZES):
             return value_of(Kind.WORLD_SIZE)
     if operator == "+":
         for offset, rank in ((left.get(Kind.NODE_OFFSET), other), (right.get(Kind.NODE_OFFSET), one)):
             if offset is not None and rank is not None:
-                return value_of(Kind.GLOBAL_RANK, "sum", trail=offset.trail + rank.trail)
+                return value_of(Kind.GLOBAL_RANK, "sum", flow=offset.flow + rank.flow)
         if left.has(Kind.NODE_OFFSET) or right.has(Kind.NODE_OFFSET):
             return value_of(Kind.GLOBAL_RANK, "sum", certain=False)
     if left.has(Kind.BATCH) or right.has(Kind.BATCH):
@@ -87,7 +87,7 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
             operator,
             of=(rank,) if rank is not None else (),
             certain=rank is None or rank.certain,
-            trail=rank.trail if rank is not None else (),
+            flow=rank.flow if rank is not None else (),
         )
     if left.has(Kind.WRAPPED) or right.has(Kind.WRAPPED):
         return NOTHING_KNOWN
@@ -252,7 +252,7 @@ def stepped(value: Value, file: int, line: int, text: str) -> Value:
         return value
     step = FlowStep(file, line, text)
     return Value(
-        atom._replace(trail=(*atom.trail, step)[-6:])
+        atom._replace(flow=(*atom.flow, step)[-6:])
         if atom.kind in RANKS or atom.kind in (Kind.WRAPPED, Kind.DEVICE, Kind.RANK_DEPENDENT)
         else atom
         for atom in value

@@ -29,7 +29,7 @@ _STARTS = (
     "torch.distributed.init_device_mesh",
 )
 #: What shows that a process is one of several, where nothing is seen of how it started.
-_WRAPPERS = tuple(dotted for dotted, way in vocabulary.WRAPPERS.items() if way != "dp")
+_WRAPPERS = tuple(dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp")
 #: Words in a condition that can't be followed, after which it may well ask for the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
@@ -92,7 +92,7 @@ class CallPath(NamedTuple):
 class _PathTables(NamedTuple):
     """What is worked out once for a program."""
 
-    #: who is called from a function: (function, found by its name only, way)
+    #: who is called from a function: (function, found by its name only, kind)
     callees: dict[Function, list[tuple[Function, bool, str]]]
     #: functions that are entered by a call, by the call's file and event
     entered: dict[tuple[int, int], list[Function]]
@@ -112,20 +112,20 @@ def tables(program: Program) -> _PathTables:
     spawning: dict[Function, list[Function]] = {}
     # by files: of a large tree only some are held in memory at a time
     sites = sorted(
-        (site.file, site.event, site.way, site.weak, function)
+        (site.file, site.event, site.kind, site.weak, function)
         for function, found in program.evaluator.callers.items()
         for site in found
     )
     events: list[tuple[Any, ...]] = []
     last = -1
-    for file, number, way, weak, function in sites:
+    for file, number, kind, weak, function in sites:
         if file != last:
             events, last = program.events[file], file
         caller = (file, int(events[number][1]))
-        if way == "process" and SourceCall(program, file, number).is_to("threading.Thread"):
-            way = "call"
-        callees.setdefault(caller, []).append((function, weak, way))
-        if way != "call":
+        if kind == "process" and SourceCall(program, file, number).is_to("threading.Thread"):
+            kind = "call"
+        callees.setdefault(caller, []).append((function, weak, kind))
+        if kind != "call":
             spawning.setdefault(caller, []).append(function)
         elif not weak:
             entered.setdefault((file, number), []).append(function)
@@ -140,7 +140,7 @@ def reached_from(program: Program, function: Function) -> frozenset[Function]:
     callees = tables(program).callees
 
     def entered(one: Function) -> list[Function]:
-        inner = [target for target, weak, way in callees.get(one, ()) if way == "call" and not weak]
+        inner = [target for target, weak, kind in callees.get(one, ()) if kind == "call" and not weak]
         return inner + [(one[0], child) for child in _inner_scopes(program, one[0]).get(one[1], ())]
 
     return frozenset(reachable([function], entered))
@@ -187,7 +187,7 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     :param first_is_a_guard: ``with main_process_first():`` counts, for what only the first one does
     """
     program = row.program
-    for _, (_, kind, term, polarity, _, _) in row.places:
+    for _, (_, kind, term, polarity, _, _) in row.blocks:
         if kind in ("if", "while") or kind.startswith("exit:"):
             who = program.evaluator.test(row.file, term).who
             if who in PARTIAL or who == Who.MEMBERS:
@@ -213,20 +213,20 @@ def _has_no_rank(row: EventRow, term: int, polarity: bool) -> bool:
     return (parts[1] == "is") == polarity and row.term_value(parts[2]).rank is not None
 
 
-def ways_of_all(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> Iterator[CallPath]:
+def paths_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> Iterator[CallPath]:
     """The ways on which every rank reaches a row; none where all are guarded or nothing is known of who calls it.
 
     Only so many steps are taken: in a project where everything calls everything, not all ways are found.
     """
     search = _Search(program, row, first_is_a_guard, weak=True, once=False)
-    yield from (way for way in search.ways(row, (), True, frozenset()) if _is_open(way))
+    yield from (call_path for call_path in search.ways(row, (), True, frozenset()) if _is_open(call_path))
 
 
 @cached
-def way_of_all(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
+def path_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
     """One of :func:`ways_of_all`: a certain one, if there is one."""
     sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
-    best = next((way for way in sure if way.certain and _is_open(way)), None)
+    best = next((call_path for call_path in sure if call_path.certain and _is_open(call_path)), None)
     if best is None:
         every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(row, (), True, frozenset())
         best = next(filter(_is_open, every), None)
@@ -269,7 +269,7 @@ class _Search:
             return
         if scope.kind in ("class", "lambda"):
             # the body of a class runs where it stands; a lambda is called by whoever it is handed to
-            if scope.kind == "class" and not any(_place_guards(program, row.file, scope.place)):
+            if scope.kind == "class" and not any(_block_guards(program, row.file, scope.block)):
                 outer = next(iter(program.rows_of(row.file, scope.parent)), None)
                 if outer is not None:
                     yield from self.ways(outer, calls, certain, seen)
@@ -282,7 +282,7 @@ class _Search:
             call = SourceCall(program, site.file, site.event)
             if site.weak and not _is_likely(program, call, function):
                 continue
-            if site.way == "call" or call.is_to("threading.Thread"):
+            if site.kind == "call" or call.is_to("threading.Thread"):
                 yield from self.ways(call, (*calls, call), certain and not site.weak, seen)
             elif starts_a_group(program, function) and not is_guarded(call):
                 yield CallPath(self.target, calls, function, certain)
@@ -313,8 +313,8 @@ def _is_base(program: Program, one: Function, other: Function, depth: int = 0) -
     )
 
 
-def _place_guards(program: Program, file: int, place: int) -> Iterator[bool]:
-    for guard in program.evaluator.guards(file, place):
+def _block_guards(program: Program, file: int, block: int) -> Iterator[bool]:
+    for guard in program.evaluator.guards(file, block):
         yield guard.who.who in PARTIAL
 
 
@@ -343,34 +343,34 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
     return init is not None and starts_a_group(program, init)
 
 
-def _is_open(way: CallPath) -> bool:
+def _is_open(call_path: CallPath) -> bool:
     """Whether no condition on a way asks for a parameter that is not given on it: ``if trt_file is not None``."""
-    calls = way.calls
-    for position, row in enumerate((way.row, *calls)):
-        here = CallPath(row, calls[position:], way.root, way.certain)
-        for _, (_, kind, term, polarity, _, _) in row.places:
+    calls = call_path.calls
+    for position, row in enumerate((call_path.row, *calls)):
+        here = CallPath(row, calls[position:], call_path.root, call_path.certain)
+        for _, (_, kind, term, polarity, _, _) in row.blocks:
             if (kind == "if" or kind.startswith("exit:")) and _fails(here, term, polarity):
                 return False
     return True
 
 
-def _fails(way: CallPath, term: int, polarity: bool) -> bool:
+def _fails(call_path: CallPath, term: int, polarity: bool) -> bool:
     """Whether a condition is never fulfilled by what a parameter is given on this way."""
-    row = way.row
+    row = call_path.row
     parts = row.terms[term]
     if parts[0] == "and" and polarity:
-        return any(_fails(way, part, True) for part in parts[1])
+        return any(_fails(call_path, part, True) for part in parts[1])
     if parts[0] == "or" and not polarity:
-        return any(_fails(way, part, False) for part in parts[1])
+        return any(_fails(call_path, part, False) for part in parts[1])
     if parts[0] == "u" and parts[1] == "not":
-        return _fails(way, parts[2], not polarity)
+        return _fails(call_path, parts[2], not polarity)
     asked = term
     if parts[0] == "=" and parts[1] in ("is", "is not") and row.terms[parts[3]] == ("k", "none", None):
         asked, polarity = parts[2], (parts[1] == "is not") == polarity
     if not polarity or row.terms[asked][0] != "p" or row.terms[asked][1] != row.scope:
         return False
-    value = value_on(way, asked)
-    if not way.calls:
+    value = value_on(call_path, asked)
+    if not call_path.calls:
         # nobody is seen to call it: what is off by default may be on where there is one process only
         default = next((given for name, given, _ in row.function.parameters if name == row.terms[asked][2]), -1)
         return default >= 0 and row.term_value(default).constant in (None, False)
@@ -381,11 +381,11 @@ def _fails(way: CallPath, term: int, polarity: bool) -> bool:
 
 
 def term_on(
-    way: CallPath, row: EventRow, term: int, calls: tuple[SourceCall, ...] | None = None
+    call_path: CallPath, row: EventRow, term: int, calls: tuple[SourceCall, ...] | None = None
 ) -> tuple[EventRow, int, tuple[SourceCall, ...]]:
     """What a term that is a parameter was given on this way: the row of the call that gave it, and the term there."""
     program = row.program
-    calls = way.calls if calls is None else calls
+    calls = call_path.calls if calls is None else calls
     while calls and term >= 0:
         parts = row.terms[term]
         if parts[0] != "p" or parts[1] != row.scope:
@@ -400,14 +400,14 @@ def term_on(
     return row, term, calls
 
 
-def value_on(way: CallPath, term: int) -> Value:
+def value_on(call_path: CallPath, term: int) -> Value:
     """What a term of the way's row holds when it is reached on this way."""
-    row, found, _ = term_on(way, way.row, term)
-    if (row, found) == (way.row, term):
+    row, found, _ = term_on(call_path, call_path.row, term)
+    if (row, found) == (call_path.row, term):
         parts = row.terms[term] if term >= 0 else ("-",)
-        if parts[0] == "p" and way.calls:
+        if parts[0] == "p" and call_path.calls:
             default = next((given for name, given, _ in row.function.parameters if name == parts[2]), -1)
-            passed = _passed(row.program, way.calls[0], (row.file, row.scope), parts[2])
+            passed = _passed(row.program, call_path.calls[0], (row.file, row.scope), parts[2])
             if passed is None and default >= 0:
                 return row.term_value(default)
     return row.term_value(found)
@@ -430,7 +430,7 @@ def _passed(program: Program, call: SourceCall, function: Function, name: str) -
         ),
         None,
     )
-    if site is None or site.way != "call":
+    if site is None or site.kind != "call":
         return None
     position = own.index(name) - site.offset
     return (call.file, call.term[2][position]) if 0 <= position < len(call.term[2]) else None
@@ -539,14 +539,14 @@ def _importers(program: Program) -> dict[int, set[int]]:
     return found
 
 
-def owned_by_a_framework(way: CallPath) -> bool:
+def owned_by_a_framework(call_path: CallPath) -> bool:
     """Whether a framework owns the group, the loop or the guards in the row's file or where the way starts."""
-    program = way.row.program
-    files = {way.root[0], *(row.file for row in (way.row, *way.calls))}
+    program = call_path.row.program
+    files = {call_path.root[0], *(row.file for row in (call_path.row, *call_path.calls))}
     return any(program.framework(file) or program.imports_from(file, "ray") for file in files)
 
 
-def in_tests(way: CallPath) -> bool:
+def in_tests(call_path: CallPath) -> bool:
     """Whether the way begins or ends in a test."""
-    program = way.row.program
-    return program.is_test(way.row.file) or program.is_test(way.root[0])
+    program = call_path.row.program
+    return program.is_test(call_path.row.file) or program.is_test(call_path.root[0])

@@ -231,7 +231,7 @@ def _text_before(row: EventRow) -> str:
 def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -> str | None:
     terms = program.terms[call.file]
     same = passed_on(program, call.file, users_of, call.event[7])
-    tested = {node[2] for node in program.places[call.file] if node[1] in ("if", "while")}
+    tested = {node[2] for node in program.blocks[call.file] if node[1] in ("if", "while")}
     if any(number in tested for number in same):
         return None
     found = None
@@ -279,7 +279,7 @@ def _used_by_callers(program: Program, call: SourceCall, tables: dict[int, Users
     if function.kind != "function" or any(star for _, _, star in function.parameters if star in ("*", "**")):
         return None
     for site in program.evaluator.callers.get((call.file, call.scope), ()):
-        if site.weak or site.way != "call":
+        if site.weak or site.kind != "call":
             continue
         outer = SourceCall(program, site.file, site.event)
         if outer.use == "arithmetic":
@@ -492,13 +492,13 @@ def _is_repeated(program: Program, call: SourceCall, number: int) -> bool:
     terms = program.terms[call.file]
     if not call.loops:
         return False
-    place, iterable = call.loops[-1]
+    block, iterable = call.loops[-1]
     term = terms[number]
     if term[0] in ("p", "v"):
         return True
     if term[0] == "c":
-        around = [around for around, _ in SourceCall(program, call.file, term[5]).places]
-        return place not in around and not any(
+        around = [around for around, _ in SourceCall(program, call.file, term[5]).blocks]
+        return block not in around and not any(
             terms[part][:2] == ("e", iterable) for part in parts(program, call.file, number)
         )
     return False
@@ -661,8 +661,8 @@ def _unalias(program: Program, row: EventRow, ref: Ref) -> Edit | None:
     found = program.repetitions(row)
     if len(found) != 1:
         return None
-    place, element, count = found[0]
-    return place.replaced(f"[{element} for _ in range({count})]")
+    block, element, count = found[0]
+    return block.replaced(f"[{element} for _ in range({count})]")
 
 
 # DC713
@@ -1010,7 +1010,7 @@ def _outside_of(program: Program, call: SourceCall, group: int, root: int) -> st
         if why is None:
             return None
         found = why
-    if found is not None and "one of several" in found and call.own_reach.who in (*PARTIAL, Who.MEMBERS):
+    if found is not None and "one of several" in found and call.own_reached_by.who in (*PARTIAL, Who.MEMBERS):
         return None
     return found
 

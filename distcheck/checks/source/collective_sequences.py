@@ -122,7 +122,7 @@ class Sequences:
                 return target
         return None
 
-    def meeting(self, call: SourceCall) -> CollectiveSite | None:
+    def collective_site(self, call: SourceCall) -> CollectiveSite | None:
         """The collectives of the whole job behind a call, None where there are none for sure."""
         own = self.own(call)
         if own is not None:
@@ -174,7 +174,7 @@ class Sequences:
                 continue
             conditions = tuple(
                 (node[2], node[3])
-                for _, node in row.places
+                for _, node in row.blocks
                 if node[1] == "if" or (node[1].startswith("exit:") and node[1] != "exit:raise")
             )
             found.append(
@@ -279,13 +279,13 @@ class Sequences:
 
     def arms_against(self, row: EventRow, guard: Guard) -> list[int]:
         """Where those are whom a guard keeps away from a row: the other arms of its ``if``, or the arm that left."""
-        places = self.program.places[row.file]
+        blocks = self.program.blocks[row.file]
         if guard.kind.startswith("exit:"):
             return self.arms_that_left(row, guard)
-        parent = places[guard.place][0]
+        parent = blocks[guard.block][0]
         found = []
-        for number, node in enumerate(places):
-            if number == guard.place or node[0] != parent or node[4] != guard.line:
+        for number, node in enumerate(blocks):
+            if number == guard.block or node[0] != parent or node[4] != guard.line:
                 continue
             # the rest behind an arm that leaves counts as its other arm
             same = node[2] == guard.term and node[1] == "if"
@@ -300,56 +300,56 @@ class Sequences:
             for other in self.program.rows_of(row.file, row.scope)
             if other.kind == "exit"
             and other.number < row.number
-            and any(node[1] == "if" and node[4] == guard.line for _, node in other.places)
+            and any(node[1] == "if" and node[4] == guard.line for _, node in other.blocks)
         ]
 
     def arms_that_left(self, row: EventRow, guard: Guard) -> list[int]:
         """The arms whose end is one of those statements."""
         found = []
         for exit_row in self.exits_behind(row, guard):
-            for number, node in reversed(exit_row.places):
+            for number, node in reversed(exit_row.blocks):
                 if node[1] == "if" and node[4] == guard.line:
                     found.append(number)
                     break
         return list(dict.fromkeys(found))
 
-    def rows_in(self, row: EventRow, place: int) -> list[EventRow]:
+    def rows_in(self, row: EventRow, block: int) -> list[EventRow]:
         """The events of a row's function below a place."""
         return [
             other
             for other in self.program.rows_of(row.file, row.scope)
-            if any(number == place for number, _ in other.places)
+            if any(number == block for number, _ in other.blocks)
         ]
 
-    def arm(self, row: EventRow, place: int) -> tuple[list[CollectiveSite], bool, bool]:
+    def arm(self, row: EventRow, block: int) -> tuple[list[CollectiveSite], bool, bool]:
         """What ranks meet in below a place: meetings in order, whether that is exact, whether more may be unseen."""
-        meetings, exact, unseen = [], True, False
-        for other in self.rows_in(row, place):
+        collectives, exact, unseen = [], True, False
+        for other in self.rows_in(row, block):
             if not isinstance(other, SourceCall):
                 continue
-            meeting = self.meeting(other)
-            if meeting is None:
+            collective = self.collective_site(other)
+            if collective is None:
                 if self.is_unseen(other):
                     unseen = True
                 continue
-            below = [node for number, node in other.places if number > place]
-            if any(node[1] not in ("with",) for node in below) or not meeting.exact:
+            below = [node for number, node in other.blocks if number > block]
+            if any(node[1] not in ("with",) for node in below) or not collective.exact:
                 exact = False
-            meetings.append(meeting)
+            collectives.append(collective)
         # a function that is made here, or handed to something unseen, may be called there
-        unseen = unseen or any(self.has_any(function) for function in self._made_in(row, place))
-        return meetings, exact, unseen
+        unseen = unseen or any(self.has_any(function) for function in self._made_in(row, block))
+        return collectives, exact, unseen
 
-    def _made_in(self, row: EventRow, place: int) -> Iterator[tuple[int, int]]:
+    def _made_in(self, row: EventRow, block: int) -> Iterator[tuple[int, int]]:
         """The functions that are defined below a place, or handed to others there."""
         for number, scope in enumerate(self.program.index.scopes[row.file]):
             if scope.parent == row.scope and scope.kind in ("function", "lambda"):
-                above = scope.place
-                while above > place:
-                    above = self.program.places[row.file][above][0]
-                if above == place and place > 0:
+                above = scope.block
+                while above > block:
+                    above = self.program.blocks[row.file][above][0]
+                if above == block and block > 0:
                     yield row.file, number
-        for other in self.rows_in(row, place):
+        for other in self.rows_in(row, block):
             if isinstance(other, SourceCall):
                 for term in other.argument_terms:
                     for atom in other.term_value(term):
@@ -451,7 +451,7 @@ def strict_guards(row: EventRow) -> list[Guard]:
                 for other in program.rows_of(row.file, row.scope)
                 if other.kind == "exit"
                 and other.number < row.number
-                and any(node[1] == "if" and node[4] == guard.line for _, node in other.places)
+                and any(node[1] == "if" and node[4] == guard.line for _, node in other.blocks)
             ]
             if is_error_exit(program, exits):
                 continue
@@ -520,7 +520,7 @@ def condition_text(program: Program, file: int, guard: Guard) -> str:
     return text
 
 
-def trail_of(program: Program, file: int, term: int) -> list[str]:
+def flow_of(program: Program, file: int, term: int) -> list[str]:
     """The way of the ranks in a condition, for ``evidence["flow"]``."""
     terms = program.terms[file]
     found: list[str] = []
@@ -532,8 +532,8 @@ def trail_of(program: Program, file: int, term: int) -> list[str]:
             continue
         seen.add(number)
         for atom in program.evaluator.value(file, number):
-            if atom.trail and atom.kind != Kind.CONST:
-                found.extend(program.flow(atom.trail))
+            if atom.flow and atom.kind != Kind.CONST:
+                found.extend(program.flow(atom.flow))
         parts = terms[number]
         if parts[0] in ("and", "or"):
             todo.extend(parts[1])
@@ -554,9 +554,9 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
     """All calls that a test of the rank keeps from some ranks, and the tests."""
     known: dict[tuple[int, int], bool] = {}
     for call in program.calls:
-        if call.place <= 0:
+        if call.block <= 0:
             continue
-        key = (call.file, call.place)
+        key = (call.file, call.block)
         some = known.get(key)
         if some is None:
             some = known[key] = any(

@@ -19,7 +19,7 @@ from .call_paths import CallPath, Function
 from .link import reachable
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .summary import Place
+from .summary import Block
 from .values import Atom, Kind, NoConstant, Value
 from .vocabulary import words
 
@@ -52,7 +52,7 @@ class _Loop(NamedTuple):
 
     file: int
     scope: int
-    place: int
+    block: int
     line: int
     end_line: int
     #: numbers of the loaders' calls: (file, event)
@@ -90,7 +90,7 @@ def _training_loops(program: Program) -> Iterator[_Loop]:
     of_files = {file for file, _ in passes}
     for file in sorted(of_files):
         inside = {number for one, number in entered if one == file and not passes.isdisjoint(entered[one, number])}
-        for number, scope, node, events in _for_places(program, file):
+        for number, scope, node, events in _for_blocks(program, file):
             if any(node[4] <= line <= node[5] for line in lines.get(file, ())) or not inside.isdisjoint(events):
                 yield from _over_loaders(program, file, scope, number, node, trains=True)
     yield from _named_like_training(program)
@@ -100,7 +100,7 @@ def _named_like_training(program: Program) -> Iterator[_Loop]:
     """Loops over what is called a training loader, whose steps are taken where they can't be followed."""
     for file in sorted({call.file for call in program.calls_to(*_LOADERS)}):
         terms = program.terms[file]
-        for number, scope, node, events in _for_places(program, file):
+        for number, scope, node, events in _for_blocks(program, file):
             head = program.lines(file)[node[4] - 1]
             if "train" in head.lower() and any(
                 _STEPS.search(last_name(terms, terms[program.events[file][event][7]][1])) for event in events
@@ -113,41 +113,41 @@ def _callers_of(program: Program, functions: set[Function]) -> set[Function]:
     """Functions, and all that may call them in the same process."""
     above: dict[Function, set[Function]] = {}
     for caller, called in call_paths.tables(program).callees.items():
-        for function, weak, way in called:
-            if way == "call" and not weak:
+        for function, weak, kind in called:
+            if kind == "call" and not weak:
                 above.setdefault(function, set()).add(caller)
     return reachable(functions, lambda function: above.get(function, ()))
 
 
-def _for_places(program: Program, file: int) -> Iterator[tuple[int, int, Place, list[int]]]:
+def _for_blocks(program: Program, file: int) -> Iterator[tuple[int, int, Block, list[int]]]:
     """The ``for`` loops of a file: number of the place, scope, the place, and the numbers of the events in it."""
-    places = program.places[file]
+    blocks = program.blocks[file]
     owners: dict[int, int] = {}
     events: dict[int, list[int]] = {}
     for position, event in enumerate(program.events[file]):
-        place = event[2]
-        while place > 0:
-            owners.setdefault(place, event[1])
+        block = event[2]
+        while block > 0:
+            owners.setdefault(block, event[1])
             if event[0] == "call":
-                events.setdefault(place, []).append(position)
-            place = places[place][0]
+                events.setdefault(block, []).append(position)
+            block = blocks[block][0]
     for number, scope in owners.items():
-        node = places[number]
+        node = blocks[number]
         if node[1] == "for":
             yield number, scope, node, events.get(number, [])
 
 
 def _over_loaders(
-    program: Program, file: int, scope: int, number: int, node: Place, *, trains: bool
+    program: Program, file: int, scope: int, number: int, node: Block, *, trains: bool
 ) -> Iterator[_Loop]:
     loaders = frozenset(_loaders_in(program, program.evaluator.value(file, node[2])))
     if loaders:
         yield _Loop(file, scope, number, node[4], node[5], loaders, trains, trains)
 
 
-def _calls_within(program: Program, file: int, scope: int, place: int) -> Iterator[SourceCall]:
+def _calls_within(program: Program, file: int, scope: int, block: int) -> Iterator[SourceCall]:
     for row in program.rows_of(file, scope):
-        if isinstance(row, SourceCall) and any(number == place for number, _ in row.places):
+        if isinstance(row, SourceCall) and any(number == block for number, _ in row.blocks):
             yield row
 
 
@@ -174,14 +174,14 @@ def _loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tupl
 def _is_repeated(program: Program, loop: _Loop) -> SourceCall | EventRow | None:
     """Something in or before the loop that shows that it is walked through more than once; None where it is not."""
     first = next(
-        (row for row in program.rows_of(*loop.function) if any(number == loop.place for number, _ in row.places)), None
+        (row for row in program.rows_of(*loop.function) if any(number == loop.block for number, _ in row.blocks)), None
     )
-    return None if first is None else _repeats(program, first, loop.place, frozenset())
+    return None if first is None else _repeats(program, first, loop.block, frozenset())
 
 
 def _repeats(program: Program, row: EventRow, inner: int, seen: frozenset[Function]) -> EventRow | None:
     outer = []
-    for number, node in row.places:
+    for number, node in row.blocks:
         if number == inner:
             break
         if node[1] in ("for", "while"):
@@ -198,7 +198,7 @@ def _repeats(program: Program, row: EventRow, inner: int, seen: frozenset[Functi
     return None
 
 
-def _is_single_pass(program: Program, row: EventRow, node: Place) -> bool:
+def _is_single_pass(program: Program, row: EventRow, node: Block) -> bool:
     """Whether a loop is none over epochs: it runs once, as far as is known, or walks over things with loaders."""
     if node[1] != "for":
         return False
@@ -316,7 +316,7 @@ def _receivers(
 
 def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow, loud: bool) -> Finding:
     name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
-    outer = next(node for _, node in repeated.places if node[1] in ("for", "while"))
+    outer = next(node for _, node in repeated.blocks if node[1] in ("for", "while"))
     epoch = _loop_variable(program, repeated, outer)
     counter = epoch if epoch not in ("", "_") else "epoch"
     edits: tuple[Edit, ...] = ()
@@ -340,7 +340,7 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
     )
 
 
-def _loop_variable(program: Program, row: EventRow, node: Place) -> str:
+def _loop_variable(program: Program, row: EventRow, node: Block) -> str:
     """The name that a ``for`` binds, empty for anything but one name."""
     terms = row.terms
     for one in program.rows_of(row.file, row.scope):
@@ -393,7 +393,7 @@ def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
             fix=f"leave shuffle out: the sampler shuffles; where {text} may be None: shuffle=({text} is None)"
             if text.isidentifier()
             else "leave shuffle out: the sampler decides about the order",
-            flow=program.flow(at_once.trail),
+            flow=program.flow(at_once.flow),
         )
 
 
@@ -402,9 +402,9 @@ def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int
     terms = loader.terms
     if terms[shuffle][0] == "p" and terms[sampler][0] == "p":
         for call in program.callers((loader.file, loader.scope))[:20]:
-            way = CallPath(loader, (call,), (call.file, call.scope), True)
-            if call_paths.value_on(way, shuffle).constant is True:
-                found = _sampler_of(program, loader.file, call_paths.value_on(way, sampler))
+            call_path = CallPath(loader, (call,), (call.file, call.scope), True)
+            if call_paths.value_on(call_path, shuffle).constant is True:
+                found = _sampler_of(program, loader.file, call_paths.value_on(call_path, sampler))
                 if found is not None:
                     return found
         return None
@@ -472,8 +472,10 @@ def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding 
     body = [call for call in _calls_within(program, *loop[:3]) if call.method != "print"]
     if not body:
         return None
-    made = call_paths.way_of_all(program, loader)
-    step = next((way for call in body[:5] if (way := call_paths.way_of_all(program, call)) is not None), None)
+    made = call_paths.path_of_all_ranks(program, loader)
+    step = next(
+        (call_path for call in body[:5] if (call_path := call_paths.path_of_all_ranks(program, call)) is not None), None
+    )
     if made is None or step is None:
         return None
     files = call_paths.related(program, step.root[0])
@@ -525,17 +527,17 @@ def _trains_wrapped(program: Program, body: Iterable[SourceCall]) -> Atom | None
 
 def _wraps_somewhere(program: Program, files: Iterable[int]) -> bool:
     wanted = set(files)
-    wrappers = [dotted for dotted, way in vocabulary.WRAPPERS.items() if way != "dp"]
+    wrappers = [dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp"]
     return any(call.file in wanted for call in program.calls_to(*wrappers))
 
 
-def _data_set(program: Program, loader: SourceCall, way: CallPath, term: int) -> _DataSet:
+def _data_set(program: Program, loader: SourceCall, call_path: CallPath, term: int) -> _DataSet:
     """What the data set of a loader is, as far as it can be followed."""
-    row, given, calls = loader, term, way.calls
+    row, given, calls = loader, term, call_path.calls
     while True:
         if given < 0 or call_paths.differs(row, given):
             return _DataSet(False, True)
-        new, found, rest = call_paths.term_on(way, row, given, calls[:1])
+        new, found, rest = call_paths.term_on(call_path, row, given, calls[:1])
         if (new, found) == (row, given):
             break
         row, given, calls = new, found, (*rest, *calls[1:])  # type: ignore[assignment]
@@ -605,15 +607,15 @@ def splits_agree(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_SPLITS):
         if _is_given(call, 2, "generator") or call.has_star:
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _is_broadcast(program, call):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _is_broadcast(program, call):
             continue
-        seed = _last_seed(program, way, _SEEDS)
+        seed = _last_seed(program, call_path, _SEEDS)
         if seed is None or not seed[1]:
             continue
         yield _split_finding(
             program,
-            way,
+            call_path,
             f"torch's generator has another seed on each rank (set at {seed[0].path}:{seed[0].line}), so that each "
             "rank splits the data in another way",
             "add generator=torch.Generator().manual_seed(0), or another seed that all ranks share",
@@ -625,17 +627,17 @@ def splits_agree(program: Program) -> Iterator[Finding]:
             continue
         if shuffle is not None and shuffle.constant is False:
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _is_broadcast(program, call):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _is_broadcast(program, call):
             continue
-        seed = _last_seed(program, way, _NUMPY_SEEDS)
+        seed = _last_seed(program, call_path, _NUMPY_SEEDS)
         if seed is not None and not seed[1]:
             continue
-        if seed is None and _is_seeded_somewhere(program, way):
+        if seed is None and _is_seeded_somewhere(program, call_path):
             continue
         yield _split_finding(
             program,
-            way,
+            call_path,
             "numpy's generator starts from another state in each process and nothing has seeded it, so that each rank "
             "splits the data in another way"
             if seed is None
@@ -645,14 +647,14 @@ def splits_agree(program: Program) -> Iterator[Finding]:
         )
 
 
-def _split_finding(program: Program, way: CallPath, message: str, fix: str) -> Finding:
-    quiet = call_paths.owned_by_a_framework(way) or call_paths.in_tests(way)
-    return way.row.found(
+def _split_finding(program: Program, call_path: CallPath, message: str, fix: str) -> Finding:
+    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
+    return call_path.row.found(
         rules.DC733,
         message,
         fix=fix,
         severity=Severity.INFO if quiet else Severity.WARNING,
-        flow=program.flow(way.steps),
+        flow=program.flow(call_path.steps),
     )
 
 
@@ -664,9 +666,9 @@ def _is_broadcast(program: Program, call: SourceCall) -> bool:
     )
 
 
-def _last_seed(program: Program, way: CallPath, seeds: frozenset[str]) -> tuple[SourceCall, bool] | None:
+def _last_seed(program: Program, call_path: CallPath, seeds: frozenset[str]) -> tuple[SourceCall, bool] | None:
     """The last call that has seeded a generator before the way's row is reached, and whether ranks differ by it."""
-    for row in (way.row, *way.calls):
+    for row in (call_path.row, *call_path.calls):
         before = [
             one
             for one in program.rows_of(row.file, row.scope)
@@ -701,8 +703,8 @@ def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tup
 
 def _is_of_this_rank(row: SourceCall, term: int, calls: tuple[SourceCall, ...]) -> bool:
     """Whether a seed is another number on each rank, as these calls have passed it."""
-    way = CallPath(row, calls, (row.file, row.scope), True)
-    found, given, _ = call_paths.term_on(way, row, term)
+    call_path = CallPath(row, calls, (row.file, row.scope), True)
+    found, given, _ = call_paths.term_on(call_path, row, term)
     return call_paths.differs(found, given, by_data=False) or _is_of_time(found, given, 0)
 
 
@@ -717,9 +719,9 @@ def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
     return any(_is_of_time(row, inner, depth + 1) for inner in call_paths.operands(parts))
 
 
-def _is_seeded_somewhere(program: Program, way: CallPath) -> bool:
+def _is_seeded_somewhere(program: Program, call_path: CallPath) -> bool:
     """Whether anything in the program seeds numpy, or looks like it."""
-    files = call_paths.related(program, way.root[0])
+    files = call_paths.related(program, call_path.root[0])
     return any(call.file in files for call in program.calls_named(*_SEEDING))
 
 
@@ -757,7 +759,7 @@ def _evaluations(program: Program) -> Iterator[_Loop]:
     """The loops over loaders that don't train, in functions that switch gradients off."""
     files = {call.file for call in program.calls_named("no_grad", "inference_mode", "eval")}
     for file in sorted(files):
-        for number, scope, node, _ in _for_places(program, file):
+        for number, scope, node, _ in _for_blocks(program, file):
             yield from _over_loaders(program, file, scope, number, node, trains=False)
 
 
@@ -792,17 +794,17 @@ def iterables_are_divided(program: Program) -> Iterator[Finding]:
                 continue
             if atom.call is None or not _is_whole(program, atom):
                 continue
-            way = _trained_way(program, loader)
-            if way is None or call_paths.differs(loader, loader.argument_term(0, "dataset")):
+            call_path = _trained_way(program, loader)
+            if call_path is None or call_paths.differs(loader, loader.argument_term(0, "dataset")):
                 continue
             seen.add(atom.const)
-            yield _iterable_finding(program, atom, loader, way)
+            yield _iterable_finding(program, atom, loader, call_path)
 
 
 def _trained_way(program: Program, loader: SourceCall) -> CallPath | None:
     if not any(loop.trains and (loader.file, loader.number) in loop.loaders for loop in _loops(program)):
         return None
-    return call_paths.way_of_all(program, loader)
+    return call_paths.path_of_all_ranks(program, loader)
 
 
 def _is_whole(program: Program, atom: Atom) -> bool:
@@ -835,14 +837,14 @@ def _may_be_divided(made: SourceCall, name: str, term: int) -> bool:
     )
 
 
-def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, way: CallPath) -> Finding:
+def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, call_path: CallPath) -> Finding:
     file, number = atom.const
     one = program.index.classes[file][number]
     line = program.lines(file)[one.line - 1]
     column = len(line) - len(line.lstrip())
     span = program.span(file, one.line, column, one.line, len(line.rstrip()))
     where: Where = program.where(file, span, one.name)
-    quiet = call_paths.owned_by_a_framework(way) or call_paths.in_tests(way)
+    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
     return rules.DC735.found(
         f"{one.name} gives every rank all of its items: its __iter__() and what it is made from know no rank",
         where=where,
@@ -851,6 +853,8 @@ def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, way: Cal
             "world_size * workers)",
             where="code",
         ),
-        evidence={"flow": [*program.flow(way.steps), f"{loader.path}:{loader.line}: the loader that trains from it"]},
+        evidence={
+            "flow": [*program.flow(call_path.steps), f"{loader.path}:{loader.line}: the loader that trains from it"]
+        },
         severity=Severity.INFO if quiet else Severity.WARNING,
     )

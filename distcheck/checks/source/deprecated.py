@@ -51,8 +51,8 @@ TABLE: tuple[Stale, ...] = (
     Stale(f"{_D}_get_global_rank", "deprecated", "1.13", "call dist.get_global_rank()"),
     Stale(f"{_D}_set_pg_timeout", "deprecated", "", "give init_process_group() or new_group() a timeout"),
     *(
-        Stale(f"{_D}{place}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
-        for place in ("nn.functional.", "nn.")
+        Stale(f"{_D}{package}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
+        for package in ("nn.functional.", "nn.")
         for name, now in (
             ("all_reduce", "all_reduce"),
             ("all_gather", "all_gather_single"),
@@ -62,8 +62,8 @@ TABLE: tuple[Stale, ...] = (
         )
     ),
     *(
-        Stale(f"{_D}{place}{name}", "deprecated", "", f"take one of {_D}_functional_collectives")
-        for place in ("nn.functional.", "nn.")
+        Stale(f"{_D}{package}{name}", "deprecated", "", f"take one of {_D}_functional_collectives")
+        for package in ("nn.functional.", "nn.")
         for name in ("reduce", "gather", "scatter", "all_to_all")
     ),
     Stale(f"{_D}checkpoint.save_state_dict", "deprecated", "2.2", "call torch.distributed.checkpoint.save()"),
@@ -101,7 +101,7 @@ def old_names(program: Program) -> Iterator[Finding]:
     """Nothing is used that torch.distributed deprecated or took away."""
     if not any(name.startswith("torch") for file in range(len(program.index.files)) for name in program.imports(file)):
         return
-    said: set[tuple[int, int, str]] = set()  # a module once for each line that imports of it
+    reported: set[tuple[int, int, str]] = set()  # a module once for each line that imports of it
     own = {file for file, parts in enumerate(program.index.parts) if "torch" in parts[:-1]}
     importing = {
         file
@@ -110,9 +110,9 @@ def old_names(program: Program) -> Iterator[Finding]:
     }
     for row in program.rows("import", importing):
         if row.payload[0].startswith(_D) and (old := look_up(row.payload[0])) and not _is_asked(program, row, old):
-            place = row.file, row.line, old.name
-            if place not in said:
-                said.add(place)
+            key = row.file, row.line, old.name
+            if key not in reported:
+                reported.add(key)
                 yield _found(program, row, old, row.span)
     files = {file for file in range(len(program.index.files)) if file not in own and _holds_one(program, file)}
     given: set[tuple[int, int]] = set()
@@ -200,13 +200,13 @@ def _is_asked(program: Program, row: EventRow, old: Stale) -> bool:
     last = old.name.rsplit(".", 1)[-1]
     if version_is_asked(program, row):
         return True
-    for _, node in row.places:
+    for _, node in row.blocks:
         if node[1] == "try" and any(
             other[1] == "except"
             and other[0] == node[0]
             and node[4] <= other[4] <= node[5]
             and _handles(program, row.file, other[2])
-            for other in program.places[row.file]
+            for other in program.blocks[row.file]
         ):
             return True
         if node[1] == "except" and _handles(program, row.file, node[2]):

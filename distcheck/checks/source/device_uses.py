@@ -476,7 +476,7 @@ def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[Sour
 def around(row: EventRow, depth: int = 4) -> Iterator[tuple[EventRow, int, bool]]:
     """The conditions around a row, and around the only call of its function: (row, term, polarity), from inside out."""
     program = row.program
-    for _, node in reversed(row.places):
+    for _, node in reversed(row.blocks):
         if node[1] in ("if", "while") or node[1].startswith("exit:"):
             yield row, node[2], node[3]
     if depth and row.function.kind == "function":
@@ -654,7 +654,7 @@ _COMPARED = {
 def keeps_negative_out(row: EventRow, tests: Iterable[tuple[int, bool]] = (), depth: int = 4) -> bool:
     """Whether the conditions around a row, or these ones of its file, keep the -1 of no launcher away from it."""
     program = row.program
-    own = [(node[2], node[3]) for _, node in row.places if node[1] in ("if", "while") or node[1].startswith("exit:")]
+    own = [(node[2], node[3]) for _, node in row.blocks if node[1] in ("if", "while") or node[1].startswith("exit:")]
     for term, polarity in (*own, *tests):
         answer = holds_for_negative(program, row.file, term)
         if answer is not None and answer != polarity:

@@ -63,7 +63,7 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
         if (row.file, row.line) in seen or is_for_one_process(use):
             continue
         atom = global_rank_of(use.number)
-        if atom is not None and row.reach.who not in (Who.MAIN, Who.SINGLE) and not fits_on_one_host(row):
+        if atom is not None and row.reached_by.who not in (Who.MAIN, Who.SINGLE) and not fits_on_one_host(row):
             seen.add((row.file, row.line))
             yield _global_rank(program, row, atom, use.shown, use.where())
             continue
@@ -118,7 +118,7 @@ def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where:
         where=where,
         severity=severity,
         fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
-        evidence={"flow": program.flow(atom.trail)},
+        evidence={"flow": program.flow(atom.flow)},
     )
 
 
@@ -146,7 +146,7 @@ def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
     if program.imports_from(row.file, "horovod"):
         return "`hvd.local_rank()`"
     if atom.const == "sum":
-        for step in atom.trail:
+        for step in atom.flow:
             if "spawn" in step.text:
                 return "the first argument of the spawned function, which counts the processes of this host"
     return '`int(os.environ["LOCAL_RANK"])`'
@@ -192,7 +192,7 @@ def _single_host(program: Program, row: EventRow, index: Atom, init: SourceCall)
         fix="for several hosts, give init_process_group the rank `node_rank * processes_per_node + index`; "
         "the device stays the index",
         severity=Severity.INFO,
-        flow=program.flow(index.trail),
+        flow=program.flow(index.flow),
     )
 
 
@@ -213,7 +213,7 @@ def masked_devices_are_renumbered(program: Program) -> Iterator[Finding]:
             yield _physical(program, row)
             continue
         atom = use.number.get(Kind.LOCAL_RANK)
-        if atom is None or not atom.certain or atom.const in ("current device", "modulo") or row.reach.who in FEW:
+        if atom is None or not atom.certain or atom.const in ("current device", "modulo") or row.reached_by.who in FEW:
             continue
         for write in masks:
             if _holds_for(program, write.row, row):
@@ -262,7 +262,7 @@ def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -
         f"{write.row.path}:{write.row.line}"
         ": inside of that mask the GPU is number 0",
         fix=f"take 0 here; or leave all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
-        flow=program.flow(atom.trail),
+        flow=program.flow(atom.flow),
     )
 
 
@@ -539,7 +539,7 @@ def _starts_inside(program: Program, call: SourceCall, depth: int = 0) -> EventR
             if (
                 not isinstance(row, SourceCall)
                 or row.inside("if", "except")
-                or any(node[1].startswith("exit:") for _, node in row.places)
+                or any(node[1].startswith("exit:") for _, node in row.blocks)
             ):
                 continue
             if _starts_cuda(program, row):
@@ -574,7 +574,7 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
                 f"'0' is no device",
                 where=use.where(),
                 fix=Fix(f'make a number of it: int(os.environ["{text.const}"])', where="code"),
-                evidence={"flow": program.flow(text.trail)},
+                evidence={"flow": program.flow(text.flow)},
             )
             continue
         if use.term < 0 or not may_be_negative(row, use.term) or keeps_negative_out(row, use.tests):
@@ -609,7 +609,7 @@ def _sentinel(program: Program, use: DeviceUse, atom: Atom) -> Finding:
             f"take 0 as the default of {name} if one process is to use the first GPU, or ask whether it is -1 first",
             where="code",
         ),
-        evidence={"flow": program.flow(atom.trail)},
+        evidence={"flow": program.flow(atom.flow)},
     )
 
 
@@ -623,8 +623,8 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
         number, where = _literal_of(call)
         if (
             number is None
-            or call.reach.who in FEW
-            or call.reach.who == Who.SINGLE
+            or call.reached_by.who in FEW
+            or call.reached_by.who == Who.SINGLE
             or _arm_of_one_process(program, call)
         ):
             continue
@@ -696,7 +696,7 @@ def _arm_of_one_process(program: Program, row: EventRow) -> bool:
     for other in _distributed_rows(program).get((row.file, row.scope), ()):
         if program.excludes(row, other):
             return True
-        if any(node[1].startswith("exit:") for _, node in other.places) and not program.may_precede(row, other):
+        if any(node[1].startswith("exit:") for _, node in other.blocks) and not program.may_precede(row, other):
             continue
     # what returns from an arm of its own is excluded by the rest of the function as well
     for one, term, polarity in around(row, 0):
@@ -810,8 +810,8 @@ def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
 
 def _all_ranks_run(program: Program, row: EventRow) -> bool:
     """Whether the ranks of a group with GPUs run a row, all of them."""
-    reach = row.reach
-    if reach.who in FEW or reach.who == Who.SINGLE or program.is_test(row.file) or row.inside("except"):
+    reached_by = row.reached_by
+    if reached_by.who in FEW or reached_by.who == Who.SINGLE or program.is_test(row.file) or row.inside("except"):
         return False
     if _arm_of_one_process(program, row) or _masked_by_rank(program, row.file):
         return False
@@ -993,7 +993,7 @@ def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[S
 
 def _asks_for_worker(program: Program, row: EventRow) -> bool:
     """Whether a condition stands around a row: it may say that this is no worker, or that the GPU is not to be used."""
-    return any(node[1] in ("if", "while") or node[1].startswith("exit:") for _, node in row.places)
+    return any(node[1] in ("if", "while") or node[1].startswith("exit:") for _, node in row.blocks)
 
 
 def _uses_gpu(program: Program, call: SourceCall) -> bool:

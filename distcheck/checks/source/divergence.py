@@ -18,11 +18,11 @@ from .collective_sequences import (
     CollectiveSite,
     Sequences,
     condition_text,
+    flow_of,
     guarded_calls,
     narrow_guards,
     partial_guards,
     sequences_of,
-    trail_of,
     who_runs,
 )
 from .evaluate import Guard
@@ -55,25 +55,25 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
     # where only some processes enter the group (one of each host), those are all ranks that there are
     apart = {call.file for call in program.calls_to(*vocabulary.INIT) if partial_guards(call)}
     for call, guards in guarded_calls(program):
-        meeting = sequences.meeting(call)
-        if meeting is None or _only_groups(meeting) or call.file in apart:
+        collective = sequences.collective_site(call)
+        if collective is None or _only_groups(collective) or call.file in apart:
             continue
         for guard in guards:
             mismatch = _mismatch(sequences, call, guard)
             if mismatch is not None:
-                place = (call.file, call.scope, guard.line)
-                if place not in branches:
-                    branches.add(place)
+                block = (call.file, call.scope, guard.line)
+                if block not in branches:
+                    branches.add(block)
                     yield _differ(program, guard, *mismatch)
                 continue
-            if _others_meet(sequences, call, guard, meeting):
+            if _others_meet(sequences, call, guard, collective):
                 continue
             if guard.kind.startswith("exit:"):
-                if (call.file, guard.place) not in exits:
-                    exits.add((call.file, guard.place))
-                    yield _after_exit(sequences, meeting, guard)
+                if (call.file, guard.block) not in exits:
+                    exits.add((call.file, guard.block))
+                    yield _after_exit(sequences, collective, guard)
             else:
-                yield _in_branch(program, meeting, guard)
+                yield _in_branch(program, collective, guard)
             break
     yield from _decorated(program, sequences)
     yield from _left_loops(program, sequences)
@@ -85,15 +85,15 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
     sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program, members=True):
-        meeting = sequences.meeting(call)
-        if meeting is None or not _only_groups(meeting) or _is_local(meeting):
+        collective = sequences.collective_site(call)
+        if collective is None or not _only_groups(collective) or _is_local(collective):
             continue
         for guard in guards:
             if _same_group_elsewhere(sequences, call, guard):
                 continue
             if (call.file, guard.line) not in done:
                 done.add((call.file, guard.line))
-                yield _group(program, meeting, guard)
+                yield _group(program, collective, guard)
             break
     for call in program.calls_to("torch.distributed.new_group"):
         ranks = call.argument(0, "ranks")
@@ -112,26 +112,26 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
                 "call new_group for each, and keep the one with this rank in it; or pass "
                 "use_local_synchronization=True",
                 severity=call.milder_in_tests(rules.DC706),
-                flow=trail_of(program, call.file, call.argument_term(0, "ranks")),
+                flow=flow_of(program, call.file, call.argument_term(0, "ranks")),
             )
 
 
 # who gets where
 
 
-def _only_groups(meeting: CollectiveSite) -> bool:
-    return all(name in _GROUPS for name in meeting.operations)
+def _only_groups(collective: CollectiveSite) -> bool:
+    return all(name in _GROUPS for name in collective.operations)
 
 
-def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, meeting: CollectiveSite) -> bool:
+def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, collective: CollectiveSite) -> bool:
     """Whether those whom a guard keeps away meet the rest somewhere else, as far as can be seen."""
-    for place in sequences.arms_against(call, guard):
-        meetings, _, unseen = sequences.arm(call, place)
-        if meetings or unseen:
+    for block in sequences.arms_against(call, guard):
+        collectives, _, unseen = sequences.arm(call, block)
+        if collectives or unseen:
             return True
     if guard.kind.startswith("exit:") and _leave_from_both_arms(sequences, call, guard):
         return True
-    mine = {name for name in meeting.operations if name not in _GROUPS}
+    mine = {name for name in collective.operations if name not in _GROUPS}
     for other in _neighbours(sequences.program, call):
         if other == call or not isinstance(other, SourceCall):
             continue
@@ -140,7 +140,7 @@ def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, meeting: 
         ]
         if not against:
             continue
-        found = sequences.meeting(other)
+        found = sequences.collective_site(other)
         if (found is not None and mine.intersection(found.operations)) or (
             found is None and sequences.is_unseen(other)
         ):
@@ -191,7 +191,7 @@ def _mismatch(sequences: Sequences, call: SourceCall, guard: Guard) -> tuple[Col
     arms = sequences.arms_against(call, guard)
     if len(arms) != 1 or guard.kind in ("while", "exit:break", "exit:call"):
         return None
-    sides = [_operations(sequences, call, place) for place in sorted((guard.place, arms[0]))]
+    sides = [_operations(sequences, call, block) for block in sorted((guard.block, arms[0]))]
     if any(side is None or not side for side in sides):
         return None
     first, second = sides[0] or [], sides[1] or []
@@ -207,22 +207,22 @@ def _mismatch(sequences: Sequences, call: SourceCall, guard: Guard) -> tuple[Col
     return None
 
 
-def _operations(sequences: Sequences, call: SourceCall, place: int) -> list[tuple[CollectiveSite, str]] | None:
+def _operations(sequences: Sequences, call: SourceCall, block: int) -> list[tuple[CollectiveSite, str]] | None:
     """What ranks meet in below a place, in order; None where that can't be said exactly."""
-    meetings, exact, unseen = sequences.arm(call, place)
+    collectives, exact, unseen = sequences.arm(call, block)
     if not exact or unseen:
         return None
-    return [(meeting, name) for meeting in meetings for name in meeting.operations]
+    return [(collective, name) for collective in collectives for name in collective.operations]
 
 
 # findings
 
 
-def _in_branch(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
-    call = meeting.row
-    name = meeting.operations[0]
+def _in_branch(program: Program, collective: CollectiveSite, guard: Guard) -> Finding:
+    call = collective.row
+    name = collective.operations[0]
     condition = condition_text(program, call.file, guard)
-    if name.startswith("broadcast") and meeting.innermost == call:
+    if name.startswith("broadcast") and collective.innermost == call:
         text = f"let the other ranks call {name} too: move it out of the branch in line {guard.line}, with the same src"
     else:
         text = (
@@ -231,31 +231,31 @@ def _in_branch(program: Program, meeting: CollectiveSite, guard: Guard) -> Findi
         )
     return call.found(
         rules.DC701,
-        f"{_subject(program, meeting)}, but {who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
+        f"{_subject(program, collective)}, but {who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
         fix=text,
         severity=call.milder_in_tests(rules.DC701),
-        **_evidence(program, meeting, guard, condition),
+        **_evidence(program, collective, guard, condition),
     )
 
 
-def _after_exit(sequences: Sequences, meeting: CollectiveSite, guard: Guard) -> Finding:
-    program, call = sequences.program, meeting.row
+def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) -> Finding:
+    program, call = sequences.program, collective.row
     exits = sequences.exits_behind(call, guard)
     line = exits[0].line if exits else guard.line
     leaving = exits[0].text() if exits else guard.kind.removeprefix("exit:")
     condition = condition_text(program, call.file, guard)
     return call.found(
         rules.DC702,
-        f"{_subject(program, meeting)}, but {who_runs(guard.who)} there: the rest left by `{leaving}` in line {line}",
+        f"{_subject(program, collective)}, but {who_runs(guard.who)} there: others exit by `{leaving}` in line {line}",
         fix=f"move the call above line {guard.line}, or turn that test round, so that the rest of the ranks skip only "
         "what one rank has to do",
         severity=call.milder_in_tests(rules.DC702),
-        **_evidence(program, meeting, guard, condition),
+        **_evidence(program, collective, guard, condition),
     )
 
 
-def _differ(program: Program, guard: Guard, meeting: CollectiveSite, name: str, instead: str) -> Finding:
-    call = meeting.row
+def _differ(program: Program, guard: Guard, collective: CollectiveSite, name: str, instead: str) -> Finding:
+    call = collective.row
     others = f"meet it with {instead}" if instead else "have no call left for it"
     condition = condition_text(program, call.file, guard._replace(polarity=True))
     return call.found(
@@ -264,12 +264,12 @@ def _differ(program: Program, guard: Guard, meeting: CollectiveSite, name: str, 
         f"{others}",
         fix="give both arms the same collectives in the same order, or move what all ranks share behind the branch",
         severity=call.milder_in_tests(rules.DC703),
-        **_evidence(program, meeting, guard, condition),
+        **_evidence(program, collective, guard, condition),
     )
 
 
-def _group(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
-    call = meeting.row
+def _group(program: Program, collective: CollectiveSite, guard: Guard) -> Finding:
+    call = collective.row
     condition = condition_text(program, call.file, guard)
     who = "only the members get" if guard.who.who == Who.MEMBERS else who_runs(guard.who)
     return call.found(
@@ -279,24 +279,24 @@ def _group(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
         fix=f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
         "the group is used; or pass use_local_synchronization=True",
         severity=call.milder_in_tests(rules.DC706),
-        **_evidence(program, meeting, guard, condition),
+        **_evidence(program, collective, guard, condition),
     )
 
 
-def _subject(program: Program, meeting: CollectiveSite) -> str:
-    call, inner = meeting.row, meeting.innermost
+def _subject(program: Program, collective: CollectiveSite) -> str:
+    call, inner = collective.row, collective.innermost
     if inner == call:
         return f"`{call.text()}` waits for all ranks"
-    return f"`{call.text()}` runs {meeting.operations[0]} for all ranks ({inner.path}:{inner.line})"
+    return f"`{call.text()}` runs {collective.operations[0]} for all ranks ({inner.path}:{inner.line})"
 
 
-def _evidence(program: Program, meeting: CollectiveSite, guard: Guard, condition: str) -> dict[str, Any]:
-    call = meeting.row
-    flow = trail_of(program, call.file, guard.term)
+def _evidence(program: Program, collective: CollectiveSite, guard: Guard, condition: str) -> dict[str, Any]:
+    call = collective.row
+    flow = flow_of(program, call.file, guard.term)
     flow.append(f"{call.path}:{guard.line}: {who_runs(guard.who)} past `{condition}`")
-    if meeting.innermost != call:
-        flow.append(f"{meeting.innermost.path}:{meeting.innermost.line}: {meeting.innermost.text()}")
-    return {"flow": flow, "reached_by": guard.who.who, "collective": meeting.operations[0]}
+    if collective.innermost != call:
+        flow.append(f"{collective.innermost.path}:{collective.innermost.line}: {collective.innermost.text()}")
+    return {"flow": flow, "reached_by": guard.who.who, "collective": collective.operations[0]}
 
 
 # decorators, loops, groups
@@ -314,18 +314,18 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
         for row in program.rows_of(file, number):
             if not isinstance(row, SourceCall) or partial_guards(row):
                 continue
-            meeting = sequences.meeting(row)
-            if meeting is None or _only_groups(meeting):
+            collective = sequences.collective_site(row)
+            if collective is None or _only_groups(collective):
                 continue
             yield row.found(
                 rules.DC701,
-                f"{_subject(program, meeting)}, but {who_runs(who)} there: a decorator of {scope.name}() bars the rest",
+                f"{_subject(program, collective)}, but {who_runs(who)} there, by a decorator of {scope.name}()",
                 fix=f"take the call out of {scope.name}(), or the decorator off, and let only the output depend on "
                 "the rank",
                 severity=row.milder_in_tests(rules.DC701),
                 flow=[f"{row.path}:{scope.line}: {who_runs(who)} into {scope.name}()"],
                 reached_by=who.who,
-                collective=meeting.operations[0],
+                collective=collective.operations[0],
             )
 
 
@@ -335,7 +335,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
         if row.payload[0] not in ("break", "return") or not row.inside("for", "while") or row.inside("except"):
             continue
         loop = row.loops[-1][0]
-        guards = [guard for guard in partial_guards(row) if guard.place > loop and not guard.kind.startswith("exit:")]
+        guards = [guard for guard in partial_guards(row) if guard.block > loop and not guard.kind.startswith("exit:")]
         if not guards or _heard_of(program, row, guards[-1]):
             continue
         guard = guards[0]
@@ -349,27 +349,27 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
             for other in sequences.rows_in(row, loop)
         ):
             continue
-        arm = [other for other in inside if any(number == guard.place for number, _ in other.places)]
-        if any(sequences.meeting(other) or sequences.is_unseen(other) for other in arm):
+        arm = [other for other in inside if any(number == guard.block for number, _ in other.blocks)]
+        if any(sequences.collective_site(other) or sequences.is_unseen(other) for other in arm):
             continue
         shared = [
-            meeting
+            collective
             for other in inside
             if not partial_guards(other)
-            and (meeting := sequences.meeting(other)) is not None
-            and not _only_groups(meeting)
+            and (collective := sequences.collective_site(other)) is not None
+            and not _only_groups(collective)
         ]
-        if not shared or any(meeting.row.number > row.number for meeting in shared):
+        if not shared or any(collective.row.number > row.number for collective in shared):
             continue
-        meeting = shared[0]
+        collective = shared[0]
         condition = condition_text(program, row.file, guard)
-        yield meeting.row.found(
+        yield collective.row.found(
             rules.DC702,
-            f"{_subject(program, meeting)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
+            f"{_subject(program, collective)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
             f"{_taken(guard.who)} out of it",
             fix="let one rank decide, broadcast the decision to all, and let all ranks leave the loop together",
             severity=row.milder_in_tests(rules.DC702),
-            **_evidence(program, meeting, guard, condition),
+            **_evidence(program, collective, guard, condition),
         )
 
 
@@ -387,17 +387,17 @@ def _heard_of(program: Program, row: EventRow, guard: Guard) -> bool:
     return any(row.terms[number][:2] == ("u", "reduced") for number in inner)
 
 
-def _is_local(meeting: CollectiveSite) -> bool:
+def _is_local(collective: CollectiveSite) -> bool:
     """Whether only the members have to make the group."""
-    call = meeting.innermost
+    call = collective.innermost
     given = call.argument(None, "use_local_synchronization")
     return call.has_star or (given is not None and given.constant is not False)
 
 
 def _same_group_elsewhere(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
     """Whether the other ranks make the same group in their own arm."""
-    for place in sequences.arms_against(call, guard):
-        for other in sequences.rows_in(call, place):
+    for block in sequences.arms_against(call, guard):
+        for other in sequences.rows_in(call, block):
             if isinstance(other, SourceCall) and other.method == call.method and _arguments(other) == _arguments(call):
                 return True
     return False

@@ -103,8 +103,8 @@ def _updates(program: Program, call: SourceCall) -> Iterator[VariableWrite]:
     terms = dict(zip(mapping.const, literal[2], strict=False)) if literal[0] == "d" else {}
     for name, value in zip(mapping.const, mapping.items, strict=False):
         if isinstance(name, str):
-            place = partial(program.entry_span, call, 0, name)
-            yield VariableWrite(call, name, value, terms.get(name, -1), "update", place)
+            block = partial(program.entry_span, call, 0, name)
+            yield VariableWrite(call, name, value, terms.get(name, -1), "update", block)
 
 
 def reads(program: Program) -> list[Read]:
@@ -126,7 +126,7 @@ def _reads(program: Program) -> Iterator[Read]:
 def version_is_asked(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row speaks of a version, so that it runs with some releases only."""
     terms = program.terms[row.file]
-    for _, node in row.places:
+    for _, node in row.blocks:
         if node[1] == "if" or node[1].startswith("exit:"):
             for number in program.subterms(row.file, node[2]):
                 term = terms[number]
@@ -263,7 +263,7 @@ def _compared(
         safe=bool(edits) and numeric,
         risk=None if numeric or not edits else f"int() raises where {name} is no number",
         variable=name,
-        flow=program.flow(atom.trail) if atom is not None else [],
+        flow=program.flow(atom.flow) if atom is not None else [],
     )
 
 
@@ -306,10 +306,10 @@ def assigned_without_being_text(program: Program) -> Iterator[Finding]:
         if kind is None:
             continue
         span = write.span
-        place = (write.row.path, span or write.row.span)
-        if place in seen:
+        block = (write.row.path, span or write.row.span)
+        if block in seen:
             continue
-        seen.add(place)
+        seen.add(block)
         source = " ".join(program.source(span).split()) if span is not None else ""
         shown = source if 0 < len(source) <= 50 else "its value"
         text, edits = _as_text(program, write, kind, source)
@@ -439,7 +439,7 @@ def _type_of(atom: Atom) -> str | None:
 def _is_asked(write: VariableWrite) -> bool:
     """Whether a condition around the write speaks of what is written, so that not every value gets there."""
     program, row = write.row.program, write.row
-    for _, node in row.places:
+    for _, node in row.blocks:
         if node[1] == "if" and write.term in program.subterms(row.file, node[2], names=False):
             return True
     return False
@@ -556,5 +556,5 @@ def _falsy(program: Program, row: EventRow, given: Value) -> Finding:
         f"{text} is a {kind}, and 0 is false: rank 0 takes {other} as well",
         fix=f"ask for None: {other} if {text} is None else {chosen}",
         rank=text,
-        flow=program.flow(rank.trail) if rank is not None else [],
+        flow=program.flow(rank.flow) if rank is not None else [],
     )

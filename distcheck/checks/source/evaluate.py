@@ -75,7 +75,7 @@ class Guard(NamedTuple):
     who: RankCondition
     #: ``if``, ``while``, ``exit:return`` … as in the summary's places
     kind: str
-    place: int
+    block: int
     line: int
     term: int
     polarity: bool
@@ -98,7 +98,7 @@ class Evaluator:
         self.files = index.files
         self.memo: list[dict[int, Value]] = [{} for _ in self.files]
         self.tests: list[dict[int, RankCondition]] = [{} for _ in self.files]
-        self.terms, self.events, self.places = index.terms, index.events, index.places
+        self.terms, self.events, self.blocks = index.terms, index.events, index.blocks
         self.by_scope = index.by_scope
         self.reads = index.reads
         self.depth = 0
@@ -277,16 +277,16 @@ class Evaluator:
         keywords = dict(call[3])
         if dotted in _SPAWNS:
             target = call[2][0] if call[2] else keywords.get("fn")
-            way = "spawn"
+            kind = "spawn"
         elif dotted in _PROCESSES:
-            target, way = keywords.get("target"), "process"
+            target, kind = keywords.get("target"), "process"
         else:
             return
         if target is None:
             return
         for atom in self.value(file, target):
             if atom.kind == Kind.FUNCTION:
-                self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0, way))
+                self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0, kind))
 
     # classes
 
@@ -347,7 +347,7 @@ class Evaluator:
         for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
             event = self.events[store_file][number_of_event]
             value = self.value(store_file, event[9])
-            value = under(value, self.who_of_place(store_file, event[2]))
+            value = under(value, self.ranks_at_block(store_file, event[2]))
             found.append(
                 stepped(
                     value,
@@ -544,7 +544,7 @@ class Evaluator:
         call = terms[event[7]]
         own = [parameter for parameter, _, star in scope.parameters if not star]
         keywords = dict(call[3])
-        if site.way == "call":
+        if site.kind == "call":
             term = keywords.get(name)
             if term is None and name in own:
                 position = own.index(name) - site.offset
@@ -556,14 +556,14 @@ class Evaluator:
         if name not in own:
             return None
         position = own.index(name) - site.offset
-        if site.way == "spawn":
+        if site.kind == "spawn":
             if position == 0:
                 step = FlowStep(
                     site.file,
                     event[3],
                     f"the first argument that spawn gives to {scope.name}() counts the processes of this host",
                 )
-                return value_of(Kind.LOCAL_RANK, "spawn", trail=(step,))
+                return value_of(Kind.LOCAL_RANK, "spawn", flow=(step,))
             position -= 1
             holder = keywords.get("args", call[2][1] if len(call[2]) > 1 else -1)
         else:
@@ -736,7 +736,7 @@ class Evaluator:
         if atom.kind == Kind.WRAPPED:
             if name in ("module", "_orig_mod"):
                 return (
-                    value_of(Kind.BARE, of=(atom,), when=atom.when, call=atom.call, trail=atom.trail)
+                    value_of(Kind.BARE, of=(atom,), when=atom.when, call=atom.call, flow=atom.flow)
                     if name == "module"
                     else Value((atom,))
                 )
@@ -771,7 +771,7 @@ class Evaluator:
             if store_file != file and not self.related(file, store_file):
                 continue
             event = self.events[store_file][number]
-            value = under(self.value(store_file, event[9]), self.who_of_place(store_file, event[2]))
+            value = under(self.value(store_file, event[9]), self.ranks_at_block(store_file, event[2]))
             found.append(stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
         if not found:
             return None
@@ -813,7 +813,7 @@ class Evaluator:
             if kind is not None and value.rank is None and not value.has(*SIZES):
                 step = FlowStep(option_file, event[3], f"the option {name} of the command line")
                 sure = kind in (Kind.LOCAL_RANK, Kind.WORLD_SIZE)
-                found.append(value_of(kind, "option", certain=sure, trail=(step,)))
+                found.append(value_of(kind, "option", certain=sure, flow=(step,)))
             action = keywords.get("action")
             if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
                 value = value_of(Kind.UNIFORM)
@@ -848,7 +848,7 @@ class Evaluator:
                 result = Value(
                     (
                         atom._replace(
-                            trail=(
+                            flow=(
                                 FlowStep(
                                     file,
                                     self.line_of(file, term[5]),
@@ -896,7 +896,7 @@ class Evaluator:
             return (
                 value_of(Kind.TEST, detail)
                 if kind == "test"
-                else value_of(kind, detail, call=(file, event), trail=(step,))
+                else value_of(kind, detail, call=(file, event), flow=(step,))
             )
         if dotted in (
             "int",
@@ -994,7 +994,7 @@ class Evaluator:
             model = self.value(file, self.argument(term, 0, "module"), context)
             step = FlowStep(file, self.line_of(file, event), f"wrapped by {self.text_of_call(file, term)}")
             way = vocabulary.WRAPPERS[dotted]
-            return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,))
+            return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, event), flow=(step,))
         if dotted == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" or dotted in (
             "torch.compile",
             "torch.jit.script",
@@ -1070,7 +1070,7 @@ class Evaluator:
         if (not term[2] and not term[3]) or evidence.has(Kind.TEST):
             line = self.line_of(file, term[5])
             return Value(
-                atom._replace(trail=(FlowStep(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
+                atom._replace(flow=(FlowStep(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
             )
         return None
 
@@ -1079,7 +1079,7 @@ class Evaluator:
         atoms = []
         for atom in value:
             if atom.kind == Kind.ENV_TEXT and atom.const in vocabulary.VARIABLES:
-                atoms.append(Atom(vocabulary.VARIABLES[atom.const], atom.const, when=atom.when, trail=atom.trail))
+                atoms.append(Atom(vocabulary.VARIABLES[atom.const], atom.const, when=atom.when, flow=atom.flow))
                 for default in atom.of:
                     if default.kind == Kind.CONST:
                         atoms.append(Atom(Kind.CONST, algebra.as_number(default.const)))
@@ -1105,7 +1105,7 @@ class Evaluator:
         default = self.value(file, default_term).atoms if default_term >= 0 else ()
         kind = vocabulary.VARIABLES.get(name)
         step = FlowStep(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
-        return value_of(Kind.ENV_TEXT, name, of=default, trail=(step,))
+        return value_of(Kind.ENV_TEXT, name, of=default, flow=(step,))
 
     def is_world(self, file: int, term: int) -> bool:
         """Whether a ``group`` argument means the whole job."""
@@ -1171,7 +1171,7 @@ class Evaluator:
             for event in self.events_of(function) if names else ():
                 if event[0] == "return":
                     roots.append(event[7])
-                    roots.extend(node[2] for _, node in chain(self.places[file], event[2]))
+                    roots.extend(node[2] for _, node in chain(self.blocks[file], event[2]))
             known = mentions(self.terms[file], roots, names)
             self._asking[function] = known
         return known
@@ -1202,7 +1202,7 @@ class Evaluator:
         for event in self.events_of(function):
             if event[0] == "return":
                 value = self.value(file, event[7], context)
-                found.append(under(value, self.who_of_place(file, event[2], context)))
+                found.append(under(value, self.ranks_at_block(file, event[2], context)))
             elif event[0] == "yield":
                 generator = True
         if generator:
@@ -1228,7 +1228,7 @@ class Evaluator:
             if self.derives(atom.const, dotted):
                 model = self.value(file, self.argument(term, 0, "module"))
                 step = FlowStep(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
-                return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,))
+                return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), flow=(step,))
         return value_of(Kind.OBJECT, atom.const, call=(file, term[5]))
 
     def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
@@ -1339,7 +1339,7 @@ class Evaluator:
             if isinstance(answer, bool):
                 atoms.append(Atom(Kind.CONST, answer, when=atom.when))
             else:
-                atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certain=answer.certain, trail=atom.trail))
+                atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certain=answer.certain, flow=atom.flow))
         return join((Value(atoms),))
 
     def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
@@ -1434,18 +1434,18 @@ class Evaluator:
             memo[number] = found
         return found
 
-    def guards(self, file: int, place: int, context: _Context | None = None) -> list[Guard]:
+    def guards(self, file: int, block: int, context: _Context | None = None) -> list[Guard]:
         """The conditions around a place within its own scope that bear on who gets there, outermost first."""
         if context is not None or self.linking:
-            return self._guards_at(file, place, context)
-        known = self._guards.get((file, place))
+            return self._guards_at(file, block, context)
+        known = self._guards.get((file, block))
         if known is None:
-            known = self._guards[file, place] = self._guards_at(file, place, None)
+            known = self._guards[file, block] = self._guards_at(file, block, None)
         return known
 
-    def _guards_at(self, file: int, place: int, context: _Context | None) -> list[Guard]:
+    def _guards_at(self, file: int, block: int, context: _Context | None) -> list[Guard]:
         found = []
-        for number, (_, kind, term, polarity, line, _) in chain(self.places[file], place):
+        for number, (_, kind, term, polarity, line, _) in chain(self.blocks[file], block):
             if kind in ("if", "while") or kind.startswith("exit:"):
                 who = self.test(file, term, context)
                 if not polarity:
@@ -1454,12 +1454,12 @@ class Evaluator:
                     found.append(Guard(who, kind, number, line, term, polarity))
         return found
 
-    def who_of_place(self, file: int, place: int, context: _Context | None = None) -> RankCondition:
+    def ranks_at_block(self, file: int, block: int, context: _Context | None = None) -> RankCondition:
         """Who reaches a place, as its own scope says."""
-        if place <= 0:
+        if block <= 0:
             return ALWAYS
         # whoever left by an exception has ended the job, not gone another way
-        return both(guard.who for guard in self.guards(file, place, context) if guard.kind != "exit:raise")
+        return both(guard.who for guard in self.guards(file, block, context) if guard.kind != "exit:raise")
 
     def decorated(self, file: int, number: int) -> RankCondition:
         """Who runs the body of a function, as its decorators say."""
@@ -1492,7 +1492,7 @@ class Evaluator:
                 if event[0] == "call":
                     callee = terms[terms[event[7]][1]]
                     if callee[0] in ("v", "p") and callee[2] in parameters:
-                        who = self.who_of_place(file, event[2])
+                        who = self.ranks_at_block(file, event[2])
                         if who.who in PARTIAL:
                             return who
         return None
@@ -1507,12 +1507,12 @@ class Evaluator:
         if scope.kind == "module":
             return ALWAYS
         if scope.kind == "class":
-            self.entries[key] = found = self.reach(file, scope.parent, scope.place)
+            self.entries[key] = found = self.reached_by(file, scope.parent, scope.block)
             return found
         found = self.decorated(file, number)
         if found.who == Who.EVERYONE:
             sites = self.likely_callers(key)
-            handed_around = key in self.escaped and all(site.way == "call" for site in sites)
+            handed_around = key in self.escaped and all(site.kind == "call" for site in sites)
             if sites and not handed_around and self.depth < _DEEPEST:
                 self.depth += 1
                 try:
@@ -1524,22 +1524,22 @@ class Evaluator:
 
     def _entry_by(self, sites: list[EntrySite]) -> RankCondition:
         """Who gets in by any of several calls; the first that everyone gets to settles it."""
-        ways = []
+        conditions = []
         for site in sites:
-            way = self.reach_of_site(site)
-            if way.who in algebra.WIDE:
+            condition = self.reached_by_site(site)
+            if condition.who in algebra.WIDE:
                 return ALWAYS
-            ways.append(way)
-        return algebra.widest(ways)
+            conditions.append(condition)
+        return algebra.widest(conditions)
 
-    def reach_of_site(self, site: EntrySite) -> RankCondition:
+    def reached_by_site(self, site: EntrySite) -> RankCondition:
         """Who gets to a call."""
         event = self.events[site.file][site.event]
-        return self.reach(site.file, event[1], event[2])
+        return self.reached_by(site.file, event[1], event[2])
 
-    def reach(self, file: int, scope: int, place: int) -> RankCondition:
+    def reached_by(self, file: int, scope: int, block: int) -> RankCondition:
         """Who reaches a place: its guards, and whoever enters its scope."""
-        return both((self.who_of_place(file, place), self.entry(file, scope)))
+        return both((self.ranks_at_block(file, block), self.entry(file, scope)))
 
 
 def _speaks_of_ranks(imports: list[str]) -> bool:

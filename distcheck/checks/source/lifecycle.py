@@ -150,7 +150,7 @@ class _GroupLifetime:
     def asks_only(self, row: EventRow) -> bool:
         """Whether nothing but the question for a group stands around a row."""
         conditions = [
-            node for _, node in row.places if node[1] in ("if", "while", "for", "except") or node[1].startswith("exit:")
+            node for _, node in row.blocks if node[1] in ("if", "while", "for", "except") or node[1].startswith("exit:")
         ]
         if row.inside("for", "while", "except", "try", "lambda"):
             return False
@@ -178,7 +178,7 @@ class _GroupLifetime:
 
 def _is_unconditional(row: EventRow) -> bool:
     """Whether a row runs whenever its function is entered and nothing raises before."""
-    return all(node[1] in ("with", "finally") for _, node in row.places)
+    return all(node[1] in ("with", "finally") for _, node in row.blocks)
 
 
 def _asks(program: Program, row: EventRow) -> bool:
@@ -319,7 +319,7 @@ def _goes_round(program: Program, life: _GroupLifetime, call: SourceCall) -> boo
         if row.kind in ("exit", "return", "yield") or (isinstance(row, SourceCall) and life.of_call(row).may_destroy):
             return False
     # a loop over one thing, or one that starts processes, is not known to come again in this one
-    return not any(node[1].startswith("exit:") for _, node in call.places)
+    return not any(node[1].startswith("exit:") for _, node in call.blocks)
 
 
 def _twice(program: Program, first: SourceCall, second: SourceCall) -> Finding:
@@ -390,7 +390,7 @@ def _runs_at_import(program: Program, call: SourceCall) -> bool:
 def _is_bare(program: Program, call: SourceCall) -> bool:
     """Whether no condition and no ``try`` stands around it."""
     return not call.inside("if", "while", "try", "except", "else", "lambda") and not any(
-        node[1].startswith("exit:") for _, node in call.places
+        node[1].startswith("exit:") for _, node in call.blocks
     )
 
 
@@ -543,7 +543,7 @@ def _is_spawned_process(program: Program, call: SourceCall) -> bool:
 def _is_guarded_by_name(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row asks for ``__name__``."""
     terms = program.terms[row.file]
-    for _, node in row.places:
+    for _, node in row.blocks:
         if (node[1] in ("if", "while") or node[1].startswith("exit:")) and node[2] >= 0:
             for number in parts(program, row.file, node[2]):
                 if terms[number][0] == "v" and terms[number][2] == "__name__":

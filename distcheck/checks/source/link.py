@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from .summary import Class, FileSummary, Place, Scope, unpack, unpack_header
+from .summary import Block, Class, FileSummary, Scope, unpack, unpack_header
 from .vocabulary import OUTSIDE
 
 #: The ends of lines that Python's parser knows; a form feed or U+2028, where ``str.splitlines`` splits too, is none.
@@ -24,12 +24,12 @@ def split_lines(text: str) -> list[str]:
 class _Loaded:
     """A summary with its tables; made when it is asked for, and dropped when others are asked for more."""
 
-    __slots__ = ("_by_scope", "_reads", "classes", "events", "places", "scopes", "size", "summary", "terms")
+    __slots__ = ("_by_scope", "_reads", "blocks", "classes", "events", "scopes", "size", "summary", "terms")
 
     def __init__(self, summary: FileSummary, size: int) -> None:
         self.summary = summary
         self.size = size
-        self.terms, self.events, self.places = summary.terms, summary.events, summary.places
+        self.terms, self.events, self.blocks = summary.terms, summary.events, summary.blocks
         self.scopes = [Scope(*scope) for scope in summary.scopes]
         self.classes = [Class(*one) for one in summary.classes]
         self._by_scope: dict[int, list[int]] | None = None
@@ -86,8 +86,8 @@ class SummaryCache:
     def _drop(self) -> None:
         # a generator of our own: the same run always goes the same way (constants: Numerical Recipes, ranqd1)
         self._lot = (self._lot * 1664525 + 1013904223) % 2**32
-        place = self._lot % len(self._keys)
-        key, self._keys[place] = self._keys[place], self._keys[-1]
+        position = self._lot % len(self._keys)
+        key, self._keys[position] = self._keys[position], self._keys[-1]
         self._keys.pop()
         self.size -= self.loaded.pop(key).size
 
@@ -195,7 +195,7 @@ class Index:
         #: by file: its terms, events, places, scopes, classes, events by scope, lines of reads
         self.terms: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "terms")
         self.events: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "events")
-        self.places: PerFile[list[Place]] = _FileTables(self.files, "places")
+        self.blocks: PerFile[list[Block]] = _FileTables(self.files, "blocks")
         self.scopes: PerFile[list[Scope]] = _FileTables(self.files, "scopes")
         self.classes: PerFile[list[Class]] = _FileTables(self.files, "classes")
         self.by_scope: PerFile[dict[int, list[int]]] = _FileTables(self.files, "by_scope")
@@ -298,7 +298,7 @@ class EntrySite(NamedTuple):
     #: how many parameters the call fills by itself: 1 for a bound method
     offset: int = 0
     #: ``call``; ``spawn`` for the target of torch.multiprocessing.spawn; ``process`` for Process(target=…, args=…)
-    way: str = "call"
+    kind: str = "call"
     #: found by the name of the method alone
     weak: bool = False
 
@@ -315,12 +315,12 @@ def reachable(start: Iterable[Node], neighbours: Callable[[Node], Iterable[Node]
     return seen
 
 
-def chain(places: list[Place], place: int) -> list[tuple[int, Place]]:
+def chain(blocks: list[Block], block: int) -> list[tuple[int, Block]]:
     """Return the blocks around a block, outermost first: (number, block)."""
-    found: list[tuple[int, Place]] = []
-    while place > 0:
-        node = places[place]
-        found.append((place, node))
-        place = node[0]
+    found: list[tuple[int, Block]] = []
+    while block > 0:
+        node = blocks[block]
+        found.append((block, node))
+        block = node[0]
     found.reverse()
     return found

@@ -12,7 +12,7 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .collective_sequences import Sequences, condition_text, partial_guards, sequences_of, strict_guards, trail_of
+from .collective_sequences import Sequences, condition_text, flow_of, partial_guards, sequences_of, strict_guards
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
 from .values import PARTIAL, Kind, Who
@@ -52,7 +52,7 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
             fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
             "every step, and test the result",
             severity=row.milder_in_tests(rules.DC707),
-            flow=trail_of(program, row.file, guard.term),
+            flow=flow_of(program, row.file, guard.term),
             shared=shared.text(),
             line_of_shared=shared.line,
         )
@@ -60,15 +60,15 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
 
 def _deciding(program: Program, row: EventRow, loop: int) -> Guard | None:
     """The condition right around an exit, where data, a clock or a rank decide it; None for any other."""
-    nearest = next((number for number, node in reversed(row.places) if node[1] == "if"), -1)
+    nearest = next((number for number, node in reversed(row.blocks) if node[1] == "if"), -1)
     certain = partial_guards(row)
     for guard in strict_guards(row):
         # only the condition right around the exit decides; what is further out has had its say before
-        if guard.place != nearest or guard.place < loop:
+        if guard.block != nearest or guard.block < loop:
             continue
         if guard.who.who == Who.BY_DATA:
             # a test of the rank beside it says who decides, and somebody may tell the others
-            return None if any(own.place > loop and not _is_flag(program, own, row.file) for own in certain) else guard
+            return None if any(own.block > loop and not _is_flag(program, own, row.file) for own in certain) else guard
         if guard.who.who in PARTIAL and guard in certain:
             return guard
     return None
@@ -103,8 +103,8 @@ def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, wa
             continue
         if other.method == "backward" and _backward_is_shared(program, other):
             return other
-        meeting = sequences.meeting(other)
-        if meeting is not None:
+        collective = sequences.collective_site(other)
+        if collective is not None:
             return other
     return None
 
@@ -129,8 +129,8 @@ def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard,
     for other in program.rows_of(row.file, row.scope):
         if not isinstance(other, SourceCall) or other.number > row.number:
             continue
-        meeting = sequences.meeting(other)
-        if meeting is None and not sequences.is_unseen(other):
+        collective = sequences.collective_site(other)
+        if collective is None and not sequences.is_unseen(other):
             continue
         shared = tested.intersection(program.subterms(row.file, *other.argument_terms, names=False))
         if any(terms[number][0] != "k" and _of_data(program, row.file, number) for number in shared):

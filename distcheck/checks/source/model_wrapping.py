@@ -451,9 +451,9 @@ def data_parallel(program: Program) -> Iterator[Finding]:
 
 def _group_beside(program: Program, call: SourceCall) -> SourceCall | None:
     """A process group that exists whenever a call runs: made without a condition, and no other wrapper is a choice."""
-    if any(node[1] == "if" and not _counts_devices(program, call, node[2]) for _, node in call.places):
+    if any(node[1] == "if" and not _counts_devices(program, call, node[2]) for _, node in call.blocks):
         return None
-    if call.reach.who == Who.SINGLE or any(
+    if call.reached_by.who == Who.SINGLE or any(
         wrap.call.file == call.file for wrap in wraps(program, "ddp", "fsdp", "fsdp2")
     ):
         return None
@@ -461,7 +461,7 @@ def _group_beside(program: Program, call: SourceCall) -> SourceCall | None:
         if (
             other.file != call.file
             or other.inside("if", "except", "else")
-            or any(place[1].startswith("exit:") for _, place in other.places)
+            or any(place[1].startswith("exit:") for _, place in other.blocks)
         ):
             continue
         if precedes(program, other, call) or other.at_module_level:

@@ -70,7 +70,7 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
 
 def _is_chosen(row: EventRow) -> bool:
     """Whether a condition stands between a row and the innermost loop around it."""
-    kinds = [node[1] for _, node in row.places]
+    kinds = [node[1] for _, node in row.blocks]
     for kind in reversed(kinds):
         if kind in ("for", "while"):
             return False
@@ -120,7 +120,7 @@ def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
             f" or wrap {name}.module again afterwards",
             severity=row.level_in_tests,
             wrapped_at=f"{wrap.path}:{wrap.line}",
-            flow=program.flow(*(atom.trail for atom in wrap.result)),
+            flow=program.flow(*(atom.flow for atom in wrap.result)),
         )
 
 
@@ -128,17 +128,17 @@ def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: E
     """Whether some parameters of a model were frozen when it was wrapped."""
     wrap = root.wrap
     for other in switches:
-        place = other.row
-        if other.wanted or place == row:
+        block = other.row
+        if other.wanted or block == row:
             continue
-        found = roots(program, place.file, place.scope, other.model, [wrap])
-        if any(one.kind == "raw" for one in found) and not comes_after(program, wrap.call, place):
+        found = roots(program, block.file, block.scope, other.model, [wrap])
+        if any(one.kind == "raw" for one in found) and not comes_after(program, wrap.call, block):
             return True
         # in a method of the network's own class
-        terms = program.terms[place.file]
+        terms = program.terms[block.file]
         number = other.model
         while number >= 0:
-            if any(atom.kind == Kind.OBJECT and atom.const in wrap.classes for atom in place.term_value(number)):
+            if any(atom.kind == Kind.OBJECT and atom.const in wrap.classes for atom in block.term_value(number)):
                 return True
             number = terms[number][1] if terms[number][0] in ("a", "s") else -1
     return False
@@ -307,7 +307,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
             continue
         if call.inside("except") or any(
             _TELLS_APART.search(call.term_text(node[2]))
-            for _, node in call.places
+            for _, node in call.blocks
             if node[1] == "if" or node[1].startswith("exit:")
         ):
             continue
@@ -326,7 +326,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
             f"{name} is sharded by FSDP, and clip_grad_norm_ takes the norm of this rank's shard only",
             fix=f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards",
             severity=call.level_in_tests,
-            flow=program.flow(atom.trail),
+            flow=program.flow(atom.flow),
         )
 
 
@@ -375,7 +375,7 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
             " for a checkpoint copy the state_dict, not the model",
             severity=call.level_in_tests,
             wrapped_at=f"{wrap.path}:{wrap.line}",
-            flow=program.flow(*(atom.trail for atom in wrap.result)),
+            flow=program.flow(*(atom.flow for atom in wrap.result)),
         )
 
 

@@ -12,7 +12,7 @@ from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, condition_text, guarded_calls, sequences_of, trail_of, who_runs
+from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
 from .evaluate import Guard
 from .program import Program, SourceCall
 from .values import PARTIAL, Atom, Kind, Value
@@ -52,9 +52,9 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
         if found is None:
             continue
         guard = _unmatched(sequences, call, guards, lambda other: _forward(program, other) is not None)
-        if guard is None or (call.file, guard.place) in done:
+        if guard is None or (call.file, guard.block) in done:
             continue
-        done.add((call.file, guard.place))
+        done.add((call.file, guard.block))
         inner, wrapper = found
         model = call.term_text(call.term[1]) if inner == call else _passed(call)
         here = _place(call, inner)
@@ -71,8 +71,8 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             else "run it on all ranks, or call the model without its wrapper: `.module`",
             severity=here.milder_in_tests(rules.DC704),
             flow=[
-                *program.flow(wrapper.trail),
-                *trail_of(program, call.file, guard.term),
+                *program.flow(wrapper.flow),
+                *flow_of(program, call.file, guard.term),
                 f"{call.path}:{call.line}: {call.text()}",
             ],
             reached_by=guard.who.who,
@@ -90,9 +90,9 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
             continue
         what, inner, wrapper = found
         guard = _unmatched(sequences, call, guards, lambda other: _gathering(program, other) is not None)
-        if guard is None or (call.file, guard.place, what) in done:
+        if guard is None or (call.file, guard.block, what) in done:
             continue
-        done.add((call.file, guard.place, what))
+        done.add((call.file, guard.block, what))
         here = _place(call, inner)
         behind = "" if here == inner else f" ({what} at {inner.path}:{inner.line})"
         writes = what.rsplit(".", 1)[-1] in (
@@ -113,8 +113,8 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
             "with the result",
             severity=here.milder_in_tests(rules.DC705),
             flow=[
-                *(program.flow(wrapper.trail) if wrapper is not None else ()),
-                *trail_of(program, call.file, guard.term),
+                *(program.flow(wrapper.flow) if wrapper is not None else ()),
+                *flow_of(program, call.file, guard.term),
                 f"{call.path}:{call.line}: {call.text()}",
             ],
             reached_by=guard.who.who,
@@ -131,7 +131,7 @@ def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alik
             for other in sequences.rows_in(call, place)
             # what stands under a further condition may be for another setting
             if isinstance(other, SourceCall)
-            and not any(node[1] == "if" and number > place for number, node in other.places)
+            and not any(node[1] == "if" and number > place for number, node in other.blocks)
         ]
         if any(callable(alike) and alike(other) for other in others):
             continue
@@ -210,7 +210,7 @@ def _forward_inside(
     if depth > _DEEPEST:
         return None
     for row in program.rows_of(file, scope):
-        if not isinstance(row, SourceCall) or row.own_reach.who not in _ALL:
+        if not isinstance(row, SourceCall) or row.own_reached_by.who not in _ALL:
             continue
         callee = terms[row.term[1]]
         if callee[0] == "p":
@@ -306,7 +306,7 @@ def _gathering_inside(
     if depth > _DEEPEST:
         return None
     for row in program.rows_of(file, scope):
-        if not isinstance(row, SourceCall) or row.own_reach.who not in _ALL:
+        if not isinstance(row, SourceCall) or row.own_reached_by.who not in _ALL:
             continue
         callee = terms[row.term[1]]
         if callee[0] == "a":

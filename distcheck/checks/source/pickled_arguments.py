@@ -265,7 +265,7 @@ def _fresh_by_default(program: Program, call: SourceCall) -> bool:
     for other in program.calls_to("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"):
         method = other.argument(0, "method")
         if other.file == call.file and method is not None and method.constant in _FRESH:
-            return not any(node[1] == "if" and "__name__" not in other.term_text(node[2]) for _, node in other.places)
+            return not any(node[1] == "if" and "__name__" not in other.term_text(node[2]) for _, node in other.blocks)
     return False
 
 

@@ -49,7 +49,7 @@ def sends_and_receives_take_turns(program: Program) -> Iterator[Finding]:
 
 def _by_everyone(program: Program, call: SourceCall) -> bool:
     """Whether all ranks come here in the same way: no condition that could tell them apart."""
-    for _, node in call.places:
+    for _, node in call.blocks:
         if node[1] in ("if", "while") or node[1].startswith("exit:"):
             if node[1] == "exit:raise":
                 continue

@@ -49,12 +49,12 @@ _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]")
 # conditions
 
 
-def asked(program: Program, row: EventRow) -> bool:
+def launcher_is_tested(program: Program, row: EventRow) -> bool:
     """Whether a condition around a row, or an exit before it, asks if a variable is set, or if others are there."""
-    if row.reach.who == Who.SINGLE:
+    if row.reached_by.who == Who.SINGLE:
         return True
     terms = program.terms[row.file]
-    for _, node in row.places:
+    for _, node in row.blocks:
         if node[1] not in ("if", "while") and not node[1].startswith("exit:"):
             continue
         for number in program.subterms(row.file, node[2]):
@@ -90,7 +90,7 @@ def _means_missing(value: Value) -> bool:
 def conditional(row: EventRow) -> bool:
     """Whether a row runs on some ways through its function only; errors that end the script do not count."""
     program = row.program
-    for _, node in row.places:
+    for _, node in row.blocks:
         if node[1] in ("except", "while") or (node[1].startswith("exit:") and node[1] != "exit:raise"):
             return True
         if node[1] == "if" and not _is_main_guard(program, row.file, node[2]):
@@ -113,7 +113,7 @@ def entered_from(program: Program, row: EventRow) -> list[tuple[int, int]]:
         for site in program.evaluator.callers.get((file, scope), ()):
             caller = EventRow(program, site.file, site.event)
             key = (site.file, caller.scope)
-            if site.way == "call" and not conditional(caller) and key not in found:
+            if site.kind == "call" and not conditional(caller) and key not in found:
                 found.append(key)
     return found
 
@@ -147,7 +147,7 @@ def in_spawned_process(program: Program, row: EventRow) -> bool:
             continue
         seen.add(key)
         for site in program.evaluator.callers.get(key, ()):
-            if site.way in ("spawn", "process"):
+            if site.kind in ("spawn", "process"):
                 return True
             pending.append((site.file, EventRow(program, site.file, site.event).scope))
     return False
@@ -167,14 +167,14 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
         for read in program.table(reads)
         if read.name == "LOCAL_RANK"
         and read.must
-        and not asked(program, read.row)
+        and not launcher_is_tested(program, read.row)
         and not read.row.inside("try", "except")
     ]
     if not needed:
         return
     given = {write.row.file for write in program.table(writes) if write.name == "LOCAL_RANK"}
     for call in program.calls_to(*SPAWN):
-        if conditional(call) or call.reach.who not in (Who.EVERYONE, Who.SINGLE, Who.UNCLEAR, Who.DISTRIBUTED):
+        if conditional(call) or call.reached_by.who not in (Who.EVERYONE, Who.SINGLE, Who.UNCLEAR, Who.DISTRIBUTED):
             continue
         if given.intersection(program.component(call.file)):
             continue
@@ -222,7 +222,7 @@ class RendezvousConstant(NamedTuple):
     fixed: bool
 
 
-def meetings(program: Program) -> Iterator[RendezvousConstant]:
+def rendezvous_constants(program: Program) -> Iterator[RendezvousConstant]:
     """All addresses and ports for the rendezvous that stand in code, in no order."""
     for write in program.table(writes):
         if write.name == "MASTER_PORT":
@@ -280,18 +280,22 @@ def _ports(program: Program, value: Value) -> tuple[int, int] | None:
 _RANDOM = frozenset(["random.randint", "random.randrange", "numpy.random.randint"])
 
 
-def _hard_coded(program: Program, meeting: RendezvousConstant) -> Severity | None:
+def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | None:
     """How loud a constant of the rendezvous is to be reported; None where it is right."""
-    row = meeting.row
-    if not meeting.fixed or (meeting.ports is not None and meeting.ports[0] != meeting.ports[1]) or asked(program, row):
+    row = constant.row
+    if (
+        not constant.fixed
+        or (constant.ports is not None and constant.ports[0] != constant.ports[1])
+        or launcher_is_tested(program, row)
+    ):
         return None
-    if isinstance(row, SourceCall) and meeting.what == "init_method":
+    if isinstance(row, SourceCall) and constant.what == "init_method":
         size, rank = row.argument(3, "world_size"), row.argument(4, "rank")
         if (size is not None and size.constant == 1) or (
             rank is not None and rank.constant == 0 and (size is None or size.constant in (None, 1))
         ):
             return None
-        if not meeting.ports and meeting.host not in _LOCAL:
+        if not constant.ports and constant.host not in _LOCAL:
             return None
     beside = {
         write.name: write
@@ -316,14 +320,14 @@ def _hard_coded(program: Program, meeting: RendezvousConstant) -> Severity | Non
 def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
     """Address and port of the rendezvous come from the launcher."""
     local = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
-    for meeting in program.table(meetings):
-        severity = _hard_coded(program, meeting)
-        if severity is None or meeting.what == "TCPStore":
+    for constant in program.table(rendezvous_constants):
+        severity = _hard_coded(program, constant)
+        if severity is None or constant.what == "TCPStore":
             continue
-        row = meeting.row
-        value = str(meeting.ports[0]) if meeting.ports and not meeting.host else meeting.host
-        if meeting.what == "init_method":
-            value = f"tcp://{meeting.host}" + (f":{meeting.ports[0]}" if meeting.ports else "")
+        row = constant.row
+        value = str(constant.ports[0]) if constant.ports and not constant.host else constant.host
+        if constant.what == "init_method":
+            value = f"tcp://{constant.host}" + (f":{constant.ports[0]}" if constant.ports else "")
             message = f"init_method is the constant {value}, whatever address and port the launcher gives"
             advice = (
                 "leave init_method out: init_process_group() then reads MASTER_ADDR and MASTER_PORT of the launcher"
@@ -331,17 +335,17 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
             if local.intersection(program.component(row.file)):
                 message += "; under torchrun no process listens there, and all ranks wait"
         else:
-            message = f"{meeting.what} is set to {value}, over what the launcher gives"
+            message = f"{constant.what} is set to {value}, over what the launcher gives"
             advice = (
-                f'leave it to the launcher, or give a default only: os.environ.setdefault("{meeting.what}", "{value}")'
+                f'leave it to the launcher, or give a default only: os.environ.setdefault("{constant.what}", "{value}")'
             )
-            if meeting.ports:
+            if constant.ports:
                 message += "; a second job on the host takes the same port"
-            elif meeting.host in _LOCAL:
+            elif constant.host in _LOCAL:
                 message += "; with several nodes each meets only itself"
-        if meeting.ports and (unwise := _unwise(meeting.ports)):
-            message += f"; and port {meeting.ports[0]} {unwise}"
-        yield row.found(rules.DC744, message, fix=advice, severity=severity, setting=meeting.what, value=value)
+        if constant.ports and (unwise := _unwise(constant.ports)):
+            message += f"; and port {constant.ports[0]} {unwise}"
+        yield row.found(rules.DC744, message, fix=advice, severity=severity, setting=constant.what, value=value)
 
 
 def _unwise(ports: tuple[int, int]) -> str:
@@ -359,25 +363,25 @@ def _unwise(ports: tuple[int, int]) -> str:
 @probe(rules.DC402)
 def port_may_be_taken(program: Program) -> Iterator[Finding]:
     """A port for the rendezvous that code chooses is neither privileged nor one of those that the kernel gives away."""
-    for meeting in program.table(meetings):
-        if meeting.ports is None or not (why := _unwise(meeting.ports)):
+    for constant in program.table(rendezvous_constants):
+        if constant.ports is None or not (why := _unwise(constant.ports)):
             continue
-        if meeting.what != "TCPStore" and _hard_coded(program, meeting) is Severity.WARNING:
+        if constant.what != "TCPStore" and _hard_coded(program, constant) is Severity.WARNING:
             continue  # that says it as well
-        low, high = meeting.ports
+        low, high = constant.ports
         if low == high:
-            text = f"{meeting.what} gets port {low}: it {why}"
+            text = f"{constant.what} gets port {low}: it {why}"
             evidence: dict[str, Any] = {"port": low}
         else:
             many = why.replace("is below", "are below").replace("is among", "are among").replace("bind it", "bind them")
-            text = f"{meeting.what} gets a port from {low} to {high}, some of which {many}"
+            text = f"{constant.what} gets a port from {low} to {high}, some of which {many}"
             evidence = {"lowest": low, "highest": high}
-        yield meeting.row.found(
+        yield constant.row.found(
             rules.DC402,
             text,
             fix="take a port from 1024 to 32767, or let a socket find a free one by binding port 0",
-            severity=meeting.row.level_in_tests,
-            setting=meeting.what,
+            severity=constant.row.level_in_tests,
+            setting=constant.what,
             **evidence,
         )
 
@@ -398,15 +402,15 @@ def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
         if url is None or rank is None or call.gives(None, "store") or not _own_address(url) or not _of_torchrun(rank):
             continue
         files = set(program.component(call.file))
-        if cleared.intersection(files) or not local.intersection(files) or asked(program, call):
+        if cleared.intersection(files) or not local.intersection(files) or launcher_is_tested(program, call):
             continue
-        trail = [step for atom in rank if atom.kind in (Kind.GLOBAL_RANK, Kind.ENV_TEXT) for step in atom.trail]
+        flow = [step for atom in rank if atom.kind in (Kind.GLOBAL_RANK, Kind.ENV_TEXT) for step in atom.flow]
         given = call.argument_text(1, "init_method")
         yield rules.DC104.found(
             f"init_method is an address of the script's own ({given}), while the rank is torchrun's: under torchrun "
             "no rank serves a store, so that all wait until the timeout",
             where=_where(program, call, call.argument_span(1, "init_method")),
-            evidence={"flow": program.flow(trail)},
+            evidence={"flow": program.flow(flow)},
             severity=call.level_in_tests,
             fix=Fix(
                 'leave init_method out, or pass "env://": the group then meets at the store of torchrun\'s agent',
@@ -574,7 +578,7 @@ def _import_place(program: Program, file: int) -> int | None:
     if bound:
         return 0 if all(term == ("i", "os") for term in bound) else None
     for row in program.rows("import"):
-        if row.file == file and row.at_module_level and not row.places and not row.payload[0].startswith("__future__."):
+        if row.file == file and row.at_module_level and not row.blocks and not row.payload[0].startswith("__future__."):
             lines = program.lines(file)
             line = row.line
             while line > 0 and not re.match(r"(import|from)\s", lines[line - 1]):
@@ -606,7 +610,7 @@ def rank_read_without_launcher(program: Program) -> Iterator[Finding]:
     launched: dict[int, bool] = {}
     for read in sorted(must, key=lambda item: (item.row.file, item.row.line)):
         row = read.row
-        if row.file in seen or row.inside("try", "except") or asked(program, row):
+        if row.file in seen or row.inside("try", "except") or launcher_is_tested(program, row):
             continue
         files = program.component(row.file)
         if files[0] not in launched:
@@ -739,4 +743,4 @@ def _to_torchrun(program: Program, row: EventRow) -> tuple[Edit, ...]:
     return (Edit(row.path, span.line, match.start() + 1, span.line, match.end() + 1, text),)
 
 
-__all__ = ["RendezvousConstant", "asked", "conditional", "meetings"]
+__all__ = ["RendezvousConstant", "conditional", "launcher_is_tested", "rendezvous_constants"]

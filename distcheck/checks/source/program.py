@@ -19,7 +19,7 @@ from . import vocabulary as names
 from .algebra import device_of
 from .evaluate import Evaluator, Guard
 from .link import FileFacts, Index, chain
-from .summary import FileSummary, Place, Scope
+from .summary import Block, FileSummary, Scope
 from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, FlowStep, Kind, RankCondition, Value, both
 
 __all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "device_of"]
@@ -128,7 +128,7 @@ class EventRow:
         return int(self.event[1])
 
     @property
-    def place(self) -> int:
+    def block(self) -> int:
         """The number of its place."""
         return int(self.event[2])
 
@@ -145,12 +145,12 @@ class EventRow:
     @property
     def guards(self) -> list[Guard]:
         """The conditions around it within its own function that bear on ranks, outermost first."""
-        return self.program.evaluator.guards(self.file, self.place)
+        return self.program.evaluator.guards(self.file, self.block)
 
     @property
-    def own_reach(self) -> RankCondition:
+    def own_reached_by(self) -> RankCondition:
         """Who gets here among those that enter its function."""
-        return self.program.evaluator.who_of_place(self.file, self.place)
+        return self.program.evaluator.ranks_at_block(self.file, self.block)
 
     @property
     def entry(self) -> RankCondition:
@@ -158,32 +158,32 @@ class EventRow:
         return self.program.evaluator.entry(self.file, self.scope)
 
     @property
-    def reach(self) -> RankCondition:
+    def reached_by(self) -> RankCondition:
         """Who gets here: its own guards and those of all callers."""
-        return both((self.own_reach, self.entry))
+        return both((self.own_reached_by, self.entry))
 
     @property
-    def places(self) -> list[tuple[int, Place]]:
+    def blocks(self) -> list[tuple[int, Block]]:
         """The places around it in its function, outermost first: (number, (parent, kind, term, polarity, line, end
         line)).
         """
-        return chain(self.program.places[self.file], self.place)
+        return chain(self.program.blocks[self.file], self.block)
 
     def inside(self, *kinds: str) -> bool:
         """Whether a place of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
         ``if``.
         """
-        return any(node[1] in kinds for _, node in self.places)
+        return any(node[1] in kinds for _, node in self.blocks)
 
     @property
     def loops(self) -> list[tuple[int, int]]:
         """The loops around it, outermost first: (number of the place, term of what is iterated or tested)."""
-        return [(number, node[2]) for number, node in self.places if node[1] in ("for", "while")]
+        return [(number, node[2]) for number, node in self.blocks if node[1] in ("for", "while")]
 
     def within(self, *last_names: str) -> bool:
         """Whether a ``with`` of something so called is around it: ``within("no_grad", "inference_mode")``."""
         terms = self.terms
-        return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.places)
+        return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.blocks)
 
     def term_value(self, term: int) -> Value:
         """What a term of its file may hold."""
@@ -353,7 +353,7 @@ class Program:
     def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0) -> None:
         self.index = Index(files)
         #: by file, see :mod:`.summary`
-        self.terms, self.events, self.places = self.index.terms, self.index.events, self.index.places
+        self.terms, self.events, self.blocks = self.index.terms, self.index.events, self.index.blocks
         #: by path
         self.files: Mapping[str, FileFacts] = {file.path: file for file in self.index.files}
         #: files that nothing of distributed training stands in
@@ -536,8 +536,8 @@ class Program:
 
     def excludes(self, one: EventRow, other: EventRow) -> bool:
         """Whether two rows of one function stand in different arms of one ``if``: never both run in one pass."""
-        tests = {node[2]: node[3] for _, node in one.places if node[1] == "if"}
-        return any(node[1] == "if" and tests.get(node[2], node[3]) != node[3] for _, node in other.places)
+        tests = {node[2]: node[3] for _, node in one.blocks if node[1] == "if"}
+        return any(node[1] == "if" and tests.get(node[2], node[3]) != node[3] for _, node in other.blocks)
 
     def dominates(self, one: EventRow, other: EventRow) -> bool:
         """Whether ``one`` has always run when ``other`` does: same function, before it, and every place of it around
@@ -545,10 +545,10 @@ class Program:
         """
         if (one.file, one.scope) != (other.file, other.scope) or one.number >= other.number:
             return False
-        around = {number for number, _ in other.places}
+        around = {number for number, _ in other.blocks}
         return all(
             number in around
-            for number, node in one.places
+            for number, node in one.blocks
             if node[1] not in ("with", "try", "finally") and not node[1].startswith("exit:")
         )
 
@@ -829,11 +829,11 @@ class Program:
             return None
         return found[0].after(f", {text}")
 
-    def flow(self, *trails: Iterable[FlowStep]) -> list[str]:
+    def flow(self, *flows: Iterable[FlowStep]) -> list[str]:
         """The way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
         lines = []
-        for trail in trails:
-            for step in trail:
+        for flow in flows:
+            for step in flow:
                 lines.append(f"{self._place(step.file, step.line)}: {step.text}")
         return list(dict.fromkeys(lines))
 

@@ -136,7 +136,7 @@ def _local_as_global(program: Program, row: EventRow, atom: Atom, message: str, 
         where=where,
         severity=Severity.INFO if program.is_test(row.file) else Severity.ERROR,
         fix=Fix(fix, where="code"),
-        evidence={"flow": program.flow(atom.trail)},
+        evidence={"flow": program.flow(atom.flow)},
     )
 
 
@@ -272,7 +272,7 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
                 rules.DC212,
                 f"{row.text()} takes the rank modulo the number of GPUs for the local rank",
                 fix='read the local rank: `int(os.environ["LOCAL_RANK"])`',
-                flow=program.flow(atom.trail),
+                flow=program.flow(atom.flow),
             )
 
 
@@ -323,14 +323,14 @@ def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
 
 
 def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[Finding]:
-    reach = call.reach
-    if path < 0 or reach.who != Who.LOCAL_MAIN or not reach.certain or _is_of_a_host(program, call, path):
+    reached_by = call.reached_by
+    if path < 0 or reached_by.who != Who.LOCAL_MAIN or not reached_by.certain or _is_of_a_host(program, call, path):
         return
     guard = _guard_of(program, call)
     if guard is None:
         return
     row, term, text = guard
-    trail = _trail_of(program, row.file, term)
+    flow = _flow_of(program, row.file, term)
     if _names_one_process(program, row, term):
         return
     quiet = program.is_test(call.file)
@@ -339,7 +339,7 @@ def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iter
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
         fix=f"ask for the global rank instead: `{_global_test(text)}`",
         severity=Severity.INFO if quiet else Severity.WARNING,
-        flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(trail)],
+        flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(flow)],
     )
 
 
@@ -367,12 +367,12 @@ def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow
     return None
 
 
-def _trail_of(program: Program, file: int, term: int) -> tuple[FlowStep, ...]:
+def _flow_of(program: Program, file: int, term: int) -> tuple[FlowStep, ...]:
     """The way of the local rank in a condition."""
     for number in program.subterms(file, term):
         for atom in program.evaluator.value(file, number):
-            if atom.kind == Kind.LOCAL_RANK and atom.trail:
-                return atom.trail
+            if atom.kind == Kind.LOCAL_RANK and atom.flow:
+                return atom.flow
     return ()
 
 

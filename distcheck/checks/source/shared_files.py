@@ -10,7 +10,7 @@ from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, guarded_calls, sequences_of, trail_of
+from .collective_sequences import Sequences, flow_of, guarded_calls, sequences_of
 from .program import Program, SourceCall
 from .source_text import argument_terms, last_name
 from .values import FEW, PARTIAL, Kind, Who
@@ -48,10 +48,10 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
         if len(guards) != 1 or guard.who.who not in FEW or guard.kind != "if" or not guard.polarity:
             continue
         made = _written(program, writer)
-        if made is None or _in_a_waiting_context(program, writer, guard.place):
+        if made is None or _in_a_waiting_context(program, writer, guard.block):
             continue
         path, folder = made
-        reader = _reader(program, sequences, writer, guard.place, path, folder)
+        reader = _reader(program, sequences, writer, guard.block, path, folder)
         if reader is None or (reader.file, reader.number) in done:
             continue
         done.add((reader.file, reader.number))
@@ -66,7 +66,7 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
             else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
             severity=reader.milder_in_tests(rules.DC724),
             flow=[
-                *trail_of(program, writer.file, guard.term),
+                *flow_of(program, writer.file, guard.term),
                 f"{writer.path}:{writer.line}: {writer.text()}",
                 f"{reader.path}:{reader.line}: {reader.text()}",
             ],
@@ -144,13 +144,13 @@ def _reader(
             return None
         if row.kind in ("yield",):
             return None
-        if any(number == branch for number, _ in row.places):
+        if any(number == branch for number, _ in row.blocks):
             continue
         if not isinstance(row, SourceCall):
             continue
         term = _read(program, row, folder)
         if term >= 0 and _uses(terms, term, path, folder):
-            reached = row.own_reach.who
+            reached = row.own_reached_by.who
             if reached in PARTIAL or reached == Who.SINGLE or row.inside("except") or program.excludes(writer, row):
                 continue
             return row
@@ -161,7 +161,7 @@ def _reader(
 
 def _makes_wait(program: Program, sequences: Sequences, row: SourceCall) -> bool:
     """Whether other ranks may wait here: a collective, a message, polling, a wrapped model, something unseen."""
-    if sequences.meeting(row) is not None or sequences.is_unseen(row) or row.method in _WAITING:
+    if sequences.collective_site(row) is not None or sequences.is_unseen(row) or row.method in _WAITING:
         return True
     if any(target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT for target in row.targets):
         return True
@@ -173,7 +173,7 @@ def _in_a_waiting_context(program: Program, writer: SourceCall, branch: int) -> 
     terms = program.terms[writer.file]
     return any(
         node[1] == "with" and number < branch and last_name(terms, node[2]) not in _PLAIN_CONTEXTS
-        for number, node in writer.places
+        for number, node in writer.blocks
     )
 
 

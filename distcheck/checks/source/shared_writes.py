@@ -76,33 +76,33 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     if not checkpoint and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
         return
     # where one rank goes first, the others mostly find what it has written
-    way = call_paths.way_of_all(program, call, first_is_a_guard=True)
-    if way is None or _only_of_this_process(way, path) or call.inside("except"):
+    call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
+    if call_path is None or _only_of_this_process(call_path, path) or call.inside("except"):
         return
-    value = call_paths.value_on(way, path)
-    certain = way.certain and call_paths.is_constant(value)
+    value = call_paths.value_on(call_path, path)
+    certain = call_path.certain and call_paths.is_constant(value)
     if not (checkpoint or certain):
         return
     severity = Severity.ERROR if certain and checkpoint else Severity.WARNING
-    if call_paths.owned_by_a_framework(way) or call_paths.in_tests(way):
+    if call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path):
         severity = Severity.INFO
     name = _called(call)
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path))
     yield call.found(
         rules.DC720,
         f"every rank writes {_path_text(value, shown)} here: nothing on the way to {name}() asks for the rank",
-        fix=f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(way, name)}"
+        fix=f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(call_path, name)}"
         ", and dist.barrier() behind it on all ranks if others read the file; or put the rank into the path",
         severity=severity,
         path=shown,
-        flow=program.flow(way.steps),
+        flow=program.flow(call_path.steps),
     )
 
 
-def _what_to_guard(way: CallPath, name: str) -> str:
-    if not way.calls:
+def _what_to_guard(call_path: CallPath, name: str) -> str:
+    if not call_path.calls:
         return f"{name}()"
-    outer = way.calls[0]
+    outer = call_path.calls[0]
     return f"{name}(), or around the call of {outer.method}() at {outer.path}:{outer.line}"
 
 
@@ -113,13 +113,13 @@ def _path_text(value: Value, shown: str) -> str:
     return f"the same file ({shown})" if shown else "the same file"
 
 
-def _only_of_this_process(way: CallPath, path: int, *, by_data: bool = True) -> bool:
+def _only_of_this_process(call_path: CallPath, path: int, *, by_data: bool = True) -> bool:
     """Whether a path, as given on this way, is one of this rank's own, or no path at all."""
-    row, term, calls = way.row, path, way.calls
+    row, term, calls = call_path.row, path, call_path.calls
     while True:
         if call_paths.differs(row, term, by_data=by_data) or _is_in_memory(row.term_value(term)):
             return True
-        new, given, rest = call_paths.term_on(way, row, term, calls[:1])
+        new, given, rest = call_paths.term_on(call_path, row, term, calls[:1])
         if (new, given) == (row, term):
             return False
         row, term, calls = new, given, (*rest, *calls[1:])
@@ -171,17 +171,17 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_TRACKERS):
         if call.has_star or any(call.gives(None, name) for name in _FOR_SEVERAL) or _is_switched_off(call):
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _names_its_rank(call, way) or _switched_by_variable(program, call):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _names_its_rank(call, call_path) or _switched_by_variable(program, call):
             continue
         name = next(_TRACKERS[target] for target in call.targets if target in _TRACKERS)
-        loud = not (call_paths.owned_by_a_framework(way) or call_paths.in_tests(way))
+        loud = not (call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path))
         yield call.found(
             rules.DC721,
             f"every rank starts {name}() here, so that a job has as many runs as ranks",
             fix=_tracker_fix(call, name),
             severity=Severity.WARNING if loud else Severity.INFO,
-            flow=program.flow(way.steps),
+            flow=program.flow(call_path.steps),
         )
     seen: set[tuple[int, int]] = set()
     # where a group is made or a model wrapped; elsewhere a print is too little to follow its callers for
@@ -191,8 +191,8 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             continue
         if _prints_are_replaced(program, call.file):
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _names_its_rank(call, way) or call.gives(None, "file"):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _names_its_rank(call, call_path) or call.gives(None, "file"):
             continue
         seen.add((call.file, call.scope))
         yield call.found(
@@ -200,7 +200,7 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             "every rank prints this in each turn of the loop",
             fix="print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text",
             severity=Severity.INFO,
-            flow=program.flow(way.steps),
+            flow=program.flow(call_path.steps),
         )
 
 
@@ -222,9 +222,9 @@ def _differs_in(call: SourceCall, keyword: str) -> bool:
     return call_paths.differs(call, call.argument_term(None, keyword))
 
 
-def _names_its_rank(call: SourceCall, way: CallPath) -> bool:
+def _names_its_rank(call: SourceCall, call_path: CallPath) -> bool:
     terms = call.argument_terms
-    return any(_only_of_this_process(way, term, by_data=False) for term in terms)
+    return any(_only_of_this_process(call_path, term, by_data=False) for term in terms)
 
 
 def _switched_by_variable(program: Program, call: SourceCall) -> bool:
@@ -235,7 +235,7 @@ def _switched_by_variable(program: Program, call: SourceCall) -> bool:
 
 def _switching(program: Program) -> Iterator[int]:
     for row in program.rows("store"):
-        constants = row.term_value(row.payload[1]).constants if row.own_reach.who in PARTIAL else ()
+        constants = row.term_value(row.payload[1]).constants if row.own_reached_by.who in PARTIAL else ()
         if any(constant in _SWITCHES for constant in constants):
             yield row.file
 
@@ -268,12 +268,12 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
         path = call.argument_term(0, "name") if kind == "makedirs" else call.argument_term(0, "path")
         if kind == "Path.mkdir":
             path = int(call.terms[call.term[1]][1])
-        way = call_paths.way_of_all(program, call, first_is_a_guard=True)
-        if way is None or path < 0 or _only_of_this_process(way, path):
+        call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
+        if call_path is None or path < 0 or _only_of_this_process(call_path, path):
             continue
         if any(program.dominates(earlier, call) for earlier in _made_before(program, call)):
             continue
-        yield from _race(program, call, kind, way)
+        yield from _race(program, call, kind, call_path)
 
 
 def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
@@ -282,14 +282,18 @@ def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
     for row in rows:
         if row.number >= call.number:
             return
-        if isinstance(row, SourceCall) and row.is_to("torch.distributed.barrier") and row.own_reach.who not in PARTIAL:
+        if (
+            isinstance(row, SourceCall)
+            and row.is_to("torch.distributed.barrier")
+            and row.own_reached_by.who not in PARTIAL
+        ):
             made = [
                 one
                 for one in rows
                 if isinstance(one, SourceCall)
                 and one.number < row.number
                 and one.method in ("makedirs", "mkdir")
-                and one.own_reach.who in FEW
+                and one.own_reached_by.who in FEW
                 and one.argument_term(0) == call.argument_term(0)
             ]
             if made:
@@ -318,7 +322,7 @@ def _of_pathlib(call: SourceCall) -> bool:
     return any(target.startswith("pathlib.") for target in call.targets)
 
 
-def _race(program: Program, call: SourceCall, kind: str, way: CallPath) -> Iterator[Finding]:
+def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath) -> Iterator[Finding]:
     edits = _exist_ok_edit(program, call, kind)
     shown = (
         call.receiver_text if kind == "Path.mkdir" else call.argument_text(0, "name") or call.argument_text(0, "path")
@@ -334,8 +338,8 @@ def _race(program: Program, call: SourceCall, kind: str, way: CallPath) -> Itera
         fix=text,
         edits=edits,
         safe=bool(edits),
-        severity=Severity.INFO if call_paths.in_tests(way) else Severity.WARNING,
-        flow=program.flow(way.steps),
+        severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+        flow=program.flow(call_path.steps),
     )
 
 
@@ -389,10 +393,10 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             continue
         if not _loads_weights(call, used):
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _only_of_this_process(way, call.argument_term(0, "f")):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _only_of_this_process(call_path, call.argument_term(0, "f")):
             continue
-        if _never_on_gpus(program, way) or _written_from_the_host(program, call):
+        if _never_on_gpus(program, call_path) or _written_from_the_host(program, call):
             continue
         edit = _map_location_edit(program, call)
         yield call.found(
@@ -402,8 +406,8 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             edits=(edit,) if edit is not None else (),
             safe=False,
             risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
-            severity=Severity.INFO if call_paths.in_tests(way) else Severity.WARNING,
-            flow=program.flow(way.steps),
+            severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+            flow=program.flow(call_path.steps),
         )
 
 
@@ -452,9 +456,9 @@ def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
     return bool(_OF_WEIGHTS.search(words)) and not _OF_DATA.search(words)
 
 
-def _never_on_gpus(program: Program, way: CallPath) -> bool:
+def _never_on_gpus(program: Program, call_path: CallPath) -> bool:
     """Whether all process groups of the program are for CPUs."""
-    files = call_paths.related(program, way.root[0])
+    files = call_paths.related(program, call_path.root[0])
     backends = [
         call.argument(0, "backend")
         for call in program.calls_to("torch.distributed.init_process_group")
@@ -527,18 +531,18 @@ def _downloads(program: Program) -> Iterator[tuple[SourceCall, int]]:
 def every_rank_downloads(program: Program) -> Iterator[Finding]:
     """One process of each host downloads, and the others wait for it."""
     for call, path in _downloads(program):
-        way = next(_real_downloads(program, call), None)
-        if way is None or (path >= 0 and _only_of_this_process(way, path)) or call.inside("except"):
+        call_path = next(_real_downloads(program, call), None)
+        if call_path is None or (path >= 0 and _only_of_this_process(call_path, path)) or call.inside("except"):
             continue
-        if _others_waited(program, way):
+        if _others_waited(program, call_path):
             continue
         shown = _called(call)
-        loud = not call_paths.in_tests(way)
+        loud = not call_paths.in_tests(call_path)
         yield rules.DC725.found(
             f"every rank downloads into the same place here ({shown})",
             where=_flag_place(program, call),
             fix=Fix(_download_fix(call, shown), where="code"),
-            evidence={"flow": program.flow(way.steps)},
+            evidence={"flow": program.flow(call_path.steps)},
             severity=Severity.WARNING if loud else Severity.INFO,
         )
 
@@ -563,22 +567,22 @@ def _download_fix(call: SourceCall, shown: str) -> str:
 def _real_downloads(program: Program, call: SourceCall) -> Iterator[CallPath]:
     """The ways of all ranks on which the call does fetch: not where it is told not to."""
     flag = call.argument_term(None, "download")
-    for way in call_paths.ways_of_all(program, call, first_is_a_guard=True):
-        if flag >= 0 and call_paths.value_on(way, flag).constant is not True:
+    for call_path in call_paths.paths_of_all_ranks(program, call, first_is_a_guard=True):
+        if flag >= 0 and call_paths.value_on(call_path, flag).constant is not True:
             continue
-        yield way
+        yield call_path
 
 
-def _others_waited(program: Program, way: CallPath) -> bool:
+def _others_waited(program: Program, call_path: CallPath) -> bool:
     """Whether, in a function on the way, the first rank came first: barriers around it, or it was fetched before."""
-    for row in (way.row, *way.calls):
+    for row in (call_path.row, *call_path.calls):
         before = [
             one
             for one in program.rows_of(row.file, row.scope)
             if isinstance(one, SourceCall) and one.number < row.number
         ]
         for one in before:
-            who = one.own_reach.who
+            who = one.own_reached_by.who
             if who in (Who.OTHERS, Who.LOCAL_OTHERS) and _is_barrier(program, one):
                 return True
             if who in FEW and _followed_by_a_barrier(program, one, before):
@@ -591,13 +595,13 @@ _BARRIERS = frozenset(["barrier", "wait_for_everyone", "rendezvous", "synchroniz
 
 def _followed_by_a_barrier(program: Program, one: SourceCall, calls: Iterable[SourceCall]) -> bool:
     return any(
-        later.number > one.number and later.own_reach.who not in PARTIAL and _is_barrier(program, later)
+        later.number > one.number and later.own_reached_by.who not in PARTIAL and _is_barrier(program, later)
         for later in calls
     )
 
 
 def _is_barrier(program: Program, call: SourceCall) -> bool:
-    meeting = sequences_of(program).meeting(call)
-    if meeting is not None and not _BARRIERS.isdisjoint(meeting.operations):
+    collective = sequences_of(program).collective_site(call)
+    if collective is not None and not _BARRIERS.isdisjoint(collective.operations):
         return True
     return call.method in _BARRIERS and not call.is_to("torch.cuda.synchronize")

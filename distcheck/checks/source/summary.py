@@ -66,7 +66,7 @@ ENGINE_VERSION = 4
 
 
 #: A node of the tree of places: (parent, kind, term, polarity, line, end line)
-Place = tuple[int, str, int, bool, int, int]
+Block = tuple[int, str, int, bool, int, int]
 
 
 class Scope(NamedTuple):
@@ -84,7 +84,7 @@ class Scope(NamedTuple):
     parameters: tuple[tuple[str, int, str], ...]
     decorators: tuple[int, ...]
     #: where it is defined
-    place: int
+    block: int
     line: int
     end_line: int
     #: name to terms of everything that is assigned to it here
@@ -124,7 +124,7 @@ class FileSummary(NamedTuple):
     header: Header
     terms: list[tuple[Any, ...]]
     events: list[tuple[Any, ...]]
-    places: list[Place]
+    blocks: list[Block]
     scopes: list[tuple[Any, ...]]
     classes: list[tuple[Any, ...]]
 

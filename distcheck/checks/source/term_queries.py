@@ -154,7 +154,7 @@ def _passed(program: Program, file: int, scope: int, name: str) -> list[Ref]:
     default = next(default for parameter, default, _ in own.parameters if parameter == name)
     found: list[Ref] = []
     for site in program.evaluator.callers.get((file, scope), ()):
-        if site.way != "call" or site.weak:
+        if site.kind != "call" or site.weak:
             return []
         call = program.terms[site.file][program.events[site.file][site.event][7]]
         value = dict(call[3]).get(name)
@@ -219,7 +219,7 @@ def first_event(program: Program, ref: Ref) -> EventRow | None:
 def mentions(program: Program, row: EventRow, *words: str) -> bool:
     """Whether a condition around a row speaks of one of these names, as variable, attribute or function."""
     terms = program.terms[row.file]
-    for _, node in row.places:
+    for _, node in row.blocks:
         if (node[1] in ("if", "while") or node[1].startswith("exit:")) and node[2] >= 0:
             for number in parts(program, row.file, node[2]):
                 term = terms[number]

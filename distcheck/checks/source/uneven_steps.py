@@ -37,11 +37,11 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
     """A loop in which all ranks must meet has the same number of steps on all of them."""
     shares = _Shares(program)
     seen: set[tuple[int, int]] = set()
-    for meeting in [*program.calls_named("backward"), *program.collectives()]:
-        if not _all_meet(program, meeting):
+    for collective in [*program.calls_named("backward"), *program.collectives()]:
+        if not _all_meet(program, collective):
             continue
-        for row in lifted(program, meeting):
-            if row.own_reach.who in PARTIAL or row.inside("except"):
+        for row in lifted(program, collective):
+            if row.own_reached_by.who in PARTIAL or row.inside("except"):
                 break
             for loop, term in row.loops:
                 if (row.file, loop) in seen:
@@ -51,22 +51,22 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
                     yield from _uneven_loop(program, row, loop)
 
 
-def _uneven_loop(program: Program, meeting: EventRow, loop: int) -> Iterator[Finding]:
+def _uneven_loop(program: Program, collective: EventRow, loop: int) -> Iterator[Finding]:
     """The finding about a loop over an uneven share, unless something keeps its ranks together."""
-    file = meeting.file
-    line = program.places[file][loop][4]
-    rows = _rows_in_loop(program, file, meeting.scope, loop)
+    file = collective.file
+    line = program.blocks[file][loop][4]
+    rows = _rows_in_loop(program, file, collective.scope, loop)
     first = next((row for row in rows if row.kind == "bind"), None)
-    if first is None or _may_end_early(rows) or meeting.within("join", "Join", "no_sync"):
+    if first is None or _may_end_early(rows) or collective.within("join", "Join", "no_sync"):
         return
     yield first.found(
         rules.DC519,
         f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks,"
-        f" and all ranks meet in each step of this loop, at line {meeting.line}",
+        f" and all ranks meet in each step of this loop, at line {collective.line}",
         fix="cut the total to a multiple of the number of ranks before it is divided,"
         " use a DistributedSampler, or put the loop under Join",
         severity=first.level_in_tests,
-        meeting=f"{meeting.path}:{meeting.line}: {meeting.text()}",
+        collective=f"{collective.path}:{collective.line}: {collective.text()}",
     )
 
 
@@ -244,8 +244,8 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
             target in _SLOW or _DATASETS.match(target) for target in call.targets
         ):
             continue
-        reach = call.reach
-        if reach.who not in FEW or not reach.certain:
+        reached_by = call.reached_by
+        if reached_by.who not in FEW or not reached_by.certain:
             continue
         timeout = _timeout(program, call)
         waiting = _waited_for(program, call)
@@ -255,7 +255,7 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
         quiet = program.is_test(call.file) or program.framework(call.file) is not None
         yield call.found(
             rules.DC726,
-            f"{reach.who} {_WORK.get(call.method, 'downloads and unpacks')} while the others wait"
+            f"{reached_by.who} {_WORK.get(call.method, 'downloads and unpacks')} while the others wait"
             f" at {waiting.path}:{waiting.line}, at most {timeout}",
             fix="do it before the job in a script of its own, or give init_process_group a timeout that the work"
             " fits in: timeout=timedelta(hours=2)",
@@ -287,13 +287,13 @@ def _timeout(program: Program, call: SourceCall) -> str | None:
 def _waited_for(program: Program, call: SourceCall) -> SourceCall | None:
     """The collective in which the others wait while one rank makes a call; None where nobody waits for it."""
     for row in lifted(program, call):
-        calls = [one for one in calls_in(program, (row.file, row.scope)) if one != row and _is_meeting(program, one)]
+        calls = [one for one in calls_in(program, (row.file, row.scope)) if one != row and _is_collective(program, one)]
         later = [one for one in calls if one.number > row.number and not program.excludes(row, one)]
         for one in later:
-            if one.own_reach.who not in PARTIAL:
+            if one.own_reached_by.who not in PARTIAL:
                 return one
-        mine = [one for one in later if one.own_reach.who in FEW]
-        theirs = [one for one in calls if one.own_reach.who in (Who.OTHERS, Who.LOCAL_OTHERS)]
+        mine = [one for one in later if one.own_reached_by.who in FEW]
+        theirs = [one for one in calls if one.own_reached_by.who in (Who.OTHERS, Who.LOCAL_OTHERS)]
         if mine and theirs:
             return theirs[0]
         if row.entry == RankCondition(Who.EVERYONE):
@@ -301,8 +301,10 @@ def _waited_for(program: Program, call: SourceCall) -> SourceCall | None:
     return None
 
 
-def _is_meeting(program: Program, call: SourceCall) -> bool:
+def _is_collective(program: Program, call: SourceCall) -> bool:
     """Whether all ranks meet in a call, for as long as the timeout of the default group lets them."""
     if call.gives(None, "timeout"):
         return False
-    return sequences_of(program).meeting(call) is not None or call.is_to("torch.nn.parallel.DistributedDataParallel")
+    return sequences_of(program).collective_site(call) is not None or call.is_to(
+        "torch.nn.parallel.DistributedDataParallel"
+    )

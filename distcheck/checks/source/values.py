@@ -161,7 +161,7 @@ class Atom(NamedTuple):
     certain: bool = True
     #: the call that made it: (file, event)
     call: tuple[int, int] | None = None
-    trail: tuple[FlowStep, ...] = ()
+    flow: tuple[FlowStep, ...] = ()
     items: tuple[Value, ...] = ()
 
 

@@ -167,8 +167,8 @@ def test_the_path_of_an_attribute_names_the_line_of_its_assignment() -> None:
     other = f"{HEAD}from main import f\ndef go(args):\n    if 1:\n        args.r = dist.get_rank()\n    f(args)\n"
     (atom,) = shown("def f(args):\n    show(args.r)", other=other)
     assert atom.kind == values.Kind.GLOBAL_RANK
-    assert atom.trail[-1].text == "kept as args.r"
-    assert atom.trail[-1].line == HEAD.count("\n") + 4
+    assert atom.flow[-1].text == "kept as args.r"
+    assert atom.flow[-1].line == HEAD.count("\n") + 4
 
 
 def test_a_device_may_be_given_by_its_number_alone() -> None:
@@ -229,18 +229,18 @@ REACH = [
 @pytest.mark.parametrize(("source", "who"), REACH)
 def test_who_reaches_a_line(source: str, who: str) -> None:
     (call,) = program(main=HEAD + source).calls_named("show")
-    assert call.reach.who == who
+    assert call.reached_by.who == who
 
 
 def test_a_flag_that_something_unseen_may_set_too_is_not_certain() -> None:
     source = "def f(times):\n    stop = False\n    if dist.get_rank() == 0:\n        stop = True\n"
     source += "    while times:\n        stop = agreed(stop)\n    if stop:\n        show()\nf(1)"
     (call,) = program(main=HEAD + source).calls_named("show")
-    assert (call.reach.who, call.reach.certain) == (values.Who.MAIN, False)
+    assert (call.reached_by.who, call.reached_by.certain) == (values.Who.MAIN, False)
 
 
 def test_a_helper_of_another_file_is_guarded_by_its_callers() -> None:
     helper = "import torch\n\ndef write(x):\n    torch.save(x, 'x.pt')\n"
     main = HEAD + "from helper import write\nif dist.get_rank() == 0:\n    write(1)\n"
     (call,) = program(main=main, helper=helper).calls_to("torch.save")
-    assert call.reach.who == values.Who.MAIN
+    assert call.reached_by.who == values.Who.MAIN
