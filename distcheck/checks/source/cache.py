@@ -101,7 +101,7 @@ class _Folder:
             found = os.fstat(self._number)
             why = ""
             if found.st_uid != os.geteuid():
-                why = f"{path} belongs to another user ({found.st_uid}); fix: --cache-dir with a folder of your own"
+                why = f"{path} belongs to another user ({found.st_uid}); fix: --cache-dir with your own folder"
             elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 mode = stat.S_IMODE(found.st_mode)
                 why = f"other users can write to {path} (mode {mode:04o}); fix: chmod go-w {shlex.quote(path)}"

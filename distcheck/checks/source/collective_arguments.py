@@ -134,9 +134,9 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
             continue
         name, tensor = callee_text(call), _written(call)
         if "handle" in how:
-            text = f"pass async_op=True to {name}() to get a handle, or leave the wait out: the call has finished"
+            text = f"pass async_op=True to {name}() to get a handle, or drop the wait: the call has finished"
         else:
-            text = f"call {name}({tensor}, …) on a line of its own, then use {tensor}, which holds the result"
+            text = f"call {name}({tensor}, …) on a separate line, then use {tensor}, which holds the result"
         yield call.found(
             rules.DC710,
             f"{name}() puts its result into {tensor} and returns None, which is {how}",
@@ -206,7 +206,7 @@ def _attribute_read(program: Program, file: int, users_of: Users, term: int) -> 
     names = [terms[user][2] for user in users_of.of.get(term, ()) if terms[user][0] == "a"]
     if names and names[0] in ("wait", "is_completed", "is_success", "get_future", "result"):
         return f"used as a handle (.{names[0]})"
-    return f"asked for .{names[0]}" if names else "asked for an attribute"
+    return f"read for .{names[0]}" if names else "read for an attribute"
 
 
 def _stored_over_itself(program: Program, call: SourceCall) -> bool:
@@ -318,7 +318,7 @@ def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
         yield call.found(
             rules.DC711,
             f"{callee_text(call)}() writes into {shown}, {made} that is thrown away"
-            + (f"; {lost} keeps the value of its own rank" if lost else ""),
+            + (f"; {lost} keeps the value of its rank" if lost else ""),
             fix=f"name it (reduced = {shown}), call {callee_text(call)}(reduced, …), and read reduced afterwards",
             severity=severity,
         )
@@ -936,7 +936,7 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
             yield call.found(
                 rules.DC120,
                 f'{callee_text(call)}() exists on gloo only, and the group is created with "nccl"',
-                fix='give it a group of its own, made once with dist.new_group(backend="gloo"), or use dist.barrier()',
+                fix='use a separate group, created once with dist.new_group(backend="gloo"), or use dist.barrier()',
                 severity=call.level_in_tests,
             )
     for call in program.calls_to(
@@ -967,7 +967,7 @@ def _nccl_everywhere(program: Program) -> Iterator[Finding]:
             continue
         yield call.found(
             rules.DC120,
-            'the backend is "nccl" on every host, while other lines of this file ask whether there is a GPU',
+            'the backend is "nccl" on every host, but other lines of this file test for a GPU',
             fix='backend = "nccl" if torch.cuda.is_available() else "gloo"',
             severity=Severity.INFO,
         )
@@ -1034,7 +1034,7 @@ def _without(program: Program, ref: Ref, root: int) -> str | None:
         members = _members(program, file, ranks)
         if members is not None:
             shown = ", ".join(map(str, sorted(members)[:8]))
-            return None if root in members else f"who is not in the group of the ranks {shown}"
+            return None if root in members else f"which is not in the group of ranks {shown}"
         return _family(program, made, ranks, root)
     if made.method == "get_group":
         dimensions = _dimensions(program, made)

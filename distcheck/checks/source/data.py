@@ -390,9 +390,9 @@ def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
         yield loader.found(
             rules.DC731,
             f"this loader is given shuffle=True and a sampler ({text}), which torch refuses with a ValueError",
-            fix=f"leave shuffle out: the sampler shuffles; where {text} may be None: shuffle=({text} is None)"
+            fix=f"drop shuffle: the sampler shuffles; if {text} may be None: shuffle=({text} is None)"
             if text.isidentifier()
-            else "leave shuffle out: the sampler decides about the order",
+            else "drop shuffle: the sampler defines the order",
             flow=program.flow(at_once.flow),
         )
 
@@ -749,7 +749,7 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
         yield sampler.found(
             rules.DC734,
             "this sampler repeats items of the evaluation set until all ranks have as many, and they are counted twice",
-            fix="gather the results and cut them to len(dataset), or give each rank "
+            fix="gather the results and cut them to len(dataset), or let each rank read "
             "Subset(dataset, range(rank, len(dataset), world_size))",
             flow=[f"{program.index.files[one.file].path}:{one.line}: the evaluation" for one in loops],
         )

@@ -49,7 +49,7 @@ TABLE: tuple[Stale, ...] = (
     Stale(f"{_D}all_reduce_coalesced", "deprecated", "1.13", "call dist.all_reduce() for one flat tensor"),
     Stale(f"{_D}all_gather_coalesced", "deprecated", "1.13", "call dist.all_gather_into_tensor() for one flat tensor"),
     Stale(f"{_D}_get_global_rank", "deprecated", "1.13", "call dist.get_global_rank()"),
-    Stale(f"{_D}_set_pg_timeout", "deprecated", "", "give init_process_group() or new_group() a timeout"),
+    Stale(f"{_D}_set_pg_timeout", "deprecated", "", "pass a timeout to init_process_group() or new_group()"),
     *(
         Stale(f"{_D}{package}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
         for package in ("nn.functional.", "nn.")
@@ -62,7 +62,7 @@ TABLE: tuple[Stale, ...] = (
         )
     ),
     *(
-        Stale(f"{_D}{package}{name}", "deprecated", "", f"take one of {_D}_functional_collectives")
+        Stale(f"{_D}{package}{name}", "deprecated", "", f"use one of {_D}_functional_collectives")
         for package in ("nn.functional.", "nn.")
         for name in ("reduce", "gather", "scatter", "all_to_all")
     ),

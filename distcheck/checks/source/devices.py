@@ -114,7 +114,7 @@ def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where:
         severity = Severity.INFO
     source = _origin(atom)
     return rules.DC201.found(
-        f"{shown} takes the global rank{source} for the index of a GPU; each host counts its GPUs from 0",
+        f"{shown} uses the global rank{source} as a GPU index; each host counts its GPUs from 0",
         where=where,
         severity=severity,
         fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
@@ -189,7 +189,7 @@ def _single_host(program: Program, row: EventRow, index: Atom, init: SourceCall)
         rules.DC201,
         f"the spawned index is the device here and the rank of the job at {init.path}:{init.line}: "
         "right on one host only",
-        fix="for several hosts, give init_process_group the rank `node_rank * processes_per_node + index`; "
+        fix="for several hosts, pass init_process_group the rank `node_rank * processes_per_node + index`; "
         "the device stays the index",
         severity=Severity.INFO,
         flow=program.flow(index.flow),
@@ -261,7 +261,7 @@ def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -
         f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
         f"{write.row.path}:{write.row.line}"
         ": inside of that mask the GPU is number 0",
-        fix=f"take 0 here; or leave all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
+        fix=f"use 0 here; or keep all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
         flow=program.flow(atom.flow),
     )
 
@@ -269,7 +269,7 @@ def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -
 def _physical(program: Program, row: EventRow) -> Finding:
     return row.found(
         rules.DC202,
-        f"{row.text()} takes a number out of {_MASK}: those are numbers outside of the mask, inside GPUs count from 0",
+        f"{row.text()} uses a number from {_MASK} as an index: inside the mask, GPUs count from 0",
         fix='use the local rank itself: `int(os.environ["LOCAL_RANK"])`',
     )
 
@@ -414,8 +414,8 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
     own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
     return call.found(
         rules.DC206,
-        f"the group starts with NCCL, and no line binds this rank to a GPU: {what}",
-        fix=f'before it: `torch.cuda.set_device({own})`; and tell the group: `device_id=torch.device("cuda", {own})`',
+        f"the group uses NCCL, and no line binds this rank to a GPU: {what}",
+        fix=f'before it: `torch.cuda.set_device({own})`; and for the group: `device_id=torch.device("cuda", {own})`',
         severity=severity,
     )
 
@@ -570,8 +570,7 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
         ):
             seen.add((row.file, row.line))
             yield rules.DC215.found(
-                f"{use.shown} takes {text.const} for the index of a GPU as the text that os.environ gives: "
-                f"'0' is no device",
+                f"{use.shown} uses {text.const} as a GPU index, but os.environ returns text: '0' is no device",
                 where=use.where(),
                 fix=Fix(f'make a number of it: int(os.environ["{text.const}"])', where="code"),
                 evidence={"flow": program.flow(text.flow)},
@@ -606,7 +605,7 @@ def _sentinel(program: Program, use: DeviceUse, atom: Atom) -> Finding:
         where=use.where(),
         severity=use.row.level_in_tests,
         fix=Fix(
-            f"take 0 as the default of {name} if one process is to use the first GPU, or ask whether it is -1 first",
+            f"use 0 as the default of {name} if one process uses the first GPU, or test for -1 first",
             where="code",
         ),
         evidence={"flow": program.flow(atom.flow)},
@@ -634,8 +633,8 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
         own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
         yield call.found(
             rules.DC303,
-            f"every rank takes GPU {number}, and NCCL lets no two ranks of a host share one",
-            fix=f"{where}: `{own}`" if where.endswith(")") else f"give each rank its own: `{own}`",
+            f"every rank uses GPU {number}, and NCCL refuses two ranks of a host on one GPU",
+            fix=f"{where}: `{own}`" if where.endswith(")") else f"use a separate GPU per rank: `{own}`",
             group=f"{init.path}:{init.line}",
         )
     yield from _one_gpu_for_spawned(program)
@@ -650,7 +649,7 @@ def _literal_of(call: SourceCall) -> tuple[int | None, str]:
     else:
         value = call.argument(0, "device")
     number = _only_number(value)
-    return number, "give each rank its own GPU, torch.cuda.set_device(…)"
+    return number, "bind each rank to its own GPU, torch.cuda.set_device(…)"
 
 
 def _only_number(value: Value | None) -> int | None:
@@ -733,7 +732,7 @@ def _one_gpu_for_spawned(program: Program) -> Iterator[Finding]:
                 yield write.row.found(
                     rules.DC303,
                     f'{write.name} is "{mask}", one GPU, for the {number} processes that line {spawn.line} spawns',
-                    fix="leave as many GPUs visible as processes are spawned, or spawn one",
+                    fix="make as many GPUs visible as processes are spawned, or spawn one",
                     processes=number,
                 )
                 break
@@ -845,7 +844,7 @@ def _shared(program: Program, row: EventRow, what: str, where: Where) -> Finding
         what,
         where=where,
         fix=Fix(
-            f'use the local rank, `{index}`; or bind it once with torch.cuda.set_device, and say "cuda" elsewhere',
+            f'use the local rank, `{index}`; or bind it once with torch.cuda.set_device, and write "cuda" elsewhere',
             where="code",
         ),
     )
@@ -872,7 +871,7 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
             yield _shared(
                 program,
                 call,
-                f"{call.text()} goes to GPU 0 on every rank: {late.text()} comes only at line {late.line}",
+                f"{call.text()} uses GPU 0 on every rank: {late.text()} comes only at line {late.line}",
                 call.where(),
             )
 
@@ -901,7 +900,7 @@ def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Findi
                 yield _shared(
                     program,
                     call,
-                    f"{call.text()} goes to GPU 0 on every rank: nothing binds a rank to a GPU of its own",
+                    f"{call.text()} uses GPU 0 on every rank: nothing binds a rank to its GPU",
                     call.where(),
                 )
 
@@ -941,7 +940,7 @@ def forks_leave_cuda_alone(program: Program) -> Iterator[Finding]:
                     f"{call.text()} runs in the workers of the DataLoader at {loader.path}:{loader.line}, "
                     "which are forks",
                     fix="keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); "
-                    'or give the loader multiprocessing_context="spawn"',
+                    'or pass the loader multiprocessing_context="spawn"',
                     severity=call.level_in_tests,
                 )
     yield from _forked_processes(program)
@@ -1022,5 +1021,5 @@ def _forked_processes(program: Program) -> Iterator[Finding]:
                 rules.DC218,
                 f"the forked process uses the GPU ({used.text()} at line {used.line}), and {started.text()} at line "
                 f"{started.line} has started CUDA before the fork",
-                fix='start it afresh: torch.multiprocessing.get_context("spawn").Process(…), or mp.spawn',
+                fix='start it with spawn: torch.multiprocessing.get_context("spawn").Process(…), or mp.spawn',
             )

@@ -211,7 +211,7 @@ def _named(path: str) -> tuple[str, str | None]:
     if not os.path.exists(path):
         return "", "it is a link that leads nowhere" if os.path.islink(path) else "it does not exist"
     if not os.path.isfile(path):
-        return "", "it is no ordinary file; to read from standard input, give -"
+        return "", "it is no ordinary file; to read from standard input, use -"
     if path.endswith(SUFFIXES):
         return "python", None
     name = path.rpartition("/")[2]

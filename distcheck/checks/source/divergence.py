@@ -107,7 +107,7 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
         if all(_depends_on_rank(Value((atom,))) for atom in ranks):
             yield call.found(
                 rules.DC706,
-                f"`{call.text()}` gets a list of its own on every rank, where all ranks must pass the same one",
+                f"`{call.text()}` gets another list on every rank, but all ranks must pass the same list",
                 fix="make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
                 "call new_group for each, and keep the one with this rank in it; or pass "
                 "use_local_synchronization=True",
@@ -247,7 +247,7 @@ def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) 
     return call.found(
         rules.DC702,
         f"{_subject(program, collective)}, but {who_runs(guard.who)} there: others exit by `{leaving}` in line {line}",
-        fix=f"move the call above line {guard.line}, or turn that test round, so that the rest of the ranks skip only "
+        fix=f"move the call above line {guard.line}, or invert that test, so the rest of the ranks skip only "
         "what one rank has to do",
         severity=call.milder_in_tests(rules.DC702),
         **_evidence(program, collective, guard, condition),
@@ -256,13 +256,13 @@ def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) 
 
 def _differ(program: Program, guard: Guard, collective: CollectiveSite, name: str, instead: str) -> Finding:
     call = collective.row
-    others = f"meet it with {instead}" if instead else "have no call left for it"
+    others = f"call {instead} instead" if instead else "make no such call"
     condition = condition_text(program, call.file, guard._replace(polarity=True))
     return call.found(
         rules.DC703,
         f"`{call.text()}` does {name} in one arm of `{condition}` in line {guard.line}, and the ranks in the other "
         f"{others}",
-        fix="give both arms the same collectives in the same order, or move what all ranks share behind the branch",
+        fix="use the same collectives in the same order in both arms, or move the shared ones after the branch",
         severity=call.milder_in_tests(rules.DC703),
         **_evidence(program, collective, guard, condition),
     )
@@ -320,7 +320,7 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
             yield row.found(
                 rules.DC701,
                 f"{_subject(program, collective)}, but {who_runs(who)} there, by a decorator of {scope.name}()",
-                fix=f"take the call out of {scope.name}(), or the decorator off, and let only the output depend on "
+                fix=f"move the call out of {scope.name}(), or remove the decorator, and let only the output depend on "
                 "the rank",
                 severity=row.milder_in_tests(rules.DC701),
                 flow=[f"{row.path}:{scope.line}: {who_runs(who)} into {scope.name}()"],
@@ -367,7 +367,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
             rules.DC702,
             f"{_subject(program, collective)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
             f"{_taken(guard.who)} out of it",
-            fix="let one rank decide, broadcast the decision to all, and let all ranks leave the loop together",
+            fix="let one rank decide, broadcast the decision, and let all ranks exit the loop together",
             severity=row.milder_in_tests(rules.DC702),
             **_evidence(program, collective, guard, condition),
         )

@@ -315,8 +315,8 @@ def assigned_without_being_text(program: Program) -> Iterator[Finding]:
         text, edits = _as_text(program, write, kind, source)
         yield write.row.found(
             rules.DC210,
-            f"{write.name} gets {shown}, which is {_ARTICLES.get(kind, kind)}: the environment takes text only, "
-            "so that this raises a TypeError",
+            f"{write.name} gets {shown}, which is {_ARTICLES.get(kind, kind)}: the environment accepts text only, "
+            "so this raises a TypeError",
             fix=text,
             edits=edits,
             safe=bool(edits),
@@ -448,7 +448,7 @@ def _is_asked(write: VariableWrite) -> bool:
 def _as_text(program: Program, write: VariableWrite, kind: str, source: str) -> tuple[str, tuple[Edit, ...]]:
     constant = write.value.constant
     if kind == "NoneType":
-        return f'to take the variable away: os.environ.pop("{write.name}", None)', ()
+        return f'to remove the variable: os.environ.pop("{write.name}", None)', ()
     if kind == "bool":
         word = "true" if constant else "false"
         return f'assign text that the reader of {write.name} knows: "{int(bool(constant))}" or "{word}"', ()
@@ -479,8 +479,8 @@ def error_handling_switched_off(program: Program) -> Iterator[Finding]:
         if write.name in _ERROR_HANDLING and write.value.constant == "0" and write.row.file not in waiting:
             yield write.row.found(
                 rules.DC119,
-                f"{write.name} is set to 0: when a rank dies or a collective gets stuck, the others wait for ever",
-                fix=f"leave {write.name} out; a collective that is rightly slow needs a longer "
+                f"{write.name} is set to 0: if a rank dies or a collective hangs, the others wait indefinitely",
+                fix=f"drop {write.name}; a collective that is slow for a good reason needs a longer "
                 "init_process_group(timeout=timedelta(…))",
                 severity=Severity.INFO
                 if program.is_test(write.row.file) or _captures(program, write.row.file)
@@ -553,8 +553,8 @@ def _falsy(program: Program, row: EventRow, given: Value) -> Finding:
     chosen = text if row.kind == "or" else texts[1] if len(texts) == 3 and len(texts[1]) <= 50 else "the first value"
     return row.found(
         rules.DC211,
-        f"{text} is a {kind}, and 0 is false: rank 0 takes {other} as well",
-        fix=f"ask for None: {other} if {text} is None else {chosen}",
+        f"{text} is a {kind}, and 0 is false: rank 0 gets {other} too",
+        fix=f"test for None: {other} if {text} is None else {chosen}",
         rank=text,
         flow=program.flow(rank.flow) if rank is not None else [],
     )

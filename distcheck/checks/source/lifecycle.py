@@ -247,13 +247,13 @@ def _used_before(program: Program, life: _GroupLifetime, file: int, scope: int) 
 def _too_early(program: Program, use: SourceCall, init: SourceCall) -> Finding:
     name = callee_text(use)
     if use.is_to(D + "get_rank"):
-        text = 'move it behind that line, or read int(os.environ["RANK"])'
+        text = 'move it after that line, or read int(os.environ["RANK"])'
     elif use.is_to(D + "get_world_size"):
-        text = 'move it behind that line, or read int(os.environ["WORLD_SIZE"])'
+        text = 'move it after that line, or read int(os.environ["WORLD_SIZE"])'
     elif use.is_to(_SAMPLER):
-        text = "create the process group first, or give the sampler num_replicas= and rank="
+        text = "create the process group first, or pass the sampler num_replicas= and rank="
     else:
-        text = f"move it behind {callee_text(init)}() in line {init.line}"
+        text = f"move it after {callee_text(init)}() in line {init.line}"
     return rules.DC740.found(
         f"{name}() needs the process group, which is created only in line {init.line}",
         where=use.where(),
@@ -327,7 +327,7 @@ def _twice(program: Program, first: SourceCall, second: SourceCall) -> Finding:
     return second.found(
         rules.DC741,
         f"{again}() creates the process group, and line {first.line} has created it before",
-        fix=f"create it at one place; or ask: if not torch.distributed.is_initialized(): {again}(…)",
+        fix=f"create it once; or test first: if not torch.distributed.is_initialized(): {again}(…)",
         severity=_level(program, second.file),
         flow=[f"{first.path}:{first.line}: the process group is created by {callee_text(first)}()"],
     )
@@ -336,8 +336,8 @@ def _twice(program: Program, first: SourceCall, second: SourceCall) -> Finding:
 def _each_round(program: Program, call: SourceCall) -> Finding:
     return call.found(
         rules.DC741,
-        f"{callee_text(call)}() creates the process group in each round of a loop that never destroys it",
-        fix="create it before the loop, or end each round with torch.distributed.destroy_process_group()",
+        f"{callee_text(call)}() creates the process group in each iteration of a loop that never destroys it",
+        fix="create it before the loop, or end each iteration with torch.distributed.destroy_process_group()",
         severity=_level(program, call.file),
     )
 
@@ -372,8 +372,8 @@ def import_needs_no_group(program: Program) -> Iterator[Finding]:
         yield call.found(
             rules.DC742,
             f"{callee_text(call)}() {why}",
-            fix="put it into a function that the entry script calls; a default value that depends on the rank is None"
-            " first, and asked for within the function",
+            fix="move it into a function that the entry script calls; for a default value that depends on the rank, "
+            "use None and read the rank in the function",
             severity=_level(program, call.file),
             flow=flow,
         )
@@ -578,8 +578,8 @@ def rendezvous_file_is_new(program: Program) -> Iterator[Finding]:
         shown = path.removeprefix("file://")
         yield call.found(
             rules.DC746,
-            f"the ranks meet in {shown or 'a file'}, the same in each run: the next one meets what a killed one left",
-            fix="leave init_method out and start with torchrun; else put the job's id into the path",
+            f"the ranks rendezvous in {shown or 'a file'} in each run: a killed run leaves stale addresses in it",
+            fix="drop init_method and start with torchrun; or put the job's id into the path",
             severity=call.level_in_tests,
         )
 

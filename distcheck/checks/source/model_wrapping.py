@@ -405,8 +405,8 @@ def unused_parameters(program: Program) -> Iterator[Finding]:
         yield call.found(
             rules.DC754,
             message,
-            fix="leave it out where every parameter gets a gradient;"
-            " with the same unused ones in every step, static_graph=True",
+            fix="drop it if every parameter gets a gradient;"
+            " if the same ones are unused in every step, use static_graph=True",
             call=call.text(),
         )
 

@@ -323,7 +323,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
         limit = call.argument_text(1, "max_norm") or "max_norm"
         yield call.found(
             rules.DC753,
-            f"{name} is sharded by FSDP, and clip_grad_norm_ takes the norm of this rank's shard only",
+            f"{name} is sharded by FSDP, and clip_grad_norm_ computes the norm of this rank's shard only",
             fix=f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards",
             severity=call.level_in_tests,
             flow=program.flow(atom.flow),

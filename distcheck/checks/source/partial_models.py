@@ -66,7 +66,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
         yield here.found(
             rules.DC704,
             f"{subject}, but {_by(program, call, here, guard)}",
-            fix=f"run it on all ranks, or give this rank the model without its wrapper: `{model}.module`"
+            fix=f"run it on all ranks, or use the model without its wrapper on this rank: `{model}.module`"
             if model
             else "run it on all ranks, or call the model without its wrapper: `.module`",
             severity=here.milder_in_tests(rules.DC704),
@@ -107,7 +107,7 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
         yield here.found(
             rules.DC705,
             f"`{here.text()}`{behind} gathers parts from all ranks, but {_by(program, call, here, guard)}",
-            fix=f"call it on all ranks, without the test in line {guard.line}: each rank has its own part to do"
+            fix=f"call it on all ranks, without the test in line {guard.line}: each rank has its part to do"
             if writes
             else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
             "with the result",

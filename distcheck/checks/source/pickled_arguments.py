@@ -153,9 +153,9 @@ def process_group_in_object(program: Program) -> Iterator[Finding]:
         if way in ("save", "dump", "dumps"):
             fix = f"write the state without it: a state_dict, or a __getstate__ that leaves {member} out"
         elif way == "deepcopy":
-            fix = f"copy before {member} is attached, or leave it out in __getstate__ and make it again afterwards"
+            fix = f"copy before {member} is attached, or drop it in __getstate__ and create it again afterwards"
         elif way in ("spawn", "start_processes", "Process"):
-            fix = "pass address and port, and let each process make its own store and groups"
+            fix = "pass address and port, and let each process create its store and groups"
         else:
             fix = "send the list of ranks, and let each rank call new_group with it"
         yield call.found(
@@ -307,9 +307,9 @@ def _refused(program: Program, call: SourceCall, message: str, what: str) -> Fin
     elif "class" in what:
         fix = "define the class at the top of a module"
     elif "queue" in what or "lock" in what or "event" in what or "condition" in what or "semaphore" in what:
-        fix = 'take it from the same context: torch.multiprocessing.get_context("spawn")'
+        fix = 'use the same context: torch.multiprocessing.get_context("spawn")'
     elif what == "a generator":
-        fix = "pass a list, or what the child needs to make its own generator"
+        fix = "pass a list, or what the child needs to create the generator"
     else:
         fix = "pass what it is made from (a path, an address), and let the child open it"
     return call.found(rules.DC605, message, fix=fix, severity=call.level_in_tests, call=call.text())

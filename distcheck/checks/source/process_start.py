@@ -193,7 +193,7 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
                     f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher "
                     f"({row.path}:{row.line}): under torchrun every rank starts all ranks once more, "
                     "without it the variable is missing",
-                    fix="keep one launcher: with torchrun call the function directly; with spawn take its argument "
+                    fix="keep one launcher: with torchrun call the function directly; with spawn use its argument "
                     'as local rank; or choose by "LOCAL_RANK" in os.environ',
                     flow=[f"{row.path}:{row.line}: LOCAL_RANK is read"],
                 )
@@ -328,21 +328,17 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
         value = str(constant.ports[0]) if constant.ports and not constant.host else constant.host
         if constant.what == "init_method":
             value = f"tcp://{constant.host}" + (f":{constant.ports[0]}" if constant.ports else "")
-            message = f"init_method is the constant {value}, whatever address and port the launcher gives"
-            advice = (
-                "leave init_method out: init_process_group() then reads MASTER_ADDR and MASTER_PORT of the launcher"
-            )
+            message = f"init_method is the constant {value} and ignores the address and port of the launcher"
+            advice = "drop init_method: init_process_group() then reads MASTER_ADDR and MASTER_PORT of the launcher"
             if local.intersection(program.component(row.file)):
                 message += "; under torchrun no process listens there, and all ranks wait"
         else:
             message = f"{constant.what} is set to {value}, over what the launcher gives"
-            advice = (
-                f'leave it to the launcher, or give a default only: os.environ.setdefault("{constant.what}", "{value}")'
-            )
+            advice = f'drop the assignment, or set a default only: os.environ.setdefault("{constant.what}", "{value}")'
             if constant.ports:
-                message += "; a second job on the host takes the same port"
+                message += "; a second job on the host uses the same port"
             elif constant.host in _LOCAL:
-                message += "; with several nodes each meets only itself"
+                message += "; with several nodes each connects only to itself"
         if constant.ports and (unwise := _unwise(constant.ports)):
             message += f"; and port {constant.ports[0]} {unwise}"
         yield row.found(rules.DC744, message, fix=advice, severity=severity, setting=constant.what, value=value)
@@ -379,7 +375,7 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
         yield constant.row.found(
             rules.DC402,
             text,
-            fix="take a port from 1024 to 32767, or let a socket find a free one by binding port 0",
+            fix="use a port from 1024 to 32767, or bind port 0 to let the system choose a free one",
             severity=constant.row.level_in_tests,
             setting=constant.what,
             **evidence,
@@ -407,13 +403,13 @@ def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
         flow = [step for atom in rank if atom.kind in (Kind.GLOBAL_RANK, Kind.ENV_TEXT) for step in atom.flow]
         given = call.argument_text(1, "init_method")
         yield rules.DC104.found(
-            f"init_method is an address of the script's own ({given}), while the rank is torchrun's: under torchrun "
-            "no rank serves a store, so that all wait until the timeout",
+            f"init_method is an address of the script ({given}), but the rank is torchrun's: under torchrun "
+            "no rank serves a store, so all ranks wait until the timeout",
             where=_where(program, call, call.argument_span(1, "init_method")),
             evidence={"flow": program.flow(flow)},
             severity=call.level_in_tests,
             fix=Fix(
-                'leave init_method out, or pass "env://": the group then meets at the store of torchrun\'s agent',
+                'drop init_method, or pass "env://": the group then uses the store of torchrun\'s agent',
                 where="code",
             ),
         )
@@ -525,15 +521,15 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
     elif spelling == _SPELLINGS[0]:
         why = (
             "torch.distributed.launch passes --local-rank from torch 2.0 on and torchrun passes none, "
-            "so that the script ends or every rank takes the default"
+            "so the script ends or every rank uses the default"
         )
     else:
-        why = "torchrun passes no such option, so that every rank takes the default"
+        why = "torchrun passes no such option, so every rank uses the default"
     edits = _both_spellings(program, call)
     return call.found(
         rules.DC207,
         f"{spelling} is the only spelling of this option: {why}",
-        fix=f'read int(os.environ["LOCAL_RANK"]); for old launchers take {other} as well, with the variable as default',
+        fix=f'read int(os.environ["LOCAL_RANK"]); for old launchers accept {other} too, with the variable as default',
         edits=edits,
         safe=bool(edits),
         option=spelling,
@@ -621,8 +617,8 @@ def rank_read_without_launcher(program: Program) -> Iterator[Finding]:
         alone = 1 if read.name == "WORLD_SIZE" else 0
         yield row.found(
             rules.DC208,
-            f"{read.name} is read without a default, and nothing here says who sets it: plain python gives a KeyError",
-            fix=f'give a default for one process, os.environ.get("{read.name}", "{alone}"), or say in the docstring '
+            f"{read.name} is read without a default, and nothing here sets it: plain python raises a KeyError",
+            fix=f'set a default for one process, os.environ.get("{read.name}", "{alone}"), or write in the docstring '
             "that torchrun starts it",
             variable=read.name,
         )

@@ -51,7 +51,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
                 call,
                 atom,
                 "init_process_group() gets the local rank for the rank: with two hosts two processes have each number",
-                'give `int(os.environ["RANK"])`, or leave rank and world_size away: torchrun has set both',
+                'pass `int(os.environ["RANK"])`, or drop rank and world_size: torchrun sets both',
                 argument_place(call, 4, "rank"),
             )
     for call in program.calls_to(*_SAMPLERS):
@@ -62,7 +62,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
                 call,
                 atom,
                 "DistributedSampler gets the local rank: every host trains on the same part of the data",
-                "give `dist.get_rank()` and `dist.get_world_size()`, or leave both away: the sampler finds them",
+                "pass `dist.get_rank()` and `dist.get_world_size()`, or drop both: the sampler finds them",
                 argument_place(call, 2, "rank"),
             )
     yield from _shards(program)
@@ -76,7 +76,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
                     write.row,
                     atom,
                     f"{write.name} becomes the local rank: with two hosts there are two of each",
-                    "make it `node_rank * processes_per_node + local_rank`, or leave it to the launcher",
+                    "use `node_rank * processes_per_node + local_rank`, or let the launcher set it",
                     write.row.where(),
                 )
 
@@ -170,7 +170,7 @@ def _slices(program: Program) -> Iterator[Finding]:
                     program,
                     row,
                     atom,
-                    "the slice starts at the local rank and steps by the world size: hosts take the same items, "
+                    "the slice starts at the local rank and steps by the world size: hosts read the same items, "
                     "and the other items are never used",
                     "start at `dist.get_rank()`",
                     row.where(),
@@ -191,9 +191,9 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
             yield _not_the_size(
                 program,
                 call,
-                "init_process_group() takes the number of GPUs here for the number of processes: "
+                "init_process_group() uses the number of GPUs as the number of processes: "
                 "it waits for ranks that may never come",
-                "leave rank and world_size away: init_process_group reads what the launcher has set; or take "
+                "drop rank and world_size: init_process_group reads what the launcher sets; or use "
                 '`int(os.environ["WORLD_SIZE"])`',
                 argument_place(call, 3, "world_size"),
             )
@@ -206,7 +206,7 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
                 program,
                 call,
                 "DistributedSampler divides the data by the number of GPUs of this host, not by the number of ranks",
-                "take `dist.get_world_size()`, or leave it away",
+                "use `dist.get_world_size()`, or drop it",
                 argument_place(call, 1, "num_replicas"),
             )
     for write in writes(program):
@@ -216,8 +216,8 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
                 yield _not_the_size(
                     program,
                     write.row,
-                    "WORLD_SIZE becomes the number of GPUs here, whatever the launcher has set",
-                    "leave WORLD_SIZE to the launcher",
+                    "WORLD_SIZE becomes the number of GPUs here and overrides the launcher",
+                    "let the launcher set WORLD_SIZE",
                     write.row.where(),
                 )
 
@@ -270,7 +270,7 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
             seen.add((row.file, row.line))
             yield row.found(
                 rules.DC212,
-                f"{row.text()} takes the rank modulo the number of GPUs for the local rank",
+                f"{row.text()} uses the rank modulo the number of GPUs as the local rank",
                 fix='read the local rank: `int(os.environ["LOCAL_RANK"])`',
                 flow=program.flow(atom.flow),
             )
@@ -337,7 +337,7 @@ def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iter
     yield call.found(
         rules.DC217,
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
-        fix=f"ask for the global rank instead: `{_global_test(text)}`",
+        fix=f"test the global rank instead: `{_global_test(text)}`",
         severity=Severity.INFO if quiet else Severity.WARNING,
         flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(flow)],
     )
@@ -438,7 +438,7 @@ def torch_knows_the_local_rank(program: Program) -> Iterator[Finding]:
             yield call.found(
                 rules.DC220,
                 f"{call.text()} raises where no launcher has set LOCAL_RANK",
-                fix="say what a process by itself is: `get_node_local_rank(fallback_rank=0)`",
+                fix="pass the rank for a run without a launcher: `get_node_local_rank(fallback_rank=0)`",
             )
 
 

@@ -60,7 +60,7 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
             rules.DC724,
             f"`{reader.text()}` uses {what} that {_who(guard.who.who)} makes in line {writer.line}, and nothing makes "
             "the other ranks wait for it",
-            fix=f"create the folder on every rank: take `{writer.text()}` out of the branch (with exist_ok=True), or "
+            fix=f"create the folder on every rank: move `{writer.text()}` out of the branch (with exist_ok=True), or "
             f"put a barrier between line {writer.line} and line {reader.line}"
             if folder
             else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",

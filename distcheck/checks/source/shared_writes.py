@@ -90,9 +90,9 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path))
     yield call.found(
         rules.DC720,
-        f"every rank writes {_path_text(value, shown)} here: nothing on the way to {name}() asks for the rank",
+        f"every rank writes {_path_text(value, shown)} here: no test of the rank guards {name}()",
         fix=f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(call_path, name)}"
-        ", and dist.barrier() behind it on all ranks if others read the file; or put the rank into the path",
+        ", and dist.barrier() after it on all ranks if others read the file; or put the rank into the path",
         severity=severity,
         path=shown,
         flow=program.flow(call_path.steps),
@@ -329,7 +329,7 @@ def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath) ->
     )
     text = {
         "makedirs": f"os.makedirs({shown}, exist_ok=True)",
-        "mkdir": f"os.makedirs({shown}, exist_ok=True), since os.mkdir can't be told to forgive",
+        "mkdir": f"os.makedirs({shown}, exist_ok=True), since os.mkdir has no exist_ok",
         "Path.mkdir": f"{shown}.mkdir(…, exist_ok=True)",
     }[kind]
     yield call.found(
@@ -539,7 +539,7 @@ def every_rank_downloads(program: Program) -> Iterator[Finding]:
         shown = _called(call)
         loud = not call_paths.in_tests(call_path)
         yield rules.DC725.found(
-            f"every rank downloads into the same place here ({shown})",
+            f"every rank downloads to the same path here ({shown})",
             where=_flag_place(program, call),
             fix=Fix(_download_fix(call, shown), where="code"),
             evidence={"flow": program.flow(call_path.steps)},
@@ -561,7 +561,7 @@ def _download_fix(call: SourceCall, shown: str) -> str:
             f"let one rank of each host call {shown}(…, download=True), then dist.barrier() on all ranks, then "
             f"{shown}(…, download=False) everywhere"
         )
-    return f"let one rank of each host call {shown}(), and dist.barrier() behind it on all ranks"
+    return f"let one rank of each host call {shown}(), and dist.barrier() after it on all ranks"
 
 
 def _real_downloads(program: Program, call: SourceCall) -> Iterator[CallPath]:

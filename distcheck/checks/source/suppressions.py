@@ -142,7 +142,7 @@ def _unused(
         said,
         where=Where(path=path, line=item.line),
         evidence={"comment": item.text},
-        fix=Fix("take the comment away, or what it names in vain", where="code"),
+        fix=Fix("remove the comment, or the rules in it that silence nothing", where="code"),
     )
 
 

@@ -61,8 +61,8 @@ def _uneven_loop(program: Program, collective: EventRow, loop: int) -> Iterator[
         return
     yield first.found(
         rules.DC519,
-        f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks,"
-        f" and all ranks meet in each step of this loop, at line {collective.line}",
+        f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks;"
+        f" all ranks synchronize in each step of this loop, at line {collective.line}",
         fix="cut the total to a multiple of the number of ranks before it is divided,"
         " use a DistributedSampler, or put the loop under Join",
         severity=first.level_in_tests,
@@ -257,7 +257,7 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
             rules.DC726,
             f"{reached_by.who} {_WORK.get(call.method, 'downloads and unpacks')} while the others wait"
             f" at {waiting.path}:{waiting.line}, at most {timeout}",
-            fix="do it before the job in a script of its own, or give init_process_group a timeout that the work"
+            fix="do it before the job in a separate script, or pass init_process_group a timeout that the work"
             " fits in: timeout=timedelta(hours=2)",
             severity=Severity.INFO if quiet else rules.DC726.severity,
             waiting=f"{waiting.path}:{waiting.line}: {waiting.text()}",
