@@ -40,7 +40,7 @@ WIDE = frozenset({Who.EVERYONE, Who.DISTRIBUTED, Who.SINGLE, Who.UNCLEAR, Who.BY
 
 
 def arithmetic(operator: str, left: Value, right: Value) -> Value:
-    """The algebra of ranks: ``rank % device_count`` is local, ``node_rank * gpus + local_rank`` is global."""
+    """Return the algebra of ranks: ``rank % device_count`` is local, ``node_rank * gpus + local_rank`` is global."""
     one, other = left.rank, right.rank
     sizes = right.get(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE)
     if operator == "%" and left.has(Kind.CONST, Kind.TEXT) and isinstance(left.constant, str):
@@ -124,7 +124,7 @@ def text_of(parts: list[Value]) -> Value:
 
 
 def formatted_text(template: str, parts: list[Value]) -> Value:
-    """What ``format`` makes of a template; which value goes where is not kept."""
+    """Return what ``format`` makes of a template; which value goes where is not kept."""
     values = [atom for part in parts for atom in part.atoms[:4]]
     if not values:
         return const(template)
@@ -240,14 +240,14 @@ def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bo
 
 
 def under(value: Value, who: RankCondition) -> Value:
-    """The value with a condition added to each alternative."""
+    """Return the value with a condition added to each alternative."""
     if who.who in (Who.EVERYONE, Who.UNCLEAR):
         return value
     return Value(atom._replace(when=both((atom.when, who))) for atom in value)
 
 
 def stepped(value: Value, file: int, line: int, text: str) -> Value:
-    """The value with one step more on its way, where the way matters."""
+    """Return the value with one step more on its way, where the way matters."""
     if not any(atom.kind in RANKS or atom.kind in (Kind.WRAPPED, Kind.DEVICE, Kind.RANK_DEPENDENT) for atom in value):
         return value
     step = FlowStep(file, line, text)
@@ -309,7 +309,7 @@ def truth(value: Value) -> RankCondition:
     if not ranked:
         # what is false where a rank is missing and true with other ranks is true with other ranks
         return true[0] if len(true) == 1 else either(true)
-    # an alternative that holds for all where another asks for the rank is the run without other ranks
+    # an alternative that holds for all where another requests the rank is the run without other ranks
     found = either(ranked) if len(ranked) > 1 else ranked[0]
     if any(who.who == Who.UNCLEAR for who in true):
         # a flag that some ranks set, and that something unseen may set as well (a broadcast)
@@ -320,7 +320,7 @@ def truth(value: Value) -> RankCondition:
 
 
 def widest(ways: list[RankCondition]) -> RankCondition:
-    """Who gets in by any of several ways, each of which is for some ranks only."""
+    """Return who gets in by any of several ways, each of which is for some ranks only."""
     named = {way.who for way in ways}
     certain = all(way.certain for way in ways)
     if len(named) == 1:
@@ -366,7 +366,7 @@ def as_number(value: Any) -> Any:
 
 
 def compute(operator: str, one: float, other: float) -> float | None:
-    """The result, where it is one that costs nothing: a power may be as long as the memory."""
+    """Return the result, where it is one that costs nothing: a power may be as long as the memory."""
     try:
         if operator == "+":
             return one + other

@@ -1,7 +1,7 @@
-"""The ways on which all ranks get to a line: from what each process runs, through calls that nothing guards.
+"""The call paths on which all ranks reach a line: from what each process runs, through calls without guards.
 
-Rules about what every rank does at once ask here. Any plausible guard on a way counts as one, and what nobody in the
-project calls is left alone: who reaches it is not known.
+Rules about what all ranks do at once use this module. Any plausible guard on a path counts. A function without callers
+is skipped, because nothing shows which ranks reach it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _STARTS = (
 )
 #: What shows that a process is one of several, where nothing is seen of how it started.
 _WRAPPERS = tuple(dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp")
-#: Words in a condition that can't be followed, after which it may well ask for the rank.
+#: Words in a condition that can't be followed, which may test the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
     r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host",
     re.IGNORECASE,
 )
-#: Words in the name of an unknown value that tell processes apart.
+#: Words in the name of an unknown value that distinguish processes.
 _OF_PROCESS = re.compile(
     r"(^|_)(rank|pid|uuid|host|hostname|worker|shard|part|proc|process|partition|replica|node|gpu|device|local)"
     r"(_|s?\d*$)|rank|uuid|tmp|temp",
@@ -75,7 +75,7 @@ class CallPath(NamedTuple):
     row: EventRow
     #: the calls that lead there, the innermost first
     calls: tuple[SourceCall, ...]
-    #: what the processes start with: a module, a spawned function, or a function that makes a group by itself
+    #: what the processes start with: a module, a spawned function, or a function that makes a group alone
     root: Function
     #: all of it is known: every rank starts the root, and no call was found by its name alone
     certain: bool
@@ -157,7 +157,7 @@ def _inner_scopes(program: Program, file: int) -> dict[int, list[int]]:
 
 
 def starts_a_group(program: Program, function: Function) -> bool:
-    """Whether what runs from here on creates a process group, in this process.
+    """Return whether what runs from here on creates a process group, in this process.
 
     A wrapped model counts where nothing is seen of how the group came to be.
     """
@@ -172,7 +172,7 @@ def starts_a_group(program: Program, function: Function) -> bool:
 
 
 def spawns_ranks(program: Program, function: Function) -> bool:
-    """Whether what runs from here on starts the ranks as processes of its own, and is none of them."""
+    """Return whether what runs from here on starts the ranks as processes of its own, and is none of them."""
     made = tables(program)
     return any(
         starts_a_group(program, target)
@@ -182,7 +182,7 @@ def spawns_ranks(program: Program, function: Function) -> bool:
 
 
 def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
-    """Whether a condition around a row, in its own function, may keep ranks away from it.
+    """Return whether a condition around a row, in its own function, may keep ranks away from it.
 
     :param first_is_a_guard: ``with main_process_first():`` counts, for what only the first one does
     """
@@ -206,7 +206,7 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
 
 
 def _has_no_rank(row: EventRow, term: int, polarity: bool) -> bool:
-    """Whether a condition says that there is no rank or GPU: ``gpu is None``, which a job of several ranks has not."""
+    """Return whether a condition means that there is no rank or GPU, as ``gpu is None`` outside a distributed job."""
     parts = row.terms[term]
     if parts[0] != "=" or parts[1] not in ("is", "is not") or row.terms[parts[3]] != ("k", "none", None):
         return False
@@ -214,7 +214,7 @@ def _has_no_rank(row: EventRow, term: int, polarity: bool) -> bool:
 
 
 def paths_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> Iterator[CallPath]:
-    """The ways on which every rank reaches a row; none where all are guarded or nothing is known of who calls it.
+    """Yield the ways on which every rank reaches a row; none where all are guarded or nothing is known of who calls it.
 
     Only so many steps are taken: in a project where everything calls everything, not all ways are found.
     """
@@ -268,7 +268,7 @@ class _Search:
                 yield CallPath(self.target, calls, function, certain)
             return
         if scope.kind in ("class", "lambda"):
-            # the body of a class runs where it stands; a lambda is called by whoever it is handed to
+            # the body of a class runs where it stands; a lambda is called by whatever it is handed to
             if scope.kind == "class" and not any(_block_guards(program, row.file, scope.block)):
                 outer = next(iter(program.rows_of(row.file, scope.parent)), None)
                 if outer is not None:
@@ -295,7 +295,7 @@ class _Search:
 
 
 def _is_likely(program: Program, call: SourceCall, function: Function) -> bool:
-    """Whether a call that was matched with a method by its name only is most likely one of it."""
+    """Return whether a call that was matched with a method by its name only is most likely one of it."""
     evaluator = program.evaluator
     if call.method.startswith("__"):
         # super().__init__() goes to a base of the class that it stands in
@@ -305,7 +305,7 @@ def _is_likely(program: Program, call: SourceCall, function: Function) -> bool:
 
 
 def _is_base(program: Program, one: Function, other: Function, depth: int = 0) -> bool:
-    """Whether the second class is one of the bases of the first."""
+    """Return whether the second class is one of the bases of the first."""
     return depth < 8 and any(
         base.const == other or _is_base(program, base.const, other, depth + 1)
         for base in program.evaluator.bases(one)
@@ -325,7 +325,7 @@ def _handed_on(program: Program, function: Function) -> list[SourceCall]:
 
 
 def _starts_by_itself(program: Program, function: Function) -> bool:
-    """Whether a function that nobody in the project calls makes a group, wraps a model or has all ranks meet in it."""
+    """Return whether a function without callers creates a group, wraps a model or contains a collective."""
     if spawns_ranks(program, function):
         return False
     if starts_a_group(program, function):
@@ -334,7 +334,7 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
         # handed to something that may call it on one rank only
         return False
     if sequences_of(program).effectful(function):
-        # where all ranks meet in a function, all of them enter it
+        # where all ranks synchronize in a function, all of them enter it
         return True
     owner = program.evaluator.owner_of(*function)
     if owner < 0:
@@ -344,7 +344,7 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
 
 
 def _is_open(call_path: CallPath) -> bool:
-    """Whether no condition on a way asks for a parameter that is not given on it: ``if trt_file is not None``."""
+    """Whether no condition on a path needs a parameter that is not given on it: ``if trt_file is not None``."""
     calls = call_path.calls
     for position, row in enumerate((call_path.row, *calls)):
         here = CallPath(row, calls[position:], call_path.root, call_path.certain)
@@ -355,7 +355,7 @@ def _is_open(call_path: CallPath) -> bool:
 
 
 def _fails(call_path: CallPath, term: int, polarity: bool) -> bool:
-    """Whether a condition is never fulfilled by what a parameter is given on this way."""
+    """Return whether a condition is never fulfilled by what a parameter is given on this way."""
     row = call_path.row
     parts = row.terms[term]
     if parts[0] == "and" and polarity:
@@ -364,15 +364,15 @@ def _fails(call_path: CallPath, term: int, polarity: bool) -> bool:
         return any(_fails(call_path, part, False) for part in parts[1])
     if parts[0] == "u" and parts[1] == "not":
         return _fails(call_path, parts[2], not polarity)
-    asked = term
+    tested = term
     if parts[0] == "=" and parts[1] in ("is", "is not") and row.terms[parts[3]] == ("k", "none", None):
-        asked, polarity = parts[2], (parts[1] == "is not") == polarity
-    if not polarity or row.terms[asked][0] != "p" or row.terms[asked][1] != row.scope:
+        tested, polarity = parts[2], (parts[1] == "is not") == polarity
+    if not polarity or row.terms[tested][0] != "p" or row.terms[tested][1] != row.scope:
         return False
-    value = value_on(call_path, asked)
+    value = value_on(call_path, tested)
     if not call_path.calls:
-        # nobody is seen to call it: what is off by default may be on where there is one process only
-        default = next((given for name, given, _ in row.function.parameters if name == row.terms[asked][2]), -1)
+        # nothing is seen to call it: what is off by default may be on where there is one process only
+        default = next((given for name, given, _ in row.function.parameters if name == row.terms[tested][2]), -1)
         return default >= 0 and row.term_value(default).constant in (None, False)
     return value.constant is None or value.constant is False or value.constant == ""
 
@@ -401,7 +401,7 @@ def term_on(
 
 
 def value_on(call_path: CallPath, term: int) -> Value:
-    """What a term of the way's row holds when it is reached on this way."""
+    """Return what a term of the way's row holds when it is reached on this way."""
     row, found, _ = term_on(call_path, call_path.row, term)
     if (row, found) == (call_path.row, term):
         parts = row.terms[term] if term >= 0 else ("-",)
@@ -414,7 +414,7 @@ def value_on(call_path: CallPath, term: int) -> Value:
 
 
 def _passed(program: Program, call: SourceCall, function: Function, name: str) -> tuple[int, int] | None:
-    """The term that a call gives for a parameter, with its file; None where it gives none or can't be seen."""
+    """Return the term that a call gives for a parameter, with its file; None where it gives none or can't be seen."""
     scope = program.scope(function)
     own = [parameter for parameter, _, star in scope.parameters if not star]
     for keyword, value in call.term[3]:
@@ -466,12 +466,12 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
 
 
 def _is_own_text(program: Program, row: EventRow, term: int) -> bool:
-    """Whether the base of an attribute is itself worth looking at: a call or a subscript, not ``self`` or ``args``."""
+    """Whether the base of an attribute is itself worth checking: a call or a subscript, not ``self`` or ``args``."""
     return row.terms[term][0] in ("c", "s", "e", "x")
 
 
 def names_in(row: EventRow, term: int, depth: int = 0) -> str:
-    """The names and texts that a term is made of, with spaces between them."""
+    """Return the names and texts that a term is made of, with spaces between them."""
     if term < 0 or depth > 10:
         return ""
     parts = row.terms[term]
@@ -511,7 +511,7 @@ def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -
 
 
 def is_constant(value: Value, depth: int = 0) -> bool:
-    """Whether a value is the same on all ranks beyond doubt: a constant, a counter of a loop, a text made of those."""
+    """Whether a value is the same on all ranks for certain: a constant, a counter of a loop, a text made of those."""
     return bool(value.atoms) and depth < 5 and all(_atom_constant(atom, depth) for atom in value)
 
 
@@ -525,7 +525,7 @@ def _atom_constant(atom: Atom, depth: int) -> bool:
 
 @cached
 def related(program: Program, file: int) -> frozenset[int]:
-    """The files that a file may run together with: the scripts that import it, and all that those import."""
+    """Return the files that a file may run together with: the scripts that import it, and all that those import."""
     above = reachable([file], lambda one: _importers(program).get(one, ()))
     return frozenset(reachable(above, program.index.imported))
 
@@ -540,13 +540,13 @@ def _importers(program: Program) -> dict[int, set[int]]:
 
 
 def owned_by_a_framework(call_path: CallPath) -> bool:
-    """Whether a framework owns the group, the loop or the guards in the row's file or where the way starts."""
+    """Return whether a framework owns the group, the loop or the guards in the row's file or where the way starts."""
     program = call_path.row.program
     files = {call_path.root[0], *(row.file for row in (call_path.row, *call_path.calls))}
     return any(program.framework(file) or program.imports_from(file, "ray") for file in files)
 
 
 def in_tests(call_path: CallPath) -> bool:
-    """Whether the way begins or ends in a test."""
+    """Return whether the way begins or ends in a test."""
     program = call_path.row.program
     return program.is_test(call_path.row.file) or program.is_test(call_path.root[0])

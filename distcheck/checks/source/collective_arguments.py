@@ -97,7 +97,7 @@ _TORCH_MAKES = frozenset(
         "from_numpy", "scalar_tensor",
     }
 )  # fmt: skip
-#: Of these, the ones whose values say nothing.
+#: Of these, the ones with filler values.
 _FILLED = frozenset(
     ["zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange", "randperm", "linspace", "eye"]
 )
@@ -105,7 +105,7 @@ _LIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_l
 
 
 def _is_async(call: SourceCall) -> bool | None:
-    """Whether a collective is asked for a handle; None where that is not known."""
+    """Return whether a collective is called for a handle; None where that is not known."""
     for target in call.targets:
         if target in ASYNC:
             given = call.argument(ASYNC[target], "async_op")
@@ -120,7 +120,7 @@ def _is_async(call: SourceCall) -> bool | None:
 
 @probe(rules.DC710)
 def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
-    """Nobody computes with what a synchronous collective returns: it is None."""
+    """The return value of a synchronous collective is None, and no code computes with it."""
     tables: dict[int, Users] = {}
     for call in program.calls_to(*ASYNC, *_NEVER_A_HANDLE):
         if call.has_star or call.use == "drop":
@@ -146,7 +146,7 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
 
 
 def _written(call: SourceCall) -> str:
-    """The argument that a collective writes into, as source."""
+    """Return the argument that a collective writes into, as source."""
     for target in call.targets:
         if target in _OUTPUT:
             return call.argument_text(*_OUTPUT[target]) or "its argument"
@@ -154,7 +154,7 @@ def _written(call: SourceCall) -> str:
 
 
 def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> str | None:
-    """How the result of a call is used; None where it is not, or where the code copes with None."""
+    """Return how the result of a call is used; None where it is not, or where the code copes with None."""
     use = call.use
     if call.is_to(D + "barrier", D + "monitored_barrier", D + "send") and use not in (
         "attribute",
@@ -188,7 +188,7 @@ def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> s
 
 
 def _is_temporary(program: Program, call: SourceCall) -> bool:
-    """Whether the tensor has no name, so that the return value must have been meant."""
+    """Return whether the tensor has no name, so that the return value must have been meant."""
     target = next((target for target in call.targets if target in _OUTPUT), None)
     if target is None:
         return False
@@ -224,7 +224,7 @@ def _stored_over_itself(program: Program, call: SourceCall) -> bool:
 
 
 def _text_before(row: EventRow) -> str:
-    """The target of an assignment as source."""
+    """Return the target of an assignment as source."""
     return row.text().partition("=")[0].strip()
 
 
@@ -261,7 +261,7 @@ def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -
 
 
 def _needs_a_value(program: Program, file: int, term: tuple[Any, ...]) -> bool:
-    """Whether a call fails for None as its argument."""
+    """Return whether a call fails for None as its argument."""
     for atom in program.evaluator.value(file, term[1]):
         if atom.kind != Kind.NAMED:
             return False
@@ -305,7 +305,7 @@ def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
         if term < 0 or not _may_be_temporary(program, call, term):
             continue
         if call.use != "drop" and _is_async(call) is not True:
-            continue  # whoever takes the return value for the result is told so by DC710
+            continue  # DC710 reports a return value that is used as the result
         span = call.argument_span(*_OUTPUT[target])
         if span is None or _is_name(source := " ".join(program.source(span).split())):
             continue
@@ -362,7 +362,7 @@ _MOVES = frozenset(["to", "cuda", "npu", "xpu"])
 
 
 def _copied(program: Program, call: SourceCall, number: int, top: bool = False) -> _Copy | None:
-    """How a term is a copy; None where it may be the tensor itself."""
+    """Return how a term is a copy; None where it may be the tensor itself."""
     terms = program.terms[call.file]
     term = terms[number]
     if term[0] == "o":
@@ -404,7 +404,7 @@ def _copied(program: Program, call: SourceCall, number: int, top: bool = False) 
 
 
 def _leaves_cpu(program: Program, file: int, term: tuple[Any, ...]) -> bool:
-    """Whether ``to(…)`` goes to a device, and not only to another type."""
+    """Return whether ``to(…)`` goes to a device, and not only to another type."""
     if not term[2] or any(name == "dtype" for name, _ in term[3]):
         return False
     return not any(
@@ -414,12 +414,12 @@ def _leaves_cpu(program: Program, file: int, term: tuple[Any, ...]) -> bool:
 
 
 def _is_outside(program: Program, file: int, callee: int) -> bool:
-    """Whether ``a.b`` names a function of a library, not a method of a value."""
+    """Return whether ``a.b`` names a function of a library, not a method of a value."""
     return any(atom.kind in (Kind.NAMED, Kind.FUNCTION, Kind.CLASS) for atom in program.evaluator.value(file, callee))
 
 
 def _is_inline(program: Program, file: int, number: int) -> bool:
-    """Whether a call is written within the expression, and not kept under a name before."""
+    """Return whether a call is written within the expression, and not kept under a name before."""
     term = program.terms[file][number]
     if term[0] == "o":
         return True
@@ -429,7 +429,7 @@ def _is_inline(program: Program, file: int, number: int) -> bool:
 
 
 def _is_made_here(program: Program, file: int, element: int) -> bool:
-    """Whether the element of a comprehension is a tensor made for it."""
+    """Return whether the element of a comprehension is a tensor made for it."""
     term = program.terms[file][element]
     if term[0] != "c" or not _is_inline(program, file, element):
         return False
@@ -442,11 +442,11 @@ def _is_made_here(program: Program, file: int, element: int) -> bool:
 
 
 def _is_missed(program: Program, call: SourceCall, copy: _Copy) -> bool:
-    """Whether the code goes on to read what was copied, and so takes the old value for the new one."""
+    """Return whether the code goes on to read what was copied, and so takes the old value for the new one."""
     if copy.lasting:
         return True
     terms = program.terms[call.file]
-    # the value of a rank or a size that is reduced is there to make ranks meet, or to try the connection
+    # the value of a rank or a size that is reduced is there to make ranks synchronize, or to try the connection
     roots = [number for base in copy.bases for number in _roots(terms, base)]
     roots = [number for number in roots if terms[number][0] != "k"]
     roots = [number for number in roots if not _is_of_ranks(program, call.file, number)]
@@ -488,7 +488,7 @@ def _is_constant_tensor(program: Program, file: int, number: int) -> bool:
 
 
 def _is_repeated(program: Program, call: SourceCall, number: int) -> bool:
-    """Whether a loop reduces copies of one value that it does not change: to warm up, or to measure."""
+    """Return whether a loop reduces copies of one value that it does not change: to warm up, or to measure."""
     terms = program.terms[call.file]
     if not call.loops:
         return False
@@ -511,7 +511,7 @@ def _is_made_of_call(terms: list[tuple[Any, ...]], number: int) -> bool:
 
 
 def _roots(terms: list[tuple[Any, ...]], number: int) -> Iterator[int]:
-    """The tensors that a value was copied from: views, moves and lists are looked through."""
+    """Yield the tensors that a value was copied from: views, moves and lists are searched."""
     term = terms[number]
     if term[0] in ("t", "l"):
         for item in term[1]:
@@ -541,7 +541,7 @@ def _is_of_ranks(program: Program, file: int, number: int) -> bool:
 
 
 def _shown(program: Program, call: SourceCall, copy: _Copy, number: int) -> str:
-    """The name of what was copied; empty where it has none."""
+    """Return the name of what was copied; empty where it has none."""
     terms = program.terms[call.file]
     listed = [item for base in copy.bases if terms[base][0] in ("l", "t") for item in terms[base][1]]
     wanted = [*listed, number, *copy.bases]
@@ -635,7 +635,7 @@ def _aliased(program: Program, ref: Ref) -> tuple[str, str, str] | None:
 
 
 def _named(program: Program, file: int, number: int) -> bool:
-    """Whether a call's result has a name, so that using the name again means the same tensor."""
+    """Return whether a call's result has a name, so that using the name again means the same tensor."""
     term = program.terms[file][number]
     return str(program.events[file][term[5]][8]).startswith("assign:")
 
@@ -649,7 +649,7 @@ def _name_of(program: Program, file: int, number: int) -> str | None:
 
 
 def _is_refilled(program: Program, ref: Ref) -> bool:
-    """Whether slots of the list are assigned to."""
+    """Return whether slots of the list are assigned to."""
     file, number = ref
     return any(row.file == file and row.payload[0] == number for row in program.rows("store"))
 
@@ -678,7 +678,7 @@ _ALWAYS_ASYNC = (D + "isend", D + "irecv", D + "batch_isend_irecv")
 
 @probe(rules.DC713)
 def handle_is_kept(program: Program) -> Iterator[Finding]:
-    """Whoever asks for a handle keeps it, so that somebody can wait."""
+    """The handle of an asynchronous collective is kept, so the code can wait for it."""
     tables: dict[int, Users] = {}
     for call in program.calls_to(*ASYNC, *_ALWAYS_ASYNC):
         if not call.is_to(*_ALWAYS_ASYNC) and _is_async(call) is not True:
@@ -707,7 +707,7 @@ def _is_dropped(program: Program, call: SourceCall, tables: dict[int, Users]) ->
         return True
     name = call.use.removeprefix("assign:")
     if not call.use.startswith("assign:") or not name.strip("_"):
-        return False  # "_ = …" says that it is dropped on purpose
+        return False  # "_ = …" drops it on purpose
     if call.file not in tables:
         tables[call.file] = users(program, call.file)
     if tables[call.file].of.get(call.event[7]):
@@ -774,7 +774,7 @@ def _backends(program: Program, file: int) -> set[Any]:
 
 
 def _group_backend(program: Program, call: SourceCall, position: int | None) -> str | None:
-    """The backend of the group that a call works on; None where it is not known for sure."""
+    """Return the backend of the group that a call works on; None where it is not known for sure."""
     term = call.argument_term(position, "group")
     if term >= 0 and not program.evaluator.is_world(call.file, term):
         found: set[Any] = set()
@@ -833,7 +833,7 @@ def _has_default_device(program: Program, file: int) -> bool:
 
 
 def _is_number(program: Program, file: int, number: int, depth: int = 0) -> bool:
-    """Whether a term is surely a number of Python."""
+    """Return whether a term is surely a number of Python."""
     if depth > 8:
         return False
     terms = program.terms[file]
@@ -956,7 +956,7 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
 
 
 def _nccl_everywhere(program: Program) -> Iterator[Finding]:
-    """Scripts that ask for GPUs everywhere but where they create the group."""
+    """Yield scripts that test for GPUs, except where they create the group."""
     copes = {call.file for call in program.calls_to("torch.cuda.is_available", D + "is_nccl_available")}
     bound = {call.file for call in program.calls_to("torch.cuda.set_device") if not call.inside("if")}
     for call in program.calls_to(D + "init_process_group"):
@@ -1044,7 +1044,7 @@ def _without(program: Program, ref: Ref, root: int) -> str | None:
 
 
 def _members(program: Program, file: int, ranks: int) -> set[int] | None:
-    """The ranks of a group, where they are all written out."""
+    """Return the ranks of a group, where they are all written out."""
     for ref in origins(program, file, ranks):
         term = program.terms[ref[0]][ref[1]]
         if (
@@ -1102,7 +1102,7 @@ def _has_element(program: Program, file: int, number: int) -> bool:
 
 
 def _dimensions(program: Program, call: SourceCall) -> list[Any] | None:
-    """The sizes of the dimensions of the mesh that a group is taken from; None where they are not seen."""
+    """Return the sizes of the dimensions of the mesh that a group is taken from; None where they are not seen."""
     terms = program.terms[call.file]
     callee = terms[call.term[1]]
     if callee[0] != "a":

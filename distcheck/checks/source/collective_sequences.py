@@ -1,4 +1,4 @@
-"""Which collectives of the whole job a call makes, for its arguments, and what else of a function ranks may meet in.
+"""The collectives of the whole job that a call makes, and what else in a function may synchronize ranks.
 
 The groundwork of the probes about divergence: it knows functions, arms of branches and order. It judges nothing.
 """
@@ -17,7 +17,7 @@ from .values import PARTIAL, RANKS, Kind, NoConstant, RankCondition, Value, Who,
 
 #: Deeper calls are not followed.
 _DEEPEST = 6
-#: No more collectives of one call are told apart.
+#: No more collectives of one call are kept apart.
 _MOST = 20
 #: Methods so called are collectives whatever they belong to: only one library has such names.
 _TELLING = {
@@ -39,7 +39,7 @@ _OF_RECEIVERS = {
     ("accelerator", "gather"): "accelerate.Accelerator.gather",
     ("accelerator", "reduce"): "accelerate.Accelerator.reduce",
 }
-#: Collectives with some kinds of model only: what they do on a rank alone can't be said from here.
+#: Collectives with some kinds of model only: what they do on a rank alone is not known from here.
 _IT_DEPENDS = frozenset(["accelerate.Accelerator.get_state_dict", "accelerate.Accelerator.save_state"])
 #: A call of something unseen that is called so may be the other half.
 _SUSPICIOUS = re.compile(
@@ -58,7 +58,7 @@ _HARMLESS = frozenset(
 
 
 class CollectiveSite(NamedTuple):
-    """A call that makes ranks meet: the collectives of the whole job behind it, in order."""
+    """A call that makes ranks synchronize: the collectives of the whole job behind it, in order."""
 
     row: SourceCall
     #: canonical names; the same operation of several libraries has one name (see :func:`operation`)
@@ -70,7 +70,7 @@ class CollectiveSite(NamedTuple):
 
 
 class _CollectiveStep(NamedTuple):
-    """One meeting in the body of a function, with what must hold to get there."""
+    """One collective in the body of a function, with what must hold to get there."""
 
     call: SourceCall
     own: str | None
@@ -89,7 +89,7 @@ class Sequences:
         self._effectful: dict[tuple[int, int], bool] = {}
 
     def own(self, call: SourceCall) -> str | None:
-        """The collective of the whole job that a call is, None for anything else."""
+        """Return the collective of the whole job that a call is, None for anything else."""
         if call.has_star and not call.gives(None, "group"):
             return None
         found = self.program.is_world_collective(call)
@@ -100,7 +100,7 @@ class Sequences:
         return None if found in _IT_DEPENDS else found
 
     def _of_objects(self, call: SourceCall) -> str | None:
-        """Collectives that are told by the object they belong to, or by an argument."""
+        """Collectives that are recognized by the object they belong to, or by an argument."""
         receiver = call.receiver_text.rsplit(".", 1)[-1].lower()
         if not call.targets and (receiver, call.method) in _OF_RECEIVERS:
             return _OF_RECEIVERS[receiver, call.method]
@@ -123,7 +123,7 @@ class Sequences:
         return None
 
     def collective_site(self, call: SourceCall) -> CollectiveSite | None:
-        """The collectives of the whole job behind a call, None where there are none for sure."""
+        """Return the collectives of the whole job behind a call, None where there are none for sure."""
         own = self.own(call)
         if own is not None:
             return CollectiveSite(call, (operation(own),), True, call)
@@ -137,7 +137,7 @@ class Sequences:
         return CollectiveSite(call, operations, all(once for _, _, once in found) and len(found) < _MOST, found[0][0])
 
     def effectful(self, function: tuple[int, int]) -> bool:
-        """Whether a function has a collective in it, or in what it calls, reached by all who enter it."""
+        """Return whether a function has a collective in it, or in what it calls, reached by all who enter it."""
         known = self._effectful.get(function)
         if known is not None:
             return known
@@ -150,7 +150,7 @@ class Sequences:
         return found
 
     def steps(self, function: tuple[int, int]) -> tuple[_CollectiveStep, ...]:
-        """The calls of a function that may make ranks meet, and that its own conditions on ranks keep from nobody."""
+        """Return the calls of a function that may synchronize ranks, and that no condition on ranks guards."""
         known = self._steps.get(function)
         if known is not None:
             return known
@@ -186,7 +186,7 @@ class Sequences:
     def _behind(
         self, function: tuple[int, int], parameters: dict[str, Value], depth: int
     ) -> Iterator[tuple[SourceCall, str, bool]]:
-        """The collectives that a function makes for these arguments: call, operation, whether exactly once."""
+        """Yield the collectives that a function makes for these arguments: call, operation, whether exactly once."""
         if depth > _DEEPEST:
             return
         file, scope = function
@@ -203,7 +203,7 @@ class Sequences:
     def _parameters(
         self, call: SourceCall, function: tuple[int, int], outer: tuple[tuple[int, int], dict[str, Value]] | None
     ) -> dict[str, Value]:
-        """What the parameters of a function hold in one call, where it is a constant."""
+        """Return what the parameters of a function hold in one call, where it is a constant."""
         scope = self.program.scope(function)
         own = [name for name, _, star in scope.parameters if star not in ("*", "**")]
         positional = [name for name, _, star in scope.parameters if not star]
@@ -231,7 +231,7 @@ class Sequences:
         return self.program.evaluator.value(file, term)
 
     def _may_hold(self, file: int, scope: int, term: int, polarity: bool, parameters: dict[str, Value]) -> bool:
-        """Whether a condition can be met in this call, and is one that everyone meets together."""
+        """Return whether a condition can hold in this call, and holds on all ranks together."""
         truth = self._truth(file, scope, term, parameters)
         if truth is not None:
             return truth is polarity
@@ -294,7 +294,7 @@ class Sequences:
         return found
 
     def exits_behind(self, row: EventRow, guard: Guard) -> list[EventRow]:
-        """The statements that leave, of those whom an ``exit:`` guard keeps away from a row."""
+        """Return the statements that leave, of those whom an ``exit:`` guard keeps away from a row."""
         return [
             other
             for other in self.program.rows_of(row.file, row.scope)
@@ -304,7 +304,7 @@ class Sequences:
         ]
 
     def arms_that_left(self, row: EventRow, guard: Guard) -> list[int]:
-        """The arms whose end is one of those statements."""
+        """Return the arms whose end is one of those statements."""
         found = []
         for exit_row in self.exits_behind(row, guard):
             for number, node in reversed(exit_row.blocks):
@@ -314,7 +314,7 @@ class Sequences:
         return list(dict.fromkeys(found))
 
     def rows_in(self, row: EventRow, block: int) -> list[EventRow]:
-        """The events of a row's function below a place."""
+        """Return the events of a row's function below a block."""
         return [
             other
             for other in self.program.rows_of(row.file, row.scope)
@@ -322,7 +322,7 @@ class Sequences:
         ]
 
     def arm(self, row: EventRow, block: int) -> tuple[list[CollectiveSite], bool, bool]:
-        """What ranks meet in below a place: meetings in order, whether that is exact, whether more may be unseen."""
+        """Return the collectives below a block in order, whether that is exact, whether more may be unseen."""
         collectives, exact, unseen = [], True, False
         for other in self.rows_in(row, block):
             if not isinstance(other, SourceCall):
@@ -341,7 +341,7 @@ class Sequences:
         return collectives, exact, unseen
 
     def _made_in(self, row: EventRow, block: int) -> Iterator[tuple[int, int]]:
-        """The functions that are defined below a place, or handed to others there."""
+        """Yield the functions that are defined below a block, or handed to others there."""
         for number, scope in enumerate(self.program.index.scopes[row.file]):
             if scope.parent == row.scope and scope.kind in ("function", "lambda"):
                 above = scope.block
@@ -357,12 +357,12 @@ class Sequences:
                             yield atom.const
 
     def is_unseen(self, call: SourceCall) -> bool:
-        """Whether a call of something that is not here has a name that lets a collective be expected."""
+        """Return whether a call of something that is not here has a name that lets a collective be expected."""
         if not _SUSPICIOUS.search(call.method) and not _SUSPICIOUS.search(call.receiver_text.rsplit(".", 1)[-1]):
             return False
         functions = self.program.functions(call)
         if functions:
-            # of the project: it was looked through; one with collectives under a condition may have them here
+            # of the project: it was searched; one with collectives under a condition may have them here
             return any(self.has_any(function) for function in functions)
         for target in call.targets:
             if target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT:
@@ -375,7 +375,7 @@ class Sequences:
         return True
 
     def has_any(self, function: tuple[int, int], depth: int = 0) -> bool:
-        """Whether any collective or message stands in a function, whoever gets there."""
+        """Return whether any collective or message stands in a function, whatever gets there."""
         for row in self.program.rows_of(*function):
             if isinstance(row, SourceCall):
                 if any(
@@ -394,7 +394,7 @@ def sequences_of(program: Program) -> Sequences:
 
 
 def operation(target: str) -> str:
-    """The operation that a collective is, whatever library's: two of one name meet each other."""
+    """Return the operation that a collective is, whatever library's: two of one name match."""
     last = target.rsplit(".", 1)[-1]
     return {
         "wait_for_everyone": "barrier", "synchronize": "barrier", "monitored_barrier": "barrier",
@@ -429,7 +429,7 @@ def _raises_exit(program: Program, row: EventRow) -> bool:
 
 
 def _status(program: Program, row: EventRow) -> Any:
-    """The status that ``sys.exit(…)`` gives; None without one, ``…`` where it is not a number."""
+    """Return the status that ``sys.exit(…)`` gives; None without one, ``…`` where it is not a number."""
     for other in program.rows_of(row.file, row.scope):
         if isinstance(other, SourceCall) and other.line == row.line and other.number < row.number:
             value = other.argument(0)
@@ -441,7 +441,7 @@ def _status(program: Program, row: EventRow) -> Any:
 
 
 def strict_guards(row: EventRow) -> list[Guard]:
-    """The guards of a row that bear on ranks, those left out that come from leaving with an error."""
+    """Return the guards of a row that bear on ranks, those skipped that come from leaving with an error."""
     program = row.program
     found = []
     for guard in row.guards:
@@ -460,7 +460,7 @@ def strict_guards(row: EventRow) -> list[Guard]:
 
 
 def partial_guards(row: EventRow) -> list[Guard]:
-    """The guards that let some ranks of the job through and keep others away, for sure; outermost first."""
+    """Return the guards that let some ranks of the job through and keep others away, for sure; outermost first."""
     return [
         guard
         for guard in strict_guards(row)
@@ -469,7 +469,7 @@ def partial_guards(row: EventRow) -> list[Guard]:
 
 
 def _names_a_rank(program: Program, file: int, number: int) -> bool:
-    """Whether a condition compares what can only be a rank by its name: local or global, only some have it."""
+    """Return whether a condition compares what can only be a rank by its name: local or global, only some have it."""
     if not program.evaluator.distributed_files[file]:
         return False
     terms = program.terms[file]
@@ -501,7 +501,7 @@ _RANK_NAMES = frozenset(
 
 
 def who_runs(who: RankCondition) -> str:
-    """Who it is, as the subject of a sentence."""
+    """Return who it is, as the subject of a sentence."""
     return {
         "the main process": "only the main process gets",
         "all but the main process": "all but the main process get",
@@ -521,7 +521,7 @@ def condition_text(program: Program, file: int, guard: Guard) -> str:
 
 
 def flow_of(program: Program, file: int, term: int) -> list[str]:
-    """The way of the ranks in a condition, for ``evidence["flow"]``."""
+    """Return the way of the ranks in a condition, for ``evidence["flow"]``."""
     terms = program.terms[file]
     found: list[str] = []
     todo = [term]
@@ -551,7 +551,7 @@ def _is_abstract(program: Program, function: tuple[int, int]) -> bool:
 
 
 def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[SourceCall, list[Guard]]]:
-    """All calls that a test of the rank keeps from some ranks, and the tests."""
+    """Yield all calls that a test of the rank keeps from some ranks, and the tests."""
     known: dict[tuple[int, int], bool] = {}
     for call in program.calls:
         if call.block <= 0:
@@ -569,20 +569,20 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
 
 
 def narrow_guards(row: EventRow) -> list[Guard]:
-    """The guards that keep some ranks away, membership of a group included where it is asked for right there."""
+    """Return the guards that keep some ranks away, membership of a group included where it is needed right there."""
     terms = row.program.terms[row.file]
     return [
         guard
         for guard in strict_guards(row)
         if guard.who.certain
-        and (guard.who.who in PARTIAL or (guard.who.who == Who.MEMBERS and _asks_membership(terms, guard.term)))
+        and (guard.who.who in PARTIAL or (guard.who.who == Who.MEMBERS and _tests_membership(terms, guard.term)))
     ]
 
 
-def _asks_membership(terms: list[tuple[Any, ...]], number: int) -> bool:
+def _tests_membership(terms: list[tuple[Any, ...]], number: int) -> bool:
     parts = terms[number]
     if parts[0] in ("and", "or"):
-        return any(_asks_membership(terms, part) for part in parts[1])
+        return any(_tests_membership(terms, part) for part in parts[1])
     if parts[0] == "u":
-        return _asks_membership(terms, parts[2])
+        return _tests_membership(terms, parts[2])
     return bool(parts[0] == "=" and parts[1] in ("in", "not in"))

@@ -58,7 +58,7 @@ class _Loop(NamedTuple):
     #: numbers of the loaders' calls: (file, event)
     loaders: frozenset[tuple[int, int]]
     trains: bool
-    #: a backward pass is reached from its body; otherwise only names say that it trains
+    #: a backward pass is reached from its body; otherwise only names suggest that it trains
     certain: bool
 
     @property
@@ -72,12 +72,12 @@ _STEPS = re.compile(r"^(optimi[sz]e|train|fit|update|learn)|_step$|^step$|train_
 
 
 def _loops(program: Program) -> list[_Loop]:
-    """All loops over loaders that can be followed and that train."""
+    """Return all loops over loaders that can be followed and that train."""
     return [loop for loop in program.table(_training_loops) if loop.trains]
 
 
 def _training_loops(program: Program) -> Iterator[_Loop]:
-    """The loops that train, and what they walk through."""
+    """Yield the loops that train, and what they walk through."""
     if not any(True for _ in program.calls_to(*_LOADERS)):
         return
     lines: dict[int, list[int]] = {}
@@ -120,7 +120,7 @@ def _callers_of(program: Program, functions: set[Function]) -> set[Function]:
 
 
 def _for_blocks(program: Program, file: int) -> Iterator[tuple[int, int, Block, list[int]]]:
-    """The ``for`` loops of a file: number of the place, scope, the place, and the numbers of the events in it."""
+    """Yield the ``for`` loops of a file: number of the block, scope, the block, and the numbers of its events."""
     blocks = program.blocks[file]
     owners: dict[int, int] = {}
     events: dict[int, list[int]] = {}
@@ -152,7 +152,7 @@ def _calls_within(program: Program, file: int, scope: int, block: int) -> Iterat
 
 
 def _loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tuple[int, int]]:
-    """The calls of DataLoader that a value comes from, through ``enumerate``, ``tqdm`` and the like."""
+    """Yield the calls of DataLoader that a value comes from, through ``enumerate``, ``tqdm`` and the like."""
     if depth > _DEEPEST:
         return
     for atom in value:
@@ -217,7 +217,7 @@ def _is_single_pass(program: Program, row: EventRow, node: Block) -> bool:
 
 
 def _samplers_in(program: Program, value: Value | None, depth: int = 0) -> Iterator[Atom]:
-    """What of a value is a sampler, through batch samplers and other things that are made from one."""
+    """Yield what of a value is a sampler, through batch samplers and other things that are made from one."""
     if value is None or depth > _DEEPEST:
         return
     for atom in value:
@@ -232,7 +232,7 @@ def _samplers_in(program: Program, value: Value | None, depth: int = 0) -> Itera
 
 
 def _loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int]]:
-    """The calls that made the samplers of a loader."""
+    """Return the calls that made the samplers of a loader."""
     found = set()
     for value in (loader.argument(3, "sampler"), loader.argument(4, "batch_sampler")):
         found |= {atom.call for atom in _samplers_in(program, value) if atom.call is not None}
@@ -241,7 +241,7 @@ def _loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int
 
 @probe(rules.DC730)
 def epochs_are_told_to_the_sampler(program: Program) -> Iterator[Finding]:
-    """A sampler that shuffles is told the number of the epoch, in every epoch."""
+    """A sampler that shuffles gets the number of the epoch, in every epoch."""
     samplers = [call for call in program.calls_to(_SAMPLER) if _shuffles(call) and not call.loops]
     if not samplers:
         return
@@ -256,7 +256,7 @@ def epochs_are_told_to_the_sampler(program: Program) -> Iterator[Finding]:
                 repeated = _is_repeated(program, loop)
                 if repeated is not None:
                     break
-        if repeated is None or _is_told(program, sampler, of_loader):
+        if repeated is None or _may_get_epochs(program, sampler, of_loader):
             continue
         loud = not (
             program.framework(sampler.file) or program.framework(repeated.file) or program.is_test(sampler.file)
@@ -280,8 +280,10 @@ def _is_fed_a_seed(call: SourceCall) -> bool:
     return seed is not None and not seed.only(Kind.CONST) and call.inside("for", "while")
 
 
-def _is_told(program: Program, sampler: SourceCall, of_loader: dict[tuple[int, int], set[tuple[int, int]]]) -> bool:
-    """Whether something may tell this sampler: any ``set_epoch`` that is not known to be another's."""
+def _may_get_epochs(
+    program: Program, sampler: SourceCall, of_loader: dict[tuple[int, int], set[tuple[int, int]]]
+) -> bool:
+    """Return whether a ``set_epoch`` may be called on this sampler: any that is not known to be another's."""
     files = call_paths.related(program, sampler.file)
     own = (sampler.file, sampler.number)
     for call in program.calls_named("set_epoch"):
@@ -298,7 +300,7 @@ def _is_told(program: Program, sampler: SourceCall, of_loader: dict[tuple[int, i
 def _receivers(
     program: Program, value: Value, of_loader: dict[tuple[int, int], set[tuple[int, int]]]
 ) -> set[tuple[int, int]] | None:
-    """The samplers that ``set_epoch`` is called on; None where they are not all known."""
+    """Return the samplers that ``set_epoch`` is called on; None where they are not all known."""
     found: set[tuple[int, int]] = set()
     for atom in value:
         if atom.kind == Kind.RESULT and atom.const in _SAMPLERS and atom.call is not None:
@@ -341,7 +343,7 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
 
 
 def _loop_variable(program: Program, row: EventRow, node: Block) -> str:
-    """The name that a ``for`` binds, empty for anything but one name."""
+    """Return the name that a ``for`` binds, empty for anything but one name."""
     terms = row.terms
     for one in program.rows_of(row.file, row.scope):
         if one.kind == "bind" and terms[one.payload[1]] == ("e", node[2]) and node[4] == one.line:
@@ -378,7 +380,7 @@ def _first_line_of(program: Program, file: int, line: int, statement: str, sampl
 
 @probe(rules.DC731)
 def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
-    """A loader that has a sampler is not told to shuffle."""
+    """A loader that has a sampler has no shuffle=True."""
     for loader in program.calls_to(*_LOADERS):
         shuffle, sampler = loader.argument_term(2, "shuffle"), loader.argument_term(3, "sampler")
         if shuffle < 0 or sampler < 0:
@@ -511,7 +513,7 @@ def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding 
 
 
 def _trains_wrapped(program: Program, body: Iterable[SourceCall]) -> Atom | None:
-    """The wrapped model that is called in a loop's body, or in a function that is entered there."""
+    """Return the wrapped model that is called in a loop's body, or in a function that is entered there."""
     for call in body:
         found = call.callee.wrapped("ddp", "fsdp", "fsdp2")
         if found is not None:
@@ -532,7 +534,7 @@ def _wraps_somewhere(program: Program, files: Iterable[int]) -> bool:
 
 
 def _data_set(program: Program, loader: SourceCall, call_path: CallPath, term: int) -> _DataSet:
-    """What the data set of a loader is, as far as it can be followed."""
+    """Return what the data set of a loader is, as far as it can be followed."""
     row, given, calls = loader, term, call_path.calls
     while True:
         if given < 0 or call_paths.differs(row, given):
@@ -560,7 +562,7 @@ def _data_set(program: Program, loader: SourceCall, call_path: CallPath, term: i
 
 
 def _class_text(program: Program, ref: tuple[int, int], depth: int = 0) -> str:
-    """The source of a class, and of those of the project that it derives from."""
+    """Return the source of a class, and of those of the project that it derives from."""
     file, number = ref
     scope = program.index.scopes[file][program.index.classes[file][number].scope]
     text = "\n".join(program.lines(file)[scope.line - 1 : scope.end_line])
@@ -572,7 +574,7 @@ def _class_text(program: Program, ref: tuple[int, int], depth: int = 0) -> str:
 
 
 def _speaks_of_ranks(program: Program, atom: Atom) -> bool:
-    """Whether a data set of the project divides its data by itself, or draws it at random."""
+    """Return whether a data set of the project divides its data alone, or draws it at random."""
     text = _class_text(program, atom.const)
     one = program.index.classes[atom.const[0]][atom.const[1]]
     if _OF_RANKS.search(text) or _MADE_UP.search(one.name):
@@ -659,7 +661,7 @@ def _split_finding(program: Program, call_path: CallPath, message: str, fix: str
 
 
 def _is_broadcast(program: Program, call: SourceCall) -> bool:
-    """Whether something is broadcast behind the split in its function: likely the split of one rank."""
+    """Return whether something is broadcast behind the split in its function: likely the split of one rank."""
     return any(
         isinstance(row, SourceCall) and row.number > call.number and "broadcast" in row.method
         for row in program.rows_of(call.file, call.scope)
@@ -682,7 +684,7 @@ def _last_seed(program: Program, call_path: CallPath, seeds: frozenset[str]) -> 
 
 
 def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tuple[SourceCall, ...]) -> bool | None:
-    """Whether a call seeds a generator in another way on each rank; None where it seeds none."""
+    """Return whether a call seeds a generator in another way on each rank; None where it seeds none."""
     if call.targets and not seeds.isdisjoint(call.targets):
         term = call.argument_term(0, "seed")
         return term < 0 or _is_of_this_rank(call, term, calls)
@@ -702,7 +704,7 @@ def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tup
 
 
 def _is_of_this_rank(row: SourceCall, term: int, calls: tuple[SourceCall, ...]) -> bool:
-    """Whether a seed is another number on each rank, as these calls have passed it."""
+    """Return whether a seed is another number on each rank, as these calls have passed it."""
     call_path = CallPath(row, calls, (row.file, row.scope), True)
     found, given, _ = call_paths.term_on(call_path, row, term)
     return call_paths.differs(found, given, by_data=False) or _is_of_time(found, given, 0)
@@ -720,7 +722,7 @@ def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
 
 
 def _is_seeded_somewhere(program: Program, call_path: CallPath) -> bool:
-    """Whether anything in the program seeds numpy, or looks like it."""
+    """Return whether anything in the program seeds numpy, or looks like it."""
     files = call_paths.related(program, call_path.root[0])
     return any(call.file in files for call in program.calls_named(*_SEEDING))
 
@@ -756,7 +758,7 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
 
 
 def _evaluations(program: Program) -> Iterator[_Loop]:
-    """The loops over loaders that don't train, in functions that switch gradients off."""
+    """Yield the loops over loaders that don't train, in functions that switch gradients off."""
     files = {call.file for call in program.calls_named("no_grad", "inference_mode", "eval")}
     for file in sorted(files):
         for number, scope, node, _ in _for_blocks(program, file):
@@ -764,7 +766,7 @@ def _evaluations(program: Program) -> Iterator[_Loop]:
 
 
 def _cuts_repeats(program: Program, loop: _Loop) -> bool:
-    """Whether the function of an evaluation cuts something to a length: most likely the repeats."""
+    """Return whether the function of an evaluation cuts something to a length: most likely the repeats."""
     for row in program.rows_of(*loop.function):
         if isinstance(row, SourceCall) and row.method == "gather_for_metrics":
             return True
@@ -808,7 +810,7 @@ def _trained_way(program: Program, loader: SourceCall) -> CallPath | None:
 
 
 def _is_whole(program: Program, atom: Atom) -> bool:
-    """Whether nothing of a data set, nor of what it is made from, tells ranks apart."""
+    """Return whether nothing of a data set, nor of what it is made from, distinguishes ranks."""
     text = _class_text(program, atom.const)
     method = program.evaluator.method(atom.const, "__iter__")
     if method is None or _OF_RANKS.search(text) or _RANDOM.search(text):
@@ -829,7 +831,7 @@ def _is_whole(program: Program, atom: Atom) -> bool:
 
 
 def _may_be_divided(made: SourceCall, name: str, term: int) -> bool:
-    """Whether an argument differs between ranks, or is a source of data that may have been divided before."""
+    """Return whether an argument differs between ranks, or is a source of data that may have been divided before."""
     if call_paths.differs(made, term):
         return True
     return bool(_SOURCES.search(name)) and made.term_value(term).has(

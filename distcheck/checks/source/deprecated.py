@@ -1,4 +1,4 @@
-"""The probe for names that torch.distributed renamed or took away, and the table that it asks.
+"""The probe for names that torch.distributed renamed or took away, and its table.
 
 A row of the table is one name or module. The table speaks of ``torch.distributed``, not of the rest of torch.
 """
@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .environment_variables import version_is_asked
+from .environment_variables import version_is_tested
 from .program import EventRow, Program, SourceCall, SourceSpan
 
 
@@ -22,7 +22,7 @@ class Stale(NamedTuple):
 
     #: the dotted name, as written
     name: str
-    #: ``removed``, ``deprecated`` or ``moved`` (the old name still works, without a word)
+    #: ``removed``, ``deprecated`` or ``moved`` (the old name still works, without a message)
     state: str
     #: the release of torch that removed or deprecated it; empty where that was long ago
     since: str
@@ -86,7 +86,7 @@ _HANDLED = frozenset(["AttributeError", "ImportError", "ModuleNotFoundError", "E
 
 
 def look_up(dotted: str) -> Stale | None:
-    """The row for a dotted name as written; a module's row for what stands below it."""
+    """Return the row for a dotted name as written; a module's row for what stands below it."""
     for spelling in _SPELLINGS:
         if dotted.startswith(spelling):
             dotted = _D + dotted[len(spelling) :]
@@ -109,7 +109,7 @@ def old_names(program: Program) -> Iterator[Finding]:
         if file not in own and any(name.startswith(_D) for name in program.imports(file))
     }
     for row in program.rows("import", importing):
-        if row.payload[0].startswith(_D) and (old := look_up(row.payload[0])) and not _is_asked(program, row, old):
+        if row.payload[0].startswith(_D) and (old := look_up(row.payload[0])) and not _is_tested(program, row, old):
             key = row.file, row.line, old.name
             if key not in reported:
                 reported.add(key)
@@ -120,7 +120,7 @@ def old_names(program: Program) -> Iterator[Finding]:
         terms = program.terms[call.file]
         callee = terms[call.term[1]]
         if callee[0] == "a" and (old := look_up(dotted_of(program, call.file, call.term[1]))) is not None:
-            if not old.module and not _is_asked(program, call, old):
+            if not old.module and not _is_tested(program, call, old):
                 yield _found(program, call, old, call.span)
             continue
         yield from _in_arguments(program, call, given)
@@ -129,7 +129,7 @@ def old_names(program: Program) -> Iterator[Finding]:
 
 
 def _holds_one(program: Program, file: int) -> bool:
-    """Whether one of the table's names is an attribute of anything in a file."""
+    """Return whether one of the table's names is an attribute of anything in a file."""
     return any(term[0] == "a" and term[2] in _LAST_NAMES for term in program.terms[file])
 
 
@@ -154,7 +154,7 @@ def _in_value(
     terms = program.terms[row.file]
     while terms[number][0] == "a":
         old = look_up(dotted_of(program, row.file, number))
-        if old is not None and not old.module and not _is_asked(program, row, old):
+        if old is not None and not old.module and not _is_tested(program, row, old):
             if (row.file, number) not in given or row.kind == "call":
                 yield _found(program, row, old, (find() if find is not None else None) or row.span)
             given.add((row.file, number))
@@ -163,9 +163,9 @@ def _in_value(
 
 
 def dotted_of(program: Program, file: int, number: int) -> str:
-    """The dotted name that an attribute of an imported module is, as written; empty for anything else.
+    """Return the dotted name that an attribute of an imported module is, as written; empty for anything else.
 
-    Canonical names won't do: they give those of torch to the functions of other libraries that look alike.
+    Canonical names won't do: they give those of torch to the similar functions of other libraries.
     """
     terms = program.terms[file]
     names: list[str] = []
@@ -177,7 +177,7 @@ def dotted_of(program: Program, file: int, number: int) -> str:
 
 
 def _imported(program: Program, file: int, term: tuple[Any, ...]) -> str:
-    """The module that a name is bound to by imports alone; empty for anything else."""
+    """Return the module that a name is bound to by imports alone; empty for anything else."""
     if term[0] == "i":
         return str(term[1])
     if term[0] != "v":
@@ -195,10 +195,10 @@ def _imported(program: Program, file: int, term: tuple[Any, ...]) -> str:
     return ""
 
 
-def _is_asked(program: Program, row: EventRow, old: Stale) -> bool:
-    """Whether the code asks first if torch has the name, or handles that it has not."""
+def _is_tested(program: Program, row: EventRow, old: Stale) -> bool:
+    """Return whether the code tests first if torch has the name, or handles that it has not."""
     last = old.name.rsplit(".", 1)[-1]
-    if version_is_asked(program, row):
+    if version_is_tested(program, row):
         return True
     for _, node in row.blocks:
         if node[1] == "try" and any(

@@ -1,4 +1,4 @@
-"""Where code says which device: every place that takes the index of a GPU, with what the index may be.
+"""Where code selects a device: every use of a GPU index, with the values that the index may have.
 
 A device that gets a name is seen once, where it is made; what is done with the name afterwards is no place of its own.
 What follows from an index is judged in :mod:`.devices` and :mod:`.ranks`.
@@ -53,21 +53,21 @@ _STARTS = ("cuda:", "xpu:", "npu:", "hip:", "musa:", "hpu:")
 _TEXT_OF_DEVICE = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):\{\}$")
 _LITERAL = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):(\d+)$")
 
-# how a place uses the index
-BIND, CONTEXT, MADE, MOVED, WRAPPED, LOADED, ASKED, GROUP = (
-    "bind", "context", "made", "moved", "wrapped", "loaded", "asked", "group",
+# how a block uses the index
+BIND, CONTEXT, MADE, MOVED, WRAPPED, LOADED, QUERIED, GROUP = (
+    "bind", "context", "made", "moved", "wrapped", "loaded", "queried", "group",
 )  # fmt: skip
 
 
 class DeviceUse(NamedTuple):
-    """One place that says which device."""
+    """One selection of a device."""
 
     row: EventRow
     #: what the index may be; devices that were made elsewhere are not among it
     number: Value
     #: the term that stands for the device in the row's file
     term: int
-    #: ``bind``, ``context``, ``made``, ``moved``, ``wrapped``, ``loaded``, ``asked`` or ``group``
+    #: ``bind``, ``context``, ``made``, ``moved``, ``wrapped``, ``loaded``, ``queried`` or ``group``
     way: str
     #: the number stands in the text of a device, where the text of a number is right
     in_text: bool
@@ -78,16 +78,16 @@ class DeviceUse(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The place as source, shortened."""
+        """Its source, shortened."""
         return self.row.text()
 
     def where(self) -> Where:
-        """The place for a finding: the argument itself, where a call has several lines."""
+        """Return the location of a finding: the argument itself, where a call has several lines."""
         return argument_place(self.row, *self.argument)
 
 
 def argument_place(row: EventRow, position: int | None, name: str | None = None) -> Where:
-    """Where an argument of a call of several lines stands; of one line, where the call does."""
+    """Return where an argument of a call of several lines stands; of one line, where the call does."""
     place = row.where()
     if not isinstance(row, SourceCall) or row.span.line == row.span.end_line or (position is None and name is None):
         return place
@@ -96,13 +96,13 @@ def argument_place(row: EventRow, position: int | None, name: str | None = None)
 
 
 def device_uses(program: Program) -> list[DeviceUse]:
-    """All places that say which device, in order of files; made once."""
+    """Return all selections of a device, in order of files; made once."""
     return program.table(_all_uses)
 
 
 def _all_uses(program: Program) -> Iterator[DeviceUse]:
     known: dict[SourceCall, str] = {}
-    for way, targets in ((ASKED, _ABOUT), (CONTEXT, CONTEXTS), (BIND, BINDERS), (MADE, ("torch.device",))):
+    for way, targets in ((QUERIED, _ABOUT), (CONTEXT, CONTEXTS), (BIND, BINDERS), (MADE, ("torch.device",))):
         known.update(dict.fromkeys(program.calls_to(*targets), way))
     certain: dict[int, set[int]] = {}
     for call in known:
@@ -120,9 +120,9 @@ def _all_uses(program: Program) -> Iterator[DeviceUse]:
 
 
 class Shapes(NamedTuple):
-    """What in one file is worth a look, told by its shape, before any value is asked for."""
+    """What in one file is worth checking, by its shape, before any value is needed."""
 
-    #: events that may say which device
+    #: events that may select a device
     devices: set[int]
     #: terms that get a name, where there are such events: a use of one of them is a use of the name
     named: set[int]
@@ -138,7 +138,7 @@ _NOTHING = Shapes(set(), set(), (), (), ())
 
 
 def shapes_of(program: Program) -> list[Shapes]:
-    """The shapes of all files, by their numbers; each file is looked through once."""
+    """Return the shapes of all files, by their numbers; each file is searched once."""
     return program.table(_shapes)
 
 
@@ -217,7 +217,7 @@ def _last(callee: tuple[Any, ...]) -> str:
 def _may_take_a_device(
     terms: list[tuple[Any, ...]], name: str, positional: tuple[int, ...], keywords: tuple[tuple[str, int], ...]
 ) -> bool:
-    """Whether the shape of a call lets it say which device."""
+    """Return whether the shape of a call lets it select a device."""
     if name in ("to", "cuda", "set_device") and positional:
         return not _is_plain(terms, positional[0])
     if any(keyword in _KEYWORDS and not _is_plain(terms, value) for keyword, value in keywords):
@@ -382,7 +382,7 @@ def _use(
 
 
 def _of_text(atom: Atom, in_device: bool = False) -> list[Atom]:
-    """The index in the text of a device, ``cuda:{rank}``; of any kind of device where it can be nothing else."""
+    """Return the index in the text of a device, ``cuda:{rank}``; of any kind of device where it can be nothing else."""
     if atom.kind == Kind.CONST and isinstance(atom.const, str):
         match = _LITERAL.match(atom.const)
         return [Atom(Kind.CONST, int(match[2]), when=atom.when)] if match else []
@@ -394,7 +394,7 @@ def _of_text(atom: Atom, in_device: bool = False) -> list[Atom]:
 
 
 def _is_named(terms: list[tuple[Any, ...]], term: int, named: set[int]) -> bool:
-    """Whether a text was made elsewhere, and is only used here by its name."""
+    """Return whether a text was made elsewhere, and is only used here by its name."""
     parts = terms[term]
     if term in named or parts[0] in ("v", "p", "a", "i", "x", "e", "s", "w"):
         return True
@@ -409,7 +409,7 @@ def _makes_text(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> bool:
 
 
 def _may_be_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
-    """Whether a term looks like the text of a device, before its value is asked for."""
+    """Return whether a term looks like the text of a device, before its value is needed."""
     parts = terms[term]
     kind = parts[0]
     if kind == "k":
@@ -426,7 +426,7 @@ def _may_be_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> boo
 
 
 def _text(call: SourceCall, term: int, named: set[int]) -> Iterator[DeviceUse]:
-    """The text of a device among the arguments of any call."""
+    """Yield the text of a device among the arguments of any call."""
     terms = call.terms
     if _may_be_text(terms, term) and not _is_named(terms, term, named):
         atoms = [one for atom in call.term_value(term) if atom.kind == Kind.TEXT for one in _of_text(atom)]
@@ -465,7 +465,7 @@ def files_from(program: Program, file: int) -> frozenset[int]:
 
 
 def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[SourceCall]:
-    """The calls of one of these in some files."""
+    """Return the calls of one of these in some files."""
     wanted = set(files)
     return [call for call in program.calls_to(*dotted) if call.file in wanted]
 
@@ -486,7 +486,7 @@ def around(row: EventRow, depth: int = 4) -> Iterator[tuple[EventRow, int, bool]
 
 
 def is_for_one_process(use: DeviceUse) -> bool:
-    """Whether a place is the arm of a conditional expression for a run without other ranks."""
+    """Return whether a block is the arm of a conditional expression for a run without other ranks."""
     for term, polarity in use.tests:
         who = use.row.program.evaluator.test(use.row.file, term)
         if (who if polarity else who.inverse()).who == Who.SINGLE:
@@ -495,7 +495,7 @@ def is_for_one_process(use: DeviceUse) -> bool:
 
 
 def fits_on_one_host(row: EventRow) -> bool:
-    """Whether the program makes sure of one host: it compares the world size with the GPUs, or asks for the nodes."""
+    """Whether the program makes sure of one host: it compares the world size with the GPUs, or reads the nodes."""
     program = row.program
     if any(_counts_hosts(program, one.file, term) for one, term, _ in around(row)):
         return True
@@ -506,7 +506,7 @@ _HOSTS = re.compile(r"^(n|num|number_of)_?(of_)?(nodes|hosts|machines)$|^(node|h
 
 
 def _counts_hosts(program: Program, file: int, term: int) -> bool:
-    """Whether a condition asks for the number of hosts."""
+    """Return whether a condition reads the number of hosts."""
     terms = program.terms[file]
     for number in program.subterms(file, term, names=False):
         parts = terms[number]
@@ -515,7 +515,7 @@ def _counts_hosts(program: Program, file: int, term: int) -> bool:
         if parts[0] == "k" and parts[1] == "str" and _HOSTS.match(parts[2]):
             return True
         if parts[0] == "=" and parts[1] != "is":
-            # what it is called in the source is gone where a name was assigned here: look at what was asked
+            # a name that was assigned here is lost in the terms: check the value instead
             for side in parts[2:4]:
                 value = program.evaluator.value(file, side)
                 if any(atom.kind == Kind.UNIFORM and _is_host_variable(atom.const) for atom in value):
@@ -544,7 +544,7 @@ def _comparing_files(program: Program) -> set[int]:
 
 
 def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
-    """Whether the -1 that stands for a missing LOCAL_RANK may be what a term holds."""
+    """Return whether the -1 that stands for a missing LOCAL_RANK may be what a term holds."""
     if term < 0 or depth > 8:
         return False
     program = row.program
@@ -568,7 +568,7 @@ def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
 
 
 def has_sentinel(value: Value) -> bool:
-    """Whether a value is a rank or the -1 that stands for none."""
+    """Return whether a value is a rank or the -1 that stands for none."""
     ranked = negative = False
     for atom in value:
         if atom.kind in RANKS:
@@ -591,7 +591,7 @@ def has_sentinel(value: Value) -> bool:
 
 
 def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -> bool | None:
-    """What a test says where the local rank is the -1 of no launcher; None where that can't be told."""
+    """Return what a test returns where the local rank is the -1 of no launcher; None where that is not known."""
     if term < 0 or depth > 8:
         return None
     terms = program.terms[file]

@@ -17,12 +17,12 @@ from . import call_paths, vocabulary
 from .call_paths import Function, operands
 from .device_uses import (
     ACCELERATORS,
-    ASKED,
     BIND,
     BINDERS,
     CONTEXTS,
     GROUP,
     LOADED,
+    QUERIED,
     WRAPPED,
     DeviceUse,
     around,
@@ -80,7 +80,7 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
 
 
 def global_rank_of(index: Value) -> Atom | None:
-    """The global rank in what an index may be; None where it may be the local one, too."""
+    """Return the global rank in what an index may be; None where it may be the local one, too."""
     if index.has(Kind.LOCAL_RANK, Kind.NODE_RANK, Kind.GROUP_RANK, Kind.RANK_DEPENDENT):
         return None
     for atom in index:
@@ -96,7 +96,7 @@ def global_rank_of(index: Value) -> Atom | None:
 
 
 def _rank_in_text(value: Value) -> Atom | None:
-    """The rank that a text is made of."""
+    """Return the rank that a text is made of."""
     for atom in value:
         if atom.kind == Kind.TEXT:
             inner = Value(atom.of)
@@ -133,7 +133,7 @@ def _origin(atom: Atom) -> str:
 
 
 def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
-    """What to write instead, in the words of this code."""
+    """Return what to write instead, in the words of this code."""
     own = local_rank_here(row)
     if own is not None:
         return f"`{own}`"
@@ -235,7 +235,7 @@ def _bound_calls(program: Program) -> Iterator[SourceCall]:
 
 
 def _masks_by_rank(write: VariableWrite) -> bool:
-    """Whether a mask leaves one GPU, chosen by the local rank."""
+    """Return whether a mask leaves one GPU, chosen by the local rank."""
     atom = _rank_in_text(write.value)
     if atom is None:
         return False
@@ -275,7 +275,7 @@ def _physical(program: Program, row: EventRow) -> Finding:
 
 
 def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bool:
-    """Whether a number was read out of the list in the mask."""
+    """Return whether a number was read out of the list in the mask."""
     if term < 0 or depth > 12:
         return False
     terms = row.terms
@@ -309,7 +309,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
 
 @probe(rules.DC206)
 def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
-    """Whoever starts NCCL has said which GPU is this rank's."""
+    """A program that uses NCCL binds each rank to its GPU."""
     for call in program.calls_to(_INIT):
         if not uses_nccl(call) or _gives(call, "device_id") or call.has_star or _world_of_one(call):
             continue
@@ -323,7 +323,7 @@ def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
 
 
 def uses_nccl(call: SourceCall) -> bool:
-    """Whether a group's backend is NCCL, or NCCL where there are GPUs."""
+    """Return whether a group's backend is NCCL, or NCCL where there are GPUs."""
     backend = call.argument(0, "backend")
     if backend is None:
         return False
@@ -369,7 +369,7 @@ def _roots_of(program: Program, file: int, number: int) -> frozenset[Function]:
 
 
 def _is_bound(program: Program, files: Iterable[int]) -> bool:
-    """Whether anything in some files gives this process a device of its own."""
+    """Return whether anything in some files gives this process a device of its own."""
     wanted = set(files)
     if called_in(program, wanted, *BINDERS, *CONTEXTS, "torch.set_default_device"):
         return True
@@ -421,7 +421,7 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
 
 
 def _is_current(program: Program, call: SourceCall) -> bool:
-    """Whether a call puts something on the current GPU: ``.cuda()``, ``.to("cuda")``, ``device="cuda"``."""
+    """Return whether a call puts something on the current GPU: ``.cuda()``, ``.to("cuda")``, ``device="cuda"``."""
     method = call.method
     if method == "cuda":
         named = call.term[2] or call.gives(None, "device")
@@ -434,7 +434,7 @@ def _is_current(program: Program, call: SourceCall) -> bool:
 
 
 def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[SourceCall]:
-    """The calls in some files that put something on the current GPU."""
+    """Yield the calls in some files that put something on the current GPU."""
     for file in sorted(files):
         for number, event in enumerate(program.events[file]):
             if event[0] == "call":
@@ -487,7 +487,7 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
 
 
 def _starts_children(program: Program, row: EventRow) -> bool:
-    """Whether the mask may be for processes that this one starts."""
+    """Return whether the mask may be for processes that this one starts."""
     return bool(
         called_in(
             program, (row.file,), "subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_call",
@@ -529,7 +529,7 @@ _STARTER_NAMES = frozenset(dotted.rsplit(".", 1)[-1] for dotted in _STARTERS)
 
 
 def _starts_inside(program: Program, call: SourceCall, depth: int = 0) -> EventRow | None:
-    """What starts CUDA whenever a function of the project is called."""
+    """Return what starts CUDA whenever a function of the project is called."""
     if depth > 2:
         return None
     for function in program.functions(call)[:1]:
@@ -641,7 +641,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
 
 
 def _literal_of(call: SourceCall) -> tuple[int | None, str]:
-    """The number that all ranks bind."""
+    """Return the number that all ranks bind."""
     if call.is_to(_INIT):
         value = call.argument(None, "device_id")
         if not uses_nccl(call):
@@ -653,7 +653,7 @@ def _literal_of(call: SourceCall) -> tuple[int | None, str]:
 
 
 def _only_number(value: Value | None) -> int | None:
-    """The literal index of a device, where it can be nothing else."""
+    """Return the literal index of a device, where it can be nothing else."""
     if value is None or len(value.atoms) != 1:
         return None
     atom = value.atoms[0]
@@ -680,7 +680,7 @@ def _init_with_nccl(program: Program, row: EventRow) -> SourceCall | None:
 
 
 def _masked_by_rank(program: Program, file: int) -> bool:
-    """Whether something of the program gives each process a mask of its own, or may do so."""
+    """Return whether something of the program gives each process a mask of its own, or may do so."""
     files = set(program.component(file))
     return any(
         write.row.file in files and write.name in _MASKS and write.value.constant is NoConstant
@@ -706,7 +706,7 @@ def _arm_of_one_process(program: Program, row: EventRow) -> bool:
 
 @cached
 def _distributed_rows(program: Program) -> dict[Function, list[EventRow]]:
-    """The rows that only ranks of a job run: starts of a group, devices chosen by rank."""
+    """Return the rows that only ranks of a job run: starts of a group, devices chosen by rank."""
     found: dict[Function, list[EventRow]] = {}
     rows: list[EventRow] = list(program.calls_to(_INIT, *vocabulary.INIT))
     rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, Kind.ENV_TEXT))
@@ -745,7 +745,7 @@ def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
     bound = _given_to_a_group(program)
     for use in device_uses(program):
         row = use.row
-        if use.way in (BIND, LOADED, GROUP, ASKED) or (row.file, row.line) in seen or is_for_one_process(use):
+        if use.way in (BIND, LOADED, GROUP, QUERIED) or (row.file, row.line) in seen or is_for_one_process(use):
             continue
         if use.row.kind == "call" and (row.file, row.number) in bound:
             continue
@@ -759,7 +759,7 @@ def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
 
 
 def _literal_index(use: DeviceUse) -> int | None:
-    """The literal number of a GPU, where it can be no other."""
+    """Return the literal number of a GPU, where it can be no other."""
     numbers = {atom.const for atom in use.number if atom.kind == Kind.CONST and type(atom.const) is int}
     if len(numbers) != 1 or not use.number.only(Kind.CONST):
         return None
@@ -773,7 +773,7 @@ def _literal_index(use: DeviceUse) -> int | None:
 
 
 def _is_written(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
-    """Whether a literal stands in the source where it is used, in an arm of a conditional expression at most."""
+    """Return whether a literal stands in the source where it is used, in an arm of a conditional expression at most."""
     if term < 0 or depth > 4:
         return False
     parts = terms[term]
@@ -783,7 +783,7 @@ def _is_written(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool
 
 
 def _has_ranked_arm(use: DeviceUse) -> bool:
-    """Whether another arm of the same conditional expression takes a rank."""
+    """Return whether another arm of the same conditional expression takes a rank."""
     row = use.row
     value = row.term_value(row.payload[{"bind": 1, "attribute": 2, "return": 0}[row.kind]])
     return any(
@@ -794,7 +794,7 @@ def _has_ranked_arm(use: DeviceUse) -> bool:
 
 
 def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
-    """The devices that a group is bound to: DC303 speaks of those."""
+    """Return the devices that a group is bound to: DC303 speaks of those."""
     found = set()
     for init in program.calls_to(_INIT):
         for atom in init.argument(None, "device_id") or ():
@@ -808,7 +808,7 @@ def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
 
 
 def _all_ranks_run(program: Program, row: EventRow) -> bool:
-    """Whether the ranks of a group with GPUs run a row, all of them."""
+    """Return whether the ranks of a group with GPUs run a row, all of them."""
     reached_by = row.reached_by
     if reached_by.who in FEW or reached_by.who == Who.SINGLE or program.is_test(row.file) or row.inside("except"):
         return False
@@ -877,7 +877,7 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
 
 
 def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Finding]:
-    """Models that are wrapped for all ranks on the current GPU, where nothing binds one; with NCCL, DC206 says it."""
+    """Yield models wrapped on the current GPU, if nothing binds one to the rank. With NCCL, DC206 reports it."""
     for wrap in program.calls_to(*_WRAPPERS):
         roots = roots_of(program, wrap)
         files = frozenset().union(*(files_from(program, root[0]) for root in roots))
@@ -916,7 +916,7 @@ def _arms(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterator[i
 
 
 def _precedes(program: Program, one: SourceCall, other: SourceCall) -> bool:
-    """Whether a call stands before another in one function, both outside of arms that exclude each other."""
+    """Return whether a call stands before another in one function, both outside of arms that exclude each other."""
     return program.may_precede(one, other) and not one.inside("if", "for", "while")
 
 
@@ -954,7 +954,7 @@ def _has_forked_workers(program: Program, loader: SourceCall) -> bool:
 
 
 def _starts_afresh(program: Program, file: int) -> bool:
-    """Whether something sets another start method than fork."""
+    """Return whether something sets another start method than fork."""
     for call in called_in(
         program, program.component(file), "torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"
     ):
@@ -965,7 +965,7 @@ def _starts_afresh(program: Program, file: int) -> bool:
 
 
 def _run_by_workers(program: Program, loader: SourceCall) -> Iterator[Function]:
-    """The functions that a loader's workers run: the data set's items, the collate function."""
+    """Yield the functions that a loader's workers run: the data set's items, the collate function."""
     for atom in loader.argument(0, "dataset") or ():
         if atom.kind == Kind.OBJECT:
             for name in ("__getitem__", "__iter__", "__getitems__"):
@@ -978,11 +978,11 @@ def _run_by_workers(program: Program, loader: SourceCall) -> Iterator[Function]:
 
 
 def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[SourceCall]:
-    """The calls that use the GPU whenever a function runs."""
+    """Yield the calls that use the GPU whenever a function runs."""
     if depth > 3:
         return
     for row in program.rows_of(*function):
-        if not isinstance(row, SourceCall) or row.inside("except") or _asks_for_worker(program, row):
+        if not isinstance(row, SourceCall) or row.inside("except") or _is_conditional(program, row):
             continue
         if _uses_gpu(program, row):
             yield row
@@ -990,8 +990,8 @@ def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[S
             yield from _cuda_in(program, inner, depth + 1)
 
 
-def _asks_for_worker(program: Program, row: EventRow) -> bool:
-    """Whether a condition stands around a row: it may say that this is no worker, or that the GPU is not to be used."""
+def _is_conditional(program: Program, row: EventRow) -> bool:
+    """Whether a condition stands around a row: it may exclude workers or the GPU."""
     return any(node[1] in ("if", "while") or node[1].startswith("exit:") for _, node in row.blocks)
 
 

@@ -48,7 +48,7 @@ _HALVES = frozenset(
 
 @probe(rules.DC701, rules.DC702, rules.DC703)
 def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
-    """No test of the rank stands between some ranks and a collective of all, unless the others meet them elsewhere."""
+    """No test of the rank stands between some ranks and a collective of all, unless the others call it elsewhere."""
     sequences = sequences_of(program)
     exits: set[tuple[int, int]] = set()
     branches: set[tuple[int, int, int]] = set()
@@ -124,7 +124,7 @@ def _only_groups(collective: CollectiveSite) -> bool:
 
 
 def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, collective: CollectiveSite) -> bool:
-    """Whether those whom a guard keeps away meet the rest somewhere else, as far as can be seen."""
+    """Return whether ranks that a guard excludes make a matching call elsewhere, as far as can be seen."""
     for block in sequences.arms_against(call, guard):
         collectives, _, unseen = sequences.arm(call, block)
         if collectives or unseen:
@@ -149,7 +149,7 @@ def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, collectiv
 
 
 def _leave_from_both_arms(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
-    """Whether some of the others leave as well, from another arm of the same branch, as it may be together."""
+    """Return whether some of the others leave as well, from another arm of the same branch, as it may be together."""
     program = sequences.program
     mine = sequences.exits_behind(call, guard)
     return any(
@@ -163,7 +163,7 @@ def _leave_from_both_arms(sequences: Sequences, call: SourceCall, guard: Guard) 
 
 
 def _halves(one: Guard, other: Guard, same_file: bool) -> bool:
-    """Whether two guards let different ranks through that may be all of them together."""
+    """Return whether two guards let different ranks through that may be all of them together."""
     if same_file and one.term == other.term and one.polarity == other.polarity and one.kind == other.kind:
         return False
     if NOT[one.who.who] == other.who.who and one.who.who != other.who.who:
@@ -174,7 +174,7 @@ def _halves(one: Guard, other: Guard, same_file: bool) -> bool:
 
 
 def _neighbours(program: Program, call: SourceCall) -> Iterator[EventRow]:
-    """The events of a function, and where it is a method, of its class; where it is nested, of its siblings."""
+    """Yield the events of a function, and where it is a method, of its class; where it is nested, of its siblings."""
     yield from program.rows_of(call.file, call.scope)
     scopes = program.index.scopes[call.file]
     own = scopes[call.scope]
@@ -187,7 +187,7 @@ def _neighbours(program: Program, call: SourceCall) -> Iterator[EventRow]:
 
 
 def _mismatch(sequences: Sequences, call: SourceCall, guard: Guard) -> tuple[CollectiveSite, str, str] | None:
-    """Where the arms of a branch differ: the first meeting without its like, its operation, and what the others do."""
+    """Return where the arms of a branch differ: the first unmatched collective, its operation, and the other one."""
     arms = sequences.arms_against(call, guard)
     if len(arms) != 1 or guard.kind in ("while", "exit:break", "exit:call"):
         return None
@@ -208,7 +208,7 @@ def _mismatch(sequences: Sequences, call: SourceCall, guard: Guard) -> tuple[Col
 
 
 def _operations(sequences: Sequences, call: SourceCall, block: int) -> list[tuple[CollectiveSite, str]] | None:
-    """What ranks meet in below a place, in order; None where that can't be said exactly."""
+    """Return what ranks synchronize in below a block, in order; None where that is not known exactly."""
     collectives, exact, unseen = sequences.arm(call, block)
     if not exact or unseen:
         return None
@@ -382,20 +382,20 @@ def _taken(who: RankCondition) -> str:
 
 
 def _heard_of(program: Program, row: EventRow, guard: Guard) -> bool:
-    """Whether a condition also asks for something that was agreed on before."""
+    """Return whether a condition also uses a value that went through a collective."""
     inner = program.subterms(row.file, guard.term, names=False)
     return any(row.terms[number][:2] == ("u", "reduced") for number in inner)
 
 
 def _is_local(collective: CollectiveSite) -> bool:
-    """Whether only the members have to make the group."""
+    """Return whether only the members have to make the group."""
     call = collective.innermost
     given = call.argument(None, "use_local_synchronization")
     return call.has_star or (given is not None and given.constant is not False)
 
 
 def _same_group_elsewhere(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
-    """Whether the other ranks make the same group in their own arm."""
+    """Return whether the other ranks make the same group in their own arm."""
     for block in sequences.arms_against(call, guard):
         for other in sequences.rows_in(call, block):
             if isinstance(other, SourceCall) and other.method == call.method and _arguments(other) == _arguments(call):
@@ -411,14 +411,14 @@ def _arguments(call: SourceCall) -> tuple[str, ...]:
 
 
 def _is_own_group(value: Value) -> bool:
-    """Whether a list names this rank alone: nobody waits for anybody in such a group."""
+    """Return whether a list names this rank alone: nothing waits for anybody in such a group."""
     return all(
         atom.kind in (Kind.LIST, Kind.TUPLE) and len(atom.items) == 1 and atom.items[0].only(*RANKS) for atom in value
     )
 
 
 def _depends_on_rank(value: Value, depth: int = 0) -> bool:
-    """Whether a list of ranks, or a bound of a range, is made from this process's own rank."""
+    """Return whether a list of ranks, or a bound of a range, is made from this process's own rank."""
     for atom in value:
         if not atom.certain:
             continue

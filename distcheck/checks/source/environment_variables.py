@@ -36,21 +36,21 @@ class VariableWrite(NamedTuple):
     row: EventRow
     name: str
     value: Value
-    #: the value's term in the row's file, -1 where it can't be told
+    #: the value's term in the row's file, -1 where it is not known
     term: int
     #: ``=``, ``setdefault``, ``putenv`` or ``update``
     way: str
-    #: finds where the value stands, None where it can't be told
+    #: finds where the value stands, None where it is not known
     find: Callable[[], SourceSpan | None]
 
     @property
     def span(self) -> SourceSpan | None:
-        """Where the value stands, None where it can't be told."""
+        """Where the value stands, None where it is not known."""
         return self.find()
 
 
 class Read(NamedTuple):
-    """One variable that code asks for."""
+    """One variable that code reads."""
 
     row: EventRow
     name: str
@@ -59,7 +59,7 @@ class Read(NamedTuple):
 
 
 def writes(program: Program) -> list[VariableWrite]:
-    """All variables that code sets in its own environment, in order of files; found once."""
+    """Return all variables that code sets in its own environment, in order of files; found once."""
     return program.table(_writes)
 
 
@@ -68,7 +68,7 @@ def _writes(program: Program) -> Iterator[VariableWrite]:
         base, index, value, operator = row.payload
         if operator != "=":
             continue
-        # most of what is stored into is a table of something else: its name tells before its value does
+        # most of what is stored into is a table of something else: its name shows that before its value
         name = last_name(program.terms[row.file], base)
         if "env" in name.lower() and row.term_value(base).named("os.environ"):
             name = row.term_value(index).constant
@@ -108,7 +108,7 @@ def _updates(program: Program, call: SourceCall) -> Iterator[VariableWrite]:
 
 
 def reads(program: Program) -> list[Read]:
-    """All variables that code asks for, found once: ``os.environ["RANK"]``, ``os.environ.get(…)``, ``os.getenv(…)``."""
+    """All variables that code reads, found once: ``os.environ["RANK"]``, ``os.environ.get(…)``, ``os.getenv(…)``."""
     return program.table(_reads)
 
 
@@ -123,8 +123,8 @@ def _reads(program: Program) -> Iterator[Read]:
             yield Read(call, name, False)
 
 
-def version_is_asked(program: Program, row: EventRow) -> bool:
-    """Whether a condition around a row speaks of a version, so that it runs with some releases only."""
+def version_is_tested(program: Program, row: EventRow) -> bool:
+    """Return whether a condition around a row speaks of a version, so that it runs with some releases only."""
     terms = program.terms[row.file]
     for _, node in row.blocks:
         if node[1] == "if" or node[1].startswith("exit:"):
@@ -166,7 +166,7 @@ def text_compared_with_a_number(program: Program) -> Iterator[Finding]:
             if numbers is None:
                 continue
             found = row.term_value(text)
-            if not _is_text(found) or _asks_whether_set(found, operator, numbers):
+            if not _is_text(found) or _tests_whether_set(found, operator, numbers):
                 continue
             if _also_as_text(terms, text):
                 continue
@@ -175,7 +175,7 @@ def text_compared_with_a_number(program: Program) -> Iterator[Finding]:
 
 
 def _numbers(terms: list[tuple[Any, ...]], number: int) -> list[Any] | None:
-    """The numbers that a term is or lists; None for anything else."""
+    """Return the numbers that a term is or lists; None for anything else."""
     term = terms[number]
     if term[0] == "k" and term[1] in ("int", "float", "bool"):
         return [term[2]]
@@ -195,12 +195,12 @@ def _also_as_text(terms: list[tuple[Any, ...]], compared: int) -> bool:
 
 
 def _is_text(value: Value) -> bool:
-    """Whether a value is a variable's text, or a default given for a missing one."""
+    """Return whether a value is a variable's text, or a default given for a missing one."""
     return value.has(Kind.ENV_TEXT) and value.only(Kind.ENV_TEXT, Kind.CONST)
 
 
 def _defaults(value: Value) -> list[Any]:
-    """What stands for a missing variable."""
+    """Return what stands for a missing variable."""
     found = [atom.const for atom in value if atom.kind == Kind.CONST]
     for atom in value:
         if atom.kind == Kind.ENV_TEXT:
@@ -208,10 +208,10 @@ def _defaults(value: Value) -> list[Any]:
     return found
 
 
-def _asks_whether_set(value: Value, operator: str, numbers: list[Any]) -> bool:
-    """``os.environ.get("LOCAL_RANK", -1) == -1`` asks whether the variable is there, and is right.
+def _tests_whether_set(value: Value, operator: str, numbers: list[Any]) -> bool:
+    """``os.environ.get("LOCAL_RANK", -1) == -1`` tests whether the variable is there, and is right.
 
-    That holds for defaults that the variable's text would never say: truth values, negative numbers; and for any
+    That holds for defaults that the variable's text never has: truth values, negative numbers; and for any
     default of a variable that is no rank or size, where "set" and "not set" may be all that is meant.
     """
     if operator not in _EQUALITY:
@@ -271,7 +271,7 @@ _AS_NUMBERS = {"is": "==", "is not": "!="}
 
 
 def _always_text(program: Program, row: EventRow, term: int, value: Value) -> bool:
-    """Whether int() of a value never meets None: every read raises where the variable is missing, or has a default."""
+    """Whether int() of a value never gets None: every read raises where the variable is missing, or has a default."""
     if any(item is None for item in _defaults(value)):
         return False
     for atom in value:
@@ -281,7 +281,7 @@ def _always_text(program: Program, row: EventRow, term: int, value: Value) -> bo
 
 
 def _subscripted(program: Program, row: EventRow, term: int, name: str) -> bool:
-    """Whether a term holds ``os.environ[name]``, seen in its own file."""
+    """Return whether a term holds ``os.environ[name]``, seen in its own file."""
     terms = program.terms[row.file]
     for number in program.subterms(row.file, term):
         part = terms[number]
@@ -339,12 +339,12 @@ _NUMBERS = frozenset(["len", "os.getpid", "os.cpu_count", "random.randint", "ran
 
 
 def _no_text(program: Program, write: VariableWrite) -> str | None:
-    """The type of what is assigned, where it is known and is no text."""
+    """Return the type of what is assigned, where it is known and is no text."""
     value = write.value
     if not value.atoms:
         return None
     if _is_number(program, write.row, write.term):
-        return None if _is_asked(write) else "int"
+        return None if _is_tested(write) else "int"
     term = program.terms[write.row.file][write.term] if write.term >= 0 else ("-",)
     kinds = set()
     for atom in value:
@@ -359,7 +359,7 @@ def _no_text(program: Program, write: VariableWrite) -> str | None:
         return None
     kind = kinds.pop()
     literal = term[0] in ("k", "l", "t", "d")
-    if not literal and (kind in ("NoneType", "bool", "list", "tuple", "dict") or _is_asked(write)):
+    if not literal and (kind in ("NoneType", "bool", "list", "tuple", "dict") or _is_tested(write)):
         # a default, or one way of several, that may be kept from getting here
         return None
     return kind
@@ -392,7 +392,7 @@ def _counts(program: Program, row: EventRow, number: int, depth: int) -> bool:
 
 
 def _option_is_number(program: Program, row: EventRow, number: int, name: str) -> bool:
-    """Whether an attribute is an option of the command line that the parser makes a number, and nobody assigns it."""
+    """Whether an attribute is an option of the command line that the parser makes a number, and nothing assigns it."""
     terms = program.terms[row.file]
     if not row.term_value(terms[number][1]).has(Kind.NAMESPACE):
         return False
@@ -409,7 +409,7 @@ def _is_numeric_option(call: SourceCall) -> bool:
 
 
 def _dest(call: SourceCall) -> str:
-    """The attribute that an option of argparse is stored as."""
+    """Return the attribute that an option of argparse is stored as."""
     dest = _constant(call.argument(None, "dest"))
     if isinstance(dest, str):
         return dest
@@ -431,13 +431,13 @@ def _type_of(atom: Atom) -> str | None:
     if atom.kind == Kind.RESULT:
         return "int" if atom.const in _NUMBERS else None
     if atom.kind == Kind.UNIFORM:
-        # the given value of an option whose default is seen; alone it says nothing
+        # the given value of an option whose default is seen; alone it is no evidence
         return "" if atom.const is None else "int" if isinstance(atom.const, str) and atom.const.isupper() else None
     return {Kind.LIST: "list", Kind.TUPLE: "tuple", Kind.DICT: "dict"}.get(atom.kind)
 
 
-def _is_asked(write: VariableWrite) -> bool:
-    """Whether a condition around the write speaks of what is written, so that not every value gets there."""
+def _is_tested(write: VariableWrite) -> bool:
+    """Return whether a condition around the write speaks of what is written, so that not every value gets there."""
     program, row = write.row.program, write.row
     for _, node in row.blocks:
         if node[1] == "if" and write.term in program.subterms(row.file, node[2], names=False):
@@ -468,7 +468,7 @@ def _as_text(program: Program, write: VariableWrite, kind: str, source: str) -> 
 
 @probe(rules.DC119)
 def error_handling_switched_off(program: Program) -> Iterator[Finding]:
-    """No code tells torch's watchdog to leave failed collectives alone."""
+    """No code stops torch's watchdog from ending failed collectives."""
     every = program.table(writes)
     waiting = {
         write.row.file
@@ -503,7 +503,7 @@ _CUDA_GRAPH = re.compile(r"cuda_?graph|cuda\.(graph|make_graphed)", re.IGNORECAS
 
 @probe(rules.DC211)
 def rank_zero_taken_for_none(program: Program) -> Iterator[Finding]:
-    """Whether a rank was given is asked with ``is None``, since rank 0 is false."""
+    """Whether a rank was given is tested with ``is None``, since rank 0 is false."""
     for row in program.rows("or"):
         term, use = row.payload
         if use in ("test", "drop"):
@@ -521,7 +521,7 @@ def rank_zero_taken_for_none(program: Program) -> Iterator[Finding]:
 
 
 def _stands_for_a_rank(given: Value, instead: Value, *, device: bool = False) -> bool:
-    """Whether the first is a rank that may be 0, and what is taken instead of a 0 is something else."""
+    """Return whether the first is a rank that may be 0, and what is taken instead of a 0 is something else."""
     rank = given.rank
     if rank is None or given.has(Kind.TEXT, Kind.ENV_TEXT):
         return False
@@ -538,7 +538,7 @@ def _stands_for_a_rank(given: Value, instead: Value, *, device: bool = False) ->
 
 
 def _place(value: Value) -> str | None:
-    """The type of device that a value names: ``cuda``, ``cpu``; None for anything else."""
+    """Return the type of device that a value names: ``cuda``, ``cpu``; None for anything else."""
     kinds = {device_of(atom)[0] for atom in value if atom.kind in (Kind.DEVICE, Kind.CONST, Kind.TEXT)}
     kind = kinds.pop() if len(kinds) == 1 else None
     return kind if kind in ("cuda", "cpu", "xpu", "npu", "mps", "hpu") else None

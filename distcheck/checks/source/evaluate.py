@@ -1,7 +1,7 @@
-"""What terms mean: the kind of each value, for whom a test is true, who reaches a line, who calls whom.
+"""What terms mean: the kind of each value, the ranks for which a test is true, the ranks that reach a line, call sites.
 
-An abstract interpretation over the linked files. Parameters are what callers pass, results what functions return,
-attributes what was ever assigned to them; a name counts as evidence only where nothing else is known.
+An abstract interpretation over the linked files. A parameter holds what callers pass, a result what functions return, an
+attribute what was ever assigned to it. A name counts as evidence only if nothing else is known.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from .vocabulary import word_set
 _DEEPEST = 60
 #: Calls within calls that are answered for their own arguments; deeper ones for all arguments that are ever passed.
 _MOST_NESTED = 2
-#: Calls that share nothing but a method's name with it: more of them say that anybody may call it.
+#: Calls that share nothing but a method's name with it: with more of them, any code may call it.
 _MOST_WEAK = 8
-#: Alternatives of one variable that are looked at.
+#: Alternatives of one variable that are checked.
 _MOST_BINDINGS = 12
 #: Names of objects that hold the options of a program.
 _OPTIONS = word_set(
@@ -70,10 +70,10 @@ _STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
 
 
 class Guard(NamedTuple):
-    """A condition around a place, as far as it bears on ranks."""
+    """A condition around a block, as far as it bears on ranks."""
 
     who: RankCondition
-    #: ``if``, ``while``, ``exit:return`` … as in the summary's places
+    #: ``if``, ``while``, ``exit:return`` … as in the summary's blocks
     kind: str
     block: int
     line: int
@@ -108,7 +108,7 @@ class Evaluator:
         self._related: dict[tuple[int, int], bool] = {}
         self._guards: dict[tuple[int, int], list[Guard]] = {}
         self.callers: dict[tuple[int, int], list[EntrySite]] = {}
-        #: scopes that are handed around as values: whoever calls them is not known
+        #: scopes that are handed around as values: their callers are not known
         self.escaped: set[tuple[int, int]] = set()
         #: the calls (file, event) that a function is handed to
         self.handed: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -133,7 +133,7 @@ class Evaluator:
         #: names of all functions and classes: what is called by another name enters none of them
         self.defined: set[str] = set()
         self._attributes: dict[tuple[int, int], list[str]] | None = None
-        # what is asked of files again and again while others are looked at: so that their summaries need not be loaded
+        # what is decided by files again and again while others are checked: so that their summaries need not be loaded
         self._exports: list[dict[str, tuple[tuple[str, Any], ...]]] = []
         self._exported: dict[tuple[int, str], Value] = {}
         self._stars: list[list[str]] = []
@@ -189,7 +189,7 @@ class Evaluator:
                     self.methods.setdefault(scope.name, []).append((file, number))
 
     def owner_of(self, file: int, scope: int) -> int:
-        """The class in whose method a scope stands, -1 for none."""
+        """Return the class in whose method a scope stands, -1 for none."""
         scopes = self.index.scopes[file]
         while scope > 0:
             if scopes[scope].owner >= 0 and scopes[scope].kind != "class":
@@ -227,7 +227,7 @@ class Evaluator:
                     value = terms[event[8] if event[0] == "bind" else event[9]]
                     if value[0] == "fn" and scopes[value[1]].kind != "lambda":
                         self.escaped.add((file, value[1]))
-            # what was worked out for linking is worked out anew, with what callers pass: it need not be kept
+            # what was worked out for linking is worked out again, with what callers pass: it need not be kept
             self.memo[file].clear()
 
     def _link_call(self, file: int, number: int, call: tuple[Any, ...]) -> None:
@@ -258,12 +258,12 @@ class Evaluator:
                 for candidate in candidates:
                     self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
         elif not found and term[0] == "a":
-            # a common name: whoever is called so may be called from here
+            # a common name: whatever is called so may be called from here
             for candidate in self.methods.get(term[2], [])[:20]:
                 self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
 
     def _escape(self, file: int, term: int, event: int) -> None:
-        """A function that is an argument of a call may be called by whoever gets it."""
+        """A function that is an argument of a call may be called by the receiver."""
         parts = self.terms[file][term]
         found = [(file, parts[1])] if parts[0] == "fn" else []
         if parts[0] in ("v", "i", "a"):
@@ -291,7 +291,7 @@ class Evaluator:
     # classes
 
     def bases(self, ref: tuple[int, int]) -> tuple[Atom, ...]:
-        """What a class derives from."""
+        """Return what a class derives from."""
         known = self._bases.get(ref)
         if known is None:
             file, number = ref
@@ -301,7 +301,7 @@ class Evaluator:
         return known
 
     def method(self, ref: tuple[int, int], name: str, depth: int = 0) -> tuple[int, int] | None:
-        """The scope of a method, inherited ones included."""
+        """Return the scope of a method, inherited ones included."""
         own = self._methods[ref].get(name)
         if own is not None:
             return ref[0], own
@@ -314,7 +314,7 @@ class Evaluator:
         return None
 
     def derives(self, ref: tuple[int, int], *dotted: str, depth: int = 0) -> bool:
-        """Whether a class has one of these, outside of the project, among its bases."""
+        """Return whether a class has one of these, outside of the project, among its bases."""
         for base in self.bases(ref):
             if base.kind in (Kind.NAMED, Kind.RESULT) and base.const in dotted:
                 return True
@@ -378,7 +378,7 @@ class Evaluator:
         return None
 
     def attributes_of(self, ref: tuple[int, int]) -> list[str]:
-        """The names that the methods of a class assign to its instances, those of its bases not included."""
+        """Return the names that the methods of a class assign to its instances, those of its bases not included."""
         if self._attributes is None:
             self._attributes = {}
             for file, owner, name in self.stores:
@@ -401,7 +401,7 @@ class Evaluator:
         )
 
     def is_property(self, function: tuple[int, int]) -> bool:
-        """Whether a method is read like an attribute."""
+        """Return whether a method is read like an attribute."""
         file, number = function
         terms = self.terms[file]
         for decorator in self.index.scopes[file][number].decorators:
@@ -413,7 +413,7 @@ class Evaluator:
     # values
 
     def value(self, file: int, term: int, context: _Context | None = None) -> Value:
-        """What a term may hold."""
+        """Return what a term may hold."""
         if term < 0:
             return const(None)
         memo = self.memo[file]
@@ -488,14 +488,14 @@ class Evaluator:
         return NOTHING_KNOWN
 
     def constant_of(self, file: int, term: int) -> Any:
-        """The constant that a term is, None for anything else."""
+        """Return the constant that a term is, None for anything else."""
         if term < 0:
             return None
         parts = self.terms[file][term]
         return parts[2] if parts[0] == "k" else None
 
     def parameter(self, file: int, number: int, name: str) -> Value:
-        """What callers pass."""
+        """Return what callers pass."""
         scope = self.index.scopes[file][number]
         if (
             scope.owner >= 0
@@ -527,18 +527,18 @@ class Evaluator:
         return joined
 
     def likely_callers(self, function: tuple[int, int]) -> list[EntrySite]:
-        """Who calls a function for sure; where nobody does, the few calls that have nothing but its name."""
+        """Return who calls a function for sure; where nothing does, the few calls that have nothing but its name."""
         sites = self.callers.get(function, [])
         strong = [site for site in sites if not site.weak]
         return strong or (sites if len(sites) <= _MOST_WEAK else [])
 
     def is_static(self, file: int, scope: Scope) -> bool:
-        """Whether a method takes no object."""
+        """Return whether a method takes no object."""
         terms = self.terms[file]
         return any(last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
 
     def passed(self, site: EntrySite, scope: Scope, name: str) -> Value | None:
-        """What one caller passes for a parameter; None where it leaves it to the default."""
+        """Return what one caller passes for a parameter; None where it leaves it to the default."""
         event = self.events[site.file][site.event]
         terms = self.terms[site.file]
         call = terms[event[7]]
@@ -583,7 +583,7 @@ class Evaluator:
         return None if holder < 0 else NOTHING_KNOWN
 
     def by_name(self, file: int, name: str) -> Value:
-        """What a name lets us expect."""
+        """Return what a name lets us expect."""
         plain = name.lower().strip("_")
         kind = vocabulary.NAMES.get(plain)
         if kind is not None:
@@ -626,7 +626,7 @@ class Evaluator:
         return value_of(Kind.NAMED, name)
 
     def binding(self, file: int, scope: int, name: str) -> Value:
-        """Everything that is assigned to a name in a scope."""
+        """Return everything that is assigned to a name in a scope."""
         terms = self.index.scopes[file][scope].bindings[name]
         found = join(self.value(file, term) for term in terms[-_MOST_BINDINGS:])
         if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in found):
@@ -636,7 +636,7 @@ class Evaluator:
         return found
 
     def imported(self, file: int, dotted: str) -> Value:
-        """What an import binds: a module or name of the project, or something outside."""
+        """Return what an import binds: a module or name of the project, or something outside."""
         located = self.index.locate(file, dotted)
         if located is None:
             plain = dotted.lstrip(".")
@@ -683,7 +683,7 @@ class Evaluator:
         return None
 
     def exported(self, file: int, part: tuple[str, Any]) -> Value:
-        """What a module binds a name to, where that is a function, a class or an import."""
+        """Return what a module binds a name to, where that is a function, a class or an import."""
         kind, what = part
         if kind == "i":
             return self.imported(file, what)
@@ -742,7 +742,7 @@ class Evaluator:
                 )
             return value_of(Kind.METHOD, name, of=(atom,))
         if atom.kind == Kind.NAMESPACE:
-            # a name that was assigned here is gone from the terms: what others call their options will do
+            # a name that was assigned here is lost in the terms: what others call their options will do
             others = (base_name,) if base_name in _OPTIONS else (base_name, "args", "opt", "opts", "options", "config")
             outside = (self.assigned_outside(file, other, name) for other in others)
             return (
@@ -783,7 +783,7 @@ class Evaluator:
         return None if joined.only(Kind.UNKNOWN) else joined
 
     def related(self, one: int, other: int) -> bool:
-        """Whether one of two files imports the other."""
+        """Return whether one of two files imports the other."""
         key = (min(one, other), max(one, other))
         known = self._related.get(key)
         if known is None:
@@ -791,7 +791,7 @@ class Evaluator:
         return known
 
     def option(self, file: int, name: str) -> Value | None:
-        """A command-line option: what its name says, and its default."""
+        """A command-line option: what its name means, and its default."""
         declared = self.options.get(name)
         if not declared:
             return None
@@ -823,7 +823,7 @@ class Evaluator:
         return join(found)
 
     def call(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
-        """What a call returns."""
+        """Return what a call returns."""
         callee = self.value(file, term[1], context)
         found: list[Value] = []
         for atom in callee:
@@ -864,7 +864,7 @@ class Evaluator:
         return join(found) if found else NOTHING_KNOWN
 
     def line_of(self, file: int, event: int) -> int:
-        """The line of an event."""
+        """Return the line of an event."""
         line: int = self.events[file][event][3]
         return line
 
@@ -873,7 +873,7 @@ class Evaluator:
         return f"{render(self.terms[file], term[1])}()"
 
     def argument(self, term: tuple[Any, ...], position: int, name: str) -> int:
-        """The term of an argument by position or keyword, -1 where it is not given."""
+        """Return the term of an argument by position or keyword, -1 where it is not given."""
         for keyword, value in term[3]:
             if keyword == name:
                 found: int = value
@@ -881,7 +881,7 @@ class Evaluator:
         return term[2][position] if 0 <= position < len(term[2]) else -1
 
     def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: _Context | None) -> Value:
-        """The result of calling something outside of the project."""
+        """Return the result of calling something outside of the project."""
         event = term[5]
         known = vocabulary.SOURCES.get(dotted)
         if known is not None:
@@ -1062,7 +1062,7 @@ class Evaluator:
         return Value(atoms)
 
     def called_by_name(self, file: int, name: str, term: tuple[Any, ...]) -> Value | None:
-        """What a function that can't be seen returns, as its name says: ``get_rank``, ``is_main_process``."""
+        """Return what a function that can't be seen returns, by its name: ``get_rank``, ``is_main_process``."""
         plain = name.lower().strip("_").removeprefix("get_")
         evidence = self.by_name(file, plain)
         if evidence.has(Kind.UNKNOWN):
@@ -1094,7 +1094,7 @@ class Evaluator:
         return join((Value(atoms),))
 
     def of_environment(self, file: int, name_term: int, default_term: int, line: int) -> Value:
-        """The text of a variable."""
+        """Return the text of a variable."""
         if name_term < 0:
             return NOTHING_KNOWN
         name = self.constant_of(file, name_term)
@@ -1108,7 +1108,7 @@ class Evaluator:
         return value_of(Kind.ENV_TEXT, name, of=default, flow=(step,))
 
     def is_world(self, file: int, term: int) -> bool:
-        """Whether a ``group`` argument means the whole job."""
+        """Return whether a ``group`` argument means the whole job."""
         if term < 0:
             return True
         value = self.value(file, term)
@@ -1121,12 +1121,12 @@ class Evaluator:
         )
 
     def of_function(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
-        """The result of a function of the project, for these arguments."""
+        """Return the result of a function of the project, for these arguments."""
         target_file, target = atom.const
         scope = self.index.scopes[target_file][target]
         if self.linking:
             return self.returned_quickly(atom.const)
-        if self.nested >= _MOST_NESTED or self.depth > _DEEPEST // 2 or not self.asks_parameters(atom.const):
+        if self.nested >= _MOST_NESTED or self.depth > _DEEPEST // 2 or not self.depends_on_parameters(atom.const):
             return self.returned(atom.const)
         parameters: dict[str, Value] = {}
         own = [parameter for parameter, _, star in scope.parameters if not star]
@@ -1160,8 +1160,8 @@ class Evaluator:
         events = self.events[file]
         return (events[number] for number in self.by_scope[file].get(scope, ()))
 
-    def asks_parameters(self, function: tuple[int, int]) -> bool:
-        """Whether what a function returns is made of its parameters: each call then has an answer of its own."""
+    def depends_on_parameters(self, function: tuple[int, int]) -> bool:
+        """Return whether what a function returns is made of its parameters: each call then has an answer of its own."""
         known = self._asking.get(function)
         if known is None:
             file, number = function
@@ -1185,7 +1185,7 @@ class Evaluator:
     def returned(
         self, function: tuple[int, int], context: _Context | None = None, call: tuple[int, int] | None = None
     ) -> Value:
-        """What a function may return, each alternative with the condition under which it does."""
+        """Return what a function may return, each alternative with the condition under which it does."""
         if context is None:
             known = self._results.get(function)
             if known is None:
@@ -1232,7 +1232,7 @@ class Evaluator:
         return value_of(Kind.OBJECT, atom.const, call=(file, term[5]))
 
     def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
-        """The result of a method of something outside of the project."""
+        """Return the result of a method of something outside of the project."""
         name = atom.const
         owner = atom.of[0]
         event = term[5]
@@ -1364,7 +1364,7 @@ class Evaluator:
         return join((under(yes, who), under(no, who.inverse())))
 
     def element(self, value: Value, file: int, term: int) -> Value:
-        """What a loop over a value binds."""
+        """Return what a loop over a value binds."""
         found: list[Value] = []
         for atom in value:
             if atom.kind in (Kind.TUPLE, Kind.LIST) and (atom.items or atom.of):
@@ -1435,7 +1435,7 @@ class Evaluator:
         return found
 
     def guards(self, file: int, block: int, context: _Context | None = None) -> list[Guard]:
-        """The conditions around a place within its own scope that bear on who gets there, outermost first."""
+        """Return the conditions around a block within its own scope that depend on ranks, outermost first."""
         if context is not None or self.linking:
             return self._guards_at(file, block, context)
         known = self._guards.get((file, block))
@@ -1455,14 +1455,14 @@ class Evaluator:
         return found
 
     def ranks_at_block(self, file: int, block: int, context: _Context | None = None) -> RankCondition:
-        """Who reaches a place, as its own scope says."""
+        """Return who reaches a block within its own scope."""
         if block <= 0:
             return ALWAYS
-        # whoever left by an exception has ended the job, not gone another way
+        # an exception ends the job and is no other path
         return both(guard.who for guard in self.guards(file, block, context) if guard.kind != "exit:raise")
 
     def decorated(self, file: int, number: int) -> RankCondition:
-        """Who runs the body of a function, as its decorators say."""
+        """Return who runs the body of a function, by its decorators."""
         terms = self.terms[file]
         for decorator in self.index.scopes[file][number].decorators:
             term = decorator
@@ -1498,7 +1498,7 @@ class Evaluator:
         return None
 
     def entry(self, file: int, number: int) -> RankCondition:
-        """Who enters a scope: everyone, unless its decorators say otherwise or all its callers are guarded."""
+        """Return who enters a scope: everyone, unless its decorators restrict it or all its callers are guarded."""
         key = (file, number)
         if key in self.entries:
             return self.entries[key]
@@ -1523,7 +1523,7 @@ class Evaluator:
         return found
 
     def _entry_by(self, sites: list[EntrySite]) -> RankCondition:
-        """Who gets in by any of several calls; the first that everyone gets to settles it."""
+        """Return who gets in by any of several calls; the first that everyone gets to settles it."""
         conditions = []
         for site in sites:
             condition = self.reached_by_site(site)
@@ -1533,17 +1533,17 @@ class Evaluator:
         return algebra.widest(conditions)
 
     def reached_by_site(self, site: EntrySite) -> RankCondition:
-        """Who gets to a call."""
+        """Return who gets to a call."""
         event = self.events[site.file][site.event]
         return self.reached_by(site.file, event[1], event[2])
 
     def reached_by(self, file: int, scope: int, block: int) -> RankCondition:
-        """Who reaches a place: its guards, and whoever enters its scope."""
+        """Return who reaches a block: its guards, and whatever enters its scope."""
         return both((self.ranks_at_block(file, block), self.entry(file, scope)))
 
 
 def _speaks_of_ranks(imports: list[str]) -> bool:
-    """Whether a file imports what makes a name like ``rank`` a rank of a job."""
+    """Return whether a file imports what makes a name like ``rank`` a rank of a job."""
     for dotted in imports:
         if (
             dotted.startswith(
@@ -1564,6 +1564,6 @@ def _speaks_of_ranks(imports: list[str]) -> bool:
 
 
 def _is_collection(name: str) -> bool:
-    """Whether a name is that of a loader or data set, whose length ranks share."""
+    """Return whether a name is that of a loader or data set, whose length ranks share."""
     plain = name.lower()
     return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))

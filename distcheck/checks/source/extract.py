@@ -17,7 +17,7 @@ from typing import Any
 from .summary import Block, FileSummary, Header
 from .vocabulary import word_set
 
-#: Texts that say something about a launch or a place, wherever they stand.
+#: Texts about a launch or a location, wherever they stand.
 _TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
 #: Calls that leave the process.
 _LEAVING = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
@@ -47,7 +47,7 @@ Exit = tuple[int, str, int]
 
 
 def extract(text: bytes | str) -> FileSummary:
-    """The summary of a Python source file; one that does not parse has a ``problem`` and nothing else.
+    """Return the summary of a Python source file; one that does not parse has a ``problem`` and nothing else.
 
     :param text: bytes as they stand in the file (its encoding cookie is honoured), or text
     """
@@ -72,7 +72,7 @@ def extract(text: bytes | str) -> FileSummary:
 
 
 def parse(text: bytes | str) -> ast.Module:
-    """The syntax tree of a source; what Python would warn of in it (an unknown escape) is not ours to print.
+    """Return the syntax tree of a source; what Python would warn of in it (an unknown escape) is not ours to print.
 
     :raises SyntaxError, ValueError, RecursionError, MemoryError: as :func:`ast.parse`
     """
@@ -100,7 +100,7 @@ def _comments(text: bytes | str) -> list[tuple[int, str]]:
             if token.type == tokenize.COMMENT and _COMMENT.search(token.string):
                 found.append((token.start[0], token.string))
     except (tokenize.TokenError, SyntaxError, ValueError):
-        pass  # what was read until here counts; the parser says what is wrong with the rest
+        pass  # what was read until here counts; the parser reports the rest
     return found
 
 
@@ -172,7 +172,7 @@ class _Extractor:
         )
 
     def dotted(self, number: int) -> str:
-        """The dotted name of a term that is an import or an attribute of one; empty for any other."""
+        """Return the dotted name of a term that is an import or an attribute of one; empty for any other."""
         term = self.terms[number]
         if term[0] == "i":
             return str(term[1])
@@ -206,7 +206,7 @@ class _Extractor:
     # tables
 
     def term(self, *parts: Any) -> int:
-        """The index of a term; equal terms are one."""
+        """Return the index of a term; equal terms are one."""
         found = self.index.get(parts)
         if found is None:
             found = self.index[parts] = len(self.terms)
@@ -261,7 +261,7 @@ class _Extractor:
         self.scopes[scope][10].setdefault(name, []).append(term)
 
     def merge(self, test: int, yes: dict[str, int], no: dict[str, int]) -> dict[str, int]:
-        """What names hold after two ways; ``test`` -1 where nothing is known about which was taken."""
+        """Return what names hold after two ways; ``test`` -1 where nothing is known about which was taken."""
         if yes == no:
             return yes
         merged = {}
@@ -288,7 +288,7 @@ class _Extractor:
     # statements: each returns whether control never gets past it, and the conditions of partial exits
 
     def suite(self, body: list[Any]) -> tuple[bool, list[Exit]]:
-        """Visit statements; what stands after a partial exit is placed below a node that says so."""
+        """Visit statements; what stands after a partial exit is placed below a node for that exit."""
         before = self.block
         exits: list[Exit] = []
         for statement in body:
@@ -419,7 +419,7 @@ class _Extractor:
         return first_ended and second_ended, exits
 
     def kind_of(self, body: list[ast.stmt]) -> str:
-        """How a block that always leaves does it."""
+        """Return how a block that always leaves does it."""
         last = body[-1] if body else None
         if isinstance(last, ast.Return):
             return "return"
@@ -871,7 +871,7 @@ class _Extractor:
         return self.term("*", element, iterable, kind, *tests)
 
     def store_quietly(self, target: ast.expr, value: int) -> None:
-        """Targets of comprehensions: names of their own, seen by nobody else."""
+        """Targets of comprehensions: names of their own, seen by nothing else."""
         if isinstance(target, ast.Name):
             self.frame.env[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -925,7 +925,7 @@ def _is_main_guard(test: ast.expr) -> bool:
 
 
 def _breaks(body: list[ast.stmt]) -> bool:
-    """Whether a loop's own body holds a ``break``, in handlers and contexts, too."""
+    """Return whether a loop's own body holds a ``break``, in handlers and contexts, too."""
     for statement in body:
         if isinstance(statement, ast.Break):
             return True

@@ -17,12 +17,12 @@ _LINE_END = re.compile(r"\r\n?|\n")
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a source, without their ends, numbered as the parser numbers them."""
+    """Return the lines of a source, without their ends, numbered as the parser numbers them."""
     return _LINE_END.split(text)
 
 
 class _Loaded:
-    """A summary with its tables; made when it is asked for, and dropped when others are asked for more."""
+    """A summary with its tables; made on first use, dropped when the cache is full."""
 
     __slots__ = ("_by_scope", "_reads", "blocks", "classes", "events", "scopes", "size", "summary", "terms")
 
@@ -60,8 +60,8 @@ _MOST_LOADED = 32_000_000
 class SummaryCache:
     """Keeps summaries loaded: those of a large tree do not fit into memory together.
 
-    What has to go is drawn by lot. Probes go over all files again and again: what was asked for longest ago would be
-    what is asked for next.
+    What has to go is drawn by lot. Probes go over all files again and again: what was requested longest ago would be
+    what is needed next.
     """
 
     def __init__(self, most: int = _MOST_LOADED) -> None:
@@ -145,7 +145,7 @@ class FileFacts:
 
     @property
     def text(self) -> str:
-        """The text, for carets and edits; decoded, line ends as in the file. Empty where it is gone by now."""
+        """The text, for carets and edits; decoded, line ends as in the file. Empty where it is deleted."""
         return self._read()
 
     @property
@@ -192,7 +192,7 @@ class Index:
 
     def __init__(self, files: Iterable[FileFacts]) -> None:
         self.files: list[FileFacts] = list(files)
-        #: by file: its terms, events, places, scopes, classes, events by scope, lines of reads
+        #: by file: its terms, events, blocks, scopes, classes, events by scope, lines of reads
         self.terms: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "terms")
         self.events: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "events")
         self.blocks: PerFile[list[Block]] = _FileTables(self.files, "blocks")
@@ -210,7 +210,7 @@ class Index:
         self._found: dict[tuple[int, str], tuple[int, tuple[str, ...]] | None] = {}
 
     def locate(self, file: int, dotted: str) -> tuple[int, tuple[str, ...]] | None:
-        """The project's file that holds what ``dotted`` names in an import of ``file``, and the names left over.
+        """Return the project's file that holds what ``dotted`` names in an import of ``file``, and the names left over.
 
         None for what lies outside of the project.
         """
@@ -220,7 +220,7 @@ class Index:
         return self._found[key]
 
     def imported(self, file: int) -> frozenset[int]:
-        """The files of the project that a file imports."""
+        """Return the files of the project that a file imports."""
         found = self._imported.get(file)
         if found is None:
             located = (self.locate(file, dotted) for dotted in self.files[file].imports)
@@ -249,7 +249,7 @@ class Index:
         return None
 
     def package(self, file: int) -> tuple[str, ...]:
-        """The parts of the package that a file stands in."""
+        """Return the parts of the package that a file stands in."""
         parts = self.parts[file]
         return parts if self.files[file].path.endswith("__init__.py") else parts[:-1]
 
@@ -291,11 +291,11 @@ def module_parts(path: str) -> tuple[str, ...]:
 
 
 class EntrySite(NamedTuple):
-    """A place from which a scope is entered: a call event, and how its arguments are laid out."""
+    """A call site from which a scope is entered: a call event, and how its arguments are laid out."""
 
     file: int
     event: int
-    #: how many parameters the call fills by itself: 1 for a bound method
+    #: how many parameters the call fills alone: 1 for a bound method
     offset: int = 0
     #: ``call``; ``spawn`` for the target of torch.multiprocessing.spawn; ``process`` for Process(target=…, args=…)
     kind: str = "call"

@@ -59,15 +59,15 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
 
 
 def _deciding(program: Program, row: EventRow, loop: int) -> Guard | None:
-    """The condition right around an exit, where data, a clock or a rank decide it; None for any other."""
+    """Return the condition right around an exit, where data, a clock or a rank decide it; None for any other."""
     nearest = next((number for number, node in reversed(row.blocks) if node[1] == "if"), -1)
     certain = partial_guards(row)
     for guard in strict_guards(row):
-        # only the condition right around the exit decides; what is further out has had its say before
+        # only the condition right around the exit decides; outer conditions were tested before
         if guard.block != nearest or guard.block < loop:
             continue
         if guard.who.who == Who.BY_DATA:
-            # a test of the rank beside it says who decides, and somebody may tell the others
+            # a test of the rank next to it shows which rank decides, and it may inform the others
             return None if any(own.block > loop and not _is_flag(program, own, row.file) for own in certain) else guard
         if guard.who.who in PARTIAL and guard in certain:
             return guard
@@ -79,7 +79,7 @@ def _is_rank_itself(program: Program, guard: Guard, file: int) -> bool:
 
 
 def _is_flag(program: Program, guard: Guard, file: int) -> bool:
-    """Whether a condition is a value that was set before, and no test of the rank by itself."""
+    """Return whether a condition is a value that was set before, and no test of the rank alone."""
     terms = program.terms[file]
     todo = [guard.term]
     while todo:
@@ -94,7 +94,7 @@ def _is_flag(program: Program, guard: Guard, file: int) -> bool:
 
 
 def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, way: str) -> SourceCall | None:
-    """What all ranks do together in the loop: for ``continue``, in the rest of the step."""
+    """Return what all ranks do together in the loop: for ``continue``, in the rest of the step."""
     rows = [other for other in sequences.rows_in(row, loop) if isinstance(other, SourceCall)]
     for other in rows:
         if way == "continue" and other.number < row.number:
@@ -110,7 +110,7 @@ def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, wa
 
 
 def _backward_is_shared(program: Program, call: SourceCall) -> bool:
-    """Whether a backward pass averages gradients among ranks: its function calls a wrapped model."""
+    """Return whether a backward pass averages gradients among ranks: its function calls a wrapped model."""
     if any(target in _RUNNERS for target in call.targets):
         return True
     receiver = call.receiver_text.rsplit(".", 1)[-1].lower()
@@ -123,7 +123,7 @@ def _backward_is_shared(program: Program, call: SourceCall) -> bool:
 
 
 def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard, loop: int) -> bool:
-    """Whether what is tested went through a collective before, so that all ranks may know of it."""
+    """Return whether what is tested went through a collective before, so that all ranks may know of it."""
     terms = program.terms[row.file]
     tested = set(program.subterms(row.file, guard.term, names=False))
     for other in program.rows_of(row.file, row.scope):

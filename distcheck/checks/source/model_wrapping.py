@@ -62,11 +62,11 @@ class _Flow:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.parts: dict[tuple[int, int], frozenset[int]] = {}
-        #: the wrapper that is gone around, by the call that made it
+        #: the wrapper that is bypassed, by the call that made it
         self.wrap: Made = (-1, -1)
 
     def contents(self, file: int, root: int) -> frozenset[int]:
-        """The terms that a gradient flows into from a term, itself included."""
+        """Return the terms that a gradient flows into from a term, itself included."""
         known = self.parts.get((file, root))
         if known is not None:
             return known
@@ -127,7 +127,7 @@ class _Flow:
         return reached
 
     def passed(self, call: SourceCall, term: int) -> list[tuple[Function, int]]:
-        """The parameters of functions of the project that a call passes a term to."""
+        """Return the parameters of functions of the project that a call passes a term to."""
         given = call.argument_terms
         if not any(term in self.contents(call.file, number) for number in given):
             return []
@@ -145,7 +145,7 @@ class _Flow:
         return found
 
     def has_wrapper(self, file: int, sources: Iterable[int], *, any_of_them: bool = False) -> bool:
-        """Whether the forward of the wrapper, or of any wrapper, has a part in these terms, or may have."""
+        """Return whether the forward of the wrapper, or of any wrapper, has a part in these terms, or may have."""
         terms = self.program.terms[file]
         for source in sources:
             for number in self.contents(file, source):
@@ -162,16 +162,16 @@ class _Flow:
         return False
 
     def is_wrapper(self, value: Value, any_of_them: bool) -> bool:
-        """Whether a value may be the wrapper, or any wrapper."""
+        """Return whether a value may be the wrapper, or any wrapper."""
         return any(atom.kind == Kind.WRAPPED and (any_of_them or atom.call in (None, self.wrap)) for atom in value)
 
     def is_forward(self, call: SourceCall, *, any_of_them: bool) -> bool:
-        """Whether a call is the forward of the wrapper, or of any wrapper."""
+        """Return whether a call is the forward of the wrapper, or of any wrapper."""
         callee = call.callee
         return self.is_wrapper(callee, any_of_them) and not callee.has(Kind.BARE)
 
     def calls_wrapper(self, function: Function, any_of_them: bool, depth: int = 0) -> bool:
-        """Whether a function of the project runs such a forward."""
+        """Return whether a function of the project runs such a forward."""
         for call in calls_in(self.program, function):
             if self.is_forward(call, any_of_them=any_of_them):
                 return True
@@ -199,7 +199,7 @@ def _inside(atom: Atom) -> bool:
 
 
 def _unwraps(program: Program, call: SourceCall) -> bool:
-    """Whether what is called is taken out of a wrapper for sure, although the wrapper itself is an alternative.
+    """Return whether what is called is taken out of a wrapper for sure, although the wrapper itself is an alternative.
 
     ``model.module if hasattr(model, "module") else model`` is the inside wherever there is a wrapper.
     """
@@ -220,7 +220,7 @@ def _unwraps(program: Program, call: SourceCall) -> bool:
 
 
 def _reduced_by_hand(program: Program, files: list[int]) -> bool:
-    """Whether somebody in these files reduces gradients without DDP."""
+    """Return whether something in these files reduces gradients without DDP."""
     for file in files:
         if any(
             _REDUCES_GRADIENTS.search(name) for _, called in program.index.files[file].header.calls for name in called
@@ -288,7 +288,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
 
 
 class _Candidates:
-    """Tells from the form of a call whether it may go around a wrapper, before its value is asked for."""
+    """Decides from the form of a call whether it may bypass a wrapper, before its value is needed."""
 
     def __init__(self, program: Program, known: list[WrappedModel]) -> None:
         self.program = program
@@ -301,7 +301,7 @@ class _Candidates:
                 self.classes.add((row.file, owner_of(row.file, row.scope)))
 
     def has_module(self, file: int, number: int) -> bool:
-        """Whether ``.module`` is taken of something in a term, or something is unwrapped by a call."""
+        """Return whether ``.module`` is taken of something in a term, or something is unwrapped by a call."""
         terms = self.program.terms[file]
         for part in self.program.subterms(file, number, names=False):
             term = terms[part]
@@ -312,7 +312,7 @@ class _Candidates:
         return False
 
     def has(self, call: SourceCall) -> bool:
-        """Whether a call may be a forward around a wrapper."""
+        """Return whether a call may be a forward around a wrapper."""
         if call.use == "drop" or not (call.positional or call.keywords):
             return False
         terms = self.program.terms[call.file]
@@ -352,7 +352,7 @@ def _around(program: Program, call: SourceCall, known: list[WrappedModel]) -> tu
 
 
 def _around_raw(program: Program, call: SourceCall, known: list[WrappedModel]) -> tuple[WrappedModel, str] | None:
-    """The same for a network that is called by the name that it had before it was wrapped."""
+    """Return the same for a network that is called by the name that it had before it was wrapped."""
     callee = call.callee
     if callee.has(Kind.WRAPPED, Kind.BARE):
         return None
@@ -383,7 +383,7 @@ _DDP_OPTIONS = frozenset(
 
 @probe(rules.DC754)
 def unused_parameters(program: Program) -> Iterator[Finding]:
-    """find_unused_parameters=True is there because somebody needs it, not by habit."""
+    """find_unused_parameters=True is there because something needs it, not by habit."""
     last = ("DistributedDataParallel", "MMDistributedDataParallel", "DDPStrategy", "DistributedDataParallelKwargs")
     wrapping = [wrap.call for wrap in wraps(program, "ddp")]
     found = dict.fromkeys([*wrapping, *program.calls_named(*last, "Trainer", "Fabric")])
@@ -398,7 +398,7 @@ def unused_parameters(program: Program) -> Iterator[Finding]:
             if static is not None and static.constant is not False:
                 continue
             message = "find_unused_parameters=True makes DDP walk the whole graph in every step"
-        elif _asks_by_name(call):
+        elif _queries_by_name(call):
             message = "the strategy ddp_find_unused_parameters_true makes DDP walk the whole graph in every step"
         else:
             continue
@@ -412,12 +412,12 @@ def unused_parameters(program: Program) -> Iterator[Finding]:
 
 
 def _is_for_ddp(call: SourceCall) -> bool:
-    """Whether a call wraps a model in DDP, or holds the options for that."""
+    """Return whether a call wraps a model in DDP, or holds the options for that."""
     known = any(target in _DDP_OPTIONS or target.endswith(".DDPStrategy") for target in call.targets)
     return known or call.result.wrapped("ddp") is not None
 
 
-def _asks_by_name(call: SourceCall) -> bool:
+def _queries_by_name(call: SourceCall) -> bool:
     if call.method not in ("Trainer", "Fabric"):
         return False
     given = call.argument(None, "strategy")
@@ -431,7 +431,7 @@ def _asks_by_name(call: SourceCall) -> bool:
 def data_parallel(program: Program) -> Iterator[Finding]:
     """Several GPUs are driven by one process each."""
     for call in program.calls_to("torch.nn.parallel.DataParallel"):
-        group = _group_beside(program, call)
+        group = _group_created_nearby(program, call)
         fix = (
             "wrap the model in DistributedDataParallel(model, device_ids=[local_rank])"
             if group is not None
@@ -449,7 +449,7 @@ def data_parallel(program: Program) -> Iterator[Finding]:
         )
 
 
-def _group_beside(program: Program, call: SourceCall) -> SourceCall | None:
+def _group_created_nearby(program: Program, call: SourceCall) -> SourceCall | None:
     """A process group that exists whenever a call runs: made without a condition, and no other wrapper is a choice."""
     if any(node[1] == "if" and not _counts_devices(program, call, node[2]) for _, node in call.blocks):
         return None

@@ -1,7 +1,7 @@
 """Wrapped models, followed through the program: what was wrapped where, and which expressions are it or a part of it.
 
 A network is known by the call that made it: after ``net = Net(); ddp = DDP(net)`` the name ``net`` stands for the
-inside of ``ddp``. Questions only; what is right or wrong is for the rooms that ask.
+inside of ``ddp``. Questions only; what is right or wrong is for the modules that use it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Root(NamedTuple):
 
 
 def made_by(program: Program, value: Iterable[Atom], near: Function) -> frozenset[Made]:
-    """The calls that made the alternatives of a value, as seen from a function.
+    """Return the calls that made the alternatives of a value, as seen from a function.
 
     What a function of the project makes that is called more than once is not one object.
     """
@@ -68,7 +68,7 @@ def made_by(program: Program, value: Iterable[Atom], near: Function) -> frozense
 
 
 def wraps(program: Program, *ways: str) -> list[WrappedModel]:
-    """All places where a model is wrapped, of these ways (``ddp``, ``fsdp``, ``fsdp2``)."""
+    """Return all calls that wrap a model, of these kinds (``ddp``, ``fsdp``, ``fsdp2``)."""
     return [wrap for wrap in program.table(_all_wraps) if wrap.way in ways]
 
 
@@ -106,26 +106,26 @@ def stripped(program: Program, file: int, term: int) -> int:
 
 
 def near(program: Program, known: Iterable[WrappedModel]) -> set[int]:
-    """The files that hang together with those where models are wrapped."""
+    """Return the files that hang together with those where models are wrapped."""
     return {file for start in {wrap.call.file for wrap in known} for file in program.component(start)}
 
 
 def _wrapper_classes(program: Program, file: int) -> Iterator[Class]:
-    """The classes of a file that derive from a wrapper."""
+    """Yield the classes of a file that derive from a wrapper."""
     for number, one in enumerate(program.index.classes[file]):
         if one.bases and is_wrapper_class(program, (file, number)):
             yield one
 
 
 def wrapper_of(atom: Atom, *ways: str) -> Atom | None:
-    """The wrapper that an alternative is, or is the inside of."""
+    """Return the wrapper that an alternative is, or is the inside of."""
     if atom.kind == Kind.BARE and atom.of:
         atom = atom.of[0]
     return atom if atom.kind == Kind.WRAPPED and atom.const in ways else None
 
 
 def roots(program: Program, file: int, scope: int, term: int, known: list[WrappedModel]) -> list[Root]:
-    """The wrapped models that a term is, or is a part of: ``model.module.backbone`` is a part of one.
+    """Return the wrapped models that a term is, or is a part of: ``model.module.backbone`` is a part of one.
 
     Empty where one alternative of its value is something else.
     """
@@ -193,7 +193,7 @@ def model_of_parameters(program: Program, file: int, term: int, depth: int = 0) 
 
 
 def without_gradients(program: Program, row: EventRow) -> bool:
-    """Whether a row runs under ``torch.no_grad()`` or ``inference_mode``: by a context or a decorator."""
+    """Return whether a row runs under ``torch.no_grad()`` or ``inference_mode``: by a context or a decorator."""
     if row.within(*_NO_GRADIENTS):
         return True
     terms = program.terms[row.file]
@@ -201,7 +201,7 @@ def without_gradients(program: Program, row: EventRow) -> bool:
 
 
 def lifted(program: Program, row: EventRow, far: int = FAR) -> Iterator[EventRow]:
-    """The row itself, and the calls through which its function is entered, and theirs."""
+    """Yield the row itself, and the calls through which its function is entered, and theirs."""
     pending: list[tuple[EventRow, int]] = [(row, 0)]
     seen = {(row.file, row.number)}
     while pending:
@@ -215,7 +215,7 @@ def lifted(program: Program, row: EventRow, far: int = FAR) -> Iterator[EventRow
 
 
 def precedes(program: Program, one: EventRow, other: EventRow) -> bool:
-    """Whether ``one`` may have run when ``other`` does, where both are reached from one function."""
+    """Return whether ``one`` may have run when ``other`` does, where both are reached from one function."""
     later: dict[Function, EventRow] = {}
     for row in lifted(program, other):
         later.setdefault((row.file, row.scope), row)
@@ -227,12 +227,12 @@ def precedes(program: Program, one: EventRow, other: EventRow) -> bool:
 
 
 def calls_in(program: Program, function: Function) -> list[SourceCall]:
-    """The calls of one function."""
+    """Return the calls of one function."""
     return [row for row in program.rows_of(*function) if isinstance(row, SourceCall)]
 
 
 def trains(program: Program, function: Function, depth: int = 0) -> bool:
-    """Whether a function, or one that it calls, runs a backward pass."""
+    """Return whether a function, or one that it calls, runs a backward pass."""
     for call in calls_in(program, function):
         if is_backward(call):
             return True
@@ -244,7 +244,7 @@ def trains(program: Program, function: Function, depth: int = 0) -> bool:
 
 
 def is_backward(call: SourceCall) -> bool:
-    """Whether a call is a backward pass: ``loss.backward()``, ``loss_scaler(loss, optimizer)`` …"""
+    """Return whether a call is a backward pass: ``loss.backward()``, ``loss_scaler(loss, optimizer)`` …"""
     if call.method in ("backward", "manual_backward"):
         return True
     if call.positional > 1 and (call.method == "loss_scaler" or call.method.endswith("NativeScaler")):
@@ -253,7 +253,7 @@ def is_backward(call: SourceCall) -> bool:
 
 
 def name_of(program: Program, call: SourceCall) -> str:
-    """What the result of a call is kept as: ``model``, ``self.model``; empty where it is not kept."""
+    """Return what the result of a call is kept as: ``model``, ``self.model``; empty where it is not kept."""
     kind, _, name = call.use.partition(":")
     if kind == "assign" and name:
         return name
@@ -280,7 +280,7 @@ def comes_after(program: Program, wrap: SourceCall, row: EventRow) -> bool:
 
 
 def _called_from(program: Program, row: EventRow, wrap: SourceCall) -> bool:
-    """Whether a method is called by the very function that wraps, before it does."""
+    """Return whether a method is called by the very function that wraps, before it does."""
     return any(
         (caller.file, caller.scope) == (wrap.file, wrap.scope) and caller.number < wrap.number
         for caller in program.callers((row.file, row.scope))
@@ -288,7 +288,7 @@ def _called_from(program: Program, row: EventRow, wrap: SourceCall) -> bool:
 
 
 def is_wrapper_class(program: Program, ref: tuple[int, int]) -> bool:
-    """Whether a class derives from a wrapper: its own forward may call what is inside."""
+    """Return whether a class derives from a wrapper: its own forward may call what is inside."""
     return program.evaluator.derives(
         ref,
         "torch.nn.parallel.DistributedDataParallel",

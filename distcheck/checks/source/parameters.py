@@ -39,7 +39,7 @@ _PARAMETERS = frozenset(["parameters", "named_parameters"])
 
 
 class _Switch(NamedTuple):
-    """A place where ``requires_grad`` is set."""
+    """A line that sets ``requires_grad``."""
 
     row: EventRow
     model: int
@@ -49,7 +49,7 @@ class _Switch(NamedTuple):
 
 
 def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
-    """All places in these files that set ``requires_grad`` of parameters to a constant."""
+    """Yield all lines in these files that set ``requires_grad`` of parameters to a constant."""
     for row in program.rows("attribute", files):
         if row.payload[1] != "requires_grad":
             continue
@@ -69,7 +69,7 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
 
 
 def _is_chosen(row: EventRow) -> bool:
-    """Whether a condition stands between a row and the innermost loop around it."""
+    """Return whether a condition stands between a row and the innermost loop around it."""
     kinds = [node[1] for _, node in row.blocks]
     for kind in reversed(kinds):
         if kind in ("for", "while"):
@@ -125,7 +125,7 @@ def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
 
 
 def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: EventRow) -> bool:
-    """Whether some parameters of a model were frozen when it was wrapped."""
+    """Return whether some parameters of a model were frozen when it was wrapped."""
     wrap = root.wrap
     for other in switches:
         block = other.row
@@ -145,7 +145,7 @@ def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: E
 
 
 def _spares_unused(call: SourceCall) -> bool:
-    """Whether DDP was told that some parameters get no gradient, or may have been."""
+    """Return whether DDP is told that some parameters get no gradient, or may have been."""
     for name in ("find_unused_parameters", "static_graph"):
         given = call.argument(None, name)
         if given is not None and given.constant is not False:
@@ -154,7 +154,7 @@ def _spares_unused(call: SourceCall) -> bool:
 
 
 def _wrapped_again(program: Program, root: Root, row: EventRow) -> bool:
-    """Whether the network inside is wrapped anew after a row."""
+    """Return whether the network inside is wrapped again after a row."""
     for call in calls_in(program, (row.file, row.scope)):
         if call.number <= row.number or call == root.wrap.call:
             continue
@@ -172,7 +172,7 @@ def _wrapped_again(program: Program, root: Root, row: EventRow) -> bool:
 
 
 def _goes_on(program: Program, row: EventRow, wrap: WrappedModel) -> bool:
-    """Whether training of a wrapped model goes on after a row: later, or in the next round of a loop around it.
+    """Return whether training of a wrapped model goes on after a row: later, or in the next round of a loop around it.
 
     A loop in which the model is wrapped, too, makes a new wrapper in each round.
     """
@@ -245,13 +245,13 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
 
 
 def _keeps_parameters(call: SourceCall) -> bool:
-    """Whether FSDP leaves the parameters that the model has, or may be told to."""
+    """Return whether FSDP leaves the parameters that the model has, or may be told to."""
     given = call.argument(None, "use_orig_params")
     return call.has_star or (given is not None and given.constant is not False)
 
 
 def _sharded_later(program: Program, call: SourceCall, known: list[WrappedModel]) -> WrappedModel | None:
-    """Where the model whose parameters an optimizer gets is sharded after that."""
+    """Return where the model whose parameters an optimizer gets is sharded after that."""
     terms = program.terms[call.file]
     given = [*call.term[2], *(value for name, value in call.term[3] if name in ("params", "parameters"))]
     for number in program.subterms(call.file, *given):
@@ -268,7 +268,7 @@ def _sharded_later(program: Program, call: SourceCall, known: list[WrappedModel]
 
 
 def _built_again(program: Program, call: SourceCall, wrap: WrappedModel) -> bool:
-    """Whether an optimizer of the same name is built once more after the model was sharded."""
+    """Return whether an optimizer of the same name is built once more after the model was sharded."""
     name = name_of(program, call)
     for other in calls_in(program, (wrap.call.file, wrap.call.scope)):
         if other.number > wrap.call.number and (
@@ -281,7 +281,7 @@ def _built_again(program: Program, call: SourceCall, wrap: WrappedModel) -> bool
 # DC753
 
 
-_TELLS_APART = re.compile(
+_DISTINGUISHES = re.compile(
     r"fsdp|shard|strategy|zero|hasattr|isinstance|callable|parallel|backend|dtensor", re.IGNORECASE
 )
 
@@ -306,7 +306,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
         if wrap is not None and _not_sharded(wrap):
             continue
         if call.inside("except") or any(
-            _TELLS_APART.search(call.term_text(node[2]))
+            _DISTINGUISHES.search(call.term_text(node[2]))
             for _, node in call.blocks
             if node[1] == "if" or node[1].startswith("exit:")
         ):
@@ -331,7 +331,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
 
 
 def _not_sharded(wrap: SourceCall) -> bool:
-    """Whether a strategy is given that leaves gradients whole."""
+    """Return whether a strategy is given that leaves gradients whole."""
     text = wrap.argument_text(2, "sharding_strategy")
     return "NO_SHARD" in text
 
@@ -380,7 +380,7 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
 
 
 def _moved(program: Program, call: SourceCall, model: int, known: list[WrappedModel]) -> tuple[Root, str] | None:
-    """The wrapped model that a call certainly moves to another device or dtype, and which of both."""
+    """Return the wrapped model that a call certainly moves to another device or dtype, and which of both."""
     found = [
         root
         for root in roots(program, call.file, call.scope, model, known)
@@ -424,7 +424,7 @@ def _destination(call: SourceCall) -> str:
 
 
 def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
-    """Whether a model was certainly on the CPU when it was wrapped: made nearby, and never moved before."""
+    """Return whether a model was certainly on the CPU when it was wrapped: made nearby, and never moved before."""
     call = wrap.call
     if call.gives(1, "device_ids"):
         return False
@@ -452,7 +452,7 @@ def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
 
 
 def _is_untouched_parameter(program: Program, call: SourceCall) -> bool:
-    """Whether a parameter is wrapped that nobody in the project passes, and that its function has not moved before."""
+    """Whether a parameter is wrapped that nothing in the project passes, and that its function has not moved before."""
     term = call.argument_term(0, "module")
     terms = program.terms[call.file]
     if term < 0 or terms[term][0] != "p" or program.callers((call.file, call.scope)):
@@ -467,7 +467,7 @@ def _is_untouched_parameter(program: Program, call: SourceCall) -> bool:
 
 
 def _builds_on_cpu(maker: SourceCall) -> bool:
-    """Whether a constructor leaves a model on the CPU: a layer of torch, or a class that moves nothing."""
+    """Return whether a constructor leaves a model on the CPU: a layer of torch, or a class that moves nothing."""
     program = maker.program
     if any(target.startswith(("torch.nn.", "torchvision.models.")) for target in maker.targets):
         return True

@@ -15,7 +15,7 @@ from . import vocabulary
 from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
 from .evaluate import Guard
 from .program import Program, SourceCall
-from .values import PARTIAL, Atom, Kind, Value
+from .values import PARTIAL, Atom, Kind, Value, Who
 from .vocabulary import words
 
 #: How deep helpers are followed.
@@ -81,7 +81,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
 
 @probe(rules.DC705)
 def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Finding]:
-    """All ranks ask for the state of a model of which each has a part."""
+    """All ranks request the state of a sharded model."""
     sequences = sequences_of(program)
     done: set[tuple[int, int, str]] = set()
     for call, guards in guarded_calls(program):
@@ -123,7 +123,7 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
 
 
 def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alike: object) -> Guard | None:
-    """The first guard whose other ranks do nothing of the kind in their own arm."""
+    """Return the first guard whose other ranks do nothing of the kind in their own arm."""
     for guard in guards:
         others = [
             other
@@ -140,7 +140,7 @@ def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alik
 
 
 def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
-    """Where to report what a guarded call does inside: there, if nobody else gets there; else at the call."""
+    """Return where to report what a guarded call does inside: there, if nothing else gets there; else at the call."""
     if inner == call or inner.file != call.file:
         return call
     entry = inner.entry
@@ -148,7 +148,7 @@ def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
 
 
 def _by(program: Program, call: SourceCall, here: SourceCall, guard: Guard) -> str:
-    """Who gets there, and by which test."""
+    """Return which ranks reach it, and by which test."""
     test = f"by `{condition_text(program, call.file, guard)}` in line {guard.line}"
     if here == call:
         return f"{who_runs(guard.who)} there, {test}"
@@ -156,7 +156,7 @@ def _by(program: Program, call: SourceCall, here: SourceCall, guard: Guard) -> s
 
 
 def _passed(call: SourceCall) -> str:
-    """The source of the wrapped model among the arguments."""
+    """Return the source of the wrapped model among the arguments."""
     for position in range(call.positional):
         value = call.argument(position)
         if value is not None and value.wrapped("ddp"):
@@ -169,7 +169,7 @@ def _passed(call: SourceCall) -> str:
 
 
 def _synchronising(program: Program, value: Value) -> Atom | None:
-    """The DDP wrapper that a value is for sure; None where it may be bare, or has nothing to synchronise."""
+    """Return the DDP wrapper that a value is for sure; None where it may be bare, or has nothing to synchronise."""
     wrapper = value.wrapped("ddp")
     if wrapper is None or value.has(Kind.BARE):
         return None
@@ -182,7 +182,7 @@ def _synchronising(program: Program, value: Value) -> Atom | None:
 
 
 def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | None:
-    """The forward pass of a DDP model that a call is, or that what it calls makes: its call and the wrapper."""
+    """Return the forward pass of a DDP model that a call is, or that what it calls makes: its call and the wrapper."""
     wrapper = _called(program, call)
     if wrapper is not None:
         return call, wrapper
@@ -194,7 +194,7 @@ def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | No
 
 
 def _called(program: Program, call: SourceCall) -> Atom | None:
-    """The wrapper, where a call is one of a DDP model itself."""
+    """Return the wrapper, where a call is one of a DDP model itself."""
     wrapper = _synchronising(program, call.callee)
     if wrapper is None and call.method == "forward":
         wrapper = _synchronising(program, call.receiver)
@@ -204,7 +204,7 @@ def _called(program: Program, call: SourceCall) -> Atom | None:
 def _forward_inside(
     program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
 ) -> tuple[SourceCall, Atom] | None:
-    """The forward pass that a function makes with the models that it is given, or with one that it keeps."""
+    """Return the forward pass that a function makes with the models that it is given, or with one that it keeps."""
     file, scope = function
     terms = program.terms[file]
     if depth > _DEEPEST:
@@ -234,11 +234,11 @@ def _forward_inside(
 
 
 #: Who gets to what everyone in a function does.
-_ALL = frozenset(["everyone", "only with other ranks", "unclear", "ranks whose data say so"])
+_ALL = frozenset([Who.EVERYONE, Who.DISTRIBUTED, Who.UNCLEAR, Who.BY_DATA])
 
 
 def _is_given(terms: list[tuple[object, ...]], number: int) -> bool:
-    """Whether a term is made from a parameter other than the object of a method."""
+    """Return whether a term is made from a parameter other than the object of a method."""
     parts = terms[number]
     while parts[0] == "a" and isinstance(parts[1], int):
         parts = terms[parts[1]]
@@ -246,7 +246,7 @@ def _is_given(terms: list[tuple[object, ...]], number: int) -> bool:
 
 
 def _layout(program: Program, call: SourceCall, function: tuple[int, int]) -> dict[str, int]:
-    """The terms that a call gives for the parameters of a function."""
+    """Return the terms that a call gives for the parameters of a function."""
     scope = program.scope(function)
     positional = [name for name, _, star in scope.parameters if not star]
     bound = scope.owner >= 0 and scope.kind == "function" and not program.evaluator.is_static(function[0], scope)
@@ -264,7 +264,7 @@ def _layout(program: Program, call: SourceCall, function: tuple[int, int]) -> di
 
 
 def _arguments(program: Program, call: SourceCall, function: tuple[int, int], ways: tuple[str, ...]) -> dict[str, Atom]:
-    """The wrapped models among what a call gives, by the names of the parameters."""
+    """Return the wrapped models among what a call gives, by the names of the parameters."""
     found = {}
     for name, term in _layout(program, call, function).items():
         value = call.term_value(term)
@@ -275,7 +275,7 @@ def _arguments(program: Program, call: SourceCall, function: tuple[int, int], wa
 
 
 def _sharded(value: Value) -> Atom | None:
-    """The wrapper of a model of which each rank has a part, where it can be no other."""
+    """Return the wrapper of a model of which each rank has a part, where it can be no other."""
     wrapper = value.wrapped("fsdp", "deepspeed")
     if wrapper is None or value.has(Kind.BARE) or value.wrapped("ddp", "dp") is not None:
         return None
@@ -328,7 +328,7 @@ def _gathering_inside(
 
 
 def _is_alone(program: Program, call: SourceCall, target: str) -> bool:
-    """Whether such a call concerns this rank only: it says so, it has a group of its own, or the model is whole."""
+    """Whether such a call concerns this rank only: its arguments, its group, or the model is whole."""
     if call.has_star or call.gives(None, "process_group"):
         return True
     alone = call.argument(None, "no_dist")

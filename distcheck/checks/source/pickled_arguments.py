@@ -1,5 +1,5 @@
 """Probes of what is handed over by pickling: process groups inside of objects, arguments of spawned processes, whole
-modules in checkpoints. Files that exist already, and live objects, are looked at elsewhere.
+modules in checkpoints. Files that exist already, and live objects, are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _PICKLES: dict[str, tuple[int, str]] = {
     D + "scatter_object_list": (1, "scatter_object_input_list"),
 }
 _STORES = frozenset(D + name for name in ("TCPStore", "FileStore", "HashStore", "PrefixStore"))
-#: Methods by which a class says itself what of it is pickled.
+#: Methods by which a class defines what is pickled.
 _OWN_WAY = ("__getstate__", "__reduce__", "__reduce_ex__")
-#: How deep objects are looked into.
+#: How deep objects are followed.
 _DEEPEST = 3
 
 
 def _members(program: Program, atom: Atom) -> Iterator[tuple[str, Value]]:
-    """The attributes that the methods of an object's class assign, those of its bases included."""
+    """Yield the attributes that the methods of an object's class assign, those of its bases included."""
     seen: set[str] = set()
     pending = [atom.const]
     visited = set()
@@ -59,7 +59,7 @@ def _members(program: Program, atom: Atom) -> Iterator[tuple[str, Value]]:
         pending.extend(base.const for base in program.evaluator.bases(ref) if base.kind == Kind.CLASS)
 
 
-def _says_itself(program: Program, atom: Atom, *more: str) -> bool:
+def _defines_pickling(program: Program, atom: Atom, *more: str) -> bool:
     return any(program.evaluator.method(atom.const, name) is not None for name in (*_OWN_WAY, *more))
 
 
@@ -94,7 +94,7 @@ def _connection_in(program: Program, atom: Atom, *, copied: bool, depth: int) ->
             inner = _connection(program, item, copied=copied, depth=depth + 1)
             if inner is not None:
                 return f"[{key!r}]{inner[0]}", inner[1]
-    if atom.kind == Kind.OBJECT and not _says_itself(program, atom, *(("__deepcopy__",) if copied else ())):
+    if atom.kind == Kind.OBJECT and not _defines_pickling(program, atom, *(("__deepcopy__",) if copied else ())):
         for name, member in _members(program, atom):
             inner = _connection(program, member, copied=copied, depth=depth + 1)
             if inner is not None:
@@ -123,7 +123,7 @@ class _PickledArgument(NamedTuple):
 
 
 def _handed_over(program: Program) -> Iterator[_PickledArgument]:
-    """All places where an object is pickled or copied."""
+    """Yield all calls that pickle or copy an object."""
     for call in program.calls_to(*_PICKLES):
         target = next((target for target in call.targets if target in _PICKLES), "")
         position, name = _PICKLES.get(target, (0, ""))
@@ -136,7 +136,7 @@ def _handed_over(program: Program) -> Iterator[_PickledArgument]:
 
 
 def _role(position: int) -> str:
-    """What a process gets, in words: its function (0), or one of its arguments."""
+    """Return what a process gets, in words: its function (0), or one of its arguments."""
     return "the function" if position == 0 else f"args[{position - 1}]"
 
 
@@ -176,13 +176,13 @@ def _group_in(program: Program, call: SourceCall, way: str, term: int) -> tuple[
 
 
 def _attribute(path: str) -> str:
-    """The last attribute of a path, empty where it has none."""
+    """Return the last attribute of a path, empty where it has none."""
     names = re.findall(r"\.(\w+)", path)
     return names[-1] if names else ""
 
 
 def _dropped(program: Program, call: SourceCall, name: str) -> bool:
-    """Whether such an attribute gets another value in the same function before a call."""
+    """Return whether such an attribute gets another value in the same function before a call."""
     if not name:
         return False
     return any(
@@ -245,7 +245,7 @@ def _started(program: Program) -> Iterator[tuple[SourceCall, int, list[int]]]:
 
 
 def _is_fresh_context(program: Program, value: Value) -> bool:
-    """Whether a multiprocessing context starts its processes anew."""
+    """Return whether a multiprocessing context starts its processes again."""
     found = False
     for atom in value:
         if atom.kind != Kind.RESULT or atom.const not in _CONTEXTS:
@@ -259,7 +259,7 @@ def _is_fresh_context(program: Program, value: Value) -> bool:
 
 
 def _fresh_by_default(program: Program, call: SourceCall) -> bool:
-    """Whether the file sets the start method to spawn or forkserver, without a condition, for such processes."""
+    """Return whether the file sets the start method to spawn or forkserver, without a condition, for such processes."""
     if not call.is_to("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process"):
         return False
     for other in program.calls_to("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"):
@@ -270,7 +270,7 @@ def _fresh_by_default(program: Program, call: SourceCall) -> bool:
 
 
 def _items(program: Program, file: int, term: int) -> list[int]:
-    """The terms in a tuple or dict that is written out; the term itself where it is neither."""
+    """Return the terms in a tuple or dict that is written out; the term itself where it is neither."""
     if term < 0:
         return []
     operation = program.terms[file][term]
@@ -364,7 +364,7 @@ def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, st
             inner = _unpicklable_value(program, item, depth + 1)
             if inner is not None:
                 return inner
-    if atom.kind == Kind.OBJECT and not _says_itself(program, atom):
+    if atom.kind == Kind.OBJECT and not _defines_pickling(program, atom):
         file, number = atom.const
         scopes = program.index.scopes[file]
         outer = scopes[scopes[program.index.classes[file][number].scope].parent]
@@ -378,7 +378,7 @@ def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, st
 
 
 def _of_loader(program: Program, call: SourceCall) -> tuple[str, str, str] | None:
-    """What a loader whose workers are spawned can't hand to them."""
+    """Return what a loader whose workers are spawned can't hand to them."""
     context = call.argument(11, "multiprocessing_context")
     workers = call.argument(5, "num_workers")
     if context is None or workers is None or workers.constant == 0:
@@ -407,7 +407,7 @@ _BASES = re.compile(
 
 
 def is_module(program: Program, atom: Atom, depth: int = 0) -> bool:
-    """Whether an alternative is certainly a torch module."""
+    """Return whether an alternative is certainly a torch module."""
     if atom.kind == Kind.BARE or (atom.kind == Kind.METHOD and atom.const == "module"):
         # whatever has a module inside: a wrapper, or a model that was not wrapped on this way
         return bool(atom.of) and depth < 8 and is_module(program, atom.of[0], depth + 1)
@@ -439,7 +439,7 @@ def whole_module_saved(program: Program) -> Iterator[Finding]:
         found = _module_in(program, call, term)
         if found is None:
             continue
-        # one object under several names is one trouble
+        # one object under several names is one error
         if (call.file, call.scope, term) in reported:
             continue
         reported.add((call.file, call.scope, term))
@@ -456,7 +456,7 @@ def whole_module_saved(program: Program) -> Iterator[Finding]:
 
 
 def _module_in(program: Program, call: SourceCall, term: int) -> tuple[str, Value] | None:
-    """The module that a term is, or has as the value of a key: its source and its value."""
+    """Return the module that a term is, or has as the value of a key: its source and its value."""
     value = call.term_value(term)
     if _only_modules(program, value):
         return call.argument_text(0, "obj"), value
@@ -470,6 +470,6 @@ def _module_in(program: Program, call: SourceCall, term: int) -> tuple[str, Valu
 
 
 def _in_memory(call: SourceCall) -> bool:
-    """Whether what is written stays in memory."""
+    """Return whether what is written stays in memory."""
     given = call.argument(1, "f")
     return given is not None and given.named("io.BytesIO") is not None

@@ -48,7 +48,7 @@ def sends_and_receives_take_turns(program: Program) -> Iterator[Finding]:
 
 
 def _by_everyone(program: Program, call: SourceCall) -> bool:
-    """Whether all ranks come here in the same way: no condition that could tell them apart."""
+    """Return whether all ranks come here in the same way: no condition that could distinguish them."""
     for _, node in call.blocks:
         if node[1] in ("if", "while") or node[1].startswith("exit:"):
             if node[1] == "exit:raise":
@@ -59,7 +59,7 @@ def _by_everyone(program: Program, call: SourceCall) -> bool:
 
 
 def _peer(call: SourceCall) -> bool:
-    """Whether the other side is reckoned from the own rank: then each rank has another one."""
+    """Return whether the other side is reckoned from the own rank: then each rank has another one."""
     name = "dst" if call.is_to(_SEND) else "src"
     value = call.argument(1, name)
     if value is None:

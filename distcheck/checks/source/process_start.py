@@ -1,4 +1,4 @@
-"""Probes about how a script is started, as its source tells: who starts the ranks, where they meet, what they need.
+"""Probes about how a script is started, by its source: what starts the ranks, their rendezvous, what they need.
 
 Launch files and commands are judged elsewhere; here is only what stands in Python.
 """
@@ -14,7 +14,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .environment_variables import VariableWrite, reads, version_is_asked, writes
+from .environment_variables import VariableWrite, reads, version_is_tested, writes
 from .program import EventRow, Program, SourceCall, SourceSpan
 from .values import Atom, Kind, Value, Who
 from .vocabulary import INIT
@@ -50,7 +50,7 @@ _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]")
 
 
 def launcher_is_tested(program: Program, row: EventRow) -> bool:
-    """Whether a condition around a row, or an exit before it, asks if a variable is set, or if others are there."""
+    """Whether a condition around a row, or an exit before it, tests if a variable is set, or if others are there."""
     if row.reached_by.who == Who.SINGLE:
         return True
     terms = program.terms[row.file]
@@ -78,7 +78,7 @@ _PRESENCE = frozenset(
 
 
 def _may_be_missing(value: Value) -> bool:
-    """Whether a value is what ``get`` gives for a variable, which may not be there."""
+    """Return whether a value is what ``get`` gives for a variable, which may not be there."""
     atom = value.get(Kind.ENV_TEXT)
     return atom is not None and all(item.kind in (Kind.ENV_TEXT, Kind.CONST) for item in value)
 
@@ -88,7 +88,7 @@ def _means_missing(value: Value) -> bool:
 
 
 def conditional(row: EventRow) -> bool:
-    """Whether a row runs on some ways through its function only; errors that end the script do not count."""
+    """Return whether a row runs on some ways through its function only; errors that end the script do not count."""
     program = row.program
     for _, node in row.blocks:
         if node[1] in ("except", "while") or (node[1].startswith("exit:") and node[1] != "exit:raise"):
@@ -105,7 +105,7 @@ def _is_main_guard(program: Program, file: int, number: int) -> bool:
 
 
 def entered_from(program: Program, row: EventRow) -> list[tuple[int, int]]:
-    """The functions and modules from which a row is reached by calls without a condition, its own among them."""
+    """Return the functions and modules from which a row is reached by calls without a condition, its own among them."""
     found = [(row.file, row.scope)]
     for file, scope in found:
         if scope == 0 or len(found) > 30:
@@ -135,7 +135,7 @@ def reached_by_calls(program: Program, functions: Iterable[tuple[int, int]]) -> 
 
 
 def in_spawned_process(program: Program, row: EventRow) -> bool:
-    """Whether a row runs in processes of this host that the program starts itself, as far as calls tell."""
+    """Return whether a row runs in processes of this host that the program starts itself, as far as calls show."""
     own = {row.file}
     if any(call.file in own for call in program.calls_to(*SPAWN, *_PROCESSES)):
         return True
@@ -205,7 +205,7 @@ def _targets(program: Program, call: SourceCall) -> list[tuple[int, int]]:
     return [atom.const for atom in target if atom.kind == Kind.FUNCTION] if target is not None else []
 
 
-# where ranks meet
+# where ranks synchronize
 
 
 class RendezvousConstant(NamedTuple):
@@ -223,7 +223,7 @@ class RendezvousConstant(NamedTuple):
 
 
 def rendezvous_constants(program: Program) -> Iterator[RendezvousConstant]:
-    """All addresses and ports for the rendezvous that stand in code, in no order."""
+    """Yield all addresses and ports for the rendezvous that stand in code, in no order."""
     for write in program.table(writes):
         if write.name == "MASTER_PORT":
             ports = _ports(program, write.value)
@@ -254,7 +254,7 @@ def _is_fixed(program: Program, write: VariableWrite) -> bool:
 
 
 def _has_parameter(program: Program, file: int, term: int) -> bool:
-    """Whether callers may give another value, whatever those that are seen give."""
+    """Return whether callers may give another value, whatever those that are seen give."""
     terms = program.terms[file]
     return any(terms[number][0] == "p" for number in program.subterms(file, term, names=False))
 
@@ -281,7 +281,7 @@ _RANDOM = frozenset(["random.randint", "random.randrange", "numpy.random.randint
 
 
 def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | None:
-    """How loud a constant of the rendezvous is to be reported; None where it is right."""
+    """Return how loud a constant of the rendezvous is to be reported; None where it is right."""
     row = constant.row
     if (
         not constant.fixed
@@ -297,18 +297,18 @@ def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | No
             return None
         if not constant.ports and constant.host not in _LOCAL:
             return None
-    beside = {
+    nearby = {
         write.name: write
         for write in program.table(writes)
         if write.row.file == row.file and write.row.scope == row.scope
     }
-    if any(name in beside and beside[name].value.constant in ("0", "1") for name in ("RANK", "WORLD_SIZE")):
+    if any(name in nearby and nearby[name].value.constant in ("0", "1") for name in ("RANK", "WORLD_SIZE")):
         return None  # one process that is its own launcher
     if (
         program.is_test(row.file)
         or in_spawned_process(program, row)
         or program.framework(row.file) is not None
-        or any(name in beside for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        or any(name in nearby for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
         or any(call.file == row.file for call in program.calls_to(*STARTERS))
         or not program.is_distributed(row.file)
     ):
@@ -345,7 +345,7 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
 
 
 def _unwise(ports: tuple[int, int]) -> str:
-    """What is wrong with a port, or with one of a range; empty where nothing is."""
+    """Return what is wrong with a port, or with one of a range; empty where nothing is."""
     low, high = ports
     if low == high == 0 or high > 65535:
         return ""
@@ -363,7 +363,7 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
         if constant.ports is None or not (why := _unwise(constant.ports)):
             continue
         if constant.what != "TCPStore" and _hard_coded(program, constant) is Severity.WARNING:
-            continue  # that says it as well
+            continue  # that reports it too
         low, high = constant.ports
         if low == high:
             text = f"{constant.what} gets port {low}: it {why}"
@@ -387,7 +387,7 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
 
 @probe(rules.DC104)
 def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
-    """Under torchrun a group meets at the agent's store, not at an address of the script's own."""
+    """Under torchrun a group uses the agent's store, not an address of the script."""
     local = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
     if not local:
         return
@@ -537,7 +537,7 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
 
 
 def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
-    """The edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
+    """Return the edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
     position = next((item for item in range(call.positional) if _constant(call, item) in _SPELLINGS), -1)
     span = call.argument_span(position)
     place = _import_place(program, call.file)
@@ -567,7 +567,7 @@ def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
 
 
 def _import_place(program: Program, file: int) -> int | None:
-    """The line before which ``import os`` can stand, 0 where it is there already, None where there is no such place."""
+    """The line before which ``import os`` can stand, 0 where it is there already, None if there is none."""
     scopes = program.index.scopes[file]
     terms = program.terms[file]
     bound = [terms[number] for number in scopes[0].bindings.get("os", ())]
@@ -594,7 +594,7 @@ def _import_place(program: Program, file: int) -> int | None:
 
 @probe(rules.DC208)
 def rank_read_without_launcher(program: Program) -> Iterator[Finding]:
-    """A script that can be started by itself says how, or does without a launcher's variables."""
+    """A script that can be started alone documents how, or works without a launcher's variables."""
     wanted = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
     must = [
         read for read in program.table(reads) if read.must and read.name in wanted and program.is_script(read.row.file)
@@ -656,7 +656,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
     }
     for row in texts:
         text = row.payload[0]
-        if text not in commands[row.file] or version_is_asked(program, row):
+        if text not in commands[row.file] or version_is_tested(program, row):
             continue
         edits = _to_torchrun(program, row)
         script = _script(program, row)
@@ -726,7 +726,7 @@ _OLD = re.compile(r"(?P<python>(?:python[\d.]*\s+)?-m\s+)?torch\.distributed\.la
 
 
 def _to_torchrun(program: Program, row: EventRow) -> tuple[Edit, ...]:
-    """The edits that start torchrun instead, where the text stands on one line."""
+    """Return the edits that start torchrun instead, where the text stands on one line."""
     span = row.span
     if span.line != span.end_line:
         return ()

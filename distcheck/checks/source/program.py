@@ -1,7 +1,7 @@
 """The linked program as the probes see it: tables of calls, assignments, tests and loops with what their values mean.
 
-A probe asks ``program.calls_to("torch.cuda.set_device")`` and gets rows; a row knows its place, who reaches it, and the
-values of its arguments. No syntax tree is to be had here, and nothing is read from outside.
+A probe calls ``program.calls_to("torch.cuda.set_device")`` and gets rows. A row knows its block, the ranks that reach it,
+and the values of its arguments. Probes see no syntax tree, and nothing is read from outside.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class SourceSpan(NamedTuple):
     end_column: int
 
     def replaced(self, text: str) -> Edit:
-        """The edit that puts ``text`` in its place."""
+        """Return the edit that puts ``text`` in its place."""
         return Edit(self.path, self.line, self.column, self.end_line, self.end_column, text)
 
     def before(self, text: str) -> Edit:
-        """The edit that puts ``text`` before it."""
+        """Return the edit that puts ``text`` before it."""
         return Edit(self.path, self.line, self.column, self.line, self.column, text)
 
     def after(self, text: str) -> Edit:
-        """The edit that puts ``text`` behind it."""
+        """Return the edit that puts ``text`` behind it."""
         return Edit(self.path, self.end_line, self.end_column, self.end_line, self.end_column, text)
 
 
@@ -109,7 +109,7 @@ class EventRow:
 
     @property
     def payload(self) -> tuple[Any, ...]:
-        """What the event says, as in the summary's text; terms are numbers for :meth:`term_value`."""
+        """The payload of the event, as in the summary's text; terms are numbers for :meth:`term_value`."""
         return self.event[7:]
 
     @property
@@ -129,7 +129,7 @@ class EventRow:
 
     @property
     def block(self) -> int:
-        """The number of its place."""
+        """The number of its block."""
         return int(self.event[2])
 
     @property
@@ -164,29 +164,29 @@ class EventRow:
 
     @property
     def blocks(self) -> list[tuple[int, Block]]:
-        """The places around it in its function, outermost first: (number, (parent, kind, term, polarity, line, end
+        """The blocks around it in its function, outermost first: (number, (parent, kind, term, polarity, line, end
         line)).
         """
         return chain(self.program.blocks[self.file], self.block)
 
     def inside(self, *kinds: str) -> bool:
-        """Whether a place of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
+        """Whether a block of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
         ``if``.
         """
         return any(node[1] in kinds for _, node in self.blocks)
 
     @property
     def loops(self) -> list[tuple[int, int]]:
-        """The loops around it, outermost first: (number of the place, term of what is iterated or tested)."""
+        """The loops around it, outermost first: (number of the block, term of what is iterated or tested)."""
         return [(number, node[2]) for number, node in self.blocks if node[1] in ("for", "while")]
 
     def within(self, *last_names: str) -> bool:
-        """Whether a ``with`` of something so called is around it: ``within("no_grad", "inference_mode")``."""
+        """Return whether a ``with`` of something so called is around it: ``within("no_grad", "inference_mode")``."""
         terms = self.terms
         return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.blocks)
 
     def term_value(self, term: int) -> Value:
-        """What a term of its file may hold."""
+        """Return what a term of its file may hold."""
         return self.program.evaluator.value(self.file, term)
 
     def term_text(self, term: int) -> str:
@@ -209,7 +209,7 @@ class EventRow:
         return Severity.INFO if self.program.is_test(self.file) else None
 
     def milder_in_tests(self, rule: Rule) -> Severity:
-        """The level of a rule here: one step milder in a test, which may provoke the error on purpose."""
+        """Return the level of a rule here: one step milder in a test, which may provoke the error on purpose."""
         if not self.program.is_test(self.file):
             return rule.severity
         milder = Severity(max(rule.severity - 1, Severity.INFO))
@@ -232,7 +232,7 @@ class EventRow:
         return rule.found(message, fix=how, where=self.where(), evidence=evidence, severity=severity)
 
     def where(self) -> Where:
-        """Its place for a finding; ``object`` is the function's qualified name, which keeps its key stable."""
+        """Its location for a finding; ``object`` is the function's qualified name, which keeps its key stable."""
         return self.program.where(self.file, self.span, self.function.qualified or None)
 
 
@@ -271,7 +271,7 @@ class SourceCall(EventRow):
         return self.program.targets(self)
 
     def is_to(self, *dotted: str) -> bool:
-        """Whether it calls one of these."""
+        """Return whether it calls one of these."""
         return any(target in dotted for target in self.targets)
 
     @property
@@ -311,7 +311,7 @@ class SourceCall(EventRow):
         return len(self.term[2])
 
     def argument_term(self, position: int | None, name: str | None = None) -> int:
-        """The term of an argument by position (None: keyword only) or keyword; -1 where it is not given."""
+        """Return the term of an argument by position (None: keyword only) or keyword; -1 where it is not given."""
         if name is not None:
             for keyword, value in self.term[3]:
                 if keyword == name:
@@ -321,11 +321,11 @@ class SourceCall(EventRow):
         return -1
 
     def gives(self, position: int | None, name: str | None = None) -> bool:
-        """Whether an argument is written out."""
+        """Return whether an argument is written out."""
         return self.argument_term(position, name) >= 0
 
     def argument(self, position: int | None, name: str | None = None) -> Value | None:
-        """What is given for a parameter; None where it is not written out."""
+        """Return what is given for a parameter; None where it is not written out."""
         term = self.argument_term(position, name)
         return None if term < 0 else self.term_value(term)
 
@@ -338,7 +338,7 @@ class SourceCall(EventRow):
         return text if len(text) <= 60 else text[:57] + "…"
 
     def argument_span(self, position: int | None, name: str | None = None) -> SourceSpan | None:
-        """Where an argument's value stands, for edits."""
+        """Return where an argument's value stands, for edits."""
         return self.program.argument_span(self, position, name)
 
     @property
@@ -418,7 +418,7 @@ class Program:
             yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
 
     def calls_in(self, files: Container[int]) -> Iterator[SourceCall]:
-        """All calls of some files."""
+        """Yield all calls of some files."""
         for packed in self._rows.get("call", ()):
             if packed >> _SHIFT in files:
                 yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
@@ -445,16 +445,16 @@ class Program:
         yield from sorted(found, key=lambda call: (call.file, call.number))
 
     def collectives(self) -> Iterator[SourceCall]:
-        """All calls of collectives that are known by name, sub-groups included."""
+        """Yield all calls of collectives that are known by name, sub-groups included."""
         yield from self.calls_to(*names.COLLECTIVES)
 
     @cached
     def table(self, make: Callable[[Program], Iterable[Thing]]) -> list[Thing]:
-        """What a function yields for this program, made once: a probe's own table."""
+        """Return what a function yields for this program, made once: a probe's own table."""
         return list(make(self))
 
     def call_of(self, atom: Atom) -> SourceCall | None:
-        """The call that made a value."""
+        """Return the call that made a value."""
         return None if atom.call is None else SourceCall(self, *atom.call)
 
     def targets(self, call: SourceCall) -> tuple[str, ...]:
@@ -476,7 +476,7 @@ class Program:
         return found
 
     def functions(self, call: SourceCall) -> list[tuple[int, int]]:
-        """The functions of the project that a call enters for sure: (file, scope)."""
+        """Return the functions of the project that a call enters for sure: (file, scope)."""
         found = []
         for atom in call.callee:
             if atom.kind == Kind.FUNCTION:
@@ -492,11 +492,11 @@ class Program:
         return list(dict.fromkeys(found))
 
     def callers(self, function: tuple[int, int]) -> list[SourceCall]:
-        """The calls that enter a function of the project, those found by the name of a method only included."""
+        """Return the calls that enter a function of the project, those found by the name of a method only included."""
         return [SourceCall(self, site.file, site.event) for site in self.evaluator.callers.get(function, ())]
 
     def rows_of(self, file: int, scope: int) -> list[EventRow]:
-        """The events of one function, in order of evaluation; those of nested functions not included."""
+        """Return the events of one function, in order of evaluation; those of nested functions not included."""
         return [self.event_row(file, number) for number in self.evaluator.by_scope[file].get(scope, ())]
 
     def scope(self, function: tuple[int, int]) -> Scope:
@@ -504,7 +504,7 @@ class Program:
         return self.index.scopes[function[0]][function[1]]
 
     def scopes(self) -> Iterator[tuple[int, int]]:
-        """All functions, class bodies and modules: (file, scope)."""
+        """Yield all functions, class bodies and modules: (file, scope)."""
         for file in range(len(self.index.files)):
             for number in range(len(self.index.scopes[file])):
                 yield file, number
@@ -512,7 +512,7 @@ class Program:
     # collectives
 
     def is_world_collective(self, call: SourceCall) -> str | None:
-        """The name of the collective that a call makes all ranks of the job meet in; None for anything else.
+        """Return the name of the collective that a call synchronizes all ranks of the job with; None for anything else.
 
         One with a ``group`` that is not the world is none: who belongs to it is not known here.
         """
@@ -529,13 +529,13 @@ class Program:
         return None
 
     def is_generator(self, function: tuple[int, int]) -> bool:
-        """Whether a function yields."""
+        """Return whether a function yields."""
         return any(event[0] == "yield" for event in self.evaluator.events_of(function))
 
     # order
 
     def excludes(self, one: EventRow, other: EventRow) -> bool:
-        """Whether two rows of one function stand in different arms of one ``if``: never both run in one pass."""
+        """Return whether two rows of one function stand in different arms of one ``if``: never both run in one pass."""
         tests = {node[2]: node[3] for _, node in one.blocks if node[1] == "if"}
         return any(node[1] == "if" and tests.get(node[2], node[3]) != node[3] for _, node in other.blocks)
 
@@ -553,7 +553,7 @@ class Program:
         )
 
     def may_precede(self, one: EventRow, other: EventRow) -> bool:
-        """Whether ``one`` may have run when ``other`` does: same function, before it, not in another arm."""
+        """Return whether ``one`` may have run when ``other`` does: same function, before it, not in another arm."""
         return (
             (one.file, one.scope) == (other.file, other.scope)
             and one.number < other.number
@@ -567,11 +567,11 @@ class Program:
         return self.index.files[file].imports
 
     def imports_from(self, file: int, *modules: str) -> bool:
-        """Whether a file imports one of these modules or something of it."""
+        """Return whether a file imports one of these modules or something of it."""
         return any(name == module or name.startswith(module + ".") for name in self.imports(file) for module in modules)
 
     def framework(self, file: int) -> str | None:
-        """The framework that owns process group, loop or guards in a file: the import that says so."""
+        """Return the framework that owns process group, loop or guards in a file: by its import."""
         for name in self.imports(file):
             for framework in names.FRAMEWORKS:
                 if name == framework or name.startswith(framework + "."):
@@ -579,22 +579,22 @@ class Program:
         return None
 
     def is_test(self, file: int) -> bool:
-        """Whether a file is a test: by its path, or because it imports pytest or unittest."""
+        """Return whether a file is a test: by its path, or because it imports pytest or unittest."""
         path = self.index.files[file].path.replace("\\", "/").lower()
         return bool(_TESTS.search(path)) or self.imports_from(file, "pytest", "unittest")
 
     def is_example(self, file: int) -> bool:
-        """Whether a file is an example or tutorial, by its path."""
+        """Return whether a file is an example or tutorial, by its path."""
         return bool(_EXAMPLES.search(self.index.files[file].path.replace("\\", "/").lower()))
 
     def is_script(self, file: int) -> bool:
-        """Whether a file is meant to be started: ``if __name__ == "__main__"``, or nobody imports it and it calls at
+        """Whether a file is meant to be started: ``if __name__ == "__main__"``, or nothing imports it and it calls at
         module level.
         """
         return self.index.files[file].has_main_guard
 
     def component(self, file: int) -> list[int]:
-        """The files that hang together with a file by imports, itself included."""
+        """Return the files that hang together with a file by imports, itself included."""
         return self._components()[self._roots()[file]]
 
     @cached
@@ -620,11 +620,11 @@ class Program:
         return [root(number) for number in range(len(parents))]
 
     def importers(self, file: int) -> list[int]:
-        """The files that import a file."""
+        """Return the files that import a file."""
         return [other for other in range(len(self.index.files)) if other != file and file in self.index.imported(other)]
 
     def in_component(self, file: int, *dotted: str) -> bool:
-        """Whether a file, or one that hangs together with it by imports, calls one of these."""
+        """Return whether a file, or one that hangs together with it by imports, calls one of these."""
         return self._root_calls(self._roots()[file], dotted)
 
     @cached
@@ -635,13 +635,13 @@ class Program:
     @cached
     def is_distributed(self, file: int) -> bool:
         """Whether a file belongs to something that several ranks run: it, or a file linked with it, starts a group or
-        wraps a model, or it asks for its rank."""
-        return self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_ASKS))
+        wraps a model, or it reads its rank."""
+        return self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_RANK_QUERIES))
 
     # source
 
     def lines(self, file: int) -> list[str]:
-        """The lines of a file."""
+        """Return the lines of a file."""
         if file not in self._lines:
             self._lines[file] = self.index.files[file].lines
         return self._lines[file]
@@ -664,7 +664,7 @@ class Program:
         return column + 1 if text.isascii() else len(text.encode("utf-8")[:column].decode("utf-8", "replace")) + 1
 
     def source(self, span: SourceSpan) -> str:
-        """The text of a span."""
+        """Return the text of a span."""
         file = self._numbers[span.path]
         lines = self.lines(file)[span.line - 1 : span.end_line]
         if not lines:
@@ -674,7 +674,7 @@ class Program:
         return "\n".join(lines)
 
     def where(self, file: int, span: SourceSpan, function: str | None = None) -> Where:
-        """A place for a finding; in a notebook lines are those of the cell."""
+        """Return the location of a finding; in a notebook lines are those of the cell."""
         cells = self.index.files[file].cells
         line, end_line, cell = span.line, span.end_line, None
         if cells and line <= len(cells):
@@ -691,7 +691,7 @@ class Program:
         )
 
     def argument_span(self, call: SourceCall, position: int | None, name: str | None = None) -> SourceSpan | None:
-        """Where the value of an argument stands."""
+        """Return where the value of an argument stands."""
         node = self._node(call)
         if node is None:
             return None
@@ -723,7 +723,7 @@ class Program:
         ]
 
     def entry_span(self, call: SourceCall, position: int, key: str) -> SourceSpan | None:
-        """Where the value of a key stands in a dict that is written out as an argument."""
+        """Return where the value of a key stands in a dict that is written out as an argument."""
         node = self._node(call)
         if node is None or position >= len(node.args):
             return None
@@ -790,7 +790,7 @@ class Program:
             return []
         try:
             tree = parse(text)
-        except SyntaxError:  # a part of a statement that is none by itself
+        except SyntaxError:  # a part of a statement that is none alone
             return []
         found = []
         for node in ast.walk(tree):
@@ -804,7 +804,7 @@ class Program:
         return found
 
     def last_argument_end(self, call: SourceCall) -> tuple[SourceSpan, bool] | None:
-        """The span of a call's last argument and whether a comma follows it, for adding one more; None without
+        """Return the span of a call's last argument and whether a comma follows it, for adding one more; None without
         arguments.
         """
         node = self._node(call)
@@ -819,7 +819,7 @@ class Program:
         return span, "," in rest
 
     def argument_edit(self, call: SourceCall, text: str) -> Edit | None:
-        """The edit that adds ``text`` (``name=value``) as the last argument of a call."""
+        """Return the edit that adds ``text`` (``name=value``) as the last argument of a call."""
         found = self.last_argument_end(call)
         span = call.span
         if found is None:
@@ -830,7 +830,7 @@ class Program:
         return found[0].after(f", {text}")
 
     def flow(self, *flows: Iterable[FlowStep]) -> list[str]:
-        """The way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
+        """Return the way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
         lines = []
         for flow in flows:
             for step in flow:
@@ -854,7 +854,7 @@ class Program:
 
 
 def _within(outer: SourceSpan, node: Any) -> SourceSpan:
-    """Where a node of a part of a file stands in the file, when that part was parsed by itself."""
+    """Return where a node of a part of a file stands in the file, when that part was parsed alone."""
     return SourceSpan(
         outer.path,
         outer.line + node.lineno - 1,
@@ -866,7 +866,7 @@ def _within(outer: SourceSpan, node: Any) -> SourceSpan:
 
 #: What makes a program one that several ranks run.
 _STARTS = (*sorted(names.INIT), *names.WRAPPERS, "accelerate.Accelerator", "deepspeed.initialize")
-_ASKS = tuple(name for name in names.SOURCES if not name.startswith("torch.cuda."))
+_RANK_QUERIES = tuple(name for name in names.SOURCES if not name.startswith("torch.cuda."))
 _WRAPPER_NAMES = {
     "ddp": "torch.nn.parallel.DistributedDataParallel",
     "fsdp": "torch.distributed.fsdp.FullyShardedDataParallel",

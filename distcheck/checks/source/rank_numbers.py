@@ -35,12 +35,12 @@ _STARTERS = (
     "os.system",
 )
 
-# the local rank where the job's is asked for
+# the local rank where the job's is needed
 
 
 @probe(rules.DC219)
 def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]:
-    """Where a number among all processes is asked for, no number within a host is given."""
+    """Where a number among all processes is needed, no number within a host is given."""
     for call in program.calls_to(_INIT):
         atom = _local(call.argument(4, "rank"))
         size = call.argument(3, "world_size")
@@ -82,7 +82,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
 
 
 def spans_hosts(program: Program, row: EventRow) -> bool:
-    """Whether the program works out ranks from nodes: then the index of a spawned process is none."""
+    """Return whether the program works out ranks from nodes: then the index of a spawned process is none."""
     for call in called_in(program, program.component(row.file), _INIT):
         rank = call.argument(4, "rank")
         atom = rank.get(Kind.GLOBAL_RANK) if rank is not None else None
@@ -92,7 +92,7 @@ def spans_hosts(program: Program, row: EventRow) -> bool:
 
 
 def _local(value: Value | None, *, spawned: bool = False) -> Atom | None:
-    """The local rank, where a value can be no other number.
+    """Return the local rank, where a value can be no other number.
 
     :param spawned: the index of a spawned process counts, too: it is known that it is not the rank
     """
@@ -112,7 +112,7 @@ def _local(value: Value | None, *, spawned: bool = False) -> Atom | None:
 
 
 def _is_replaced(value: Value) -> bool:
-    """Whether the local rank only stands in where RANK is missing."""
+    """Return whether the local rank only stands in where RANK is missing."""
     return any(one.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(one.const) != Kind.LOCAL_RANK for one in value)
 
 
@@ -121,7 +121,7 @@ def _has_fallback(atom: Atom) -> bool:
 
 
 def _local_text(value: Value) -> Atom | None:
-    """The local rank in the text that becomes a variable."""
+    """Return the local rank in the text that becomes a variable."""
     if len(value.atoms) != 1:
         return None
     atom = value.atoms[0]
@@ -182,12 +182,12 @@ def _slices(program: Program) -> Iterator[Finding]:
 
 @probe(rules.DC213)
 def job_is_no_host(program: Program) -> Iterator[Finding]:
-    """The number of processes is what the launcher says, not what this host has GPUs."""
+    """The number of processes is set by the launcher, not by the GPUs of this host."""
     for call in program.calls_to(_INIT):
         if _counted(call.argument(3, "world_size")) and not _starts_processes(program, call):
             rank = call.argument(4, "rank")
             if rank is not None and (rank.constant == 0 or not any(atom.certain for atom in rank)):
-                continue  # one process, or a worker of somebody who is not in sight
+                continue  # one process, or a worker of something who is not in sight
             yield _not_the_size(
                 program,
                 call,
@@ -200,7 +200,7 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_SAMPLERS):
         rank = call.argument(2, "rank")
         if rank is not None and _local(rank) is not None:
-            continue  # DC219 says it
+            continue  # DC219 reports it
         if _counted(call.argument(1, "num_replicas")) and not _starts_processes(program, call):
             yield _not_the_size(
                 program,
@@ -223,14 +223,14 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
 
 
 def _counted(value: Value | None) -> bool:
-    """Whether a size is a count of this host's GPUs, and nothing else is possible but constants."""
+    """Return whether a size is a count of this host's GPUs, and nothing else is possible but constants."""
     if value is None or value.has(Kind.WORLD_SIZE, Kind.ENV_TEXT, Kind.LOCAL_WORLD_SIZE):
         return False
     return value.get(Kind.DEVICE_COUNT) is not None and value.only(Kind.DEVICE_COUNT, Kind.CONST)
 
 
 def _starts_processes(program: Program, row: EventRow) -> bool:
-    """Whether something of the program starts processes by itself, so that it knows how many there are."""
+    """Return whether something of the program starts processes alone, so that it knows how many there are."""
     files = set(files_from(program, row.file))
     for other in program.importers(row.file):
         files |= files_from(program, other)
@@ -253,7 +253,7 @@ def _not_the_size(program: Program, row: EventRow, message: str, fix: str, where
 
 @probe(rules.DC212)
 def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
-    """The device is told by the launcher, not by a remainder."""
+    """The device is set by the launcher, not by a remainder."""
     first: dict[tuple[int, int], tuple[EventRow, Atom]] = {}
     for file, shapes in enumerate(shapes_of(program)):
         for number, term in shapes.remainders:
@@ -277,7 +277,7 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
 
 
 def _remainder(row: EventRow, term: int) -> Atom | None:
-    """The rank in ``rank % device_count()``."""
+    """Return the rank in ``rank % device_count()``."""
     _, _, left, right = row.terms[term]
     if not row.term_value(right).has(Kind.DEVICE_COUNT):
         return None
@@ -344,7 +344,7 @@ def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iter
 
 
 def _global_test(text: str) -> str:
-    """The condition that one rank of the job fulfils, in the words of this one where it has such."""
+    """Return the condition that one rank of the job fulfils, in the words of this one where it has such."""
     for local, whole in (
         ("is_local_main_process", "is_main_process"),
         ("is_local_process_zero", "is_world_process_zero"),
@@ -355,7 +355,7 @@ def _global_test(text: str) -> str:
 
 
 def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow, int, str] | None:
-    """The condition that lets one rank of each host in: the row that it is around, its term and its text."""
+    """Return the condition that lets one rank of each host in: the row that it is around, its term and its text."""
     for guard in reversed(row.guards):
         if guard.who.who == Who.LOCAL_MAIN:
             return row, guard.term, program.guard_text(row.file, guard)
@@ -368,7 +368,7 @@ def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow
 
 
 def _flow_of(program: Program, file: int, term: int) -> tuple[FlowStep, ...]:
-    """The way of the local rank in a condition."""
+    """Return the way of the local rank in a condition."""
     for number in program.subterms(file, term):
         for atom in program.evaluator.value(file, number):
             if atom.kind == Kind.LOCAL_RANK and atom.flow:
@@ -377,7 +377,7 @@ def _flow_of(program: Program, file: int, term: int) -> tuple[FlowStep, ...]:
 
 
 def _names_one_process(program: Program, row: EventRow, term: int) -> bool:
-    """Whether a condition asks for the node as well, or for a spawned index, or for what only has such a name."""
+    """Return whether a condition also tests the node, a spawned index, or something with such a name."""
     for number in program.subterms(row.file, term):
         for atom in program.evaluator.value(row.file, number):
             if atom.kind == Kind.LOCAL_RANK and not atom.certain:
@@ -390,7 +390,7 @@ def _names_one_process(program: Program, row: EventRow, term: int) -> bool:
 
 
 def _is_of_a_host(program: Program, call: SourceCall, path: int) -> bool:
-    """Whether a path lies on a disk of this host, or has its name or number in it."""
+    """Return whether a path lies on a disk of this host, or has its name or number in it."""
     for number in program.subterms(call.file, path):
         parts = call.terms[number]
         if parts[0] == "k" and isinstance(parts[2], str) and _OF_A_HOST.match(parts[2]):
@@ -419,7 +419,7 @@ def _is_of_a_host(program: Program, call: SourceCall, path: int) -> bool:
 
 @probe(rules.DC220)
 def torch_knows_the_local_rank(program: Program) -> Iterator[Finding]:
-    """The local rank is asked of torch, with what it is without a launcher."""
+    """The local rank is decided by torch, with what it is without a launcher."""
     seen: set[tuple[int, int]] = set()
     for read in reads(program):
         if read.name != "LOCAL_RANK" or (read.row.file, read.row.line) in seen:

@@ -31,7 +31,7 @@ _READERS = {
 _MAKERS = {"os.makedirs": (0, "name"), "os.mkdir": (0, "path")}
 _WRITING_METHODS = frozenset(["write_text", "write_bytes"])
 _READING_METHODS = word_set("read_text read_bytes iterdir")
-#: Contexts that make nobody wait.
+#: Contexts that make nothing wait.
 _PLAIN_CONTEXTS = word_set(
     "open no_grad inference_mode autocast suppress catch_warnings set_grad_enabled device record_function"
 )
@@ -78,7 +78,7 @@ def _who(who: str) -> str:
 
 
 def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
-    """The term of the path that a call writes, and whether that is a folder."""
+    """Return the term of the path that a call writes, and whether that is a folder."""
     for target in call.targets:
         if target in _WRITERS:
             return _term(call, *_WRITERS[target]), False
@@ -99,7 +99,7 @@ def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
 
 
 def _read(program: Program, call: SourceCall, folder: bool) -> int:
-    """The term of the path that a call needs to be there; -1 for any other call."""
+    """Return the term of the path that a call needs to be there; -1 for any other call."""
     for target in call.targets:
         if target in _READERS:
             return _term(call, *_READERS[target])
@@ -130,7 +130,7 @@ def _mode(call: SourceCall, position: int) -> str:
 def _reader(
     program: Program, sequences: Sequences, writer: SourceCall, branch: int, path: int, folder: bool
 ) -> SourceCall | None:
-    """The first call behind the branch by which all ranks need the file, unless something makes them wait."""
+    """Return the first call behind the branch by which all ranks need the file, unless something makes them wait."""
     terms = program.terms[writer.file]
     own = terms[path] if path >= 0 else ("-",)
     if own[0] == "-" or (own[0] == "k" and own[2] in (None, ".")):
@@ -160,7 +160,7 @@ def _reader(
 
 
 def _makes_wait(program: Program, sequences: Sequences, row: SourceCall) -> bool:
-    """Whether other ranks may wait here: a collective, a message, polling, a wrapped model, something unseen."""
+    """Return whether other ranks may wait here: a collective, a message, polling, a wrapped model, something unseen."""
     if sequences.collective_site(row) is not None or sequences.is_unseen(row) or row.method in _WAITING:
         return True
     if any(target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT for target in row.targets):
@@ -169,7 +169,7 @@ def _makes_wait(program: Program, sequences: Sequences, row: SourceCall) -> bool
 
 
 def _in_a_waiting_context(program: Program, writer: SourceCall, branch: int) -> bool:
-    """Whether a ``with`` around the branch may itself make the others wait at its end."""
+    """Return whether a ``with`` around the branch may itself make the others wait at its end."""
     terms = program.terms[writer.file]
     return any(
         node[1] == "with" and number < branch and last_name(terms, node[2]) not in _PLAIN_CONTEXTS
@@ -178,7 +178,7 @@ def _in_a_waiting_context(program: Program, writer: SourceCall, branch: int) -> 
 
 
 def _uses(terms: list[tuple[Any, ...]], term: int, path: int, folder: bool) -> bool:
-    """Whether one path is the other, or for a folder, lies in it."""
+    """Return whether one path is the other, or for a folder, lies in it."""
     if _same(terms, term, path):
         return True
     if not folder:
@@ -197,7 +197,7 @@ def _uses(terms: list[tuple[Any, ...]], term: int, path: int, folder: bool) -> b
 
 
 def _same(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) -> bool:
-    """Whether two terms are alike: the same calls of the same things."""
+    """Return whether two terms are alike: the same calls of the same things."""
     if one == other:
         return True
     if one < 0 or other < 0 or depth > 10:
@@ -228,7 +228,7 @@ def _same(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) ->
 
 
 def _is_pure(terms: list[tuple[Any, ...]], callee: int) -> bool:
-    """Whether a call gives the same for the same arguments: it makes a path."""
+    """Return whether a call gives the same for the same arguments: it makes a path."""
     parts = terms[callee]
     name = parts[2] if parts[0] in ("a", "v") else str(parts[1]).rsplit(".", 1)[-1] if parts[0] == "i" else ""
     return name in ("join", "Path", "str", "fspath", "abspath", "format", "with_suffix", "joinpath")

@@ -1,6 +1,6 @@
 """What all ranks write, load, create, log or fetch at once: checkpoints, folders, runs of trackers, downloads.
 
-Whether a line is reached by every rank is asked of :mod:`.ways`; this room knows what the calls do to files.
+Whether a line is reached by every rank is decided by :mod:`.ways`; this module knows what the calls do to files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,11 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_WRITERS):
         writer = next(_WRITERS[target] for target in call.targets if target in _WRITERS)
         path = call.argument_term(writer.position, writer.keyword)
-        if path < 0 or (call.is_to("open") and not _opens_anew(call)) or "devnull" in call_paths.names_in(call, path):
+        if (
+            path < 0
+            or (call.is_to("open") and not _truncates_file(call))
+            or "devnull" in call_paths.names_in(call, path)
+        ):
             continue
         yield from _unguarded_save(program, call, path, writer.checkpoint)
     for call in program.calls_named("save_pretrained"):
@@ -65,7 +69,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
             yield from _unguarded_save(program, call, path, True)
 
 
-def _opens_anew(call: SourceCall) -> bool:
+def _truncates_file(call: SourceCall) -> bool:
     mode = call.argument(1, "mode")
     return mode is not None and isinstance(mode.constant, str) and mode.constant[:1] in ("w", "x")
 
@@ -114,7 +118,7 @@ def _path_text(value: Value, shown: str) -> str:
 
 
 def _only_of_this_process(call_path: CallPath, path: int, *, by_data: bool = True) -> bool:
-    """Whether a path, as given on this way, is one of this rank's own, or no path at all."""
+    """Return whether a path, as given on this way, is one of this rank's own, or no path at all."""
     row, term, calls = call_path.row, path, call_path.calls
     while True:
         if call_paths.differs(row, term, by_data=by_data) or _is_in_memory(row.term_value(term)):
@@ -138,7 +142,7 @@ def _keyword_of(call: SourceCall, term: int) -> str | None:
 
 
 def _called(call: SourceCall) -> str:
-    """What a call looks like in the source: ``torch.save``."""
+    """Return what a call looks like in the source: ``torch.save``."""
     terms = call.terms
     text = call.term_text(call.term[1])
     return text if len(text) < 40 and "…" not in text else last_name(terms, call.term[1])
@@ -160,14 +164,14 @@ _TRACKERS = {
     "torch.utils.tensorboard.SummaryWriter": "SummaryWriter",
     "tensorboardX.SummaryWriter": "SummaryWriter",
 }
-#: Arguments that say that several processes are meant.
+#: Arguments for several processes.
 _FOR_SEVERAL = ("group", "settings", "resume_id", "experiment_key", "system_tracking_interval")
 _SWITCHES = ("WANDB_MODE", "WANDB_DISABLED", "WANDB_SILENT", "NEPTUNE_MODE", "COMET_MODE", "SWANLAB_MODE")
 
 
 @probe(rules.DC721)
 def every_rank_logs(program: Program) -> Iterator[Finding]:
-    """One rank starts the tracker and prints, or each says which rank it is."""
+    """One rank starts the tracker and prints, or each prints its rank."""
     for call in program.calls_to(*_TRACKERS):
         if call.has_star or any(call.gives(None, name) for name in _FOR_SEVERAL) or _is_switched_off(call):
             continue
@@ -228,7 +232,7 @@ def _names_its_rank(call: SourceCall, call_path: CallPath) -> bool:
 
 
 def _switched_by_variable(program: Program, call: SourceCall) -> bool:
-    """Whether a variable that switches trackers off is set for some ranks only."""
+    """Return whether a variable that switches trackers off is set for some ranks only."""
     files = call_paths.related(program, call.file)
     return any(file in files for file in program.table(_switching))
 
@@ -246,7 +250,7 @@ def _prints_are_replaced(program: Program, file: int) -> bool:
 
 
 def _replacing(program: Program) -> Iterator[int]:
-    """The files that put something in the place of ``print``."""
+    """Yield the files that put something in the place of ``print``."""
     for (_, name), stores in program.evaluator.outside.items():
         if name == "print":
             yield from (file for file, _ in stores)
@@ -417,7 +421,7 @@ def _map_location_edit(program: Program, call: SourceCall) -> Edit | None:
 
 
 def _fed_to_models(program: Program) -> set[tuple[int, int]]:
-    """The calls of torch.load whose result, or a part of it, becomes a model's or an optimizer's state."""
+    """Return the calls of torch.load whose result, or a part of it, becomes a model's or an optimizer's state."""
     found: set[tuple[int, int]] = set()
     for call in program.calls_named(*_RECEIVERS):
         for term in call.argument_terms:
@@ -426,7 +430,7 @@ def _fed_to_models(program: Program) -> set[tuple[int, int]]:
 
 
 def _loads_in(row: EventRow, term: int, depth: int) -> set[tuple[int, int]]:
-    """The calls of torch.load that a term is made of."""
+    """Return the calls of torch.load that a term is made of."""
     if term < 0 or depth > 10:
         return set()
     found = {
@@ -441,7 +445,7 @@ def _loads_in(row: EventRow, term: int, depth: int) -> set[tuple[int, int]]:
 
 
 def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
-    """Whether what is loaded are weights: they end in a model, or path and name say so and nothing speaks of data."""
+    """Whether what is loaded are weights: they end in a model, or path and name mean weights and nothing means data."""
     if (call.file, call.number) in used:
         return True
     name = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
@@ -457,7 +461,7 @@ def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
 
 
 def _never_on_gpus(program: Program, call_path: CallPath) -> bool:
-    """Whether all process groups of the program are for CPUs."""
+    """Return whether all process groups of the program are for CPUs."""
     files = call_paths.related(program, call_path.root[0])
     backends = [
         call.argument(0, "backend")
@@ -471,7 +475,7 @@ def _never_on_gpus(program: Program, call_path: CallPath) -> bool:
 
 
 def _written_from_the_host(program: Program, call: SourceCall) -> bool:
-    """Whether the same project writes that file, by the same path, from tensors that it has moved to the CPU."""
+    """Return whether the same project writes that file, by the same path, from tensors that it has moved to the CPU."""
     path = call.argument(0, "f")
     if path is None or not path.constants:
         return False
@@ -518,7 +522,7 @@ _DATA_SETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datase
 
 
 def _downloads(program: Program) -> Iterator[tuple[SourceCall, int]]:
-    """Calls that fetch something, and the term of the place that it is put into."""
+    """Calls that fetch something, and the term of its destination."""
     for call in program.calls_to(*_FETCHES):
         position, keyword = next(_FETCHES[target] for target in call.targets if target in _FETCHES)
         yield call, call.argument_term(position, keyword)
@@ -548,7 +552,7 @@ def every_rank_downloads(program: Program) -> Iterator[Finding]:
 
 
 def _flag_place(program: Program, call: SourceCall) -> Where:
-    """Where a call says that it downloads: its flag, where it has one."""
+    """Return the location of a download: its flag, where it has one."""
     span = call.argument_span(None, "download")
     if span is None or span.line == call.line:
         return call.where()
@@ -565,7 +569,7 @@ def _download_fix(call: SourceCall, shown: str) -> str:
 
 
 def _real_downloads(program: Program, call: SourceCall) -> Iterator[CallPath]:
-    """The ways of all ranks on which the call does fetch: not where it is told not to."""
+    """Yield the ways of all ranks on which the call does fetch: not with download=False."""
     flag = call.argument_term(None, "download")
     for call_path in call_paths.paths_of_all_ranks(program, call, first_is_a_guard=True):
         if flag >= 0 and call_paths.value_on(call_path, flag).constant is not True:

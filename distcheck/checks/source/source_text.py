@@ -1,6 +1,6 @@
 """How terms are spelt in the source: their text for messages, the last name of a dotted one, what they mention.
 
-It looks at the terms of one summary only, and knows nothing of what they mean.
+It uses the terms of one summary only, and knows nothing of what they mean.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def first_parameter(scope: Scope) -> str:
 
 
 def last_name(terms: list[tuple[Any, ...]], number: int) -> str:
-    """The last name of a dotted term: what its value is called in the source."""
+    """Return the last name of a dotted term: what its value is called in the source."""
     if number < 0:
         return ""
     term = terms[number]
@@ -72,7 +72,7 @@ def last_name(terms: list[tuple[Any, ...]], number: int) -> str:
 
 
 def destinations(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> Iterable[str]:
-    """The attributes under which an option is stored."""
+    """Return the attributes under which an option is stored."""
     for name, value in call[3]:
         if name == "dest" and terms[value][0] == "k" and isinstance(terms[value][2], str):
             return [terms[value][2]]
@@ -127,7 +127,7 @@ def mentions(terms: list[tuple[Any, ...]], roots: list[int], parameters: set[str
 
 
 def plain_bindings(terms: list[tuple[Any, ...]], values: list[int]) -> tuple[tuple[str, Any], ...]:
-    """What a name is bound to, where that is functions, classes and imports only; else nothing."""
+    """Return what a name is bound to, where that is functions, classes and imports only; else nothing."""
     found = [terms[value] for value in values]
     if any(term[0] not in ("fn", "cls", "i") for term in found):
         return ()

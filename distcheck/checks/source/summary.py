@@ -27,7 +27,7 @@ else 0; tests are its conditions
 ``("e", iterable)``               an element of an iterable: a loop variable
 ``("x", value, position)``        one item of an unpacked value
 ``("w", context)``                what a ``with`` statement binds
-``(":", terms)``                  a slice: first, last, step; -1 for what is left out
+``(":", terms)``                  a slice: first, last, step; -1 for what is skipped
 ``("f", terms)``                  an f-string: its texts and values
 ``("fn", scope, name)``, ``("cls", class, name)``  a function, a class of this file
 ``("-",)``                        not known
@@ -51,7 +51,7 @@ are byte offsets from 0, as :mod:`ast` counts them:
 ``text``       a literal text that may matter (an address, a launcher)
 =============  ====================================================================================
 
-Places form a tree, ``(parent, kind, term, polarity, line, end_line)`` with kinds ``if``,
+Blocks form a tree, ``(parent, kind, term, polarity, line, end_line)`` with kinds ``if``,
 ``exit:KIND`` (the rest of a block
 after others have left it), ``for``, ``while``, ``try``, ``except``, ``finally``, ``else``, ``with``, ``lambda``.
 """
@@ -65,7 +65,7 @@ from typing import Any, NamedTuple
 ENGINE_VERSION = 4
 
 
-#: A node of the tree of places: (parent, kind, term, polarity, line, end line)
+#: A node of the tree of blocks: (parent, kind, term, polarity, line, end line)
 Block = tuple[int, str, int, bool, int, int]
 
 
@@ -103,7 +103,7 @@ class Class(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What is asked of every file, also where its events are not."""
+    """What is decided by every file, also where its events are not."""
 
     #: (line, text) of comments that may suppress findings
     comments: list[tuple[int, str]]
@@ -119,7 +119,7 @@ class Header(NamedTuple):
 
 
 class FileSummary(NamedTuple):
-    """One file. See the module's text for terms, events and places."""
+    """One file. See the module's text for terms, events and blocks."""
 
     header: Header
     terms: list[tuple[Any, ...]]
@@ -130,13 +130,13 @@ class FileSummary(NamedTuple):
 
 
 def pack(summary: FileSummary) -> bytes:
-    """A summary as :mod:`marshal` stores it, its header by itself before the rest."""
+    """A summary as :mod:`marshal` stores it, its header alone before the rest."""
     header = marshal.dumps(tuple(summary.header))
     return len(header).to_bytes(4, "little") + header + marshal.dumps(tuple(summary[1:]))
 
 
 def unpack_header(stored: bytes) -> Header:
-    """The header of a stored summary; raises ValueError where it is damaged."""
+    """Return the header of a stored summary; raises ValueError where it is damaged."""
     try:
         plain: Any = marshal.loads(stored[4 : 4 + int.from_bytes(stored[:4], "little")])  # noqa: S302 - plain values
         return Header(*plain)

@@ -1,4 +1,4 @@
-"""Questions about the terms of a summary that several rooms of probes ask: what a term is made of, what is made of it,
+"""Queries on the terms of a summary for several modules of probes: what a term is made of, what is made of it,
 where it comes from. It works on tables only and judges nothing.
 """
 
@@ -20,7 +20,7 @@ _MOST_WAYS = 12
 
 
 def parts(program: Program, file: int, term: int, stop: str = "") -> Iterator[int]:
-    """A term and all that it is made of, each once; what terms of the kind ``stop`` are made of is left out."""
+    """A term and all that it is made of, each once; what terms of the kind ``stop`` are made of is skipped."""
     terms = program.terms[file]
     seen = {term}
     waiting = [term]
@@ -36,7 +36,7 @@ def parts(program: Program, file: int, term: int, stop: str = "") -> Iterator[in
 
 
 def payload_terms(row: EventRow) -> Iterator[int]:
-    """The terms that an event speaks of."""
+    """Yield the terms that an event speaks of."""
     payload = row.payload
     kind = row.kind
     if kind in ("call", "return", "yield", "compare", "or", "choice", "read"):
@@ -105,7 +105,7 @@ def _origins(program: Program, file: int, number: int, depth: int, seen: set[Ref
 
 
 def _sources(program: Program, file: int, number: int) -> list[Ref]:
-    """The terms that a term takes its value from unchanged; empty where there are none."""
+    """Return the terms that a term takes its value from unchanged; empty where there are none."""
     term = program.terms[file][number]
     kind = term[0]
     if kind == "?":
@@ -146,7 +146,7 @@ def _sources(program: Program, file: int, number: int) -> list[Ref]:
 
 
 def _passed(program: Program, file: int, scope: int, name: str) -> list[Ref]:
-    """What the callers of a function pass; empty where one of them is not seen through."""
+    """Return what the callers of a function pass; empty where one of them is not seen through."""
     own = program.index.scopes[file][scope]
     plain = [parameter for parameter, _, star in own.parameters if star not in ("*", "**")]
     if name not in plain:
@@ -171,7 +171,7 @@ def _passed(program: Program, file: int, scope: int, name: str) -> list[Ref]:
 
 
 def _bound(program: Program, file: int, scope: int, name: str) -> list[Ref]:
-    """All that is assigned to a variable."""
+    """Return all that is assigned to a variable."""
     scopes = program.index.scopes[file]
     start = scope
     while scope >= 0:
@@ -186,7 +186,7 @@ def _bound(program: Program, file: int, scope: int, name: str) -> list[Ref]:
 
 
 def _attribute(program: Program, file: int, term: tuple[Any, ...]) -> list[Ref]:
-    """All that is assigned to an attribute of the object whose method this is."""
+    """Return all that is assigned to an attribute of the object whose method this is."""
     base = program.terms[file][term[1]]
     if base[0] != "p":
         return []
@@ -199,13 +199,13 @@ def _attribute(program: Program, file: int, term: tuple[Any, ...]) -> list[Ref]:
 
 
 def origin_call(program: Program, ref: Ref) -> SourceCall | None:
-    """The call that a term is; None for anything else."""
+    """Return the call that a term is; None for anything else."""
     term = program.terms[ref[0]][ref[1]]
     return SourceCall(program, ref[0], term[5]) if term[0] == "c" else None
 
 
 def first_event(program: Program, ref: Ref) -> EventRow | None:
-    """The first event that speaks of a term: the statement or call in which it is written."""
+    """Return the first event that speaks of a term: the statement or call in which it is written."""
     file, term = ref
     for number, event in enumerate(program.events[file]):
         if event[0] not in ("call", "bind", "return", "attribute", "store"):
@@ -217,7 +217,7 @@ def first_event(program: Program, ref: Ref) -> EventRow | None:
 
 
 def mentions(program: Program, row: EventRow, *words: str) -> bool:
-    """Whether a condition around a row speaks of one of these names, as variable, attribute or function."""
+    """Return whether a condition around a row speaks of one of these names, as variable, attribute or function."""
     terms = program.terms[row.file]
     for _, node in row.blocks:
         if (node[1] in ("if", "while") or node[1].startswith("exit:")) and node[2] >= 0:
@@ -231,6 +231,6 @@ def mentions(program: Program, row: EventRow, *words: str) -> bool:
 
 
 def callee_text(call: SourceCall) -> str:
-    """What a call calls, as the source spells it: ``dist.all_reduce``."""
+    """Return what a call calls, as the source spells it: ``dist.all_reduce``."""
     text = call.text().partition("(")[0].strip()
     return text if text.replace(".", "").isidentifier() else call.method

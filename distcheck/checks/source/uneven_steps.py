@@ -34,7 +34,7 @@ _SPLITS = frozenset(
 
 @probe(rules.DC519)
 def uneven_inputs(program: Program) -> Iterator[Finding]:
-    """A loop in which all ranks must meet has the same number of steps on all of them."""
+    """A loop with a collective has the same number of steps on all of them."""
     shares = _Shares(program)
     seen: set[tuple[int, int]] = set()
     for collective in [*program.calls_named("backward"), *program.collectives()]:
@@ -52,7 +52,7 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
 
 
 def _uneven_loop(program: Program, collective: EventRow, loop: int) -> Iterator[Finding]:
-    """The finding about a loop over an uneven share, unless something keeps its ranks together."""
+    """Yield the finding about a loop over an uneven share, unless something keeps its ranks together."""
     file = collective.file
     line = program.blocks[file][loop][4]
     rows = _rows_in_loop(program, file, collective.scope, loop)
@@ -71,17 +71,17 @@ def _uneven_loop(program: Program, collective: EventRow, loop: int) -> Iterator[
 
 
 def _rows_in_loop(program: Program, file: int, scope: int, loop: int) -> list[EventRow]:
-    """What happens in a loop of a function."""
+    """Return what happens in a loop of a function."""
     return [row for row in program.rows_of(file, scope) if any(number == loop for number, _ in row.loops)]
 
 
 def _may_end_early(rows: list[EventRow]) -> bool:
-    """Whether a loop is left by a count of its own, so that its length is not what decides."""
+    """Return whether a loop is left by a count of its own, so that its length is not what decides."""
     return any(row.kind == "exit" and row.payload[0] == "break" for row in rows)
 
 
 def _all_meet(program: Program, call: SourceCall) -> bool:
-    """Whether all ranks must take part in a call: a backward pass of a wrapped model, a collective."""
+    """Return whether all ranks must take part in a call: a backward pass of a wrapped model, a collective."""
     if not call.loops and not program.callers((call.file, call.scope)):
         return False
     if is_backward(call):
@@ -90,7 +90,7 @@ def _all_meet(program: Program, call: SourceCall) -> bool:
 
 
 def _has_wrapper(program: Program, call: SourceCall) -> bool:
-    """Whether a model is wrapped in what belongs to a file."""
+    """Return whether a model is wrapped in what belongs to a file."""
     return program.in_component(
         call.file,
         "torch.nn.parallel.DistributedDataParallel",
@@ -100,7 +100,7 @@ def _has_wrapper(program: Program, call: SourceCall) -> bool:
 
 
 def _iterated(program: Program, file: int, line: int) -> str:
-    """The source of what a loop goes over."""
+    """Return the source of what a loop goes over."""
     lines = program.lines(file)
     match = _LOOP.match(lines[line - 1]) if 0 < line <= len(lines) else None
     return match.group(1) if match else "what this loop goes over"
@@ -114,7 +114,7 @@ class _Shares:
         self.dividing: dict[int, bool] = {}
 
     def divides(self, file: int) -> bool:
-        """Whether a file may divide something, as far as the form of its terms says."""
+        """Return whether a file may divide something, by the form of its terms."""
         if file not in self.dividing:
             terms = self.program.terms[file]
             self.dividing[file] = any(
@@ -126,16 +126,16 @@ class _Shares:
         return self.dividing[file]
 
     def is_rank(self, file: int, term: int) -> bool:
-        """Whether a term is certainly a rank."""
+        """Return whether a term is certainly a rank."""
         rank = self.program.evaluator.value(file, term).rank if term >= 0 else None
         return rank is not None and rank.certain
 
     def is_size(self, file: int, term: int) -> bool:
-        """Whether a term is a number of ranks."""
+        """Return whether a term is a number of ranks."""
         return term >= 0 and self.program.evaluator.value(file, term).has(*SIZES)
 
     def uneven(self, file: int, term: int, depth: int = 0) -> bool:
-        """Whether a term is such a share."""
+        """Return whether a term is such a share."""
         if term < 0 or depth > 6:
             return False
         terms = self.program.terms[file]
@@ -166,7 +166,7 @@ class _Shares:
         return False
 
     def uneven_call(self, call: SourceCall, depth: int) -> bool:
-        """Whether the result of a call is such a share."""
+        """Return whether the result of a call is such a share."""
         file = call.file
         if call.method == "islice":
             stop = call.argument(2)
@@ -193,7 +193,7 @@ class _Shares:
         )
 
     def is_remainder(self, file: int, term: int) -> bool:
-        """Whether a term is something modulo the number of ranks."""
+        """Return whether a term is something modulo the number of ranks."""
         operation = self.program.terms[file][term]
         return bool(operation[0] == "o" and operation[1] == "%" and self.is_size(file, operation[3]))
 
@@ -210,7 +210,7 @@ def _is_cut(terms: list[tuple[Any, ...]], number: int) -> bool:
 
 
 def _is_multiple(terms: list[tuple[Any, ...]], number: int) -> bool:
-    """Whether a number is rounded to a multiple of something: ``n // k * k``, ``n - n % k``."""
+    """Return whether a number is rounded to a multiple of something: ``n // k * k``, ``n - n % k``."""
     operation = terms[number]
     return operation[0] == "o" and operation[1] in ("*", "-", "//")
 
@@ -266,7 +266,7 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
 
 
 def _timeout(program: Program, call: SourceCall) -> str | None:
-    """How long the group lets ranks wait where nobody set it; None where somebody did, or no group is made before."""
+    """How long the group lets ranks wait where nothing set it; None where something did, or no group is made before."""
     files = set(program.component(call.file))
     made = [init for init in program.calls_to("torch.distributed.init_process_group") if init.file in files]
     if not made:
@@ -285,7 +285,7 @@ def _timeout(program: Program, call: SourceCall) -> str | None:
 
 
 def _waited_for(program: Program, call: SourceCall) -> SourceCall | None:
-    """The collective in which the others wait while one rank makes a call; None where nobody waits for it."""
+    """Return the collective in which the others wait while one rank makes a call; None where nothing waits for it."""
     for row in lifted(program, call):
         calls = [one for one in calls_in(program, (row.file, row.scope)) if one != row and _is_collective(program, one)]
         later = [one for one in calls if one.number > row.number and not program.excludes(row, one)]
@@ -302,7 +302,7 @@ def _waited_for(program: Program, call: SourceCall) -> SourceCall | None:
 
 
 def _is_collective(program: Program, call: SourceCall) -> bool:
-    """Whether all ranks meet in a call, for as long as the timeout of the default group lets them."""
+    """Return whether all ranks synchronize in a call, for as long as the timeout of the default group lets them."""
     if call.gives(None, "timeout"):
         return False
     return sequences_of(program).collective_site(call) is not None or call.is_to(

@@ -119,7 +119,7 @@ def both(conditions: Iterable[RankCondition]) -> RankCondition:
 def either(conditions: Iterable[RankCondition]) -> RankCondition:
     """For whom at least one condition is true.
 
-    ``not distributed or rank == 0`` is the main process wherever there are several; with anything else beside it, a
+    ``not distributed or rank == 0`` is the main process wherever there are several; with anything else next to it, a
     test of the rank is no longer certain.
     """
     rest = [item for item in conditions if item.who != Who.SINGLE]
@@ -143,7 +143,7 @@ def either(conditions: Iterable[RankCondition]) -> RankCondition:
 
 
 class FlowStep(NamedTuple):
-    """One step on the way of a value: a place and what happened there."""
+    """One step on the way of a value: a block and what happened there."""
 
     file: int
     line: int
@@ -165,7 +165,7 @@ class Atom(NamedTuple):
     items: tuple[Value, ...] = ()
 
 
-#: More alternatives than this are not told apart.
+#: More alternatives than this are dropped.
 _MOST = 10
 
 
@@ -184,15 +184,15 @@ class Value:
         return f"Value({', '.join(f'{atom.kind}:{atom.const!r}' for atom in self.atoms)})"
 
     def has(self, *kinds: str) -> bool:
-        """Whether one alternative is of one of these kinds."""
+        """Return whether one alternative is of one of these kinds."""
         return any(atom.kind in kinds for atom in self.atoms)
 
     def only(self, *kinds: str) -> bool:
-        """Whether all alternatives are of these kinds, and there is one."""
+        """Return whether all alternatives are of these kinds, and there is one."""
         return bool(self.atoms) and all(atom.kind in kinds for atom in self.atoms)
 
     def get(self, *kinds: str) -> Atom | None:
-        """The first alternative of one of these kinds, certain ones before others."""
+        """Return the first alternative of one of these kinds, certain ones before others."""
         found = [atom for atom in self.atoms if atom.kind in kinds]
         return next((atom for atom in found if atom.certain), found[0] if found else None)
 
@@ -214,7 +214,7 @@ class Value:
         return self.get(*RANKS)
 
     def named(self, *dotted: str) -> Atom | None:
-        """The alternative that is such a name outside of the project, or the result of calling it."""
+        """Return the alternative that is such a name outside of the project, or the result of calling it."""
         return next(
             (atom for atom in self.atoms if atom.kind in (Kind.NAMED, Kind.RESULT) and atom.const in dotted), None
         )
@@ -239,7 +239,7 @@ NOTHING_KNOWN = value_of(Kind.UNKNOWN, certain=False)
 
 
 def join(values: Iterable[Value]) -> Value:
-    """All alternatives of several values, each once."""
+    """Return all alternatives of several values, each once."""
     seen: dict[tuple[Any, ...], Atom] = {}
     for value in values:
         for atom in value.atoms:

@@ -4,7 +4,7 @@ Names outside of the project are dotted and canonical: however a thing is import
 under which the tables here know it.
 """
 
-# one word, one place: the lines of these tables are as long as they are
+# the lines of these tables are as long as they are
 # ruff: noqa: E501
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _FIRSTS = {spelling.split(".")[0] for spelling in _SPELLINGS}
 
 
 def canonical(dotted: str) -> str:
-    """The one name of something outside of the project."""
+    """Return the one name of something outside of the project."""
     if dotted.split(".", 1)[0] not in _FIRSTS:
         return dotted
     for spelling in _LONGEST:
@@ -73,7 +73,7 @@ def canonical(dotted: str) -> str:
     return dotted
 
 
-#: Packages that are never taken from the project, even where their own source is what is looked at.
+#: Packages that are never taken from the project, even where their own source is what is checked.
 OUTSIDE = word_set(
     "torch torchvision torchaudio accelerate deepspeed lightning pytorch_lightning lightning_fabric transformers "
     "horovod ray composer numpy os sys time datetime random subprocess multiprocessing functools argparse click "
@@ -115,7 +115,7 @@ COLLECTIVES: dict[str, str] = {
 POINT_TO_POINT = frozenset(
     D + name for name in ["send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list"]
 )
-#: Collective although they do not look so; the receiver or argument must be sharded.
+#: Collective although their names do not show it; the receiver or argument must be sharded.
 SHARDED = word_set(
     "torch.distributed.checkpoint.save torch.distributed.checkpoint.load torch.distributed.checkpoint.async_save "
     "torch.distributed.checkpoint.save_state_dict torch.distributed.checkpoint.load_state_dict "
