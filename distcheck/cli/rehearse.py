@@ -180,7 +180,7 @@ def starts_ranks(path: str) -> bool:
     """Whether a script, or a module of its folder that it imports, starts ranks, and no launcher does."""
     from distcheck.checks.source.engine import SourceFile, analyse
     from distcheck.checks.source.environment_variables import reads, writes
-    from distcheck.checks.source.process_start import asked, conditional
+    from distcheck.checks.source.process_start import conditional, launcher_is_tested
 
     texts = _with_modules(path)
     program = analyse([SourceFile(name, partial(texts.__getitem__, name)) for name in texts])
@@ -190,7 +190,7 @@ def starts_ranks(path: str) -> bool:
     # what it sets for the ranks that it starts is no launcher's
     needed = {read.name for read in reads(program)} - {write.name for write in writes(program)}
     by_a_launcher = bool(needed & {"RANK", "LOCAL_RANK", "SLURM_PROCID"})
-    return any(not (asked(program, call) or (by_a_launcher and conditional(call))) for call in calls)
+    return any(not (launcher_is_tested(program, call) or (by_a_launcher and conditional(call))) for call in calls)
 
 
 #: Modules of a script that are read, to see what it starts.

@@ -584,14 +584,14 @@ def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iter
 def _index_by_local_rank(started: Started, site: LaunchSite) -> tuple[str, str, int] | None:
     """Return a location in the script that uses the local rank as a device index: path, text and line."""
     from distcheck.checks.source.device_uses import device_uses, files_from
-    from distcheck.checks.source.values import LOCAL_RANK
+    from distcheck.checks.source.values import Kind
 
     start, program = started.of(site), started.program
     if start is None or program is None:
         return None
     files = files_from(program, start.script)
     for use in device_uses(program):
-        if use.row.file in files and use.number.get(LOCAL_RANK) is not None:
+        if use.row.file in files and use.number.get(Kind.LOCAL_RANK) is not None:
             return use.row.path, use.shown, use.row.line
     return None
 

@@ -139,16 +139,16 @@ def _needs(program: Program, script: int) -> Iterator[_Need]:
 def _all_needs(program: Program) -> Iterator[_Need]:
     """Yield the lines of a program that fail without a launcher's variables."""
     from distcheck.checks.source.environment_variables import reads
-    from distcheck.checks.source.process_start import asked
+    from distcheck.checks.source.process_start import launcher_is_tested
 
     for read in reads(program):
         row = read.row
         wanted = read.must and read.name in RENDEZVOUS_VARIABLES and not row.inside("try", "except")
-        if wanted and program.framework(row.file) is None and not asked(program, row):
+        if wanted and program.framework(row.file) is None and not launcher_is_tested(program, row):
             yield _Need(row, (read.name,), False)
     for call in program.calls_to("torch.distributed.init_process_group"):
         names = () if call.inside("try", "except") else _needed_by(call)
-        if names and program.framework(call.file) is None and not asked(program, call):
+        if names and program.framework(call.file) is None and not launcher_is_tested(program, call):
             yield _Need(call, names, True)
 
 

@@ -1,4 +1,4 @@
-"""Training scripts: the rank-flow engine (extract, link) and the probes that ask its tables.
+"""Training scripts: the rank-flow engine (extract, link) and the probes that read its tables.
 
 Importing this package registers the probes; the engine itself is in :mod:`.engine`.
 """

@@ -48,7 +48,7 @@ _TAG = """Signature: 8a477f597d28d172789f06886806bc55
 
 
 class UnsafeFolderError(Exception):
-    """Someone else can decide what a folder holds; the message says why, and how to fix it."""
+    """Another user can change the contents of a folder; the message gives the reason and the fix."""
 
 
 def user_folder() -> str | None:
@@ -101,7 +101,7 @@ class _Folder:
             found = os.fstat(self._number)
             why = ""
             if found.st_uid != os.geteuid():
-                why = f"{path} belongs to another user ({found.st_uid}); fix: --cache-dir with a folder of your own"
+                why = f"{path} belongs to another user ({found.st_uid}); fix: --cache-dir with your own folder"
             elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 mode = stat.S_IMODE(found.st_mode)
                 why = f"other users can write to {path} (mode {mode:04o}); fix: chmod go-w {shlex.quote(path)}"
@@ -183,7 +183,7 @@ class Cache:
         self.unsafe: str | None = None
 
     def get(self, digest: bytes) -> bytes | None:
-        """What was kept for a digest; None where nothing was, or it is not whole."""
+        """Return what was kept for a digest; None where nothing was, or it is not whole."""
         added = self._added.get(digest)
         if added is not None:
             return added
@@ -276,7 +276,7 @@ class Cache:
         return folder
 
     def _to_merge(self) -> dict[str, tuple[bytes, ...]]:
-        """The files that the new one takes in: the newest ones, as long as they are not much larger than it."""
+        """Return the files that the new one takes in: the newest ones, as long as they are not much larger than it."""
         size = sum(len(data) + _ENTRY.size for data in self._added.values())
         whole = size + sum(length for _, length, _ in self._files) > LARGEST
         merged: dict[str, tuple[bytes, ...]] = {}
@@ -288,7 +288,7 @@ class Cache:
         return merged
 
     def _entries(self, merged: dict[str, tuple[bytes, ...]]) -> Iterator[tuple[bytes, bytes]]:
-        """What is to be written: that which was asked for last, and without what makes it too large."""
+        """Yield what is to be written: that which was requested last, and without what makes it too large."""
         places = self._places or {}
         order = [digest for digests in merged.values() for digest in digests if digest not in self._added]
         order.sort(key=lambda digest: digest in self._used)
@@ -304,7 +304,7 @@ class Cache:
         yield from self._added.items()
 
     def _read(self) -> dict[bytes, _Place]:
-        """Where everything stands; of two entries for one digest the newer one counts."""
+        """Return where everything stands; of two entries for one digest the newer one counts."""
         places: dict[bytes, _Place] = {}
         owner: dict[bytes, str] = {}
         sizes: dict[str, int] = {}
@@ -395,7 +395,7 @@ def _write(file: BinaryIO, key: bytes, entries: Iterator[tuple[bytes, bytes]]) -
 
 
 def _index(file: BinaryIO, key: bytes) -> dict[bytes, _Place]:
-    """The places in one file; none where it is damaged or not written with this key."""
+    """Return the places in one file; none where it is damaged or not written with this key."""
     places: dict[bytes, _Place] = {}
     try:
         end = file.seek(0, os.SEEK_END)
@@ -415,7 +415,7 @@ def _index(file: BinaryIO, key: bytes) -> dict[bytes, _Place]:
 
 
 def _data(key: bytes, digest: bytes, place: _Place) -> bytes | None:
-    """The data of an entry; None where it is not what was written."""
+    """Return the data of an entry; None where it is not what was written."""
     try:
         place.file.seek(place.start)
         data = place.file.read(place.length)

@@ -1,48 +1,21 @@
-"""The ways on which all ranks get to a line: from what each process runs, through calls that nothing guards.
+"""The call paths on which all ranks reach a line: from what each process runs, through calls without guards.
 
-Rules about what every rank does at once ask here. Any plausible guard on a way counts as one, and what nobody in the
-project calls is left alone: who reaches it is not known.
+Rules about what all ranks do at once use this module. Any plausible guard on a path counts. A function without callers
+is skipped, because nothing shows which ranks reach it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from . import vocabulary
-from .collective_sequences import Sequences
-from .program import PARTIAL, EventRow, Program, SourceCall
+from . import source_text, vocabulary
+from .collective_sequences import sequences_of
+from .link import reachable
+from .program import PARTIAL, EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import (
-    BATCH,
-    CLASS,
-    CONST,
-    DEVICE,
-    DISTRIBUTED,
-    ENV_TEXT,
-    GLOBAL_RANK,
-    GROUP_RANK,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    MEMBERS,
-    NODE_OFFSET,
-    NODE_RANK,
-    OBJECT,
-    RANK,
-    RANK_DEPENDENT,
-    RESULT,
-    SINGLE,
-    TEXT,
-    UNCLEAR,
-    UNIFORM,
-    UNKNOWN,
-    WORLD_SIZE,
-    WRAPPED,
-    Atom,
-    FlowStep,
-    Value,
-)
+from .values import Atom, FlowStep, Kind, Value, Who
 
 #: (file, number of the scope)
 Function = tuple[int, int]
@@ -56,14 +29,14 @@ _STARTS = (
     "torch.distributed.init_device_mesh",
 )
 #: What shows that a process is one of several, where nothing is seen of how it started.
-_WRAPPERS = tuple(dotted for dotted, way in vocabulary.WRAPPERS.items() if way != "dp")
-#: Words in a condition that can't be followed, after which it may well ask for the rank.
+_WRAPPERS = tuple(dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp")
+#: Words in a condition that can't be followed, which may test the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
     r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host",
     re.IGNORECASE,
 )
-#: Words in the name of an unknown value that tell processes apart.
+#: Words in the name of an unknown value that distinguish processes.
 _OF_PROCESS = re.compile(
     r"(^|_)(rank|pid|uuid|host|hostname|worker|shard|part|proc|process|partition|replica|node|gpu|device|local)"
     r"(_|s?\d*$)|rank|uuid|tmp|temp",
@@ -77,7 +50,18 @@ _PER_PROCESS = (
     "time.perf_counter", "time.monotonic",
 )  # fmt: skip
 #: Kinds of values that differ between ranks.
-_OF_RANKS = frozenset({GLOBAL_RANK, LOCAL_RANK, NODE_RANK, RANK, GROUP_RANK, RANK_DEPENDENT, NODE_OFFSET, DEVICE})
+_OF_RANKS = frozenset(
+    {
+        Kind.GLOBAL_RANK,
+        Kind.LOCAL_RANK,
+        Kind.NODE_RANK,
+        Kind.RANK,
+        Kind.GROUP_RANK,
+        Kind.RANK_DEPENDENT,
+        Kind.NODE_OFFSET,
+        Kind.DEVICE,
+    }
+)
 #: What only puts texts together.
 _OF_TEXTS = frozenset(["format", "str", "join", "repr"])
 _DEEPEST = 25
@@ -91,7 +75,7 @@ class CallPath(NamedTuple):
     row: EventRow
     #: the calls that lead there, the innermost first
     calls: tuple[SourceCall, ...]
-    #: what the processes start with: a module, a spawned function, or a function that makes a group by itself
+    #: what the processes start with: a module, a spawned function, or a function that makes a group alone
     root: Function
     #: all of it is known: every rank starts the root, and no call was found by its name alone
     certain: bool
@@ -108,7 +92,7 @@ class CallPath(NamedTuple):
 class _PathTables(NamedTuple):
     """What is worked out once for a program."""
 
-    #: who is called from a function: (function, found by its name only, way)
+    #: who is called from a function: (function, found by its name only, kind)
     callees: dict[Function, list[tuple[Function, bool, str]]]
     #: functions that are entered by a call, by the call's file and event
     entered: dict[tuple[int, int], list[Function]]
@@ -118,83 +102,62 @@ class _PathTables(NamedTuple):
     wrapping: set[Function]
     #: functions that start others in processes of their own
     spawning: dict[Function, list[Function]]
-    closures: dict[Function, frozenset[Function]]
-    #: lambdas and class bodies by what they stand in
-    inner: dict[int, dict[int, list[int]]]
 
 
+@cached
 def tables(program: Program) -> _PathTables:
-    """Who calls whom, downwards, and which functions start a group or processes."""
-    found = program.notes.get("ways")
-    if found is None:
-        found = program.notes["ways"] = _make_tables(program)
-    made: _PathTables = found
-    return made
-
-
-def _make_tables(program: Program) -> _PathTables:
+    """Return who calls whom, downwards, and which functions start a group or processes."""
     callees: dict[Function, list[tuple[Function, bool, str]]] = {}
     entered: dict[tuple[int, int], list[Function]] = {}
     spawning: dict[Function, list[Function]] = {}
-    files = program.index.files
     # by files: of a large tree only some are held in memory at a time
     sites = sorted(
-        (site.file, site.event, site.way, site.weak, function)
+        (site.file, site.event, site.kind, site.weak, function)
         for function, found in program.evaluator.callers.items()
         for site in found
     )
     events: list[tuple[Any, ...]] = []
     last = -1
-    for file, number, way, weak, function in sites:
+    for file, number, kind, weak, function in sites:
         if file != last:
-            events, last = files[file].summary.events, file
+            events, last = program.events[file], file
         caller = (file, int(events[number][1]))
-        if way == "process" and SourceCall(program, file, number).is_to("threading.Thread"):
-            way = "call"
-        callees.setdefault(caller, []).append((function, weak, way))
-        if way != "call":
+        if kind == "process" and SourceCall(program, file, number).is_to("threading.Thread"):
+            kind = "call"
+        callees.setdefault(caller, []).append((function, weak, kind))
+        if kind != "call":
             spawning.setdefault(caller, []).append(function)
         elif not weak:
             entered.setdefault((file, number), []).append(function)
     starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS)}
     wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
-    return _PathTables(callees, entered, starting, wrapping, spawning, {}, {})
+    return _PathTables(callees, entered, starting, wrapping, spawning)
 
 
+@cached
 def reached_from(program: Program, function: Function) -> frozenset[Function]:
     """The functions that run in the process that enters one, itself included; what it starts in others is not."""
-    made = tables(program)
-    known = made.closures.get(function)
-    if known is not None:
-        return known
-    seen = {function}
-    waiting = [function]
-    while waiting:
-        one = waiting.pop()
-        inner = [target for target, weak, way in made.callees.get(one, ()) if way == "call" and not weak]
-        inner.extend((one[0], child) for child in _standing_in(program, made, one))
-        for target in inner:
-            if target not in seen:
-                seen.add(target)
-                waiting.append(target)
-    made.closures[function] = frozenset(seen)
-    return made.closures[function]
+    callees = tables(program).callees
+
+    def entered(one: Function) -> list[Function]:
+        inner = [target for target, weak, kind in callees.get(one, ()) if kind == "call" and not weak]
+        return inner + [(one[0], child) for child in _inner_scopes(program, one[0]).get(one[1], ())]
+
+    return frozenset(reachable([function], entered))
 
 
-def _standing_in(program: Program, made: _PathTables, function: Function) -> list[int]:
-    """The lambdas and class bodies in a scope: they belong to what they stand in."""
-    file, number = function
-    if file not in made.inner:
-        found: dict[int, list[int]] = {}
-        for child, scope in enumerate(program.index.scopes[file]):
-            if scope.kind in ("lambda", "class"):
-                found.setdefault(scope.parent, []).append(child)
-        made.inner[file] = found
-    return made.inner[file].get(number, [])
+@cached
+def _inner_scopes(program: Program, file: int) -> dict[int, list[int]]:
+    """Return the lambdas and class bodies by the scope around them, which they belong to."""
+    found: dict[int, list[int]] = {}
+    for child, scope in enumerate(program.index.scopes[file]):
+        if scope.kind in ("lambda", "class"):
+            found.setdefault(scope.parent, []).append(child)
+    return found
 
 
 def starts_a_group(program: Program, function: Function) -> bool:
-    """Whether what runs from here on creates a process group, in this process.
+    """Return whether what runs from here on creates a process group, in this process.
 
     A wrapped model counts where nothing is seen of how the group came to be.
     """
@@ -209,7 +172,7 @@ def starts_a_group(program: Program, function: Function) -> bool:
 
 
 def spawns_ranks(program: Program, function: Function) -> bool:
-    """Whether what runs from here on starts the ranks as processes of its own, and is none of them."""
+    """Return whether what runs from here on starts the ranks as processes of its own, and is none of them."""
     made = tables(program)
     return any(
         starts_a_group(program, target)
@@ -219,58 +182,55 @@ def spawns_ranks(program: Program, function: Function) -> bool:
 
 
 def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
-    """Whether a condition around a row, in its own function, may keep ranks away from it.
+    """Return whether a condition around a row, in its own function, may keep ranks away from it.
 
     :param first_is_a_guard: ``with main_process_first():`` counts, for what only the first one does
     """
     program = row.program
-    for _, (_, kind, term, polarity, _, _) in row.places:
+    for _, (_, kind, term, polarity, _, _) in row.blocks:
         if kind in ("if", "while") or kind.startswith("exit:"):
             who = program.evaluator.test(row.file, term).who
-            if who in PARTIAL or who == MEMBERS:
+            if who in PARTIAL or who == Who.MEMBERS:
                 return True
-            if (who == SINGLE and polarity) or (who == DISTRIBUTED and not polarity):
+            if (who == Who.SINGLE and polarity) or (who == Who.DISTRIBUTED and not polarity):
                 return True
-            if who == UNCLEAR and _PLAUSIBLE.search(row.term_text(term)):
+            if who == Who.UNCLEAR and _PLAUSIBLE.search(row.term_text(term)):
                 return True
             if _has_no_rank(row, term, polarity):
                 return True
         elif kind == "with" and first_is_a_guard:
-            name = last_name(terms_of(row), term).lower()
+            name = last_name(row.terms, term).lower()
             if name in vocabulary.MAIN_FIRST or "first" in name or "lock" in name:
                 return True
     return False
 
 
 def _has_no_rank(row: EventRow, term: int, polarity: bool) -> bool:
-    """Whether a condition says that there is no rank or GPU: ``gpu is None``, which a job of several ranks has not."""
-    parts = terms_of(row)[term]
-    if parts[0] != "=" or parts[1] not in ("is", "is not") or terms_of(row)[parts[3]] != ("k", "none", None):
+    """Return whether a condition means that there is no rank or GPU, as ``gpu is None`` outside a distributed job."""
+    parts = row.terms[term]
+    if parts[0] != "=" or parts[1] not in ("is", "is not") or row.terms[parts[3]] != ("k", "none", None):
         return False
     return (parts[1] == "is") == polarity and row.term_value(parts[2]).rank is not None
 
 
-def ways_of_all(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> Iterator[CallPath]:
-    """The ways on which every rank reaches a row; none where all are guarded or nothing is known of who calls it.
+def paths_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> Iterator[CallPath]:
+    """Yield the ways on which every rank reaches a row; none where all are guarded or nothing is known of who calls it.
 
     Only so many steps are taken: in a project where everything calls everything, not all ways are found.
     """
     search = _Search(program, row, first_is_a_guard, weak=True, once=False)
-    yield from (way for way in search.ways(row, (), True, frozenset()) if _is_open(way))
+    yield from (call_path for call_path in search.ways(row, (), True, frozenset()) if _is_open(call_path))
 
 
-def way_of_all(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
+@cached
+def path_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
     """One of :func:`ways_of_all`: a certain one, if there is one."""
-    key = (row.file, row.number, first_is_a_guard)
-    known: dict[tuple[int, int, bool], CallPath | None] = program.notes.setdefault("way of all", {})
-    if key not in known:
-        sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
-        best = next((way for way in sure if way.certain and _is_open(way)), None)
-        if best is None:
-            every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(row, (), True, frozenset())
-            best = next(filter(_is_open, every), None)
-        known[key] = best
-    return known[key]
+    sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
+    best = next((call_path for call_path in sure if call_path.certain and _is_open(call_path)), None)
+    if best is None:
+        every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(row, (), True, frozenset())
+        best = next(filter(_is_open, every), None)
+    return best
 
 
 class _Search:
@@ -308,8 +268,8 @@ class _Search:
                 yield CallPath(self.target, calls, function, certain)
             return
         if scope.kind in ("class", "lambda"):
-            # the body of a class runs where it stands; a lambda is called by whoever it is handed to
-            if scope.kind == "class" and not any(_place_guards(program, row.file, scope.place)):
+            # the body of a class runs where it stands; a lambda is called by whatever it is handed to
+            if scope.kind == "class" and not any(_block_guards(program, row.file, scope.block)):
                 outer = next(iter(program.rows_of(row.file, scope.parent)), None)
                 if outer is not None:
                     yield from self.ways(outer, calls, certain, seen)
@@ -322,7 +282,7 @@ class _Search:
             call = SourceCall(program, site.file, site.event)
             if site.weak and not _is_likely(program, call, function):
                 continue
-            if site.way == "call" or call.is_to("threading.Thread"):
+            if site.kind == "call" or call.is_to("threading.Thread"):
                 yield from self.ways(call, (*calls, call), certain and not site.weak, seen)
             elif starts_a_group(program, function) and not is_guarded(call):
                 yield CallPath(self.target, calls, function, certain)
@@ -335,7 +295,7 @@ class _Search:
 
 
 def _is_likely(program: Program, call: SourceCall, function: Function) -> bool:
-    """Whether a call that was matched with a method by its name only is most likely one of it."""
+    """Return whether a call that was matched with a method by its name only is most likely one of it."""
     evaluator = program.evaluator
     if call.method.startswith("__"):
         # super().__init__() goes to a base of the class that it stands in
@@ -345,16 +305,16 @@ def _is_likely(program: Program, call: SourceCall, function: Function) -> bool:
 
 
 def _is_base(program: Program, one: Function, other: Function, depth: int = 0) -> bool:
-    """Whether the second class is one of the bases of the first."""
+    """Return whether the second class is one of the bases of the first."""
     return depth < 8 and any(
         base.const == other or _is_base(program, base.const, other, depth + 1)
         for base in program.evaluator.bases(one)
-        if base.kind == CLASS and base.const != one
+        if base.kind == Kind.CLASS and base.const != one
     )
 
 
-def _place_guards(program: Program, file: int, place: int) -> Iterator[bool]:
-    for guard in program.evaluator.guards(file, place):
+def _block_guards(program: Program, file: int, block: int) -> Iterator[bool]:
+    for guard in program.evaluator.guards(file, block):
         yield guard.who.who in PARTIAL
 
 
@@ -365,7 +325,7 @@ def _handed_on(program: Program, function: Function) -> list[SourceCall]:
 
 
 def _starts_by_itself(program: Program, function: Function) -> bool:
-    """Whether a function that nobody in the project calls makes a group, wraps a model or has all ranks meet in it."""
+    """Return whether a function without callers creates a group, wraps a model or contains a collective."""
     if spawns_ranks(program, function):
         return False
     if starts_a_group(program, function):
@@ -373,8 +333,8 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
     if function in program.evaluator.escaped:
         # handed to something that may call it on one rank only
         return False
-    if Sequences.of(program).effectful(function):
-        # where all ranks meet in a function, all of them enter it
+    if sequences_of(program).effectful(function):
+        # where all ranks synchronize in a function, all of them enter it
         return True
     owner = program.evaluator.owner_of(*function)
     if owner < 0:
@@ -383,36 +343,36 @@ def _starts_by_itself(program: Program, function: Function) -> bool:
     return init is not None and starts_a_group(program, init)
 
 
-def _is_open(way: CallPath) -> bool:
-    """Whether no condition on a way asks for a parameter that is not given on it: ``if trt_file is not None``."""
-    calls = way.calls
-    for position, row in enumerate((way.row, *calls)):
-        here = CallPath(row, calls[position:], way.root, way.certain)
-        for _, (_, kind, term, polarity, _, _) in row.places:
+def _is_open(call_path: CallPath) -> bool:
+    """Whether no condition on a path needs a parameter that is not given on it: ``if trt_file is not None``."""
+    calls = call_path.calls
+    for position, row in enumerate((call_path.row, *calls)):
+        here = CallPath(row, calls[position:], call_path.root, call_path.certain)
+        for _, (_, kind, term, polarity, _, _) in row.blocks:
             if (kind == "if" or kind.startswith("exit:")) and _fails(here, term, polarity):
                 return False
     return True
 
 
-def _fails(way: CallPath, term: int, polarity: bool) -> bool:
-    """Whether a condition is never fulfilled by what a parameter is given on this way."""
-    row = way.row
-    parts = terms_of(row)[term]
+def _fails(call_path: CallPath, term: int, polarity: bool) -> bool:
+    """Return whether a condition is never fulfilled by what a parameter is given on this way."""
+    row = call_path.row
+    parts = row.terms[term]
     if parts[0] == "and" and polarity:
-        return any(_fails(way, part, True) for part in parts[1])
+        return any(_fails(call_path, part, True) for part in parts[1])
     if parts[0] == "or" and not polarity:
-        return any(_fails(way, part, False) for part in parts[1])
+        return any(_fails(call_path, part, False) for part in parts[1])
     if parts[0] == "u" and parts[1] == "not":
-        return _fails(way, parts[2], not polarity)
-    asked = term
-    if parts[0] == "=" and parts[1] in ("is", "is not") and terms_of(row)[parts[3]] == ("k", "none", None):
-        asked, polarity = parts[2], (parts[1] == "is not") == polarity
-    if not polarity or terms_of(row)[asked][0] != "p" or terms_of(row)[asked][1] != row.scope:
+        return _fails(call_path, parts[2], not polarity)
+    tested = term
+    if parts[0] == "=" and parts[1] in ("is", "is not") and row.terms[parts[3]] == ("k", "none", None):
+        tested, polarity = parts[2], (parts[1] == "is not") == polarity
+    if not polarity or row.terms[tested][0] != "p" or row.terms[tested][1] != row.scope:
         return False
-    value = value_on(way, asked)
-    if not way.calls:
-        # nobody is seen to call it: what is off by default may be on where there is one process only
-        default = next((given for name, given, _ in row.function.parameters if name == terms_of(row)[asked][2]), -1)
+    value = value_on(call_path, tested)
+    if not call_path.calls:
+        # nothing is seen to call it: what is off by default may be on where there is one process only
+        default = next((given for name, given, _ in row.function.parameters if name == row.terms[tested][2]), -1)
         return default >= 0 and row.term_value(default).constant in (None, False)
     return value.constant is None or value.constant is False or value.constant == ""
 
@@ -421,13 +381,13 @@ def _fails(way: CallPath, term: int, polarity: bool) -> bool:
 
 
 def term_on(
-    way: CallPath, row: EventRow, term: int, calls: tuple[SourceCall, ...] | None = None
+    call_path: CallPath, row: EventRow, term: int, calls: tuple[SourceCall, ...] | None = None
 ) -> tuple[EventRow, int, tuple[SourceCall, ...]]:
     """What a term that is a parameter was given on this way: the row of the call that gave it, and the term there."""
     program = row.program
-    calls = way.calls if calls is None else calls
+    calls = call_path.calls if calls is None else calls
     while calls and term >= 0:
-        parts = terms_of(row)[term]
+        parts = row.terms[term]
         if parts[0] != "p" or parts[1] != row.scope:
             break
         call = calls[0]
@@ -440,21 +400,21 @@ def term_on(
     return row, term, calls
 
 
-def value_on(way: CallPath, term: int) -> Value:
-    """What a term of the way's row holds when it is reached on this way."""
-    row, found, _ = term_on(way, way.row, term)
-    if (row, found) == (way.row, term):
-        parts = terms_of(row)[term] if term >= 0 else ("-",)
-        if parts[0] == "p" and way.calls:
+def value_on(call_path: CallPath, term: int) -> Value:
+    """Return what a term of the way's row holds when it is reached on this way."""
+    row, found, _ = term_on(call_path, call_path.row, term)
+    if (row, found) == (call_path.row, term):
+        parts = row.terms[term] if term >= 0 else ("-",)
+        if parts[0] == "p" and call_path.calls:
             default = next((given for name, given, _ in row.function.parameters if name == parts[2]), -1)
-            passed = _passed(row.program, way.calls[0], (row.file, row.scope), parts[2])
+            passed = _passed(row.program, call_path.calls[0], (row.file, row.scope), parts[2])
             if passed is None and default >= 0:
                 return row.term_value(default)
     return row.term_value(found)
 
 
 def _passed(program: Program, call: SourceCall, function: Function, name: str) -> tuple[int, int] | None:
-    """The term that a call gives for a parameter, with its file; None where it gives none or can't be seen."""
+    """Return the term that a call gives for a parameter, with its file; None where it gives none or can't be seen."""
     scope = program.scope(function)
     own = [parameter for parameter, _, star in scope.parameters if not star]
     for keyword, value in call.term[3]:
@@ -470,7 +430,7 @@ def _passed(program: Program, call: SourceCall, function: Function, name: str) -
         ),
         None,
     )
-    if site is None or site.way != "call":
+    if site is None or site.kind != "call":
         return None
     position = own.index(name) - site.offset
     return (call.file, call.term[2][position]) if 0 <= position < len(call.term[2]) else None
@@ -488,141 +448,105 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
     value = row.term_value(term)
     if any(_atom_differs(program, atom, by_data) for atom in value):
         return True
-    parts = terms_of(row)[term]
+    parts = row.terms[term]
     kind = parts[0]
     if kind in ("p", "v", "a"):
-        if value.has("unknown", "method", "name") and _OF_PROCESS.search(str(parts[2])):
+        if value.has(Kind.UNKNOWN, Kind.METHOD, Kind.NAMED) and _OF_PROCESS.search(str(parts[2])):
             return True
         if kind != "a" or not _is_own_text(program, row, parts[1]):
             return False
     inner = operands(parts)
     if kind == "c":
         # what is made from a path is a path of this rank; what a model makes from data is not
-        called = last_name(terms_of(row), parts[1])
-        if value.has(BATCH, WRAPPED) or not (by_data or called in _OF_TEXTS):
+        called = last_name(row.terms, parts[1])
+        if value.has(Kind.BATCH, Kind.WRAPPED) or not (by_data or called in _OF_TEXTS):
             return False
-        inner = inner if terms_of(row)[parts[1]][0] == "a" else inner[1:]
+        inner = inner if row.terms[parts[1]][0] == "a" else inner[1:]
     return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
 
 
 def _is_own_text(program: Program, row: EventRow, term: int) -> bool:
-    """Whether the base of an attribute is itself worth looking at: a call or a subscript, not ``self`` or ``args``."""
-    return terms_of(row)[term][0] in ("c", "s", "e", "x")
+    """Whether the base of an attribute is itself worth checking: a call or a subscript, not ``self`` or ``args``."""
+    return row.terms[term][0] in ("c", "s", "e", "x")
 
 
-def terms_of(row: EventRow) -> list[tuple[Any, ...]]:
-    """The terms of a row's file."""
-    return row.program.index.files[row.file].summary.terms
-
-
-def words(row: EventRow, term: int, depth: int = 0) -> str:
-    """The names and texts that a term is made of, with spaces between them."""
+def names_in(row: EventRow, term: int, depth: int = 0) -> str:
+    """Return the names and texts that a term is made of, with spaces between them."""
     if term < 0 or depth > 10:
         return ""
-    parts = terms_of(row)[term]
+    parts = row.terms[term]
     own = str(parts[2]) if parts[0] in ("k", "p", "v", "a") else str(parts[1]) if parts[0] == "i" else ""
-    return " ".join([own, *(words(row, inner, depth + 1) for inner in operands(parts))])
+    return " ".join([own, *(names_in(row, inner, depth + 1) for inner in operands(parts))])
 
 
-def operands(parts: tuple[Any, ...]) -> tuple[int, ...]:
-    """The terms that a term is made of."""
-    kind = parts[0]
-    if kind == "c":
-        return (parts[1], *parts[2], *(value for _, value in parts[3]))
-    if kind in ("s", "=", "o"):
-        return tuple(parts[-2:])
-    if kind in ("and", "or", "t", "l", "f", ":"):
-        return tuple(item for item in parts[1] if item >= 0)
-    if kind == "?":
-        return (parts[2], parts[3])
-    if kind in ("|", "*"):
-        return (parts[1], parts[2])
-    if kind == "u":
-        return (parts[2],)
-    if kind in ("e", "x", "w", "a"):
-        return (parts[1],)
-    if kind == "d":
-        return tuple(parts[2])
-    return ()
+def operands(term: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the terms whose values a term is made of, without tests and keys."""
+    if term[0] in ("?", "d"):
+        return tuple(term[2:] if term[0] == "?" else term[2])
+    return tuple(item for item in source_text.operands(term) if item >= 0)
 
 
 def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -> bool:
     if depth > 6:
         return False
-    if atom.when.who in PARTIAL or atom.when.who == MEMBERS or atom.kind in _OF_RANKS:
+    if atom.when.who in PARTIAL or atom.when.who == Who.MEMBERS or atom.kind in _OF_RANKS:
         return True
-    if atom.kind == BATCH:
+    if atom.kind == Kind.BATCH:
         return by_data
-    if atom.kind == ENV_TEXT:
-        return vocabulary.VARIABLES.get(atom.const) not in (None, WORLD_SIZE, LOCAL_WORLD_SIZE)
-    if atom.kind == RESULT:
+    if atom.kind == Kind.ENV_TEXT:
+        return vocabulary.VARIABLES.get(atom.const) not in (None, Kind.WORLD_SIZE, Kind.LOCAL_WORLD_SIZE)
+    if atom.kind == Kind.RESULT:
         dotted = str(atom.const)
         if any(dotted.startswith(name) if name.endswith(".") else dotted == name for name in _PER_PROCESS):
             return True
-    inner: list[Atom] = [one for one in atom.of if one.kind != WRAPPED]
+    inner: list[Atom] = [one for one in atom.of if one.kind != Kind.WRAPPED]
     for item in atom.items:
         inner.extend(item)
-    if by_data and atom.kind in (RESULT, OBJECT) and atom.call is not None:
+    if by_data and atom.kind in (Kind.RESULT, Kind.OBJECT) and atom.call is not None:
         call = SourceCall(program, *atom.call)
         inner.extend(one for term in operands(call.term)[1:] for one in call.term_value(term))
-        if atom.kind == RESULT:
-            inner.extend(one for one in call.receiver if one.kind != UNKNOWN)
+        if atom.kind == Kind.RESULT:
+            inner.extend(one for one in call.receiver if one.kind != Kind.UNKNOWN)
     return any(_atom_differs(program, one, by_data, depth + 1) for one in inner)
 
 
 def is_constant(value: Value, depth: int = 0) -> bool:
-    """Whether a value is the same on all ranks beyond doubt: a constant, a counter of a loop, a text made of those."""
+    """Whether a value is the same on all ranks for certain: a constant, a counter of a loop, a text made of those."""
     return bool(value.atoms) and depth < 5 and all(_atom_constant(atom, depth) for atom in value)
 
 
 def _atom_constant(atom: Atom, depth: int) -> bool:
-    if atom.kind == UNIFORM:
+    if atom.kind == Kind.UNIFORM:
         return atom.const in ("index", "size", "reduced")
-    return atom.kind == CONST or (atom.kind == TEXT and all(_atom_constant(inner, depth + 1) for inner in atom.of))
+    return atom.kind == Kind.CONST or (
+        atom.kind == Kind.TEXT and all(_atom_constant(inner, depth + 1) for inner in atom.of)
+    )
 
 
+@cached
 def related(program: Program, file: int) -> frozenset[int]:
-    """The files that a file may run together with: the scripts that import it, and all that those import."""
-    known: dict[int, frozenset[int]] = program.notes.setdefault("related", {})
-    if file in known:
-        return known[file]
-    down = _imports(program)
-    up: dict[int, set[int]] = {}
-    for one, others in down.items():
-        for other in others:
-            up.setdefault(other, set()).add(one)
-    above = _closure(up, {file})
-    known[file] = frozenset(_closure(down, above))
-    return known[file]
+    """Return the files that a file may run together with: the scripts that import it, and all that those import."""
+    above = reachable([file], lambda one: _importers(program).get(one, ()))
+    return frozenset(reachable(above, program.index.imported))
 
 
-def _imports(program: Program) -> dict[int, frozenset[int]]:
-    known: dict[int, frozenset[int]] | None = program.notes.get("imports")
-    if known is None:
-        every = range(len(program.index.files))
-        known = program.notes["imports"] = {file: program.index.imported(file) for file in every}
-    return known
+@cached
+def _importers(program: Program) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for file in range(len(program.index.files)):
+        for other in program.index.imported(file):
+            found.setdefault(other, set()).add(file)
+    return found
 
 
-def _closure(edges: Mapping[int, Collection[int]], start: set[int]) -> set[int]:
-    seen = set(start)
-    waiting = list(start)
-    while waiting:
-        for other in edges.get(waiting.pop(), ()):
-            if other not in seen:
-                seen.add(other)
-                waiting.append(other)
-    return seen
-
-
-def owned_by_a_framework(way: CallPath) -> bool:
-    """Whether a framework owns the group, the loop or the guards in the row's file or where the way starts."""
-    program = way.row.program
-    files = {way.root[0], *(row.file for row in (way.row, *way.calls))}
+def owned_by_a_framework(call_path: CallPath) -> bool:
+    """Return whether a framework owns the group, the loop or the guards in the row's file or where the way starts."""
+    program = call_path.row.program
+    files = {call_path.root[0], *(row.file for row in (call_path.row, *call_path.calls))}
     return any(program.framework(file) or program.imports_from(file, "ray") for file in files)
 
 
-def in_tests(way: CallPath) -> bool:
-    """Whether the way begins or ends in a test."""
-    program = way.row.program
-    return program.is_test(way.row.file) or program.is_test(way.root[0])
+def in_tests(call_path: CallPath) -> bool:
+    """Return whether the way begins or ends in a test."""
+    program = call_path.row.program
+    return program.is_test(call_path.row.file) or program.is_test(call_path.root[0])

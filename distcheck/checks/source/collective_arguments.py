@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
 from .program import EventRow, Program, SourceCall
@@ -26,11 +26,10 @@ from .term_queries import (
     parts,
     passed_on,
     payload_terms,
-    table,
     users,
 )
-from .values import MEMBERS, PARTIAL
-from .vocabulary import INIT, D
+from .values import PARTIAL, Kind, Who
+from .vocabulary import INIT, D, word_set, words
 
 #: Where ``async_op`` stands among the positional parameters (torch 2.13).
 ASYNC: dict[str, int] = {
@@ -46,14 +45,9 @@ ASYNC: dict[str, int] = {
 #: What returns None, always.
 _NEVER_A_HANDLE = tuple(
     D + name
-    for name in [
-        "all_gather_object",
-        "gather_object",
-        "broadcast_object_list",
-        "scatter_object_list",
-        "monitored_barrier",
-        "send",
-    ]
+    for name in words(
+        "all_gather_object gather_object broadcast_object_list scatter_object_list monitored_barrier send"
+    )
 )
 #: Where the tensor or list that is written into stands.
 _OUTPUT: dict[str, tuple[int, str]] = {
@@ -103,20 +97,15 @@ _TORCH_MAKES = frozenset(
         "from_numpy", "scalar_tensor",
     }
 )  # fmt: skip
-#: Of these, the ones whose values say nothing.
+#: Of these, the ones with filler values.
 _FILLED = frozenset(
     ["zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange", "randperm", "linspace", "eye"]
 )
 _LIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
 
 
-def _quiet(program: Program, file: int) -> Severity | None:
-    """The severity in tests: info."""
-    return Severity.INFO if program.is_test(file) else None
-
-
 def _is_async(call: SourceCall) -> bool | None:
-    """Whether a collective is asked for a handle; None where that is not known."""
+    """Return whether a collective is called for a handle; None where that is not known."""
     for target in call.targets:
         if target in ASYNC:
             given = call.argument(ASYNC[target], "async_op")
@@ -131,7 +120,7 @@ def _is_async(call: SourceCall) -> bool | None:
 
 @probe(rules.DC710)
 def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
-    """Nobody computes with what a synchronous collective returns: it is None."""
+    """The return value of a synchronous collective is None, and no code computes with it."""
     tables: dict[int, Users] = {}
     for call in program.calls_to(*ASYNC, *_NEVER_A_HANDLE):
         if call.has_star or call.use == "drop":
@@ -145,19 +134,19 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
             continue
         name, tensor = callee_text(call), _written(call)
         if "handle" in how:
-            text = f"pass async_op=True to {name}() to get a handle, or leave the wait out: the call has finished"
+            text = f"pass async_op=True to {name}() to get a handle, or drop the wait: the call has finished"
         else:
-            text = f"call {name}({tensor}, …) on a line of its own, then use {tensor}, which holds the result"
-        yield rules.DC710.found(
+            text = f"call {name}({tensor}, …) on a separate line, then use {tensor}, which holds the result"
+        yield call.found(
+            rules.DC710,
             f"{name}() puts its result into {tensor} and returns None, which is {how}",
-            where=call.where(),
-            fix=Fix(text, where="code"),
-            severity=_quiet(program, call.file),
+            fix=text,
+            severity=call.level_in_tests,
         )
 
 
 def _written(call: SourceCall) -> str:
-    """The argument that a collective writes into, as source."""
+    """Return the argument that a collective writes into, as source."""
     for target in call.targets:
         if target in _OUTPUT:
             return call.argument_text(*_OUTPUT[target]) or "its argument"
@@ -165,7 +154,7 @@ def _written(call: SourceCall) -> str:
 
 
 def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> str | None:
-    """How the result of a call is used; None where it is not, or where the code copes with None."""
+    """Return how the result of a call is used; None where it is not, or where the code copes with None."""
     use = call.use
     if call.is_to(D + "barrier", D + "monitored_barrier", D + "send") and use not in (
         "attribute",
@@ -182,7 +171,7 @@ def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> s
     if use == "subscript":
         return "indexed"
     if use == "compare":
-        compared = (table(program, call.file)[user] for user in tables[call.file].of.get(call.event[7], ()))
+        compared = (program.terms[call.file][user] for user in tables[call.file].of.get(call.event[7], ()))
         return None if any(term[0] == "=" and term[1] in ("is", "is not") for term in compared) else "compared"
     if use == "test":
         return "tested" if not call.inside("while") else None
@@ -199,7 +188,7 @@ def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> s
 
 
 def _is_temporary(program: Program, call: SourceCall) -> bool:
-    """Whether the tensor has no name, so that the return value must have been meant."""
+    """Return whether the tensor has no name, so that the return value must have been meant."""
     target = next((target for target in call.targets if target in _OUTPUT), None)
     if target is None:
         return False
@@ -208,21 +197,21 @@ def _is_temporary(program: Program, call: SourceCall) -> bool:
         return False
     source = call.argument_text(*_OUTPUT[target])
     copy = None if _is_name(source) else _copied(program, call, term)
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     return copy is not None and any(terms[root][0] != "k" for base in copy.bases for root in _roots(terms, base))
 
 
 def _attribute_read(program: Program, file: int, users_of: Users, term: int) -> str:
-    terms = table(program, file)
+    terms = program.terms[file]
     names = [terms[user][2] for user in users_of.of.get(term, ()) if terms[user][0] == "a"]
     if names and names[0] in ("wait", "is_completed", "is_success", "get_future", "result"):
         return f"used as a handle (.{names[0]})"
-    return f"asked for .{names[0]}" if names else "asked for an attribute"
+    return f"read for .{names[0]}" if names else "read for an attribute"
 
 
 def _stored_over_itself(program: Program, call: SourceCall) -> bool:
     """``self.total = all_reduce(self.total)``, ``sums["loss"] = all_reduce(sums["loss"])``."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     own = call.event[7]
     written = next((call.argument_term(*_OUTPUT[target]) for target in call.targets if target in _OUTPUT), -1)
     for row in program.rows_of(call.file, call.scope):
@@ -235,14 +224,14 @@ def _stored_over_itself(program: Program, call: SourceCall) -> bool:
 
 
 def _text_before(row: EventRow) -> str:
-    """The target of an assignment as source."""
+    """Return the target of an assignment as source."""
     return row.text().partition("=")[0].strip()
 
 
 def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -> str | None:
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     same = passed_on(program, call.file, users_of, call.event[7])
-    tested = {node[2] for node in program.index.files[call.file].summary.places if node[1] in ("if", "while")}
+    tested = {node[2] for node in program.blocks[call.file] if node[1] in ("if", "while")}
     if any(number in tested for number in same):
         return None
     found = None
@@ -272,9 +261,9 @@ def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -
 
 
 def _needs_a_value(program: Program, file: int, term: tuple[Any, ...]) -> bool:
-    """Whether a call fails for None as its argument."""
+    """Return whether a call fails for None as its argument."""
     for atom in program.evaluator.value(file, term[1]):
-        if atom.kind != "name":
+        if atom.kind != Kind.NAMED:
             return False
         dotted = str(atom.const)
         if dotted not in ("float", "int", "len", "sum", "list", "tuple", "max", "min", "sorted") and not (
@@ -290,7 +279,7 @@ def _used_by_callers(program: Program, call: SourceCall, tables: dict[int, Users
     if function.kind != "function" or any(star for _, _, star in function.parameters if star in ("*", "**")):
         return None
     for site in program.evaluator.callers.get((call.file, call.scope), ()):
-        if site.weak or site.way != "call":
+        if site.weak or site.kind != "call":
             continue
         outer = SourceCall(program, site.file, site.event)
         if outer.use == "arithmetic":
@@ -316,7 +305,7 @@ def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
         if term < 0 or not _may_be_temporary(program, call, term):
             continue
         if call.use != "drop" and _is_async(call) is not True:
-            continue  # whoever takes the return value for the result is told so by DC710
+            continue  # DC710 reports a return value that is used as the result
         span = call.argument_span(*_OUTPUT[target])
         if span is None or _is_name(source := " ".join(program.source(span).split())):
             continue
@@ -324,16 +313,13 @@ def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
         if copy is None or not _is_missed(program, call, copy):
             continue
         made, lost = copy.made, copy.shown
-        severity = Severity.INFO if target == D + "broadcast" else _quiet(program, call.file)
+        severity = Severity.INFO if target == D + "broadcast" else call.level_in_tests
         shown = source if len(source) <= 60 else source[:57] + "…"
-        yield rules.DC711.found(
+        yield call.found(
+            rules.DC711,
             f"{callee_text(call)}() writes into {shown}, {made} that is thrown away"
-            + (f"; {lost} keeps the value of its own rank" if lost else ""),
-            where=call.where(),
-            fix=Fix(
-                f"name it (reduced = {shown}), call {callee_text(call)}(reduced, …), and read reduced afterwards",
-                where="code",
-            ),
+            + (f"; {lost} keeps the value of its rank" if lost else ""),
+            fix=f"name it (reduced = {shown}), call {callee_text(call)}(reduced, …), and read reduced afterwards",
             severity=severity,
         )
 
@@ -351,7 +337,7 @@ class _Copy:
 
 
 def _may_be_temporary(program: Program, call: SourceCall, term: int) -> bool:
-    kind = table(program, call.file)[term][0]
+    kind = program.terms[call.file][term][0]
     return kind in ("c", "o", "*", "l", "u")
 
 
@@ -371,27 +357,13 @@ _ALWAYS_NEW = {
 #: Methods whose result is another tensor where something has to change.
 _OFTEN_NEW = frozenset(["cuda", "cpu", "float", "half", "double", "bfloat16", "long", "int"])
 #: Methods whose result shares its memory with the tensor.
-_VIEWS = frozenset(
-    [
-        "detach",
-        "view",
-        "flatten",
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "contiguous",
-        "requires_grad_",
-        "narrow",
-        "expand_as",
-        "view_as",
-    ]
-)
+_VIEWS = word_set("detach view flatten reshape squeeze unsqueeze contiguous requires_grad_ narrow expand_as view_as")
 _MOVES = frozenset(["to", "cuda", "npu", "xpu"])
 
 
 def _copied(program: Program, call: SourceCall, number: int, top: bool = False) -> _Copy | None:
-    """How a term is a copy; None where it may be the tensor itself."""
-    terms = table(program, call.file)
+    """Return how a term is a copy; None where it may be the tensor itself."""
+    terms = program.terms[call.file]
     term = terms[number]
     if term[0] == "o":
         if term[1] not in ("+", "-", "*", "/", "//", "**") or any(terms[side][0] in ("l", "t") for side in term[2:4]):
@@ -417,7 +389,7 @@ def _copied(program: Program, call: SourceCall, number: int, top: bool = False) 
             return inner
         return None
     for atom in program.evaluator.value(call.file, term[1]):
-        if atom.kind != "name":
+        if atom.kind != Kind.NAMED:
             return None
         if atom.const in (
             "torch.tensor",
@@ -432,37 +404,37 @@ def _copied(program: Program, call: SourceCall, number: int, top: bool = False) 
 
 
 def _leaves_cpu(program: Program, file: int, term: tuple[Any, ...]) -> bool:
-    """Whether ``to(…)`` goes to a device, and not only to another type."""
+    """Return whether ``to(…)`` goes to a device, and not only to another type."""
     if not term[2] or any(name == "dtype" for name, _ in term[3]):
         return False
     return not any(
-        str(atom.const).startswith("torch.") and atom.kind == "name"
+        str(atom.const).startswith("torch.") and atom.kind == Kind.NAMED
         for atom in program.evaluator.value(file, term[2][0])
     )
 
 
 def _is_outside(program: Program, file: int, callee: int) -> bool:
-    """Whether ``a.b`` names a function of a library, not a method of a value."""
-    return any(atom.kind in ("name", "function", "class") for atom in program.evaluator.value(file, callee))
+    """Return whether ``a.b`` names a function of a library, not a method of a value."""
+    return any(atom.kind in (Kind.NAMED, Kind.FUNCTION, Kind.CLASS) for atom in program.evaluator.value(file, callee))
 
 
 def _is_inline(program: Program, file: int, number: int) -> bool:
-    """Whether a call is written within the expression, and not kept under a name before."""
-    term = table(program, file)[number]
+    """Return whether a call is written within the expression, and not kept under a name before."""
+    term = program.terms[file][number]
     if term[0] == "o":
         return True
     if term[0] != "c":
         return False
-    return not str(program.index.files[file].summary.events[term[5]][8]).startswith("assign:")
+    return not str(program.events[file][term[5]][8]).startswith("assign:")
 
 
 def _is_made_here(program: Program, file: int, element: int) -> bool:
-    """Whether the element of a comprehension is a tensor made for it."""
-    term = table(program, file)[element]
+    """Return whether the element of a comprehension is a tensor made for it."""
+    term = program.terms[file][element]
     if term[0] != "c" or not _is_inline(program, file, element):
         return False
     return any(
-        atom.kind == "name"
+        atom.kind == Kind.NAMED
         and str(atom.const).startswith("torch.")
         and str(atom.const).rsplit(".", 1)[-1] in _TORCH_MAKES | _LIKE
         for atom in program.evaluator.value(file, term[1])
@@ -470,11 +442,11 @@ def _is_made_here(program: Program, file: int, element: int) -> bool:
 
 
 def _is_missed(program: Program, call: SourceCall, copy: _Copy) -> bool:
-    """Whether the code goes on to read what was copied, and so takes the old value for the new one."""
+    """Return whether the code goes on to read what was copied, and so takes the old value for the new one."""
     if copy.lasting:
         return True
-    terms = table(program, call.file)
-    # the value of a rank or a size that is reduced is there to make ranks meet, or to try the connection
+    terms = program.terms[call.file]
+    # the value of a rank or a size that is reduced is there to make ranks synchronize, or to try the connection
     roots = [number for base in copy.bases for number in _roots(terms, base)]
     roots = [number for number in roots if terms[number][0] != "k"]
     roots = [number for number in roots if not _is_of_ranks(program, call.file, number)]
@@ -501,11 +473,11 @@ def _is_missed(program: Program, call: SourceCall, copy: _Copy) -> bool:
 
 def _is_constant_tensor(program: Program, file: int, number: int) -> bool:
     """``torch.ones(1)``: nothing is lost with it."""
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
     for atom in program.evaluator.value(file, term[1]):
         dotted = str(atom.const)
-        if atom.kind != "name" or not dotted.startswith("torch."):
+        if atom.kind != Kind.NAMED or not dotted.startswith("torch."):
             return False
         name = dotted.rsplit(".", 1)[-1]
         if name in _FILLED:
@@ -516,17 +488,17 @@ def _is_constant_tensor(program: Program, file: int, number: int) -> bool:
 
 
 def _is_repeated(program: Program, call: SourceCall, number: int) -> bool:
-    """Whether a loop reduces copies of one value that it does not change: to warm up, or to measure."""
-    terms = table(program, call.file)
+    """Return whether a loop reduces copies of one value that it does not change: to warm up, or to measure."""
+    terms = program.terms[call.file]
     if not call.loops:
         return False
-    place, iterable = call.loops[-1]
+    block, iterable = call.loops[-1]
     term = terms[number]
     if term[0] in ("p", "v"):
         return True
     if term[0] == "c":
-        around = [around for around, _ in SourceCall(program, call.file, term[5]).places]
-        return place not in around and not any(
+        around = [around for around, _ in SourceCall(program, call.file, term[5]).blocks]
+        return block not in around and not any(
             terms[part][:2] == ("e", iterable) for part in parts(program, call.file, number)
         )
     return False
@@ -539,7 +511,7 @@ def _is_made_of_call(terms: list[tuple[Any, ...]], number: int) -> bool:
 
 
 def _roots(terms: list[tuple[Any, ...]], number: int) -> Iterator[int]:
-    """The tensors that a value was copied from: views, moves and lists are looked through."""
+    """Yield the tensors that a value was copied from: views, moves and lists are searched."""
     term = terms[number]
     if term[0] in ("t", "l"):
         for item in term[1]:
@@ -565,12 +537,12 @@ def _roots(terms: list[tuple[Any, ...]], number: int) -> Iterator[int]:
 
 def _is_of_ranks(program: Program, file: int, number: int) -> bool:
     value = program.evaluator.value(file, number)
-    return value.rank is not None or value.has("world size", "local world size", "device count")
+    return value.rank is not None or value.has(Kind.WORLD_SIZE, Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT)
 
 
 def _shown(program: Program, call: SourceCall, copy: _Copy, number: int) -> str:
-    """The name of what was copied; empty where it has none."""
-    terms = table(program, call.file)
+    """Return the name of what was copied; empty where it has none."""
+    terms = program.terms[call.file]
     listed = [item for base in copy.bases if terms[base][0] in ("l", "t") for item in terms[base][1]]
     wanted = [*listed, number, *copy.bases]
     for candidate in wanted:
@@ -617,19 +589,21 @@ def gather_list_has_own_tensors(program: Program) -> Iterator[Finding]:
             name = str(row.payload[0]) if row.kind == "bind" else "the list"
             edit = _unalias(program, row, ref)
             text = f"make one tensor for each rank: [{alias[1]} for _ in {alias[2]}]"
-            yield rules.DC712.found(
+            yield row.found(
+                rules.DC712,
                 f"{name} holds {alias[0]} several times: {callee_text(call)}() writes the parts of all ranks into it",
-                where=row.where(),
-                fix=Fix(text, edits=(edit,) if edit else (), safe=edit is not None, where="code"),
-                evidence={"flow": [f"{call.path}:{call.line}: filled by {callee_text(call)}()"]},
-                severity=_quiet(program, row.file),
+                fix=text,
+                edits=(edit,) if edit else (),
+                safe=edit is not None,
+                severity=row.level_in_tests,
+                flow=[f"{call.path}:{call.line}: filled by {callee_text(call)}()"],
             )
 
 
 def _aliased(program: Program, ref: Ref) -> tuple[str, str, str] | None:
     """One tensor many times: what it is, what to make instead, over what; None where each slot has its own."""
     file, number = ref
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
     row = EventRow(program, file, 0)
     if term[0] == "o" and term[1] == "*":
@@ -661,55 +635,50 @@ def _aliased(program: Program, ref: Ref) -> tuple[str, str, str] | None:
 
 
 def _named(program: Program, file: int, number: int) -> bool:
-    """Whether a call's result has a name, so that using the name again means the same tensor."""
-    term = table(program, file)[number]
-    return str(program.index.files[file].summary.events[term[5]][8]).startswith("assign:")
+    """Return whether a call's result has a name, so that using the name again means the same tensor."""
+    term = program.terms[file][number]
+    return str(program.events[file][term[5]][8]).startswith("assign:")
 
 
 def _name_of(program: Program, file: int, number: int) -> str | None:
-    term = table(program, file)[number]
+    term = program.terms[file][number]
     if term[0] != "c":
         return None
-    use = str(program.index.files[file].summary.events[term[5]][8])
+    use = str(program.events[file][term[5]][8])
     return use.removeprefix("assign:") or None if use.startswith("assign:") else None
 
 
 def _is_refilled(program: Program, ref: Ref) -> bool:
-    """Whether slots of the list are assigned to."""
+    """Return whether slots of the list are assigned to."""
     file, number = ref
     return any(row.file == file and row.payload[0] == number for row in program.rows("store"))
 
 
 def _unalias(program: Program, row: EventRow, ref: Ref) -> Edit | None:
     """The edit that puts a comprehension in the place of ``[tensor] * n``; None for a tensor that was made before."""
-    if table(program, ref[0])[ref[1]][0] != "o":
+    if program.terms[ref[0]][ref[1]][0] != "o":
         return None
     found = program.repetitions(row)
     if len(found) != 1:
         return None
-    place, element, count = found[0]
-    return place.replaced(f"[{element} for _ in range({count})]")
+    block, element, count = found[0]
+    return block.replaced(f"[{element} for _ in range({count})]")
 
 
 # DC713
 
 #: What lets a whole device or stream finish; a barrier is a collective more, and waits for no other.
 _SETTLES = frozenset(["synchronize", "wait_stream", "wait_event", "record_event"])
-_MANAGERS = (
-    "_coalescing_manager",
-    "coalescing_manager",
-    "_CoalescingManager",
-    "CoalescingManager",
-    "stream",
-    "StreamContext",
-    "_batch_p2p_manager",
+_MANAGERS = words(
+    "_coalescing_manager coalescing_manager _CoalescingManager CoalescingManager stream StreamContext "
+    "_batch_p2p_manager"
 )
 _ALWAYS_ASYNC = (D + "isend", D + "irecv", D + "batch_isend_irecv")
 
 
 @probe(rules.DC713)
 def handle_is_kept(program: Program) -> Iterator[Finding]:
-    """Whoever asks for a handle keeps it, so that somebody can wait."""
+    """The handle of an asynchronous collective is kept, so the code can wait for it."""
     tables: dict[int, Users] = {}
     for call in program.calls_to(*ASYNC, *_ALWAYS_ASYNC):
         if not call.is_to(*_ALWAYS_ASYNC) and _is_async(call) is not True:
@@ -725,11 +694,11 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
             if many
             else f"work = {call.text()}, and work.wait() before {tensor} is used"
         )
-        yield rules.DC713.found(
+        yield call.found(
+            rules.DC713,
             f"{callee_text(call)}() returns a handle that is never waited for: {tensor} may be used before it is ready",
-            where=call.where(),
-            fix=Fix(text, where="code"),
-            severity=_quiet(program, call.file) or (Severity.INFO if program.is_example(call.file) else None),
+            fix=text,
+            severity=call.level_in_tests or (Severity.INFO if program.is_example(call.file) else None),
         )
 
 
@@ -738,7 +707,7 @@ def _is_dropped(program: Program, call: SourceCall, tables: dict[int, Users]) ->
         return True
     name = call.use.removeprefix("assign:")
     if not call.use.startswith("assign:") or not name.strip("_"):
-        return False  # "_ = …" says that it is dropped on purpose
+        return False  # "_ = …" drops it on purpose
     if call.file not in tables:
         tables[call.file] = users(program, call.file)
     if tables[call.file].of.get(call.event[7]):
@@ -768,7 +737,7 @@ def _settles_later(program: Program, call: SourceCall) -> bool:
 
 def _is_load_only(program: Program, call: SourceCall) -> bool:
     """Whether the tensor was made for this and nothing but collectives ever gets it: traffic for a measurement."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     target = next((target for target in call.targets if target in _OUTPUT), None)
     if target is None:
         return False
@@ -805,7 +774,7 @@ def _backends(program: Program, file: int) -> set[Any]:
 
 
 def _group_backend(program: Program, call: SourceCall, position: int | None) -> str | None:
-    """The backend of the group that a call works on; None where it is not known for sure."""
+    """Return the backend of the group that a call works on; None where it is not known for sure."""
     term = call.argument_term(position, "group")
     if term >= 0 and not program.evaluator.is_world(call.file, term):
         found: set[Any] = set()
@@ -848,11 +817,11 @@ def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
                 if number
                 else f"make {shown} with device=…, or move it with .cuda()"
             )
-            yield rules.DC714.found(
+            yield call.found(
+                rules.DC714,
                 f"{shown} is {what}, and the process group has nothing but NCCL to move it",
-                where=call.where(),
-                fix=Fix(f'{fix}; or create the group with "cpu:gloo,cuda:nccl"', where="code"),
-                severity=_quiet(program, call.file),
+                fix=f'{fix}; or create the group with "cpu:gloo,cuda:nccl"',
+                severity=call.level_in_tests,
             )
             break
 
@@ -864,10 +833,10 @@ def _has_default_device(program: Program, file: int) -> bool:
 
 
 def _is_number(program: Program, file: int, number: int, depth: int = 0) -> bool:
-    """Whether a term is surely a number of Python."""
+    """Return whether a term is surely a number of Python."""
     if depth > 8:
         return False
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
 
     def again(other: int) -> bool:
@@ -886,7 +855,7 @@ def _is_number(program: Program, file: int, number: int, depth: int = 0) -> bool
         if callee[0] == "a" and callee[2] == "item" and not term[2]:
             return True
         return any(
-            atom.kind == "name" and atom.const in ("len", "int", "float")
+            atom.kind == Kind.NAMED and atom.const in ("len", "int", "float")
             for atom in program.evaluator.value(file, term[1])
         )
     return False
@@ -896,7 +865,7 @@ def _place(program: Program, file: int, number: int, depth: int = 0) -> str | No
     """``cpu`` for a tensor that is surely on the CPU; None for anything else."""
     if depth > 10:
         return None
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
 
     def again(other: int) -> str | None:
@@ -922,7 +891,7 @@ def _place(program: Program, file: int, number: int, depth: int = 0) -> str | No
     if callee[0] == "a" and not _is_outside(program, file, term[1]):
         return _place_of_method(program, file, term, callee, depth)
     for atom in program.evaluator.value(file, term[1]):
-        if atom.kind != "name" or not str(atom.const).startswith("torch."):
+        if atom.kind != Kind.NAMED or not str(atom.const).startswith("torch."):
             return None
         name = str(atom.const).removeprefix("torch.")
         if name in _TORCH_MAKES:
@@ -964,14 +933,11 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(D + "monitored_barrier"):
         backend = _group_backend(program, call, 0)
         if backend == "nccl" and not call.inside("try") and not mentions(program, call, "get_backend", "backend"):
-            yield rules.DC120.found(
+            yield call.found(
+                rules.DC120,
                 f'{callee_text(call)}() exists on gloo only, and the group is created with "nccl"',
-                where=call.where(),
-                fix=Fix(
-                    'give it a group of its own, made once with dist.new_group(backend="gloo"), or use dist.barrier()',
-                    where="code",
-                ),
-                severity=_quiet(program, call.file),
+                fix='use a separate group, created once with dist.new_group(backend="gloo"), or use dist.barrier()',
+                severity=call.level_in_tests,
             )
     for call in program.calls_to(
         *(D + name for name in ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"))
@@ -980,17 +946,17 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
         if term < 0 or not program.evaluator.value(call.file, term).named(D + "ReduceOp.AVG"):
             continue
         if _backends(program, call.file) == {"mpi"} and not call.gives(None, "group"):
-            yield rules.DC120.found(
+            yield call.found(
+                rules.DC120,
                 'MPI has no ReduceOp.AVG, and the group is created with "mpi"',
-                where=call.where(),
-                fix=Fix("reduce with ReduceOp.SUM and divide by dist.get_world_size()", where="code"),
-                severity=_quiet(program, call.file),
+                fix="reduce with ReduceOp.SUM and divide by dist.get_world_size()",
+                severity=call.level_in_tests,
             )
     yield from _nccl_everywhere(program)
 
 
 def _nccl_everywhere(program: Program) -> Iterator[Finding]:
-    """Scripts that ask for GPUs everywhere but where they create the group."""
+    """Yield scripts that test for GPUs, except where they create the group."""
     copes = {call.file for call in program.calls_to("torch.cuda.is_available", D + "is_nccl_available")}
     bound = {call.file for call in program.calls_to("torch.cuda.set_device") if not call.inside("if")}
     for call in program.calls_to(D + "init_process_group"):
@@ -999,10 +965,10 @@ def _nccl_everywhere(program: Program) -> Iterator[Finding]:
         value = call.argument(0, "backend")
         if value is None or value.constant != "nccl" or call.inside("if", "try", "except"):
             continue
-        yield rules.DC120.found(
-            'the backend is "nccl" on every host, while other lines of this file ask whether there is a GPU',
-            where=call.where(),
-            fix=Fix('backend = "nccl" if torch.cuda.is_available() else "gloo"', where="code"),
+        yield call.found(
+            rules.DC120,
+            'the backend is "nccl" on every host, but other lines of this file test for a GPU',
+            fix='backend = "nccl" if torch.cuda.is_available() else "gloo"',
             severity=Severity.INFO,
         )
 
@@ -1025,14 +991,11 @@ def root_is_a_member(program: Program) -> Iterator[Finding]:
             continue
         root = value.constant
         text = call.argument_text(group_position, "group")
-        yield rules.DC715.found(
+        yield call.found(
+            rules.DC715,
             f"{name}={root} is rank {root} of the whole job, {why}",
-            where=call.where(),
-            fix=Fix(
-                f"group_{name}={root} counts within {text}; older torch: {name}=dist.get_global_rank({text}, {root})",
-                where="code",
-            ),
-            severity=_quiet(program, call.file),
+            fix=f"group_{name}={root} counts within {text}; older torch: {name}=dist.get_global_rank({text}, {root})",
+            severity=call.level_in_tests,
         )
 
 
@@ -1040,21 +1003,21 @@ def _outside_of(program: Program, call: SourceCall, group: int, root: int) -> st
     """Why a rank is not a member of every group that may stand here; None where it may be."""
     found = None
     for ref in origins(program, call.file, group):
-        term = table(program, ref[0])[ref[1]]
+        term = program.terms[ref[0]][ref[1]]
         if term[0] == "k" and term[1] == "none":
             continue
         why = _without(program, ref, root)
         if why is None:
             return None
         found = why
-    if found is not None and "one of several" in found and call.own_reach.who in (*PARTIAL, MEMBERS):
+    if found is not None and "one of several" in found and call.own_reached_by.who in (*PARTIAL, Who.MEMBERS):
         return None
     return found
 
 
 def _without(program: Program, ref: Ref, root: int) -> str | None:
     file, number = ref
-    terms = table(program, file)
+    terms = program.terms[file]
     term = terms[number]
     if term[0] == "x":
         made = origin_call(program, (file, term[1]))
@@ -1071,7 +1034,7 @@ def _without(program: Program, ref: Ref, root: int) -> str | None:
         members = _members(program, file, ranks)
         if members is not None:
             shown = ", ".join(map(str, sorted(members)[:8]))
-            return None if root in members else f"who is not in the group of the ranks {shown}"
+            return None if root in members else f"which is not in the group of ranks {shown}"
         return _family(program, made, ranks, root)
     if made.method == "get_group":
         dimensions = _dimensions(program, made)
@@ -1081,15 +1044,15 @@ def _without(program: Program, ref: Ref, root: int) -> str | None:
 
 
 def _members(program: Program, file: int, ranks: int) -> set[int] | None:
-    """The ranks of a group, where they are all written out."""
+    """Return the ranks of a group, where they are all written out."""
     for ref in origins(program, file, ranks):
-        term = table(program, ref[0])[ref[1]]
+        term = program.terms[ref[0]][ref[1]]
         if (
             term[0] == "c"
             and term[2]
             and any(atom.const in ("list", "tuple", "sorted") for atom in program.evaluator.value(ref[0], term[1]))
         ):
-            term = table(program, ref[0])[term[2][0]]
+            term = program.terms[ref[0]][term[2][0]]
         if term[0] in ("l", "t"):
             numbers = [program.evaluator.value(ref[0], item).constant for item in term[1]]
         elif term[0] == "c" and any(atom.const == "range" for atom in program.evaluator.value(ref[0], term[1])):
@@ -1109,7 +1072,7 @@ def _members(program: Program, file: int, ranks: int) -> set[int] | None:
 
 def _family(program: Program, made: SourceCall, ranks: int, root: int) -> str | None:
     """Groups made in a loop from its variable: all together they have each rank once."""
-    terms = table(program, made.file)
+    terms = program.terms[made.file]
     if not made.inside("for"):
         return None
     numbers = list(parts(program, made.file, ranks, stop="e"))
@@ -1134,32 +1097,32 @@ def _family(program: Program, made: SourceCall, ranks: int, root: int) -> str | 
 
 
 def _has_element(program: Program, file: int, number: int) -> bool:
-    terms = table(program, file)
+    terms = program.terms[file]
     return any(terms[part][0] == "e" for part in parts(program, file, number))
 
 
 def _dimensions(program: Program, call: SourceCall) -> list[Any] | None:
-    """The sizes of the dimensions of the mesh that a group is taken from; None where they are not seen."""
-    terms = table(program, call.file)
+    """Return the sizes of the dimensions of the mesh that a group is taken from; None where they are not seen."""
+    terms = program.terms[call.file]
     callee = terms[call.term[1]]
     if callee[0] != "a":
         return None
     sizes: list[Any] | None = None
     for file, number in origins(program, call.file, callee[1]):
-        term = table(program, file)[number]
+        term = program.terms[file][number]
         while term[0] == "s":
             inner = origins(program, file, term[1])
             if len(inner) != 1:
                 return None
             file, number = inner[0]
-            term = table(program, file)[number]
+            term = program.terms[file][number]
         made = origin_call(program, (file, number))
         if made is None or not made.is_to(D + "init_device_mesh"):
             return None
         shape = made.argument_term(1, "mesh_shape")
-        if shape < 0 or table(program, file)[shape][0] not in ("t", "l"):
+        if shape < 0 or program.terms[file][shape][0] not in ("t", "l"):
             return None
-        sizes = [program.evaluator.value(file, item).constant for item in table(program, file)[shape][1]]
+        sizes = [program.evaluator.value(file, item).constant for item in program.terms[file][shape][1]]
     return sizes
 
 
@@ -1186,12 +1149,9 @@ def object_collective_unpickles(program: Program) -> Iterator[Finding]:
         given = call.argument(None, "weights_only")
         if given is not None and given.constant is not False:
             continue
-        yield rules.DC616.found(
+        yield call.found(
+            rules.DC616,
             f"{callee_text(call)}() unpickles what other ranks send, and unpickling can run any code",
-            where=call.where(),
-            fix=Fix(
-                "pass weights_only=True where the torch in use has it (2.15); numbers go into a tensor",
-                where="code",
-            ),
+            fix="pass weights_only=True where the torch in use has it (2.15); numbers go into a tensor",
             severity=Severity.INFO,
         )

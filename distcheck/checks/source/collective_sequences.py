@@ -1,4 +1,4 @@
-"""Which collectives of the whole job a call makes, for its arguments, and what else of a function ranks may meet in.
+"""The collectives of the whole job that a call makes, and what else in a function may synchronize ranks.
 
 The groundwork of the probes about divergence: it knows functions, arms of branches and order. It judges nothing.
 """
@@ -9,30 +9,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Rule, Severity
-
 from . import vocabulary
 from .evaluate import Guard
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import (
-    CONST,
-    FUNCTION,
-    MEMBERS,
-    PARTIAL,
-    RANKS,
-    SINGLE,
-    UNCLEAR,
-    UNKNOWN,
-    Atom,
-    NoConstant,
-    RankCondition,
-    Value,
-)
+from .values import PARTIAL, RANKS, Kind, NoConstant, RankCondition, Value, Who, value_of
 
 #: Deeper calls are not followed.
 _DEEPEST = 6
-#: No more collectives of one call are told apart.
+#: No more collectives of one call are kept apart.
 _MOST = 20
 #: Methods so called are collectives whatever they belong to: only one library has such names.
 _TELLING = {
@@ -54,7 +39,7 @@ _OF_RECEIVERS = {
     ("accelerator", "gather"): "accelerate.Accelerator.gather",
     ("accelerator", "reduce"): "accelerate.Accelerator.reduce",
 }
-#: Collectives with some kinds of model only: what they do on a rank alone can't be said from here.
+#: Collectives with some kinds of model only: what they do on a rank alone is not known from here.
 _IT_DEPENDS = frozenset(["accelerate.Accelerator.get_state_dict", "accelerate.Accelerator.save_state"])
 #: A call of something unseen that is called so may be the other half.
 _SUSPICIOUS = re.compile(
@@ -73,7 +58,7 @@ _HARMLESS = frozenset(
 
 
 class CollectiveSite(NamedTuple):
-    """A call that makes ranks meet: the collectives of the whole job behind it, in order."""
+    """A call that makes ranks synchronize: the collectives of the whole job behind it, in order."""
 
     row: SourceCall
     #: canonical names; the same operation of several libraries has one name (see :func:`operation`)
@@ -85,7 +70,7 @@ class CollectiveSite(NamedTuple):
 
 
 class _CollectiveStep(NamedTuple):
-    """One meeting in the body of a function, with what must hold to get there."""
+    """One collective in the body of a function, with what must hold to get there."""
 
     call: SourceCall
     own: str | None
@@ -98,21 +83,13 @@ class _CollectiveStep(NamedTuple):
 class Sequences:
     """Answers which collectives calls make; what is known of a function is kept."""
 
-    @classmethod
-    def of(cls, program: Program) -> Sequences:
-        """The one that all probes of a program ask, so that what one has worked out serves the next."""
-        known = program.notes.get("sequences")
-        if not isinstance(known, cls):
-            known = program.notes["sequences"] = cls(program)
-        return known
-
     def __init__(self, program: Program) -> None:
         self.program = program
         self._steps: dict[tuple[int, int], tuple[_CollectiveStep, ...]] = {}
         self._effectful: dict[tuple[int, int], bool] = {}
 
     def own(self, call: SourceCall) -> str | None:
-        """The collective of the whole job that a call is, None for anything else."""
+        """Return the collective of the whole job that a call is, None for anything else."""
         if call.has_star and not call.gives(None, "group"):
             return None
         found = self.program.is_world_collective(call)
@@ -123,7 +100,7 @@ class Sequences:
         return None if found in _IT_DEPENDS else found
 
     def _of_objects(self, call: SourceCall) -> str | None:
-        """Collectives that are told by the object they belong to, or by an argument."""
+        """Collectives that are recognized by the object they belong to, or by an argument."""
         receiver = call.receiver_text.rsplit(".", 1)[-1].lower()
         if not call.targets and (receiver, call.method) in _OF_RECEIVERS:
             return _OF_RECEIVERS[receiver, call.method]
@@ -136,7 +113,7 @@ class Sequences:
             return "lightning.pytorch.Trainer.save_checkpoint"
         if call.method == "compute":
             for atom in call.receiver:
-                if atom.kind == "result" and str(atom.const).startswith("torchmetrics."):
+                if atom.kind == Kind.RESULT and str(atom.const).startswith("torchmetrics."):
                     made = self.program.call_of(atom)
                     if made is None or not made.gives(None, "sync_on_compute"):
                         return f"{atom.const}.compute"
@@ -145,8 +122,8 @@ class Sequences:
                 return target
         return None
 
-    def meeting(self, call: SourceCall) -> CollectiveSite | None:
-        """The collectives of the whole job behind a call, None where there are none for sure."""
+    def collective_site(self, call: SourceCall) -> CollectiveSite | None:
+        """Return the collectives of the whole job behind a call, None where there are none for sure."""
         own = self.own(call)
         if own is not None:
             return CollectiveSite(call, (operation(own),), True, call)
@@ -160,7 +137,7 @@ class Sequences:
         return CollectiveSite(call, operations, all(once for _, _, once in found) and len(found) < _MOST, found[0][0])
 
     def effectful(self, function: tuple[int, int]) -> bool:
-        """Whether a function has a collective in it, or in what it calls, reached by all who enter it."""
+        """Return whether a function has a collective in it, or in what it calls, reached by all who enter it."""
         known = self._effectful.get(function)
         if known is not None:
             return known
@@ -173,7 +150,7 @@ class Sequences:
         return found
 
     def steps(self, function: tuple[int, int]) -> tuple[_CollectiveStep, ...]:
-        """The calls of a function that may make ranks meet, and that its own conditions on ranks keep from nobody."""
+        """Return the calls of a function that may synchronize ranks, and that no condition on ranks guards."""
         known = self._steps.get(function)
         if known is not None:
             return known
@@ -192,12 +169,12 @@ class Sequences:
             if own is None and (inner is None or program.is_generator(inner)):
                 continue
             if row.inside("except") or any(
-                guard.who.who in PARTIAL or guard.who.who == SINGLE for guard in strict_guards(row)
+                guard.who.who in PARTIAL or guard.who.who == Who.SINGLE for guard in strict_guards(row)
             ):
                 continue
             conditions = tuple(
                 (node[2], node[3])
-                for _, node in row.places
+                for _, node in row.blocks
                 if node[1] == "if" or (node[1].startswith("exit:") and node[1] != "exit:raise")
             )
             found.append(
@@ -209,7 +186,7 @@ class Sequences:
     def _behind(
         self, function: tuple[int, int], parameters: dict[str, Value], depth: int
     ) -> Iterator[tuple[SourceCall, str, bool]]:
-        """The collectives that a function makes for these arguments: call, operation, whether exactly once."""
+        """Yield the collectives that a function makes for these arguments: call, operation, whether exactly once."""
         if depth > _DEEPEST:
             return
         file, scope = function
@@ -226,14 +203,14 @@ class Sequences:
     def _parameters(
         self, call: SourceCall, function: tuple[int, int], outer: tuple[tuple[int, int], dict[str, Value]] | None
     ) -> dict[str, Value]:
-        """What the parameters of a function hold in one call, where it is a constant."""
+        """Return what the parameters of a function hold in one call, where it is a constant."""
         scope = self.program.scope(function)
         own = [name for name, _, star in scope.parameters if star not in ("*", "**")]
         positional = [name for name, _, star in scope.parameters if not star]
-        offset = 1 if scope.owner >= 0 and scope.kind == "function" and not call.callee.has("module") else 0
+        offset = 1 if scope.owner >= 0 and scope.kind == "function" and not call.callee.has(Kind.MODULE) else 0
         if scope.owner >= 0 and self.program.evaluator.is_static(function[0], scope):
             offset = 0
-        if scope.owner >= 0 and any(atom.kind == "function" and not atom.of for atom in call.callee):
+        if scope.owner >= 0 and any(atom.kind == Kind.FUNCTION and not atom.of for atom in call.callee):
             offset = 0
         found: dict[str, Value] = {}
         for name in own:
@@ -248,25 +225,25 @@ class Sequences:
         return found
 
     def _constant(self, file: int, term: int, outer: tuple[tuple[int, int], dict[str, Value]] | None) -> Value:
-        parts = self.program.index.files[file].summary.terms[term]
+        parts = self.program.terms[file][term]
         if parts[0] == "p" and outer is not None and (file, parts[1]) == outer[0]:
-            return outer[1].get(parts[2], Value((Atom(UNKNOWN, certain=False),)))
+            return outer[1].get(parts[2], value_of(Kind.UNKNOWN, certain=False))
         return self.program.evaluator.value(file, term)
 
     def _may_hold(self, file: int, scope: int, term: int, polarity: bool, parameters: dict[str, Value]) -> bool:
-        """Whether a condition can be met in this call, and is one that everyone meets together."""
+        """Return whether a condition can hold in this call, and holds on all ranks together."""
         truth = self._truth(file, scope, term, parameters)
         if truth is not None:
             return truth is polarity
         who = self.program.evaluator.test(file, term)
         # a switch that can't be seen through: it may well be off where this call stands
-        return who.who != UNCLEAR
+        return who.who != Who.UNCLEAR
 
     def _truth(self, file: int, scope: int, term: int, parameters: dict[str, Value]) -> bool | None:
         """A condition's value for these arguments; None where they do not decide."""
         if term < 0:
             return None
-        parts = self.program.index.files[file].summary.terms[term]
+        parts = self.program.terms[file][term]
         if parts[0] == "k":
             return bool(parts[2])
         if parts[0] == "p" and parts[1] == scope:
@@ -291,7 +268,7 @@ class Sequences:
         return None
 
     def _side(self, file: int, scope: int, term: int, parameters: dict[str, Value]) -> Any:
-        parts = self.program.index.files[file].summary.terms[term]
+        parts = self.program.terms[file][term]
         if parts[0] == "k":
             return parts[2]
         if parts[0] == "p" and parts[1] == scope and parts[2] in parameters:
@@ -302,13 +279,13 @@ class Sequences:
 
     def arms_against(self, row: EventRow, guard: Guard) -> list[int]:
         """Where those are whom a guard keeps away from a row: the other arms of its ``if``, or the arm that left."""
-        places = self.program.index.files[row.file].summary.places
+        blocks = self.program.blocks[row.file]
         if guard.kind.startswith("exit:"):
             return self.arms_that_left(row, guard)
-        parent = places[guard.place][0]
+        parent = blocks[guard.block][0]
         found = []
-        for number, node in enumerate(places):
-            if number == guard.place or node[0] != parent or node[4] != guard.line:
+        for number, node in enumerate(blocks):
+            if number == guard.block or node[0] != parent or node[4] != guard.line:
                 continue
             # the rest behind an arm that leaves counts as its other arm
             same = node[2] == guard.term and node[1] == "if"
@@ -317,76 +294,75 @@ class Sequences:
         return found
 
     def exits_behind(self, row: EventRow, guard: Guard) -> list[EventRow]:
-        """The statements that leave, of those whom an ``exit:`` guard keeps away from a row."""
+        """Return the statements that leave, of those whom an ``exit:`` guard keeps away from a row."""
         return [
             other
             for other in self.program.rows_of(row.file, row.scope)
             if other.kind == "exit"
             and other.number < row.number
-            and any(node[1] == "if" and node[4] == guard.line for _, node in other.places)
+            and any(node[1] == "if" and node[4] == guard.line for _, node in other.blocks)
         ]
 
     def arms_that_left(self, row: EventRow, guard: Guard) -> list[int]:
-        """The arms whose end is one of those statements."""
+        """Return the arms whose end is one of those statements."""
         found = []
         for exit_row in self.exits_behind(row, guard):
-            for number, node in reversed(exit_row.places):
+            for number, node in reversed(exit_row.blocks):
                 if node[1] == "if" and node[4] == guard.line:
                     found.append(number)
                     break
         return list(dict.fromkeys(found))
 
-    def rows_in(self, row: EventRow, place: int) -> list[EventRow]:
-        """The events of a row's function below a place."""
+    def rows_in(self, row: EventRow, block: int) -> list[EventRow]:
+        """Return the events of a row's function below a block."""
         return [
             other
             for other in self.program.rows_of(row.file, row.scope)
-            if any(number == place for number, _ in other.places)
+            if any(number == block for number, _ in other.blocks)
         ]
 
-    def arm(self, row: EventRow, place: int) -> tuple[list[CollectiveSite], bool, bool]:
-        """What ranks meet in below a place: meetings in order, whether that is exact, whether more may be unseen."""
-        meetings, exact, unseen = [], True, False
-        for other in self.rows_in(row, place):
+    def arm(self, row: EventRow, block: int) -> tuple[list[CollectiveSite], bool, bool]:
+        """Return the collectives below a block in order, whether that is exact, whether more may be unseen."""
+        collectives, exact, unseen = [], True, False
+        for other in self.rows_in(row, block):
             if not isinstance(other, SourceCall):
                 continue
-            meeting = self.meeting(other)
-            if meeting is None:
+            collective = self.collective_site(other)
+            if collective is None:
                 if self.is_unseen(other):
                     unseen = True
                 continue
-            below = [node for number, node in other.places if number > place]
-            if any(node[1] not in ("with",) for node in below) or not meeting.exact:
+            below = [node for number, node in other.blocks if number > block]
+            if any(node[1] not in ("with",) for node in below) or not collective.exact:
                 exact = False
-            meetings.append(meeting)
+            collectives.append(collective)
         # a function that is made here, or handed to something unseen, may be called there
-        unseen = unseen or any(self.has_any(function) for function in self._made_in(row, place))
-        return meetings, exact, unseen
+        unseen = unseen or any(self.has_any(function) for function in self._made_in(row, block))
+        return collectives, exact, unseen
 
-    def _made_in(self, row: EventRow, place: int) -> Iterator[tuple[int, int]]:
-        """The functions that are defined below a place, or handed to others there."""
-        summary = self.program.index.files[row.file].summary
+    def _made_in(self, row: EventRow, block: int) -> Iterator[tuple[int, int]]:
+        """Yield the functions that are defined below a block, or handed to others there."""
         for number, scope in enumerate(self.program.index.scopes[row.file]):
             if scope.parent == row.scope and scope.kind in ("function", "lambda"):
-                above = scope.place
-                while above > place:
-                    above = summary.places[above][0]
-                if above == place and place > 0:
+                above = scope.block
+                while above > block:
+                    above = self.program.blocks[row.file][above][0]
+                if above == block and block > 0:
                     yield row.file, number
-        for other in self.rows_in(row, place):
+        for other in self.rows_in(row, block):
             if isinstance(other, SourceCall):
-                for term in (*other.term[2], *(value for _, value in other.term[3])):
+                for term in other.argument_terms:
                     for atom in other.term_value(term):
-                        if atom.kind == FUNCTION:
+                        if atom.kind == Kind.FUNCTION:
                             yield atom.const
 
     def is_unseen(self, call: SourceCall) -> bool:
-        """Whether a call of something that is not here has a name that lets a collective be expected."""
+        """Return whether a call of something that is not here has a name that lets a collective be expected."""
         if not _SUSPICIOUS.search(call.method) and not _SUSPICIOUS.search(call.receiver_text.rsplit(".", 1)[-1]):
             return False
         functions = self.program.functions(call)
         if functions:
-            # of the project: it was looked through; one with collectives under a condition may have them here
+            # of the project: it was searched; one with collectives under a condition may have them here
             return any(self.has_any(function) for function in functions)
         for target in call.targets:
             if target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT:
@@ -399,7 +375,7 @@ class Sequences:
         return True
 
     def has_any(self, function: tuple[int, int], depth: int = 0) -> bool:
-        """Whether any collective or message stands in a function, whoever gets there."""
+        """Return whether any collective or message stands in a function, whatever gets there."""
         for row in self.program.rows_of(*function):
             if isinstance(row, SourceCall):
                 if any(
@@ -411,8 +387,14 @@ class Sequences:
         return False
 
 
+@cached
+def sequences_of(program: Program) -> Sequences:
+    """Return the sequences of a program, which all probes share."""
+    return Sequences(program)
+
+
 def operation(target: str) -> str:
-    """The operation that a collective is, whatever library's: two of one name meet each other."""
+    """Return the operation that a collective is, whatever library's: two of one name match."""
     last = target.rsplit(".", 1)[-1]
     return {
         "wait_for_everyone": "barrier", "synchronize": "barrier", "monitored_barrier": "barrier",
@@ -447,7 +429,7 @@ def _raises_exit(program: Program, row: EventRow) -> bool:
 
 
 def _status(program: Program, row: EventRow) -> Any:
-    """The status that ``sys.exit(…)`` gives; None without one, ``…`` where it is not a number."""
+    """Return the status that ``sys.exit(…)`` gives; None without one, ``…`` where it is not a number."""
     for other in program.rows_of(row.file, row.scope):
         if isinstance(other, SourceCall) and other.line == row.line and other.number < row.number:
             value = other.argument(0)
@@ -459,7 +441,7 @@ def _status(program: Program, row: EventRow) -> Any:
 
 
 def strict_guards(row: EventRow) -> list[Guard]:
-    """The guards of a row that bear on ranks, those left out that come from leaving with an error."""
+    """Return the guards of a row that bear on ranks, those skipped that come from leaving with an error."""
     program = row.program
     found = []
     for guard in row.guards:
@@ -469,7 +451,7 @@ def strict_guards(row: EventRow) -> list[Guard]:
                 for other in program.rows_of(row.file, row.scope)
                 if other.kind == "exit"
                 and other.number < row.number
-                and any(node[1] == "if" and node[4] == guard.line for _, node in other.places)
+                and any(node[1] == "if" and node[4] == guard.line for _, node in other.blocks)
             ]
             if is_error_exit(program, exits):
                 continue
@@ -478,7 +460,7 @@ def strict_guards(row: EventRow) -> list[Guard]:
 
 
 def partial_guards(row: EventRow) -> list[Guard]:
-    """The guards that let some ranks of the job through and keep others away, for sure; outermost first."""
+    """Return the guards that let some ranks of the job through and keep others away, for sure; outermost first."""
     return [
         guard
         for guard in strict_guards(row)
@@ -487,10 +469,10 @@ def partial_guards(row: EventRow) -> list[Guard]:
 
 
 def _names_a_rank(program: Program, file: int, number: int) -> bool:
-    """Whether a condition compares what can only be a rank by its name: local or global, only some have it."""
+    """Return whether a condition compares what can only be a rank by its name: local or global, only some have it."""
     if not program.evaluator.distributed_files[file]:
         return False
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     parts = terms[number]
     if parts[0] == "and":
         return any(_names_a_rank(program, file, part) for part in parts[1])
@@ -502,9 +484,9 @@ def _names_a_rank(program: Program, file: int, number: int) -> bool:
         return False
     for side, other in ((parts[2], parts[3]), (parts[3], parts[2])):
         name = last_name(terms, side).lower().strip("_")
-        if name in _RANK_NAMES and program.evaluator.value(file, other).only("constant", "tuple", "list"):
+        if name in _RANK_NAMES and program.evaluator.value(file, other).only(Kind.CONST, Kind.TUPLE, Kind.LIST):
             return all(
-                atom.kind in RANKS or atom.kind in ("constant", "unknown")
+                atom.kind in RANKS or atom.kind in (Kind.CONST, Kind.UNKNOWN)
                 for atom in program.evaluator.value(file, side)
             )
     return False
@@ -518,8 +500,8 @@ _RANK_NAMES = frozenset(
 )
 
 
-def words(who: RankCondition) -> str:
-    """Who it is, as the subject of a sentence."""
+def who_runs(who: RankCondition) -> str:
+    """Return who it is, as the subject of a sentence."""
     return {
         "the main process": "only the main process gets",
         "all but the main process": "all but the main process get",
@@ -538,9 +520,9 @@ def condition_text(program: Program, file: int, guard: Guard) -> str:
     return text
 
 
-def trail_of(program: Program, file: int, term: int) -> list[str]:
-    """The way of the ranks in a condition, for ``evidence["flow"]``."""
-    terms = program.index.files[file].summary.terms
+def flow_of(program: Program, file: int, term: int) -> list[str]:
+    """Return the way of the ranks in a condition, for ``evidence["flow"]``."""
+    terms = program.terms[file]
     found: list[str] = []
     todo = [term]
     seen: set[int] = set()
@@ -550,8 +532,8 @@ def trail_of(program: Program, file: int, term: int) -> list[str]:
             continue
         seen.add(number)
         for atom in program.evaluator.value(file, number):
-            if atom.trail and atom.kind != CONST:
-                found.extend(program.flow(atom.trail))
+            if atom.flow and atom.kind != Kind.CONST:
+                found.extend(program.flow(atom.flow))
         parts = terms[number]
         if parts[0] in ("and", "or"):
             todo.extend(parts[1])
@@ -568,25 +550,17 @@ def _is_abstract(program: Program, function: tuple[int, int]) -> bool:
     return bool(rows) and all(row.kind == "exit" and row.payload[0] == "raise" for row in rows)
 
 
-def level(program: Program, row: EventRow, rule: Rule) -> Severity:
-    """One step milder in tests, which provoke such things on purpose."""
-    if not program.is_test(row.file):
-        return rule.severity
-    milder = Severity(rule.severity - 1) if rule.severity > Severity.INFO else Severity.INFO
-    return milder if milder in rule.severities else Severity.INFO
-
-
 def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[SourceCall, list[Guard]]]:
-    """All calls that a test of the rank keeps from some ranks, and the tests."""
+    """Yield all calls that a test of the rank keeps from some ranks, and the tests."""
     known: dict[tuple[int, int], bool] = {}
     for call in program.calls:
-        if call.place <= 0:
+        if call.block <= 0:
             continue
-        key = (call.file, call.place)
+        key = (call.file, call.block)
         some = known.get(key)
         if some is None:
             some = known[key] = any(
-                guard.who.who in PARTIAL or (members and guard.who.who == MEMBERS) for guard in call.guards
+                guard.who.who in PARTIAL or (members and guard.who.who == Who.MEMBERS) for guard in call.guards
             )
         if some:
             guards = narrow_guards(call) if members else partial_guards(call)
@@ -595,20 +569,20 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
 
 
 def narrow_guards(row: EventRow) -> list[Guard]:
-    """The guards that keep some ranks away, membership of a group included where it is asked for right there."""
-    terms = row.program.index.files[row.file].summary.terms
+    """Return the guards that keep some ranks away, membership of a group included where it is needed right there."""
+    terms = row.program.terms[row.file]
     return [
         guard
         for guard in strict_guards(row)
         if guard.who.certain
-        and (guard.who.who in PARTIAL or (guard.who.who == MEMBERS and _asks_membership(terms, guard.term)))
+        and (guard.who.who in PARTIAL or (guard.who.who == Who.MEMBERS and _tests_membership(terms, guard.term)))
     ]
 
 
-def _asks_membership(terms: list[tuple[Any, ...]], number: int) -> bool:
+def _tests_membership(terms: list[tuple[Any, ...]], number: int) -> bool:
     parts = terms[number]
     if parts[0] in ("and", "or"):
-        return any(_asks_membership(terms, part) for part in parts[1])
+        return any(_tests_membership(terms, part) for part in parts[1])
     if parts[0] == "u":
-        return _asks_membership(terms, parts[2])
+        return _tests_membership(terms, parts[2])
     return bool(parts[0] == "=" and parts[1] in ("in", "not in"))

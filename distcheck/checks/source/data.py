@@ -16,32 +16,18 @@ from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
+from .link import reachable
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import (
-    BATCH,
-    CONST,
-    FUNCTION,
-    LIST,
-    METHOD,
-    NAMED,
-    OBJECT,
-    RESULT,
-    UNKNOWN,
-    WRAPPED,
-    Atom,
-    NoConstant,
-    Value,
-)
+from .summary import Block
+from .values import Atom, Kind, NoConstant, Value
+from .vocabulary import words
 
 #: Loaders whose first parameters are data set, batch size and shuffle, and that take a sampler by its name.
-_LOADERS = (
-    "torch.utils.data.DataLoader",
-    "torch_geometric.loader.DataLoader",
-    "torch_geometric.data.DataLoader",
-    "torch_geometric.loader.dataloader.DataLoader",
-    "monai.data.DataLoader",
-    "torchdata.stateful_dataloader.StatefulDataLoader",
+_LOADERS = words(
+    "torch.utils.data.DataLoader torch_geometric.loader.DataLoader torch_geometric.data.DataLoader "
+    "torch_geometric.loader.dataloader.DataLoader monai.data.DataLoader "
+    "torchdata.stateful_dataloader.StatefulDataLoader"
 )
 _SAMPLER = "torch.utils.data.distributed.DistributedSampler"
 _ITERABLE = "torch.utils.data.IterableDataset"
@@ -66,13 +52,13 @@ class _Loop(NamedTuple):
 
     file: int
     scope: int
-    place: int
+    block: int
     line: int
     end_line: int
     #: numbers of the loaders' calls: (file, event)
     loaders: frozenset[tuple[int, int]]
     trains: bool
-    #: a backward pass is reached from its body; otherwise only names say that it trains
+    #: a backward pass is reached from its body; otherwise only names suggest that it trains
     certain: bool
 
     @property
@@ -86,12 +72,12 @@ _STEPS = re.compile(r"^(optimi[sz]e|train|fit|update|learn)|_step$|^step$|train_
 
 
 def _loops(program: Program) -> list[_Loop]:
-    """All loops over loaders that can be followed and that train."""
+    """Return all loops over loaders that can be followed and that train."""
     return [loop for loop in program.table(_training_loops) if loop.trains]
 
 
 def _training_loops(program: Program) -> Iterator[_Loop]:
-    """The loops that train, and what they walk through."""
+    """Yield the loops that train, and what they walk through."""
     if not any(True for _ in program.calls_to(*_LOADERS)):
         return
     lines: dict[int, list[int]] = {}
@@ -104,7 +90,7 @@ def _training_loops(program: Program) -> Iterator[_Loop]:
     of_files = {file for file, _ in passes}
     for file in sorted(of_files):
         inside = {number for one, number in entered if one == file and not passes.isdisjoint(entered[one, number])}
-        for number, scope, node, events in _for_places(program, file):
+        for number, scope, node, events in _for_blocks(program, file):
             if any(node[4] <= line <= node[5] for line in lines.get(file, ())) or not inside.isdisjoint(events):
                 yield from _over_loaders(program, file, scope, number, node, trains=True)
     yield from _named_like_training(program)
@@ -113,11 +99,11 @@ def _training_loops(program: Program) -> Iterator[_Loop]:
 def _named_like_training(program: Program) -> Iterator[_Loop]:
     """Loops over what is called a training loader, whose steps are taken where they can't be followed."""
     for file in sorted({call.file for call in program.calls_to(*_LOADERS)}):
-        summary = program.index.files[file].summary
-        for number, scope, node, events in _for_places(program, file):
+        terms = program.terms[file]
+        for number, scope, node, events in _for_blocks(program, file):
             head = program.lines(file)[node[4] - 1]
             if "train" in head.lower() and any(
-                _STEPS.search(last_name(summary.terms, summary.terms[summary.events[event][7]][1])) for event in events
+                _STEPS.search(last_name(terms, terms[program.events[file][event][7]][1])) for event in events
             ):
                 for loop in _over_loaders(program, file, scope, number, node, trains=True):
                     yield loop._replace(certain=False)
@@ -125,71 +111,61 @@ def _named_like_training(program: Program) -> Iterator[_Loop]:
 
 def _callers_of(program: Program, functions: set[Function]) -> set[Function]:
     """Functions, and all that may call them in the same process."""
-    above: dict[Function, set[Function]] = program.notes.setdefault("callers", {})
-    if not above:
-        for caller, called in call_paths.tables(program).callees.items():
-            for function, weak, way in called:
-                if way == "call" and not weak:
-                    above.setdefault(function, set()).add(caller)
-    seen = set(functions)
-    waiting = list(functions)
-    while waiting:
-        for caller in above.get(waiting.pop(), ()):
-            if caller not in seen:
-                seen.add(caller)
-                waiting.append(caller)
-    return seen
+    above: dict[Function, set[Function]] = {}
+    for caller, called in call_paths.tables(program).callees.items():
+        for function, weak, kind in called:
+            if kind == "call" and not weak:
+                above.setdefault(function, set()).add(caller)
+    return reachable(functions, lambda function: above.get(function, ()))
 
 
-def _for_places(
-    program: Program, file: int
-) -> Iterator[tuple[int, int, tuple[int, str, int, bool, int, int], list[int]]]:
-    """The ``for`` loops of a file: number of the place, scope, the place, and the numbers of the events in it."""
-    summary = program.index.files[file].summary
+def _for_blocks(program: Program, file: int) -> Iterator[tuple[int, int, Block, list[int]]]:
+    """Yield the ``for`` loops of a file: number of the block, scope, the block, and the numbers of its events."""
+    blocks = program.blocks[file]
     owners: dict[int, int] = {}
     events: dict[int, list[int]] = {}
-    for position, event in enumerate(summary.events):
-        place = event[2]
-        while place > 0:
-            owners.setdefault(place, event[1])
+    for position, event in enumerate(program.events[file]):
+        block = event[2]
+        while block > 0:
+            owners.setdefault(block, event[1])
             if event[0] == "call":
-                events.setdefault(place, []).append(position)
-            place = summary.places[place][0]
+                events.setdefault(block, []).append(position)
+            block = blocks[block][0]
     for number, scope in owners.items():
-        node = summary.places[number]
+        node = blocks[number]
         if node[1] == "for":
             yield number, scope, node, events.get(number, [])
 
 
 def _over_loaders(
-    program: Program, file: int, scope: int, number: int, node: tuple[int, str, int, bool, int, int], *, trains: bool
+    program: Program, file: int, scope: int, number: int, node: Block, *, trains: bool
 ) -> Iterator[_Loop]:
     loaders = frozenset(_loaders_in(program, program.evaluator.value(file, node[2])))
     if loaders:
         yield _Loop(file, scope, number, node[4], node[5], loaders, trains, trains)
 
 
-def _calls_within(program: Program, file: int, scope: int, place: int) -> Iterator[SourceCall]:
+def _calls_within(program: Program, file: int, scope: int, block: int) -> Iterator[SourceCall]:
     for row in program.rows_of(file, scope):
-        if isinstance(row, SourceCall) and any(number == place for number, _ in row.places):
+        if isinstance(row, SourceCall) and any(number == block for number, _ in row.blocks):
             yield row
 
 
 def _loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tuple[int, int]]:
-    """The calls of DataLoader that a value comes from, through ``enumerate``, ``tqdm`` and the like."""
+    """Yield the calls of DataLoader that a value comes from, through ``enumerate``, ``tqdm`` and the like."""
     if depth > _DEEPEST:
         return
     for atom in value:
-        if atom.kind not in (RESULT, METHOD, WRAPPED, BATCH):
+        if atom.kind not in (Kind.RESULT, Kind.METHOD, Kind.WRAPPED, Kind.BATCH):
             continue
-        if atom.kind == RESULT and atom.const in _LOADERS and atom.call is not None:
+        if atom.kind == Kind.RESULT and atom.const in _LOADERS and atom.call is not None:
             yield atom.call
             continue
         for item in atom.items:
             yield from _loaders_in(program, item, depth + 1)
-        if atom.kind == WRAPPED and atom.const == "prepared":
+        if atom.kind == Kind.WRAPPED and atom.const == "prepared":
             yield from _loaders_in(program, Value(atom.of), depth + 1)
-        if atom.kind == RESULT and atom.call is not None and not atom.items:
+        if atom.kind == Kind.RESULT and atom.call is not None and not atom.items:
             call = SourceCall(program, *atom.call)
             for term in call.term[2][:3]:
                 yield from _loaders_in(program, call.term_value(term), depth + 1)
@@ -198,14 +174,14 @@ def _loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tupl
 def _is_repeated(program: Program, loop: _Loop) -> SourceCall | EventRow | None:
     """Something in or before the loop that shows that it is walked through more than once; None where it is not."""
     first = next(
-        (row for row in program.rows_of(*loop.function) if any(number == loop.place for number, _ in row.places)), None
+        (row for row in program.rows_of(*loop.function) if any(number == loop.block for number, _ in row.blocks)), None
     )
-    return None if first is None else _repeats(program, first, loop.place, frozenset())
+    return None if first is None else _repeats(program, first, loop.block, frozenset())
 
 
 def _repeats(program: Program, row: EventRow, inner: int, seen: frozenset[Function]) -> EventRow | None:
     outer = []
-    for number, node in row.places:
+    for number, node in row.blocks:
         if number == inner:
             break
         if node[1] in ("for", "while"):
@@ -222,17 +198,17 @@ def _repeats(program: Program, row: EventRow, inner: int, seen: frozenset[Functi
     return None
 
 
-def _is_single_pass(program: Program, row: EventRow, node: tuple[int, str, int, bool, int, int]) -> bool:
+def _is_single_pass(program: Program, row: EventRow, node: Block) -> bool:
     """Whether a loop is none over epochs: it runs once, as far as is known, or walks over things with loaders."""
     if node[1] != "for":
         return False
     value = row.term_value(node[2])
     for atom in value:
-        if atom.kind == RESULT and atom.const == "range" and atom.items:
+        if atom.kind == Kind.RESULT and atom.const == "range" and atom.items:
             last = atom.items[0] if len(atom.items) == 1 else atom.items[1]
             # an option whose default is one epoch
             return any(constant == 1 for constant in last.constants)
-        if atom.kind in (LIST, "tuple"):
+        if atom.kind in (Kind.LIST, Kind.TUPLE):
             return True
     return any(True for _ in _loaders_in(program, value))
 
@@ -241,22 +217,22 @@ def _is_single_pass(program: Program, row: EventRow, node: tuple[int, str, int, 
 
 
 def _samplers_in(program: Program, value: Value | None, depth: int = 0) -> Iterator[Atom]:
-    """What of a value is a sampler, through batch samplers and other things that are made from one."""
+    """Yield what of a value is a sampler, through batch samplers and other things that are made from one."""
     if value is None or depth > _DEEPEST:
         return
     for atom in value:
-        if (atom.kind == RESULT and atom.const in _SAMPLERS) or (
-            atom.kind == OBJECT and program.evaluator.derives(atom.const, _SAMPLER, "torch.utils.data.Sampler")
+        if (atom.kind == Kind.RESULT and atom.const in _SAMPLERS) or (
+            atom.kind == Kind.OBJECT and program.evaluator.derives(atom.const, _SAMPLER, "torch.utils.data.Sampler")
         ):
             yield atom
-        elif atom.kind == RESULT and atom.call is not None and str(atom.const).endswith("Sampler"):
+        elif atom.kind == Kind.RESULT and atom.call is not None and str(atom.const).endswith("Sampler"):
             call = SourceCall(program, *atom.call)
             for term in (*call.term[2][:2], *(given for name, given in call.term[3] if name == "sampler")):
                 yield from _samplers_in(program, call.term_value(term), depth + 1)
 
 
 def _loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int]]:
-    """The calls that made the samplers of a loader."""
+    """Return the calls that made the samplers of a loader."""
     found = set()
     for value in (loader.argument(3, "sampler"), loader.argument(4, "batch_sampler")):
         found |= {atom.call for atom in _samplers_in(program, value) if atom.call is not None}
@@ -265,7 +241,7 @@ def _loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int
 
 @probe(rules.DC730)
 def epochs_are_told_to_the_sampler(program: Program) -> Iterator[Finding]:
-    """A sampler that shuffles is told the number of the epoch, in every epoch."""
+    """A sampler that shuffles gets the number of the epoch, in every epoch."""
     samplers = [call for call in program.calls_to(_SAMPLER) if _shuffles(call) and not call.loops]
     if not samplers:
         return
@@ -280,7 +256,7 @@ def epochs_are_told_to_the_sampler(program: Program) -> Iterator[Finding]:
                 repeated = _is_repeated(program, loop)
                 if repeated is not None:
                     break
-        if repeated is None or _is_told(program, sampler, of_loader):
+        if repeated is None or _may_get_epochs(program, sampler, of_loader):
             continue
         loud = not (
             program.framework(sampler.file) or program.framework(repeated.file) or program.is_test(sampler.file)
@@ -301,11 +277,13 @@ def _shuffles(call: SourceCall) -> bool:
 
 def _is_fed_a_seed(call: SourceCall) -> bool:
     seed = call.argument(4, "seed")
-    return seed is not None and not seed.only(CONST) and call.inside("for", "while")
+    return seed is not None and not seed.only(Kind.CONST) and call.inside("for", "while")
 
 
-def _is_told(program: Program, sampler: SourceCall, of_loader: dict[tuple[int, int], set[tuple[int, int]]]) -> bool:
-    """Whether something may tell this sampler: any ``set_epoch`` that is not known to be another's."""
+def _may_get_epochs(
+    program: Program, sampler: SourceCall, of_loader: dict[tuple[int, int], set[tuple[int, int]]]
+) -> bool:
+    """Return whether a ``set_epoch`` may be called on this sampler: any that is not known to be another's."""
     files = call_paths.related(program, sampler.file)
     own = (sampler.file, sampler.number)
     for call in program.calls_named("set_epoch"):
@@ -322,56 +300,51 @@ def _is_told(program: Program, sampler: SourceCall, of_loader: dict[tuple[int, i
 def _receivers(
     program: Program, value: Value, of_loader: dict[tuple[int, int], set[tuple[int, int]]]
 ) -> set[tuple[int, int]] | None:
-    """The samplers that ``set_epoch`` is called on; None where they are not all known."""
+    """Return the samplers that ``set_epoch`` is called on; None where they are not all known."""
     found: set[tuple[int, int]] = set()
     for atom in value:
-        if atom.kind == RESULT and atom.const in _SAMPLERS and atom.call is not None:
+        if atom.kind == Kind.RESULT and atom.const in _SAMPLERS and atom.call is not None:
             found.add(atom.call)
-        elif atom.kind == METHOD and atom.const in ("sampler", "batch_sampler") and atom.of:
+        elif atom.kind == Kind.METHOD and atom.const in ("sampler", "batch_sampler") and atom.of:
             loaders = set(_loaders_in(program, Value(atom.of)))
             if not loaders:
                 return None
             for loader in loaders:
                 found |= of_loader.get(loader, set())
-        elif not (atom.kind == CONST and atom.const is None):
+        elif not (atom.kind == Kind.CONST and atom.const is None):
             return None
     return found or None
 
 
 def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow, loud: bool) -> Finding:
     name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
-    outer = next(node for _, node in repeated.places if node[1] in ("for", "while"))
+    outer = next(node for _, node in repeated.blocks if node[1] in ("for", "while"))
     epoch = _loop_variable(program, repeated, outer)
     counter = epoch if epoch not in ("", "_") else "epoch"
     edits: tuple[Edit, ...] = ()
     if name and counter == epoch and (sampler.file, sampler.scope) == (repeated.file, repeated.scope):
         edits = _first_line_of(program, repeated.file, outer[4], f"{name}.set_epoch({epoch})", sampler)
     told = name or "loader.sampler"
-    return rules.DC730.found(
+    return sampler.found(
+        rules.DC730,
         f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that all epochs of the "
         f"loop at {program.index.files[repeated.file].path}:{outer[4]} have the same order",
-        where=sampler.where(),
-        fix=Fix(
-            f"{told}.set_epoch({counter}) as the first line of that loop"
-            + ("" if counter == epoch else ", with the number of the epoch"),
-            edits=edits,
-            safe=False,
-            where="code",
-            risk="the order of the data changes, and with it the results",
-        ),
-        evidence={
-            "flow": [
-                f"{sampler.path}:{sampler.line}: the sampler is made here",
-                f"{program.index.files[repeated.file].path}:{outer[4]}: the loop over epochs",
-            ]
-        },
+        fix=f"{told}.set_epoch({counter}) as the first line of that loop"
+        + ("" if counter == epoch else ", with the number of the epoch"),
+        edits=edits,
+        safe=False,
+        risk="the order of the data changes, and with it the results",
         severity=Severity.WARNING if loud else Severity.INFO,
+        flow=[
+            f"{sampler.path}:{sampler.line}: the sampler is made here",
+            f"{program.index.files[repeated.file].path}:{outer[4]}: the loop over epochs",
+        ],
     )
 
 
-def _loop_variable(program: Program, row: EventRow, node: tuple[int, str, int, bool, int, int]) -> str:
-    """The name that a ``for`` binds, empty for anything but one name."""
-    terms = call_paths.terms_of(row)
+def _loop_variable(program: Program, row: EventRow, node: Block) -> str:
+    """Return the name that a ``for`` binds, empty for anything but one name."""
+    terms = row.terms
     for one in program.rows_of(row.file, row.scope):
         if one.kind == "bind" and terms[one.payload[1]] == ("e", node[2]) and node[4] == one.line:
             return str(one.payload[0])
@@ -407,7 +380,7 @@ def _first_line_of(program: Program, file: int, line: int, statement: str, sampl
 
 @probe(rules.DC731)
 def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
-    """A loader that has a sampler is not told to shuffle."""
+    """A loader that has a sampler has no shuffle=True."""
     for loader in program.calls_to(*_LOADERS):
         shuffle, sampler = loader.argument_term(2, "shuffle"), loader.argument_term(3, "sampler")
         if shuffle < 0 or sampler < 0:
@@ -416,27 +389,24 @@ def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
         if at_once is None:
             continue
         text = loader.argument_text(3, "sampler")
-        yield rules.DC731.found(
+        yield loader.found(
+            rules.DC731,
             f"this loader is given shuffle=True and a sampler ({text}), which torch refuses with a ValueError",
-            where=loader.where(),
-            fix=Fix(
-                f"leave shuffle out: the sampler shuffles; where {text} may be None: shuffle=({text} is None)"
-                if text.isidentifier()
-                else "leave shuffle out: the sampler decides about the order",
-                where="code",
-            ),
-            evidence={"flow": program.flow(at_once.trail)},
+            fix=f"drop shuffle: the sampler shuffles; if {text} may be None: shuffle=({text} is None)"
+            if text.isidentifier()
+            else "drop shuffle: the sampler defines the order",
+            flow=program.flow(at_once.flow),
         )
 
 
 def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int) -> Atom | None:
     """The sampler that is given together with shuffle=True, by the code here or by one caller; None where none is."""
-    terms = call_paths.terms_of(loader)
+    terms = loader.terms
     if terms[shuffle][0] == "p" and terms[sampler][0] == "p":
         for call in program.callers((loader.file, loader.scope))[:20]:
-            way = CallPath(loader, (call,), (call.file, call.scope), True)
-            if call_paths.value_on(way, shuffle).constant is True:
-                found = _sampler_of(program, loader.file, call_paths.value_on(way, sampler))
+            call_path = CallPath(loader, (call,), (call.file, call.scope), True)
+            if call_paths.value_on(call_path, shuffle).constant is True:
+                found = _sampler_of(program, loader.file, call_paths.value_on(call_path, sampler))
                 if found is not None:
                     return found
         return None
@@ -447,7 +417,7 @@ def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int
 
 def _sampler_of(program: Program, file: int, value: Value) -> Atom | None:
     for atom in value:
-        if atom.kind == RESULT and (
+        if atom.kind == Kind.RESULT and (
             atom.const == _SAMPLER or (atom.const in _SAMPLERS and program.is_distributed(file))
         ):
             return atom
@@ -457,16 +427,9 @@ def _sampler_of(program: Program, file: int, value: Value) -> Atom | None:
 # loaders without a sampler
 
 #: What makes each rank see data of its own, or the same on purpose, in a way that can't be followed.
-_OTHER_DIVISIONS = (
-    "torch.distributed.tensor.parallel",
-    "torch.distributed.pipelining",
-    "torch.distributed.pipeline",
-    "megatron",
-    "webdataset",
-    "datasets.distributed",
-    "torchdata",
-    "nvidia.dali",
-    "streaming",
+_OTHER_DIVISIONS = words(
+    "torch.distributed.tensor.parallel torch.distributed.pipelining torch.distributed.pipeline megatron webdataset "
+    "datasets.distributed torchdata nvidia.dali streaming"
 )
 _OF_RANKS = re.compile(
     r"rank|world_?size|shard|replica|split_by|partition|process_index|num_processes|get_worker_info\(\)\.seed", re.I
@@ -511,8 +474,10 @@ def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding 
     body = [call for call in _calls_within(program, *loop[:3]) if call.method != "print"]
     if not body:
         return None
-    made = call_paths.way_of_all(program, loader)
-    step = next((way for call in body[:5] if (way := call_paths.way_of_all(program, call)) is not None), None)
+    made = call_paths.path_of_all_ranks(program, loader)
+    step = next(
+        (call_path for call in body[:5] if (call_path := call_paths.path_of_all_ranks(program, call)) is not None), None
+    )
     if made is None or step is None:
         return None
     files = call_paths.related(program, step.root[0])
@@ -533,27 +498,22 @@ def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding 
     if call_paths.owned_by_a_framework(step) or call_paths.owned_by_a_framework(made) or call_paths.in_tests(step):
         severity = Severity.INFO
     data = loader.argument_text(0, "dataset")
-    return rules.DC732.found(
+    return loader.found(
+        rules.DC732,
         f"this loader has no DistributedSampler, so that every rank trains on all of {data or 'the data'}",
-        where=loader.where(),
-        fix=Fix(
-            f"sampler=DistributedSampler({data}) instead of shuffle=True, and sampler.set_epoch(epoch) in each epoch"
-            if shuffled
-            else f"sampler=DistributedSampler({data}), and sampler.set_epoch(epoch) in each epoch",
-            where="code",
-        ),
-        evidence={
-            "flow": [
-                *program.flow(made.steps),
-                f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
-            ]
-        },
+        fix=f"sampler=DistributedSampler({data}) instead of shuffle=True, and sampler.set_epoch(epoch) in each epoch"
+        if shuffled
+        else f"sampler=DistributedSampler({data}), and sampler.set_epoch(epoch) in each epoch",
         severity=severity,
+        flow=[
+            *program.flow(made.steps),
+            f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
+        ],
     )
 
 
 def _trains_wrapped(program: Program, body: Iterable[SourceCall]) -> Atom | None:
-    """The wrapped model that is called in a loop's body, or in a function that is entered there."""
+    """Return the wrapped model that is called in a loop's body, or in a function that is entered there."""
     for call in body:
         found = call.callee.wrapped("ddp", "fsdp", "fsdp2")
         if found is not None:
@@ -569,17 +529,17 @@ def _trains_wrapped(program: Program, body: Iterable[SourceCall]) -> Atom | None
 
 def _wraps_somewhere(program: Program, files: Iterable[int]) -> bool:
     wanted = set(files)
-    wrappers = [dotted for dotted, way in vocabulary.WRAPPERS.items() if way != "dp"]
+    wrappers = [dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp"]
     return any(call.file in wanted for call in program.calls_to(*wrappers))
 
 
-def _data_set(program: Program, loader: SourceCall, way: CallPath, term: int) -> _DataSet:
-    """What the data set of a loader is, as far as it can be followed."""
-    row, given, calls = loader, term, way.calls
+def _data_set(program: Program, loader: SourceCall, call_path: CallPath, term: int) -> _DataSet:
+    """Return what the data set of a loader is, as far as it can be followed."""
+    row, given, calls = loader, term, call_path.calls
     while True:
         if given < 0 or call_paths.differs(row, given):
             return _DataSet(False, True)
-        new, found, rest = call_paths.term_on(way, row, given, calls[:1])
+        new, found, rest = call_paths.term_on(call_path, row, given, calls[:1])
         if (new, found) == (row, given):
             break
         row, given, calls = new, found, (*rest, *calls[1:])  # type: ignore[assignment]
@@ -588,33 +548,33 @@ def _data_set(program: Program, loader: SourceCall, way: CallPath, term: int) ->
     value = row.term_value(given)
     certain = False
     for atom in value:
-        if atom.kind == OBJECT:
+        if atom.kind == Kind.OBJECT:
             if program.evaluator.derives(atom.const, _ITERABLE) or _speaks_of_ranks(program, atom):
                 return _DataSet(False, True)
             if program.evaluator.method(atom.const, "__getitem__") is None:
                 return _DataSet(False, program.evaluator.method(atom.const, "__iter__") is not None)
             certain = True
-        elif atom.kind == RESULT and str(atom.const).startswith(("torchvision.datasets.", "torch.utils.data.")):
+        elif atom.kind == Kind.RESULT and str(atom.const).startswith(("torchvision.datasets.", "torch.utils.data.")):
             certain = True
-        elif atom.kind == FUNCTION:
+        elif atom.kind == Kind.FUNCTION:
             return _DataSet(False, True)
     return _DataSet(certain and len(value.atoms) == 1, False)
 
 
 def _class_text(program: Program, ref: tuple[int, int], depth: int = 0) -> str:
-    """The source of a class, and of those of the project that it derives from."""
+    """Return the source of a class, and of those of the project that it derives from."""
     file, number = ref
     scope = program.index.scopes[file][program.index.classes[file][number].scope]
     text = "\n".join(program.lines(file)[scope.line - 1 : scope.end_line])
     if depth < 4:
         for base in program.evaluator.bases(ref):
-            if base.kind == "class" and base.const != ref:
+            if base.kind == Kind.CLASS and base.const != ref:
                 text += "\n" + _class_text(program, base.const, depth + 1)
     return text
 
 
 def _speaks_of_ranks(program: Program, atom: Atom) -> bool:
-    """Whether a data set of the project divides its data by itself, or draws it at random."""
+    """Return whether a data set of the project divides its data alone, or draws it at random."""
     text = _class_text(program, atom.const)
     one = program.index.classes[atom.const[0]][atom.const[1]]
     if _OF_RANKS.search(text) or _MADE_UP.search(one.name):
@@ -649,15 +609,15 @@ def splits_agree(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_SPLITS):
         if _is_given(call, 2, "generator") or call.has_star:
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _is_broadcast(program, call):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _is_broadcast(program, call):
             continue
-        seed = _last_seed(program, way, _SEEDS)
+        seed = _last_seed(program, call_path, _SEEDS)
         if seed is None or not seed[1]:
             continue
         yield _split_finding(
             program,
-            way,
+            call_path,
             f"torch's generator has another seed on each rank (set at {seed[0].path}:{seed[0].line}), so that each "
             "rank splits the data in another way",
             "add generator=torch.Generator().manual_seed(0), or another seed that all ranks share",
@@ -669,17 +629,17 @@ def splits_agree(program: Program) -> Iterator[Finding]:
             continue
         if shuffle is not None and shuffle.constant is False:
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _is_broadcast(program, call):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _is_broadcast(program, call):
             continue
-        seed = _last_seed(program, way, _NUMPY_SEEDS)
+        seed = _last_seed(program, call_path, _NUMPY_SEEDS)
         if seed is not None and not seed[1]:
             continue
-        if seed is None and _is_seeded_somewhere(program, way):
+        if seed is None and _is_seeded_somewhere(program, call_path):
             continue
         yield _split_finding(
             program,
-            way,
+            call_path,
             "numpy's generator starts from another state in each process and nothing has seeded it, so that each rank "
             "splits the data in another way"
             if seed is None
@@ -689,28 +649,28 @@ def splits_agree(program: Program) -> Iterator[Finding]:
         )
 
 
-def _split_finding(program: Program, way: CallPath, message: str, fix: str) -> Finding:
-    quiet = call_paths.owned_by_a_framework(way) or call_paths.in_tests(way)
-    return rules.DC733.found(
+def _split_finding(program: Program, call_path: CallPath, message: str, fix: str) -> Finding:
+    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
+    return call_path.row.found(
+        rules.DC733,
         message,
-        where=way.row.where(),
-        fix=Fix(fix, where="code"),
-        evidence={"flow": program.flow(way.steps)},
+        fix=fix,
         severity=Severity.INFO if quiet else Severity.WARNING,
+        flow=program.flow(call_path.steps),
     )
 
 
 def _is_broadcast(program: Program, call: SourceCall) -> bool:
-    """Whether something is broadcast behind the split in its function: likely the split of one rank."""
+    """Return whether something is broadcast behind the split in its function: likely the split of one rank."""
     return any(
         isinstance(row, SourceCall) and row.number > call.number and "broadcast" in row.method
         for row in program.rows_of(call.file, call.scope)
     )
 
 
-def _last_seed(program: Program, way: CallPath, seeds: frozenset[str]) -> tuple[SourceCall, bool] | None:
+def _last_seed(program: Program, call_path: CallPath, seeds: frozenset[str]) -> tuple[SourceCall, bool] | None:
     """The last call that has seeded a generator before the way's row is reached, and whether ranks differ by it."""
-    for row in (way.row, *way.calls):
+    for row in (call_path.row, *call_path.calls):
         before = [
             one
             for one in program.rows_of(row.file, row.scope)
@@ -724,7 +684,7 @@ def _last_seed(program: Program, way: CallPath, seeds: frozenset[str]) -> tuple[
 
 
 def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tuple[SourceCall, ...]) -> bool | None:
-    """Whether a call seeds a generator in another way on each rank; None where it seeds none."""
+    """Return whether a call seeds a generator in another way on each rank; None where it seeds none."""
     if call.targets and not seeds.isdisjoint(call.targets):
         term = call.argument_term(0, "seed")
         return term < 0 or _is_of_this_rank(call, term, calls)
@@ -744,26 +704,26 @@ def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tup
 
 
 def _is_of_this_rank(row: SourceCall, term: int, calls: tuple[SourceCall, ...]) -> bool:
-    """Whether a seed is another number on each rank, as these calls have passed it."""
-    way = CallPath(row, calls, (row.file, row.scope), True)
-    found, given, _ = call_paths.term_on(way, row, term)
+    """Return whether a seed is another number on each rank, as these calls have passed it."""
+    call_path = CallPath(row, calls, (row.file, row.scope), True)
+    found, given, _ = call_paths.term_on(call_path, row, term)
     return call_paths.differs(found, given, by_data=False) or _is_of_time(found, given, 0)
 
 
 def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
     if term < 0 or depth > 6:
         return False
-    parts = call_paths.terms_of(row)[term]
+    parts = row.terms[term]
     if parts[0] == "c":
-        call = next((atom for atom in row.term_value(parts[1]) if atom.kind == NAMED), None)
+        call = next((atom for atom in row.term_value(parts[1]) if atom.kind == Kind.NAMED), None)
         if call is not None and str(call.const).startswith(_TIMES):
             return True
     return any(_is_of_time(row, inner, depth + 1) for inner in call_paths.operands(parts))
 
 
-def _is_seeded_somewhere(program: Program, way: CallPath) -> bool:
-    """Whether anything in the program seeds numpy, or looks like it."""
-    files = call_paths.related(program, way.root[0])
+def _is_seeded_somewhere(program: Program, call_path: CallPath) -> bool:
+    """Return whether anything in the program seeds numpy, or looks like it."""
+    files = call_paths.related(program, call_path.root[0])
     return any(call.file in files for call in program.calls_named(*_SEEDING))
 
 
@@ -788,35 +748,32 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
         loops = [loop for loop in program.table(_evaluations) if not own.isdisjoint(loop.loaders)]
         if not loops or any(_cuts_repeats(program, loop) for loop in loops):
             continue
-        yield rules.DC734.found(
+        yield sampler.found(
+            rules.DC734,
             "this sampler repeats items of the evaluation set until all ranks have as many, and they are counted twice",
-            where=sampler.where(),
-            fix=Fix(
-                "gather the results and cut them to len(dataset), or give each rank "
-                "Subset(dataset, range(rank, len(dataset), world_size))",
-                where="code",
-            ),
-            evidence={"flow": [f"{program.index.files[one.file].path}:{one.line}: the evaluation" for one in loops]},
+            fix="gather the results and cut them to len(dataset), or let each rank read "
+            "Subset(dataset, range(rank, len(dataset), world_size))",
+            flow=[f"{program.index.files[one.file].path}:{one.line}: the evaluation" for one in loops],
         )
 
 
 def _evaluations(program: Program) -> Iterator[_Loop]:
-    """The loops over loaders that don't train, in functions that switch gradients off."""
+    """Yield the loops over loaders that don't train, in functions that switch gradients off."""
     files = {call.file for call in program.calls_named("no_grad", "inference_mode", "eval")}
     for file in sorted(files):
-        for number, scope, node, _ in _for_places(program, file):
+        for number, scope, node, _ in _for_blocks(program, file):
             yield from _over_loaders(program, file, scope, number, node, trains=False)
 
 
 def _cuts_repeats(program: Program, loop: _Loop) -> bool:
-    """Whether the function of an evaluation cuts something to a length: most likely the repeats."""
+    """Return whether the function of an evaluation cuts something to a length: most likely the repeats."""
     for row in program.rows_of(*loop.function):
         if isinstance(row, SourceCall) and row.method == "gather_for_metrics":
             return True
         if row.kind in ("return", "bind") and row.line > loop.line:
             term = row.payload[-1]
-            parts: tuple[Any, ...] = call_paths.terms_of(row)[term] if term >= 0 else ("-",)
-            if parts[0] == "s" and call_paths.terms_of(row)[parts[2]][0] in (":", "-"):
+            parts: tuple[Any, ...] = row.terms[term] if term >= 0 else ("-",)
+            if parts[0] == "s" and row.terms[parts[2]][0] in (":", "-"):
                 return True
     return False
 
@@ -835,25 +792,25 @@ def iterables_are_divided(program: Program) -> Iterator[Finding]:
             continue
         value = loader.argument(0, "dataset")
         for atom in value or ():
-            if atom.kind != OBJECT or atom.const in seen or not program.evaluator.derives(atom.const, _ITERABLE):
+            if atom.kind != Kind.OBJECT or atom.const in seen or not program.evaluator.derives(atom.const, _ITERABLE):
                 continue
             if atom.call is None or not _is_whole(program, atom):
                 continue
-            way = _trained_way(program, loader)
-            if way is None or call_paths.differs(loader, loader.argument_term(0, "dataset")):
+            call_path = _trained_way(program, loader)
+            if call_path is None or call_paths.differs(loader, loader.argument_term(0, "dataset")):
                 continue
             seen.add(atom.const)
-            yield _iterable_finding(program, atom, loader, way)
+            yield _iterable_finding(program, atom, loader, call_path)
 
 
 def _trained_way(program: Program, loader: SourceCall) -> CallPath | None:
     if not any(loop.trains and (loader.file, loader.number) in loop.loaders for loop in _loops(program)):
         return None
-    return call_paths.way_of_all(program, loader)
+    return call_paths.path_of_all_ranks(program, loader)
 
 
 def _is_whole(program: Program, atom: Atom) -> bool:
-    """Whether nothing of a data set, nor of what it is made from, tells ranks apart."""
+    """Return whether nothing of a data set, nor of what it is made from, distinguishes ranks."""
     text = _class_text(program, atom.const)
     method = program.evaluator.method(atom.const, "__iter__")
     if method is None or _OF_RANKS.search(text) or _RANDOM.search(text):
@@ -874,20 +831,22 @@ def _is_whole(program: Program, atom: Atom) -> bool:
 
 
 def _may_be_divided(made: SourceCall, name: str, term: int) -> bool:
-    """Whether an argument differs between ranks, or is a source of data that may have been divided before."""
+    """Return whether an argument differs between ranks, or is a source of data that may have been divided before."""
     if call_paths.differs(made, term):
         return True
-    return bool(_SOURCES.search(name)) and made.term_value(term).has(RESULT, OBJECT, UNKNOWN, METHOD, WRAPPED, NAMED)
+    return bool(_SOURCES.search(name)) and made.term_value(term).has(
+        Kind.RESULT, Kind.OBJECT, Kind.UNKNOWN, Kind.METHOD, Kind.WRAPPED, Kind.NAMED
+    )
 
 
-def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, way: CallPath) -> Finding:
+def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, call_path: CallPath) -> Finding:
     file, number = atom.const
     one = program.index.classes[file][number]
     line = program.lines(file)[one.line - 1]
     column = len(line) - len(line.lstrip())
     span = program.span(file, one.line, column, one.line, len(line.rstrip()))
     where: Where = program.where(file, span, one.name)
-    quiet = call_paths.owned_by_a_framework(way) or call_paths.in_tests(way)
+    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
     return rules.DC735.found(
         f"{one.name} gives every rank all of its items: its __iter__() and what it is made from know no rank",
         where=where,
@@ -896,6 +855,8 @@ def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, way: Cal
             "world_size * workers)",
             where="code",
         ),
-        evidence={"flow": [*program.flow(way.steps), f"{loader.path}:{loader.line}: the loader that trains from it"]},
+        evidence={
+            "flow": [*program.flow(call_path.steps), f"{loader.path}:{loader.line}: the loader that trains from it"]
+        },
         severity=Severity.INFO if quiet else Severity.WARNING,
     )

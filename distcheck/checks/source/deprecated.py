@@ -1,4 +1,4 @@
-"""The probe for names that torch.distributed renamed or took away, and the table that it asks.
+"""The probe for names that torch.distributed renamed or took away, and its table.
 
 A row of the table is one name or module. The table speaks of ``torch.distributed``, not of the rest of torch.
 """
@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .environment_variables import version_is_asked
+from .environment_variables import version_is_tested
 from .program import EventRow, Program, SourceCall, SourceSpan
 
 
@@ -22,7 +22,7 @@ class Stale(NamedTuple):
 
     #: the dotted name, as written
     name: str
-    #: ``removed``, ``deprecated`` or ``moved`` (the old name still works, without a word)
+    #: ``removed``, ``deprecated`` or ``moved`` (the old name still works, without a message)
     state: str
     #: the release of torch that removed or deprecated it; empty where that was long ago
     since: str
@@ -49,10 +49,10 @@ TABLE: tuple[Stale, ...] = (
     Stale(f"{_D}all_reduce_coalesced", "deprecated", "1.13", "call dist.all_reduce() for one flat tensor"),
     Stale(f"{_D}all_gather_coalesced", "deprecated", "1.13", "call dist.all_gather_into_tensor() for one flat tensor"),
     Stale(f"{_D}_get_global_rank", "deprecated", "1.13", "call dist.get_global_rank()"),
-    Stale(f"{_D}_set_pg_timeout", "deprecated", "", "give init_process_group() or new_group() a timeout"),
+    Stale(f"{_D}_set_pg_timeout", "deprecated", "", "pass a timeout to init_process_group() or new_group()"),
     *(
-        Stale(f"{_D}{place}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
-        for place in ("nn.functional.", "nn.")
+        Stale(f"{_D}{package}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
+        for package in ("nn.functional.", "nn.")
         for name, now in (
             ("all_reduce", "all_reduce"),
             ("all_gather", "all_gather_single"),
@@ -62,8 +62,8 @@ TABLE: tuple[Stale, ...] = (
         )
     ),
     *(
-        Stale(f"{_D}{place}{name}", "deprecated", "", f"take one of {_D}_functional_collectives")
-        for place in ("nn.functional.", "nn.")
+        Stale(f"{_D}{package}{name}", "deprecated", "", f"use one of {_D}_functional_collectives")
+        for package in ("nn.functional.", "nn.")
         for name in ("reduce", "gather", "scatter", "all_to_all")
     ),
     Stale(f"{_D}checkpoint.save_state_dict", "deprecated", "2.2", "call torch.distributed.checkpoint.save()"),
@@ -86,7 +86,7 @@ _HANDLED = frozenset(["AttributeError", "ImportError", "ModuleNotFoundError", "E
 
 
 def look_up(dotted: str) -> Stale | None:
-    """The row for a dotted name as written; a module's row for what stands below it."""
+    """Return the row for a dotted name as written; a module's row for what stands below it."""
     for spelling in _SPELLINGS:
         if dotted.startswith(spelling):
             dotted = _D + dotted[len(spelling) :]
@@ -101,7 +101,7 @@ def old_names(program: Program) -> Iterator[Finding]:
     """Nothing is used that torch.distributed deprecated or took away."""
     if not any(name.startswith("torch") for file in range(len(program.index.files)) for name in program.imports(file)):
         return
-    said: set[tuple[int, int, str]] = set()  # a module once for each line that imports of it
+    reported: set[tuple[int, int, str]] = set()  # a module once for each line that imports of it
     own = {file for file, parts in enumerate(program.index.parts) if "torch" in parts[:-1]}
     importing = {
         file
@@ -109,18 +109,18 @@ def old_names(program: Program) -> Iterator[Finding]:
         if file not in own and any(name.startswith(_D) for name in program.imports(file))
     }
     for row in program.rows("import", importing):
-        if row.payload[0].startswith(_D) and (old := look_up(row.payload[0])) and not _is_asked(program, row, old):
-            place = row.file, row.line, old.name
-            if place not in said:
-                said.add(place)
+        if row.payload[0].startswith(_D) and (old := look_up(row.payload[0])) and not _is_tested(program, row, old):
+            key = row.file, row.line, old.name
+            if key not in reported:
+                reported.add(key)
                 yield _found(program, row, old, row.span)
     files = {file for file in range(len(program.index.files)) if file not in own and _holds_one(program, file)}
     given: set[tuple[int, int]] = set()
     for call in program.calls_in(files):  # torch itself may call what it keeps for others
-        terms = program.index.files[call.file].summary.terms
+        terms = program.terms[call.file]
         callee = terms[call.term[1]]
         if callee[0] == "a" and (old := look_up(dotted_of(program, call.file, call.term[1]))) is not None:
-            if not old.module and not _is_asked(program, call, old):
+            if not old.module and not _is_tested(program, call, old):
                 yield _found(program, call, old, call.span)
             continue
         yield from _in_arguments(program, call, given)
@@ -129,17 +129,17 @@ def old_names(program: Program) -> Iterator[Finding]:
 
 
 def _holds_one(program: Program, file: int) -> bool:
-    """Whether one of the table's names is an attribute of anything in a file."""
-    return any(term[0] == "a" and term[2] in _LAST_NAMES for term in program.index.files[file].summary.terms)
+    """Return whether one of the table's names is an attribute of anything in a file."""
+    return any(term[0] == "a" and term[2] in _LAST_NAMES for term in program.terms[file])
 
 
 def _in_arguments(program: Program, call: SourceCall, given: set[tuple[int, int]]) -> Iterator[Finding]:
     """Old names that are values, as in ``op=dist.reduce_op.SUM``."""
     for position, term in enumerate(call.term[2]):
-        if program.index.files[call.file].summary.terms[term][0] == "a":
+        if program.terms[call.file][term][0] == "a":
             yield from _in_value(program, call, term, partial(call.argument_span, position), given)
     for name, term in call.term[3]:
-        if program.index.files[call.file].summary.terms[term][0] == "a":
+        if program.terms[call.file][term][0] == "a":
             yield from _in_value(program, call, term, partial(call.argument_span, None, name), given)
 
 
@@ -151,10 +151,10 @@ def _in_value(
     given: set[tuple[int, int]],
 ) -> Iterator[Finding]:
     """An old name within a dotted value; where a name holds it, it is reported once."""
-    terms = program.index.files[row.file].summary.terms
+    terms = program.terms[row.file]
     while terms[number][0] == "a":
         old = look_up(dotted_of(program, row.file, number))
-        if old is not None and not old.module and not _is_asked(program, row, old):
+        if old is not None and not old.module and not _is_tested(program, row, old):
             if (row.file, number) not in given or row.kind == "call":
                 yield _found(program, row, old, (find() if find is not None else None) or row.span)
             given.add((row.file, number))
@@ -163,11 +163,11 @@ def _in_value(
 
 
 def dotted_of(program: Program, file: int, number: int) -> str:
-    """The dotted name that an attribute of an imported module is, as written; empty for anything else.
+    """Return the dotted name that an attribute of an imported module is, as written; empty for anything else.
 
-    Canonical names won't do: they give those of torch to the functions of other libraries that look alike.
+    Canonical names won't do: they give those of torch to the similar functions of other libraries.
     """
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     names: list[str] = []
     while terms[number][0] == "a":
         names.append(terms[number][2])
@@ -177,12 +177,12 @@ def dotted_of(program: Program, file: int, number: int) -> str:
 
 
 def _imported(program: Program, file: int, term: tuple[Any, ...]) -> str:
-    """The module that a name is bound to by imports alone; empty for anything else."""
+    """Return the module that a name is bound to by imports alone; empty for anything else."""
     if term[0] == "i":
         return str(term[1])
     if term[0] != "v":
         return ""
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     scope = term[1]
     while scope >= 0:
         own = program.index.scopes[file][scope]
@@ -195,26 +195,25 @@ def _imported(program: Program, file: int, term: tuple[Any, ...]) -> str:
     return ""
 
 
-def _is_asked(program: Program, row: EventRow, old: Stale) -> bool:
-    """Whether the code asks first if torch has the name, or handles that it has not."""
-    summary = program.index.files[row.file].summary
+def _is_tested(program: Program, row: EventRow, old: Stale) -> bool:
+    """Return whether the code tests first if torch has the name, or handles that it has not."""
     last = old.name.rsplit(".", 1)[-1]
-    if version_is_asked(program, row):
+    if version_is_tested(program, row):
         return True
-    for _, node in row.places:
+    for _, node in row.blocks:
         if node[1] == "try" and any(
             other[1] == "except"
             and other[0] == node[0]
             and node[4] <= other[4] <= node[5]
             and _handles(program, row.file, other[2])
-            for other in summary.places
+            for other in program.blocks[row.file]
         ):
             return True
         if node[1] == "except" and _handles(program, row.file, node[2]):
             return True
         if node[1] == "if" or node[1].startswith("exit:"):
             for number in program.subterms(row.file, node[2]):
-                term = summary.terms[number]
+                term = row.terms[number]
                 text = str(term[2] if term[0] in ("a", "v", "p", "k") else term[1] if term[0] == "i" else "")
                 if text in ("hasattr", "dir", "getattr", last):
                     return True
@@ -222,7 +221,7 @@ def _is_asked(program: Program, row: EventRow, old: Stale) -> bool:
 
 
 def _handles(program: Program, file: int, caught: int) -> bool:
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     parts = [terms[number] for number in program.subterms(file, caught, names=False)]
     named = [str(part[2]) for part in parts if part[0] in ("v", "a")]
     return not named or not _HANDLED.isdisjoint(named)

@@ -1,4 +1,4 @@
-"""Where code says which device: every place that takes the index of a GPU, with what the index may be.
+"""Where code selects a device: every use of a GPU index, with the values that the index may have.
 
 A device that gets a name is seen once, where it is made; what is done with the name afterwards is no place of its own.
 What follows from an index is judged in :mod:`.devices` and :mod:`.ranks`.
@@ -12,27 +12,12 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import Where
 
-from .call_paths import operands, terms_of
-from .program import EventRow, Program, SourceCall
+from .call_paths import operands
+from .link import reachable
+from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import (
-    CONST,
-    DEVICE_COUNT,
-    DICT,
-    DISTRIBUTED,
-    ENV_TEXT,
-    EVERYONE,
-    LOCAL_WORLD_SIZE,
-    RANK_DEPENDENT,
-    RANKS,
-    SINGLE,
-    TEXT,
-    UNKNOWN,
-    WORLD_SIZE,
-    Atom,
-    Value,
-)
-from .vocabulary import VARIABLES
+from .values import RANKS, Atom, Kind, Value, Who
+from .vocabulary import VARIABLES, words
 
 #: Kinds of devices that are numbered on each host.
 ACCELERATORS = frozenset({"cuda", "xpu", "npu", "hip", "musa", "hpu"})
@@ -45,21 +30,13 @@ BINDERS = (
 )
 CONTEXTS = ("torch.cuda.device", "torch.accelerator.device_index", "torch.xpu.device", "torch.npu.device")
 #: Questions and orders about one device, whose number is their first argument.
-_ABOUT = (
-    "torch.cuda.synchronize",
-    "torch.cuda.get_device_name",
-    "torch.cuda.get_device_properties",
-    "torch.cuda.get_device_capability",
-    "torch.cuda.mem_get_info",
-    "torch.cuda.memory_allocated",
-    "torch.cuda.max_memory_allocated",
-    "torch.cuda.memory_reserved",
-    "torch.cuda.max_memory_reserved",
-    "torch.cuda.reset_peak_memory_stats",
-    "torch.cuda.memory_summary",
-    "torch.cuda.utilization",
-    "torch.cuda.current_stream",
-    "torch.cuda.set_per_process_memory_fraction",
+_ABOUT = tuple(
+    f"torch.cuda.{name}"
+    for name in words(
+        "synchronize get_device_name get_device_properties get_device_capability mem_get_info "
+        "memory_allocated max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats "
+        "memory_summary utilization current_stream set_per_process_memory_fraction"
+    )
 )
 #: Keywords that take devices, and whether they take a list.
 _KEYWORDS = frozenset(["device", "device_id", "device_ids", "output_device", "map_location", "device_map"])
@@ -76,21 +53,21 @@ _STARTS = ("cuda:", "xpu:", "npu:", "hip:", "musa:", "hpu:")
 _TEXT_OF_DEVICE = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):\{\}$")
 _LITERAL = re.compile(r"(cuda|xpu|npu|hip|musa|hpu):(\d+)$")
 
-# how a place uses the index
-BIND, CONTEXT, MADE, MOVED, WRAPPED, LOADED, ASKED, GROUP = (
-    "bind", "context", "made", "moved", "wrapped", "loaded", "asked", "group",
+# how a block uses the index
+BIND, CONTEXT, MADE, MOVED, WRAPPED, LOADED, QUERIED, GROUP = (
+    "bind", "context", "made", "moved", "wrapped", "loaded", "queried", "group",
 )  # fmt: skip
 
 
 class DeviceUse(NamedTuple):
-    """One place that says which device."""
+    """One selection of a device."""
 
     row: EventRow
     #: what the index may be; devices that were made elsewhere are not among it
     number: Value
     #: the term that stands for the device in the row's file
     term: int
-    #: ``bind``, ``context``, ``made``, ``moved``, ``wrapped``, ``loaded``, ``asked`` or ``group``
+    #: ``bind``, ``context``, ``made``, ``moved``, ``wrapped``, ``loaded``, ``queried`` or ``group``
     way: str
     #: the number stands in the text of a device, where the text of a number is right
     in_text: bool
@@ -101,16 +78,16 @@ class DeviceUse(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The place as source, shortened."""
+        """Its source, shortened."""
         return self.row.text()
 
     def where(self) -> Where:
-        """The place for a finding: the argument itself, where a call has several lines."""
+        """Return the location of a finding: the argument itself, where a call has several lines."""
         return argument_place(self.row, *self.argument)
 
 
 def argument_place(row: EventRow, position: int | None, name: str | None = None) -> Where:
-    """Where an argument of a call of several lines stands; of one line, where the call does."""
+    """Return where an argument of a call of several lines stands; of one line, where the call does."""
     place = row.where()
     if not isinstance(row, SourceCall) or row.span.line == row.span.end_line or (position is None and name is None):
         return place
@@ -119,13 +96,13 @@ def argument_place(row: EventRow, position: int | None, name: str | None = None)
 
 
 def device_uses(program: Program) -> list[DeviceUse]:
-    """All places that say which device, in order of files; made once."""
+    """Return all selections of a device, in order of files; made once."""
     return program.table(_all_uses)
 
 
 def _all_uses(program: Program) -> Iterator[DeviceUse]:
     known: dict[SourceCall, str] = {}
-    for way, targets in ((ASKED, _ABOUT), (CONTEXT, CONTEXTS), (BIND, BINDERS), (MADE, ("torch.device",))):
+    for way, targets in ((QUERIED, _ABOUT), (CONTEXT, CONTEXTS), (BIND, BINDERS), (MADE, ("torch.device",))):
         known.update(dict.fromkeys(program.calls_to(*targets), way))
     certain: dict[int, set[int]] = {}
     for call in known:
@@ -134,7 +111,7 @@ def _all_uses(program: Program) -> Iterator[DeviceUse]:
         chosen = shapes.devices | certain.get(file, set())
         uses: list[DeviceUse] = []
         for number in sorted(chosen):
-            row = event_row(program, file, number)
+            row = program.event_row(file, number)
             if isinstance(row, SourceCall):
                 uses.extend(_in_call(row, shapes.named, known))
             else:
@@ -142,16 +119,10 @@ def _all_uses(program: Program) -> Iterator[DeviceUse]:
         yield from sorted(uses, key=lambda use: (use.row.line, use.row.number))
 
 
-def event_row(program: Program, file: int, number: int) -> EventRow:
-    """One event as a row."""
-    kind = program.index.files[file].summary.events[number][0]
-    return SourceCall(program, file, number) if kind == "call" else EventRow(program, file, number)
-
-
 class Shapes(NamedTuple):
-    """What in one file is worth a look, told by its shape, before any value is asked for."""
+    """What in one file is worth checking, by its shape, before any value is needed."""
 
-    #: events that may say which device
+    #: events that may select a device
     devices: set[int]
     #: terms that get a name, where there are such events: a use of one of them is a use of the name
     named: set[int]
@@ -167,14 +138,13 @@ _NOTHING = Shapes(set(), set(), (), (), ())
 
 
 def shapes_of(program: Program) -> list[Shapes]:
-    """The shapes of all files, by their numbers; each file is looked through once."""
+    """Return the shapes of all files, by their numbers; each file is searched once."""
     return program.table(_shapes)
 
 
 def _shapes(program: Program) -> Iterator[Shapes]:
     for facts in program.index.files:
-        summary = facts.summary
-        found = _shapes_in(summary.terms, summary.events)
+        found = _shapes_in(facts.summary.terms, facts.summary.events)
         yield found if any(found[position] for position in (0, 2, 3, 4)) else _NOTHING
 
 
@@ -247,7 +217,7 @@ def _last(callee: tuple[Any, ...]) -> str:
 def _may_take_a_device(
     terms: list[tuple[Any, ...]], name: str, positional: tuple[int, ...], keywords: tuple[tuple[str, int], ...]
 ) -> bool:
-    """Whether the shape of a call lets it say which device."""
+    """Return whether the shape of a call lets it select a device."""
     if name in ("to", "cuda", "set_device") and positional:
         return not _is_plain(terms, positional[0])
     if any(keyword in _KEYWORDS and not _is_plain(terms, value) for keyword, value in keywords):
@@ -334,10 +304,10 @@ def _made(call: SourceCall, named: set[int]) -> Iterator[DeviceUse]:
     index = call.argument_term(1, "index")
     if index >= 0:
         kind = call.argument(0, "type")
-        names = {atom.const for atom in kind or () if atom.kind == CONST}
+        names = {atom.const for atom in kind or () if atom.kind == Kind.CONST}
         number = call.term_value(index)
         # a literal number for a kind that is not known is what torch means by a kind without a number
-        if names & ACCELERATORS or (not names and not number.only(CONST)):
+        if names & ACCELERATORS or (not names and not number.only(Kind.CONST)):
             yield DeviceUse(call, number, index, MADE, False, (), (1, "index"))
         return
     yield from _use(call, (0, "device"), MADE, named)
@@ -348,11 +318,11 @@ def _loaded(call: SourceCall, argument: tuple[int | None, str | None], named: se
     term = call.argument_term(*argument)
     if term < 0:
         return
-    table = call.term_value(term).get(DICT)
+    table = call.term_value(term).get(Kind.DICT)
     if table is None:
         yield from _use(call, argument, LOADED, named)
         return
-    if _is_named(terms_of(call), term, named):
+    if _is_named(call.terms, term, named):
         return
     for value in table.items:
         atoms = [one for atom in value for one in _of_text(atom)]
@@ -367,7 +337,7 @@ def _of_torch(call: SourceCall) -> bool:
 def _spread(call: SourceCall, keyword: str, named: set[int]) -> Iterator[DeviceUse]:
     """``device_map={"": index}``: the whole model on one device."""
     term = call.argument_term(None, keyword)
-    table = call.term_value(term).get(DICT)
+    table = call.term_value(term).get(Kind.DICT)
     if table is None:
         yield from _text(call, term, named)
         return
@@ -388,7 +358,7 @@ def _use(
     term = call.argument_term(*argument) if item is None else item
     if term < 0:
         return
-    parts = terms_of(call)[term]
+    parts = call.terms[term]
     if parts[0] in ("l", "t"):
         for inner in parts[1]:
             yield from _use(call, argument, way, named, of_any=of_any, item=inner)
@@ -396,35 +366,35 @@ def _use(
     numbers: list[Atom] = []
     texts: list[Atom] = []
     for atom in call.term_value(term):
-        if atom.kind in (TEXT, CONST) and isinstance(atom.const, str):
+        if atom.kind in (Kind.TEXT, Kind.CONST) and isinstance(atom.const, str):
             texts.extend(_of_text(atom, way == MADE))
         elif (
             atom.kind in RANKS
-            or atom.kind in (ENV_TEXT, RANK_DEPENDENT, UNKNOWN)
-            or (atom.kind == CONST and type(atom.const) is int)
+            or atom.kind in (Kind.ENV_TEXT, Kind.RANK_DEPENDENT, Kind.UNKNOWN)
+            or (atom.kind == Kind.CONST and type(atom.const) is int)
         ):
             numbers.append(atom)
     # a number is a device where torch takes it; what other calls do with one is not known
-    if any(atom.kind != UNKNOWN for atom in numbers) and not (of_any and not _of_torch(call)):
+    if any(atom.kind != Kind.UNKNOWN for atom in numbers) and not (of_any and not _of_torch(call)):
         yield DeviceUse(call, Value(numbers), term, way, False, (), argument)
-    if texts and not _is_named(terms_of(call), term, named):
+    if texts and not _is_named(call.terms, term, named):
         yield DeviceUse(call, Value(texts), term, way, True, (), argument)
 
 
 def _of_text(atom: Atom, in_device: bool = False) -> list[Atom]:
-    """The index in the text of a device, ``cuda:{rank}``; of any kind of device where it can be nothing else."""
-    if atom.kind == CONST and isinstance(atom.const, str):
+    """Return the index in the text of a device, ``cuda:{rank}``; of any kind of device where it can be nothing else."""
+    if atom.kind == Kind.CONST and isinstance(atom.const, str):
         match = _LITERAL.match(atom.const)
-        return [Atom(CONST, int(match[2]), when=atom.when)] if match else []
-    if atom.kind == TEXT and isinstance(atom.const, str):
+        return [Atom(Kind.CONST, int(match[2]), when=atom.when)] if match else []
+    if atom.kind == Kind.TEXT and isinstance(atom.const, str):
         if not _TEXT_OF_DEVICE.match(atom.const) and not (in_device and atom.const == "{}:{}"):
             return []
-        return [one._replace(when=atom.when) if atom.when.who != EVERYONE else one for one in atom.of]
+        return [one._replace(when=atom.when) if atom.when.who != Who.EVERYONE else one for one in atom.of]
     return []
 
 
 def _is_named(terms: list[tuple[Any, ...]], term: int, named: set[int]) -> bool:
-    """Whether a text was made elsewhere, and is only used here by its name."""
+    """Return whether a text was made elsewhere, and is only used here by its name."""
     parts = terms[term]
     if term in named or parts[0] in ("v", "p", "a", "i", "x", "e", "s", "w"):
         return True
@@ -439,7 +409,7 @@ def _makes_text(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> bool:
 
 
 def _may_be_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
-    """Whether a term looks like the text of a device, before its value is asked for."""
+    """Return whether a term looks like the text of a device, before its value is needed."""
     parts = terms[term]
     kind = parts[0]
     if kind == "k":
@@ -456,17 +426,17 @@ def _may_be_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> boo
 
 
 def _text(call: SourceCall, term: int, named: set[int]) -> Iterator[DeviceUse]:
-    """The text of a device among the arguments of any call."""
-    terms = terms_of(call)
+    """Yield the text of a device among the arguments of any call."""
+    terms = call.terms
     if _may_be_text(terms, term) and not _is_named(terms, term, named):
-        atoms = [one for atom in call.term_value(term) if atom.kind == TEXT for one in _of_text(atom)]
+        atoms = [one for atom in call.term_value(term) if atom.kind == Kind.TEXT for one in _of_text(atom)]
         if atoms:
             yield DeviceUse(call, Value(atoms), term, MOVED, True)
 
 
 def _in_assignment(row: EventRow, named: set[int]) -> Iterator[DeviceUse]:
     """A text of a device that gets a name, or is returned: ``device = f"cuda:{rank}"``."""
-    terms = terms_of(row)
+    terms = row.terms
     own = row.payload[_ASSIGNED[row.kind]]
     pending: list[tuple[int, tuple[tuple[int, bool], ...]]] = [(own, ())]
     while pending:
@@ -488,25 +458,14 @@ def _in_assignment(row: EventRow, named: set[int]) -> Iterator[DeviceUse]:
 # what runs together
 
 
+@cached
 def files_from(program: Program, file: int) -> frozenset[int]:
     """A file and all that it imports, and what these import."""
-    known: dict[int, frozenset[int]] = program.notes.setdefault("files from", {})
-    if file not in known:
-        seen = {file}
-        waiting = [file]
-        while waiting:
-            one = waiting.pop()
-            for dotted in program.imports(one):
-                located = program.index.locate(one, dotted)
-                if located is not None and located[0] not in seen:
-                    seen.add(located[0])
-                    waiting.append(located[0])
-        known[file] = frozenset(seen)
-    return known[file]
+    return frozenset(reachable([file], program.index.imported))
 
 
 def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[SourceCall]:
-    """The calls of one of these in some files."""
+    """Return the calls of one of these in some files."""
     wanted = set(files)
     return [call for call in program.calls_to(*dotted) if call.file in wanted]
 
@@ -517,7 +476,7 @@ def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[Sour
 def around(row: EventRow, depth: int = 4) -> Iterator[tuple[EventRow, int, bool]]:
     """The conditions around a row, and around the only call of its function: (row, term, polarity), from inside out."""
     program = row.program
-    for _, node in reversed(row.places):
+    for _, node in reversed(row.blocks):
         if node[1] in ("if", "while") or node[1].startswith("exit:"):
             yield row, node[2], node[3]
     if depth and row.function.kind == "function":
@@ -527,16 +486,16 @@ def around(row: EventRow, depth: int = 4) -> Iterator[tuple[EventRow, int, bool]
 
 
 def is_for_one_process(use: DeviceUse) -> bool:
-    """Whether a place is the arm of a conditional expression for a run without other ranks."""
+    """Return whether a block is the arm of a conditional expression for a run without other ranks."""
     for term, polarity in use.tests:
         who = use.row.program.evaluator.test(use.row.file, term)
-        if (who if polarity else who.inverse()).who == SINGLE:
+        if (who if polarity else who.inverse()).who == Who.SINGLE:
             return True
     return False
 
 
 def fits_on_one_host(row: EventRow) -> bool:
-    """Whether the program makes sure of one host: it compares the world size with the GPUs, or asks for the nodes."""
+    """Whether the program makes sure of one host: it compares the world size with the GPUs, or reads the nodes."""
     program = row.program
     if any(_counts_hosts(program, one.file, term) for one, term, _ in around(row)):
         return True
@@ -547,8 +506,8 @@ _HOSTS = re.compile(r"^(n|num|number_of)_?(of_)?(nodes|hosts|machines)$|^(node|h
 
 
 def _counts_hosts(program: Program, file: int, term: int) -> bool:
-    """Whether a condition asks for the number of hosts."""
-    terms = program.index.files[file].summary.terms
+    """Return whether a condition reads the number of hosts."""
+    terms = program.terms[file]
     for number in program.subterms(file, term, names=False):
         parts = terms[number]
         if parts[0] in ("v", "p", "a") and _HOSTS.match(str(parts[2])):
@@ -556,10 +515,10 @@ def _counts_hosts(program: Program, file: int, term: int) -> bool:
         if parts[0] == "k" and parts[1] == "str" and _HOSTS.match(parts[2]):
             return True
         if parts[0] == "=" and parts[1] != "is":
-            # what it is called in the source is gone where a name was assigned here: look at what was asked
+            # a name that was assigned here is lost in the terms: check the value instead
             for side in parts[2:4]:
                 value = program.evaluator.value(file, side)
-                if any(atom.kind == "the same on all ranks" and _is_host_variable(atom.const) for atom in value):
+                if any(atom.kind == Kind.UNIFORM and _is_host_variable(atom.const) for atom in value):
                     return True
     return False
 
@@ -570,28 +529,26 @@ def _is_host_variable(name: Any) -> bool:
     )
 
 
+@cached
 def _comparing_files(program: Program) -> set[int]:
     """Files that compare the world size with the number of this host's GPUs or ranks."""
-    found: set[int] | None = program.notes.get("comparing files")
-    if found is None:
-        found = set()
-        for file, shapes in enumerate(shapes_of(program)):
-            for number in shapes.comparisons:
-                parts = program.index.files[file].summary.terms[number]
-                left, right = (program.evaluator.value(file, side) for side in parts[2:4])
-                for one, other in ((left, right), (right, left)):
-                    if one.has(WORLD_SIZE) and other.has(DEVICE_COUNT, LOCAL_WORLD_SIZE):
-                        found.add(file)
-        program.notes["comparing files"] = found
+    found = set()
+    for file, shapes in enumerate(shapes_of(program)):
+        for number in shapes.comparisons:
+            parts = program.terms[file][number]
+            left, right = (program.evaluator.value(file, side) for side in parts[2:4])
+            for one, other in ((left, right), (right, left)):
+                if one.has(Kind.WORLD_SIZE) and other.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE):
+                    found.add(file)
     return found
 
 
 def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
-    """Whether the -1 that stands for a missing LOCAL_RANK may be what a term holds."""
+    """Return whether the -1 that stands for a missing LOCAL_RANK may be what a term holds."""
     if term < 0 or depth > 8:
         return False
     program = row.program
-    parts = terms_of(row)[term]
+    parts = row.terms[term]
     kind = parts[0]
     if kind == "?":
         answer = holds_for_negative(program, row.file, parts[1])
@@ -600,7 +557,7 @@ def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
     if kind == "|":
         return any(may_be_negative(row, arm, depth + 1) for arm in parts[1:3])
     if kind == "c":
-        name = last_name(terms_of(row), parts[1])
+        name = last_name(row.terms, parts[1])
         if name in ("max", "abs"):
             return False
         if name in ("int", "str") and parts[2]:
@@ -611,18 +568,22 @@ def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
 
 
 def has_sentinel(value: Value) -> bool:
-    """Whether a value is a rank or the -1 that stands for none."""
+    """Return whether a value is a rank or the -1 that stands for none."""
     ranked = negative = False
     for atom in value:
         if atom.kind in RANKS:
             # a default of a parameter that callers replace is no sentinel: a variable's or an option's is
             ranked = ranked or atom.const in VARIABLES or atom.const == "option"
-        elif atom.kind == ENV_TEXT:
+        elif atom.kind == Kind.ENV_TEXT:
             ranked = True
-            negative = negative or any(one.kind == CONST and one.const in (-1, "-1") for one in atom.of)
-        elif atom.kind == CONST and atom.const in (-1, "-1") and atom.when.who in (EVERYONE, SINGLE, "unclear"):
+            negative = negative or any(one.kind == Kind.CONST and one.const in (-1, "-1") for one in atom.of)
+        elif (
+            atom.kind == Kind.CONST
+            and atom.const in (-1, "-1")
+            and atom.when.who in (Who.EVERYONE, Who.SINGLE, Who.UNCLEAR)
+        ):
             negative = True
-        elif atom.kind == TEXT:
+        elif atom.kind == Kind.TEXT:
             inner = Value(atom.of)
             if has_sentinel(inner):
                 return True
@@ -630,10 +591,10 @@ def has_sentinel(value: Value) -> bool:
 
 
 def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -> bool | None:
-    """What a test says where the local rank is the -1 of no launcher; None where that can't be told."""
+    """Return what a test returns where the local rank is the -1 of no launcher; None where that is not known."""
     if term < 0 or depth > 8:
         return None
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     parts = terms[term]
     kind = parts[0]
     if kind == "u" and parts[1] == "not":
@@ -652,7 +613,7 @@ def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -
         ):
             value = program.evaluator.value(file, left)
             constant = program.evaluator.value(file, right).constant
-            if value.rank is None and not value.has(ENV_TEXT):
+            if value.rank is None and not value.has(Kind.ENV_TEXT):
                 continue
             if type(constant) is int and operator in _COMPARED:
                 return bool(_COMPARED[operator](-1, constant))
@@ -661,18 +622,13 @@ def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -
                 if numbers and all(type(number) is int for number in numbers):
                     return bool((-1 in numbers) == (operator == "in"))
     who = program.evaluator.test(file, term)
-    if who.who == DISTRIBUTED:
+    if who.who == Who.DISTRIBUTED:
         return False
-    if who.who == SINGLE:
+    if who.who == Who.SINGLE:
         return True
     if kind == "v":
-        scope = parts[1]
-        while scope >= 0:
-            own = program.index.scopes[file][scope]
-            if parts[2] in own.bindings:
-                bound = own.bindings[parts[2]]
-                return holds_for_negative(program, file, bound[0], depth + 1) if len(bound) == 1 else None
-            scope = own.parent
+        bound = program.bound(file, parts)
+        return holds_for_negative(program, file, bound[0], depth + 1) if len(bound) == 1 else None
     if kind == "a":
         answers = [
             holds_for_negative(program, row.file, row.payload[2], depth + 1)
@@ -698,7 +654,7 @@ _COMPARED = {
 def keeps_negative_out(row: EventRow, tests: Iterable[tuple[int, bool]] = (), depth: int = 4) -> bool:
     """Whether the conditions around a row, or these ones of its file, keep the -1 of no launcher away from it."""
     program = row.program
-    own = [(node[2], node[3]) for _, node in row.places if node[1] in ("if", "while") or node[1].startswith("exit:")]
+    own = [(node[2], node[3]) for _, node in row.blocks if node[1] in ("if", "while") or node[1].startswith("exit:")]
     for term, polarity in (*own, *tests):
         answer = holds_for_negative(program, row.file, term)
         if answer is not None and answer != polarity:
@@ -722,7 +678,7 @@ def local_rank_here(row: EventRow) -> str | None:
         if (other.scope == row.scope and other.number > row.number) or not other.term_value(other.payload[1]).atoms:
             continue
         value = other.term_value(other.payload[1])
-        atoms = [atom for atom in value if atom.kind != CONST]
-        if atoms and all(atom.kind == "local rank" and atom.certain for atom in atoms):
+        atoms = [atom for atom in value if atom.kind != Kind.CONST]
+        if atoms and all(atom.kind == Kind.LOCAL_RANK and atom.certain for atom in atoms):
             return str(other.payload[0])
     return None

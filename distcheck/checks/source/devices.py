@@ -14,15 +14,15 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
-from .call_paths import Function, operands, terms_of
+from .call_paths import Function, operands
 from .device_uses import (
     ACCELERATORS,
-    ASKED,
     BIND,
     BINDERS,
     CONTEXTS,
     GROUP,
     LOADED,
+    QUERIED,
     WRAPPED,
     DeviceUse,
     around,
@@ -36,28 +36,11 @@ from .device_uses import (
     may_be_negative,
 )
 from .environment_variables import VariableWrite, writes
-from .program import FEW, EventRow, Program, SourceCall
+from .link import reachable
+from .program import FEW, EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import (
-    CONST,
-    DEVICE,
-    ENV_TEXT,
-    FUNCTION,
-    GLOBAL_RANK,
-    GROUP_RANK,
-    LOCAL_RANK,
-    MAIN,
-    NODE_RANK,
-    OBJECT,
-    RANK,
-    RANK_DEPENDENT,
-    RANKS,
-    SINGLE,
-    TEXT,
-    Atom,
-    NoConstant,
-    Value,
-)
+from .values import RANKS, Atom, Kind, NoConstant, Value, Who
+from .vocabulary import words
 
 _MASK = "CUDA_VISIBLE_DEVICES"
 _MASKS = (_MASK, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
@@ -80,11 +63,11 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
         if (row.file, row.line) in seen or is_for_one_process(use):
             continue
         atom = global_rank_of(use.number)
-        if atom is not None and row.reach.who not in (MAIN, SINGLE) and not fits_on_one_host(row):
+        if atom is not None and row.reached_by.who not in (Who.MAIN, Who.SINGLE) and not fits_on_one_host(row):
             seen.add((row.file, row.line))
             yield _global_rank(program, row, atom, use.shown, use.where())
             continue
-        index = use.number.get(LOCAL_RANK)
+        index = use.number.get(Kind.LOCAL_RANK)
         if index is not None and index.const == "spawn" and use.way == BIND:
             init = _spawned_rank(program, row)
             if init is not None:
@@ -97,50 +80,50 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
 
 
 def global_rank_of(index: Value) -> Atom | None:
-    """The global rank in what an index may be; None where it may be the local one, too."""
-    if index.has(LOCAL_RANK, NODE_RANK, GROUP_RANK, RANK_DEPENDENT):
+    """Return the global rank in what an index may be; None where it may be the local one, too."""
+    if index.has(Kind.LOCAL_RANK, Kind.NODE_RANK, Kind.GROUP_RANK, Kind.RANK_DEPENDENT):
         return None
     for atom in index:
-        if atom.when.who == SINGLE:
+        if atom.when.who == Who.SINGLE:
             continue
-        if atom.kind == GLOBAL_RANK and atom.certain:
+        if atom.kind == Kind.GLOBAL_RANK and atom.certain:
             return atom
-        if atom.kind == RANK and atom.const == "option":
+        if atom.kind == Kind.RANK and atom.const == "option":
             return atom
-        if atom.kind == ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == GLOBAL_RANK:
-            return None if any(one.kind in (ENV_TEXT, LOCAL_RANK) for one in atom.of) else atom
+        if atom.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == Kind.GLOBAL_RANK:
+            return None if any(one.kind in (Kind.ENV_TEXT, Kind.LOCAL_RANK) for one in atom.of) else atom
     return None
 
 
 def _rank_in_text(value: Value) -> Atom | None:
-    """The rank that a text is made of."""
+    """Return the rank that a text is made of."""
     for atom in value:
-        if atom.kind == TEXT:
+        if atom.kind == Kind.TEXT:
             inner = Value(atom.of)
-            if atom.const == "{}" and (inner.rank is not None or inner.has(ENV_TEXT)):
-                return inner.rank or inner.get(ENV_TEXT)
-        if atom.kind == ENV_TEXT and vocabulary.VARIABLES.get(atom.const) in RANKS:
+            if atom.const == "{}" and (inner.rank is not None or inner.has(Kind.ENV_TEXT)):
+                return inner.rank or inner.get(Kind.ENV_TEXT)
+        if atom.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(atom.const) in RANKS:
             return atom
     return None
 
 
 def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where: Where) -> Finding:
-    both_known = _reads_local_rank(program, row.file)
+    both_known = row.file in _files_with_local_rank(program)
     severity = Severity.ERROR if both_known else Severity.WARNING
     if program.is_test(row.file) or _spawned_rank(program, row) is not None:
         severity = Severity.INFO
     source = _origin(atom)
     return rules.DC201.found(
-        f"{shown} takes the global rank{source} for the index of a GPU; each host counts its GPUs from 0",
+        f"{shown} uses the global rank{source} as a GPU index; each host counts its GPUs from 0",
         where=where,
         severity=severity,
         fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
-        evidence={"flow": program.flow(atom.trail)},
+        evidence={"flow": program.flow(atom.flow)},
     )
 
 
 def _origin(atom: Atom) -> str:
-    if atom.kind == ENV_TEXT or atom.const in vocabulary.VARIABLES:
+    if atom.kind == Kind.ENV_TEXT or atom.const in vocabulary.VARIABLES:
         return f" (from {atom.const})"
     if atom.const == "sum":
         return " (node rank times processes a node, plus local rank)"
@@ -150,7 +133,7 @@ def _origin(atom: Atom) -> str:
 
 
 def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
-    """What to write instead, in the words of this code."""
+    """Return what to write instead, in the words of this code."""
     own = local_rank_here(row)
     if own is not None:
         return f"`{own}`"
@@ -163,28 +146,25 @@ def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
     if program.imports_from(row.file, "horovod"):
         return "`hvd.local_rank()`"
     if atom.const == "sum":
-        for step in atom.trail:
+        for step in atom.flow:
             if "spawn" in step.text:
                 return "the first argument of the spawned function, which counts the processes of this host"
     return '`int(os.environ["LOCAL_RANK"])`'
 
 
-def _reads_local_rank(program: Program, file: int) -> bool:
-    """Whether a file asks for the local rank as well."""
-    files: set[int] | None = program.notes.get("files that read LOCAL_RANK")
-    if files is None:
-        files = set()
-        for row in program.rows("read"):
-            atom = row.term_value(row.payload[0]).get(ENV_TEXT)
-            if atom is not None and vocabulary.VARIABLES.get(atom.const) == LOCAL_RANK:
-                files.add(row.file)
-        for call in program.calls_to("os.environ.get", "os.getenv"):
-            key = call.argument(0, "key")
-            if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == LOCAL_RANK:
-                files.add(call.file)
-        files.update(call.file for call in program.calls_to("torch.distributed.get_node_local_rank"))
-        program.notes["files that read LOCAL_RANK"] = files
-    return file in files
+@cached
+def _files_with_local_rank(program: Program) -> set[int]:
+    """Return the files that read the local rank."""
+    files = set()
+    for row in program.rows("read"):
+        atom = row.term_value(row.payload[0]).get(Kind.ENV_TEXT)
+        if atom is not None and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
+            files.add(row.file)
+    for call in program.calls_to("os.environ.get", "os.getenv"):
+        key = call.argument(0, "key")
+        if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == Kind.LOCAL_RANK:
+            files.add(call.file)
+    return files | {call.file for call in program.calls_to("torch.distributed.get_node_local_rank")}
 
 
 def _spawned_rank(program: Program, row: EventRow) -> SourceCall | None:
@@ -200,22 +180,19 @@ def _spawned_rank(program: Program, row: EventRow) -> SourceCall | None:
 
 def _is_spawned(init: SourceCall) -> bool:
     rank = init.argument(4, "rank")
-    atom = rank.get(LOCAL_RANK) if rank is not None else None
+    atom = rank.get(Kind.LOCAL_RANK) if rank is not None else None
     return atom is not None and atom.const == "spawn"
 
 
 def _single_host(program: Program, row: EventRow, index: Atom, init: SourceCall) -> Finding:
-    return rules.DC201.found(
+    return row.found(
+        rules.DC201,
         f"the spawned index is the device here and the rank of the job at {init.path}:{init.line}: "
         "right on one host only",
-        where=row.where(),
+        fix="for several hosts, pass init_process_group the rank `node_rank * processes_per_node + index`; "
+        "the device stays the index",
         severity=Severity.INFO,
-        fix=Fix(
-            "for several hosts, give init_process_group the rank `node_rank * processes_per_node + index`; "
-            "the device stays the index",
-            where="code",
-        ),
-        evidence={"flow": program.flow(index.trail)},
+        flow=program.flow(index.flow),
     )
 
 
@@ -235,8 +212,8 @@ def masked_devices_are_renumbered(program: Program) -> Iterator[Finding]:
             seen.add((row.file, row.line))
             yield _physical(program, row)
             continue
-        atom = use.number.get(LOCAL_RANK)
-        if atom is None or not atom.certain or atom.const in ("current device", "modulo") or row.reach.who in FEW:
+        atom = use.number.get(Kind.LOCAL_RANK)
+        if atom is None or not atom.certain or atom.const in ("current device", "modulo") or row.reached_by.who in FEW:
             continue
         for write in masks:
             if _holds_for(program, write.row, row):
@@ -258,12 +235,12 @@ def _bound_calls(program: Program) -> Iterator[SourceCall]:
 
 
 def _masks_by_rank(write: VariableWrite) -> bool:
-    """Whether a mask leaves one GPU, chosen by the local rank."""
+    """Return whether a mask leaves one GPU, chosen by the local rank."""
     atom = _rank_in_text(write.value)
     if atom is None:
         return False
-    kind = vocabulary.VARIABLES.get(atom.const) if atom.kind == ENV_TEXT else atom.kind
-    return kind == LOCAL_RANK and atom.const != "spawn"
+    kind = vocabulary.VARIABLES.get(atom.const) if atom.kind == Kind.ENV_TEXT else atom.kind
+    return kind == Kind.LOCAL_RANK and atom.const != "spawn"
 
 
 def _holds_for(program: Program, mask: EventRow, row: EventRow) -> bool:
@@ -279,32 +256,29 @@ def _holds_for(program: Program, mask: EventRow, row: EventRow) -> bool:
 
 
 def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -> Finding:
-    return rules.DC202.found(
+    return row.found(
+        rules.DC202,
         f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
         f"{write.row.path}:{write.row.line}"
         ": inside of that mask the GPU is number 0",
-        where=row.where(),
-        fix=Fix(
-            f"take 0 here; or leave all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
-            where="code",
-        ),
-        evidence={"flow": program.flow(atom.trail)},
+        fix=f"use 0 here; or keep all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
+        flow=program.flow(atom.flow),
     )
 
 
 def _physical(program: Program, row: EventRow) -> Finding:
-    return rules.DC202.found(
-        f"{row.text()} takes a number out of {_MASK}: those are numbers outside of the mask, inside GPUs count from 0",
-        where=row.where(),
-        fix=Fix('use the local rank itself: `int(os.environ["LOCAL_RANK"])`', where="code"),
+    return row.found(
+        rules.DC202,
+        f"{row.text()} uses a number from {_MASK} as an index: inside the mask, GPUs count from 0",
+        fix='use the local rank itself: `int(os.environ["LOCAL_RANK"])`',
     )
 
 
 def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bool:
-    """Whether a number was read out of the list in the mask."""
+    """Return whether a number was read out of the list in the mask."""
     if term < 0 or depth > 12:
         return False
-    terms = terms_of(row)
+    terms = row.terms
     parts = terms[term]
     kind = parts[0]
     if kind == "c":
@@ -315,7 +289,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
             return _from_mask(program, row, parts[2][1], depth + 1)
         if called == "split" and terms[parts[1]][0] == "a":
             value = row.term_value(terms[parts[1]][1])
-            return any(atom.kind == ENV_TEXT and atom.const in _MASKS for atom in value)
+            return any(atom.kind == Kind.ENV_TEXT and atom.const in _MASKS for atom in value)
         return False
     if kind == "s":
         return _from_mask(program, row, parts[1], depth + 1)
@@ -326,12 +300,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
     if kind == "f" or (kind == "o" and parts[1] == "+"):
         return any(_from_mask(program, row, part, depth + 1) for part in operands(parts))
     if kind == "v":
-        scope = parts[1]
-        while scope >= 0:
-            own = program.index.scopes[row.file][scope]
-            if parts[2] in own.bindings:
-                return any(_from_mask(program, row, one, depth + 1) for one in own.bindings[parts[2]][-4:])
-            scope = own.parent
+        return any(_from_mask(program, row, one, depth + 1) for one in program.bound(row.file, parts)[-4:])
     return False
 
 
@@ -340,7 +309,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
 
 @probe(rules.DC206)
 def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
-    """Whoever starts NCCL has said which GPU is this rank's."""
+    """A program that uses NCCL binds each rank to its GPU."""
     for call in program.calls_to(_INIT):
         if not uses_nccl(call) or _gives(call, "device_id") or call.has_star or _world_of_one(call):
             continue
@@ -354,7 +323,7 @@ def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
 
 
 def uses_nccl(call: SourceCall) -> bool:
-    """Whether a group's backend is NCCL, or NCCL where there are GPUs."""
+    """Return whether a group's backend is NCCL, or NCCL where there are GPUs."""
     backend = call.argument(0, "backend")
     if backend is None:
         return False
@@ -373,39 +342,34 @@ def _world_of_one(call: SourceCall) -> bool:
 
 def roots_of(program: Program, row: EventRow) -> frozenset[Function]:
     """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
-    known: dict[Function, frozenset[Function]] = program.notes.setdefault("roots", {})
-    function = (row.file, row.scope)
-    if function not in known:
-        found: set[Function] = set()
-        seen = {function}
-        waiting = [function]
-        while waiting and len(seen) < 500:
-            one = waiting.pop()
-            scope = program.scope(one)
-            if scope.kind == "module":
-                found.add(one)
-                continue
-            callers = [
-                (site.file, int(program.index.files[site.file].summary.events[site.event][1]))
-                for site in program.evaluator.callers.get(one, ())
-                if not site.weak
-            ]
-            if scope.kind in ("lambda", "class") or (
-                not callers and program.scope((one[0], scope.parent)).kind != "module"
-            ):
-                callers.append((one[0], scope.parent))
-            if not callers and one in program.evaluator.escaped:
-                found.add(one)
-            for caller in callers:
-                if caller not in seen:
-                    seen.add(caller)
-                    waiting.append(caller)
-        known[function] = frozenset(found)
-    return known[function]
+    return _roots_of(program, row.file, row.scope)
+
+
+@cached
+def _roots_of(program: Program, file: int, number: int) -> frozenset[Function]:
+    found: set[Function] = set()
+
+    def callers_of(one: Function) -> list[Function]:
+        scope = program.scope(one)
+        if scope.kind == "module":
+            found.add(one)
+            return []
+        sites = program.evaluator.callers.get(one, ())
+        callers = [(site.file, int(program.events[site.file][site.event][1])) for site in sites if not site.weak]
+        if scope.kind in ("lambda", "class") or (
+            not callers and program.scope((one[0], scope.parent)).kind != "module"
+        ):
+            callers.append((one[0], scope.parent))
+        if not callers and one in program.evaluator.escaped:
+            found.add(one)
+        return callers
+
+    reachable([(file, number)], callers_of, most=500)
+    return frozenset(found)
 
 
 def _is_bound(program: Program, files: Iterable[int]) -> bool:
-    """Whether anything in some files gives this process a device of its own."""
+    """Return whether anything in some files gives this process a device of its own."""
     wanted = set(files)
     if called_in(program, wanted, *BINDERS, *CONTEXTS, "torch.set_default_device"):
         return True
@@ -432,7 +396,7 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
     objects = next(iter(called_in(program, files, *_OBJECTS)), None)
     bare = next(_on_current_device(program, files), None)
     placed = any(
-        use.row.file in files and use.number.has(*RANKS, ENV_TEXT, RANK_DEPENDENT)
+        use.row.file in files and use.number.has(*RANKS, Kind.ENV_TEXT, Kind.RANK_DEPENDENT)
         for use in device_uses(program)
         if use.way != LOADED
     )
@@ -448,19 +412,16 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
     if (placed and bare is None and objects is None and guess is None) or program.is_test(call.file):
         severity = Severity.INFO
     own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
-    return rules.DC206.found(
-        f"the group starts with NCCL, and no line binds this rank to a GPU: {what}",
-        where=call.where(),
+    return call.found(
+        rules.DC206,
+        f"the group uses NCCL, and no line binds this rank to a GPU: {what}",
+        fix=f'before it: `torch.cuda.set_device({own})`; and for the group: `device_id=torch.device("cuda", {own})`',
         severity=severity,
-        fix=Fix(
-            f'before it: `torch.cuda.set_device({own})`; and tell the group: `device_id=torch.device("cuda", {own})`',
-            where="code",
-        ),
     )
 
 
 def _is_current(program: Program, call: SourceCall) -> bool:
-    """Whether a call puts something on the current GPU: ``.cuda()``, ``.to("cuda")``, ``device="cuda"``."""
+    """Return whether a call puts something on the current GPU: ``.cuda()``, ``.to("cuda")``, ``device="cuda"``."""
     method = call.method
     if method == "cuda":
         named = call.term[2] or call.gives(None, "device")
@@ -473,9 +434,9 @@ def _is_current(program: Program, call: SourceCall) -> bool:
 
 
 def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[SourceCall]:
-    """The calls in some files that put something on the current GPU."""
+    """Yield the calls in some files that put something on the current GPU."""
     for file in sorted(files):
-        for number, event in enumerate(program.index.files[file].summary.events):
+        for number, event in enumerate(program.events[file]):
             if event[0] == "call":
                 call = SourceCall(program, file, number)
                 if _is_current(program, call):
@@ -484,9 +445,9 @@ def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[Sourc
 
 def _is_plain_cuda(value: Value | None) -> bool:
     for atom in value or ():
-        if atom.kind == CONST and atom.const in ACCELERATORS:
+        if atom.kind == Kind.CONST and atom.const in ACCELERATORS:
             return True
-        if atom.kind == DEVICE and atom.const in ACCELERATORS and not atom.of:
+        if atom.kind == Kind.DEVICE and atom.const in ACCELERATORS and not atom.of:
             return True
     return False
 
@@ -496,23 +457,13 @@ def _is_plain_cuda(value: Value | None) -> bool:
 
 #: What starts CUDA in the process, so that the mask is read (torch 2.13, torch/cuda/__init__.py: what calls _lazy_init,
 #: or has the driver count the GPUs).
-_STARTERS = (
-    "torch.cuda.is_available",
-    "torch.cuda.init",
-    "torch.cuda.set_device",
-    "torch.cuda.current_device",
-    "torch.cuda.get_device_name",
-    "torch.cuda.get_device_properties",
-    "torch.cuda.get_device_capability",
-    "torch.cuda.mem_get_info",
-    "torch.cuda.synchronize",
-    "torch.cuda.current_stream",
-    "torch.cuda.Stream",
-    "torch.cuda.Event",
-    "torch.cuda.memory_stats",
-    "torch.cuda.is_bf16_supported",
-    "torch.cuda.ipc_collect",
-    "torch.cuda.get_rng_state",
+_STARTERS = tuple(
+    f"torch.cuda.{name}"
+    for name in words(
+        "is_available init set_device current_device get_device_name get_device_properties "
+        "get_device_capability mem_get_info synchronize current_stream Stream Event memory_stats "
+        "is_bf16_supported ipc_collect get_rng_state"
+    )
 )
 
 
@@ -526,20 +477,17 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
             continue
         before = _cuda_before(program, write.row)
         if before is not None:
-            yield rules.DC214.found(
+            yield write.row.found(
+                rules.DC214,
                 f"{write.name} is set when {before.text()} at {before.path}:{before.line} has started CUDA: "
                 "it has no effect",
-                where=write.row.where(),
-                fix=Fix(
-                    f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
-                    "this process, use torch.cuda.set_device",
-                    where="code",
-                ),
+                fix=f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
+                "this process, use torch.cuda.set_device",
             )
 
 
 def _starts_children(program: Program, row: EventRow) -> bool:
-    """Whether the mask may be for processes that this one starts."""
+    """Return whether the mask may be for processes that this one starts."""
     return bool(
         called_in(
             program, (row.file,), "subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_call",
@@ -581,7 +529,7 @@ _STARTER_NAMES = frozenset(dotted.rsplit(".", 1)[-1] for dotted in _STARTERS)
 
 
 def _starts_inside(program: Program, call: SourceCall, depth: int = 0) -> EventRow | None:
-    """What starts CUDA whenever a function of the project is called."""
+    """Return what starts CUDA whenever a function of the project is called."""
     if depth > 2:
         return None
     for function in program.functions(call)[:1]:
@@ -591,7 +539,7 @@ def _starts_inside(program: Program, call: SourceCall, depth: int = 0) -> EventR
             if (
                 not isinstance(row, SourceCall)
                 or row.inside("if", "except")
-                or any(node[1].startswith("exit:") for _, node in row.places)
+                or any(node[1].startswith("exit:") for _, node in row.blocks)
             ):
                 continue
             if _starts_cuda(program, row):
@@ -613,25 +561,24 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
         row = use.row
         if (row.file, row.line) in seen or use.way in (LOADED, WRAPPED, GROUP):
             continue  # a group, and a model that is wrapped for one, have their launcher
-        text = use.number.get(ENV_TEXT)
+        text = use.number.get(Kind.ENV_TEXT)
         if (
             text is not None
             and not use.in_text
             and vocabulary.VARIABLES.get(text.const) in RANKS
-            and use.number.only(ENV_TEXT, CONST)
+            and use.number.only(Kind.ENV_TEXT, Kind.CONST)
         ):
             seen.add((row.file, row.line))
             yield rules.DC215.found(
-                f"{use.shown} takes {text.const} for the index of a GPU as the text that os.environ gives: "
-                f"'0' is no device",
+                f"{use.shown} uses {text.const} as a GPU index, but os.environ returns text: '0' is no device",
                 where=use.where(),
                 fix=Fix(f'make a number of it: int(os.environ["{text.const}"])', where="code"),
-                evidence={"flow": program.flow(text.trail)},
+                evidence={"flow": program.flow(text.flow)},
             )
             continue
         if use.term < 0 or not may_be_negative(row, use.term) or keeps_negative_out(row, use.tests):
             continue
-        atom = use.number.rank or use.number.get(ENV_TEXT, TEXT)
+        atom = use.number.rank or use.number.get(Kind.ENV_TEXT, Kind.TEXT)
         if atom is None or (atom.kind in RANKS and not atom.certain) or _after_a_start(program, row, atom):
             continue
         seen.add((row.file, row.line))
@@ -656,12 +603,12 @@ def _sentinel(program: Program, use: DeviceUse, atom: Atom) -> Finding:
     return rules.DC215.found(
         f"{name} has the default -1, and nothing keeps it from {use.shown}, which {outcome}",
         where=use.where(),
-        severity=Severity.INFO if program.is_test(use.row.file) else Severity.WARNING,
+        severity=use.row.level_in_tests,
         fix=Fix(
-            f"take 0 as the default of {name} if one process is to use the first GPU, or ask whether it is -1 first",
+            f"use 0 as the default of {name} if one process uses the first GPU, or test for -1 first",
             where="code",
         ),
-        evidence={"flow": program.flow(atom.trail)},
+        evidence={"flow": program.flow(atom.flow)},
     )
 
 
@@ -673,23 +620,28 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
     """Ranks of one group that NCCL serves don't all take the same GPU."""
     for call in program.calls_to(*BINDERS, _INIT):
         number, where = _literal_of(call)
-        if number is None or call.reach.who in FEW or call.reach.who == SINGLE or _arm_of_one_process(program, call):
+        if (
+            number is None
+            or call.reached_by.who in FEW
+            or call.reached_by.who == Who.SINGLE
+            or _arm_of_one_process(program, call)
+        ):
             continue
         init = _init_with_nccl(program, call)
         if init is None or _masked_by_rank(program, call.file) or program.is_test(call.file):
             continue
         own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
-        yield rules.DC303.found(
-            f"every rank takes GPU {number}, and NCCL lets no two ranks of a host share one",
-            where=call.where(),
-            fix=Fix(f"{where}: `{own}`" if where.endswith(")") else f"give each rank its own: `{own}`", where="code"),
-            evidence={"group": f"{init.path}:{init.line}"},
+        yield call.found(
+            rules.DC303,
+            f"every rank uses GPU {number}, and NCCL refuses two ranks of a host on one GPU",
+            fix=f"{where}: `{own}`" if where.endswith(")") else f"use a separate GPU per rank: `{own}`",
+            group=f"{init.path}:{init.line}",
         )
     yield from _one_gpu_for_spawned(program)
 
 
 def _literal_of(call: SourceCall) -> tuple[int | None, str]:
-    """The number that all ranks bind."""
+    """Return the number that all ranks bind."""
     if call.is_to(_INIT):
         value = call.argument(None, "device_id")
         if not uses_nccl(call):
@@ -697,22 +649,22 @@ def _literal_of(call: SourceCall) -> tuple[int | None, str]:
     else:
         value = call.argument(0, "device")
     number = _only_number(value)
-    return number, "give each rank its own GPU, torch.cuda.set_device(…)"
+    return number, "bind each rank to its own GPU, torch.cuda.set_device(…)"
 
 
 def _only_number(value: Value | None) -> int | None:
-    """The literal index of a device, where it can be nothing else."""
+    """Return the literal index of a device, where it can be nothing else."""
     if value is None or len(value.atoms) != 1:
         return None
     atom = value.atoms[0]
-    if atom.kind == CONST and type(atom.const) is int and atom.const >= 0:
+    if atom.kind == Kind.CONST and type(atom.const) is int and atom.const >= 0:
         return atom.const
-    if atom.kind == CONST and isinstance(atom.const, str):
+    if atom.kind == Kind.CONST and isinstance(atom.const, str):
         kind, _, number = atom.const.partition(":")
         return int(number) if kind in ACCELERATORS and number.isdigit() else None
-    if atom.kind == DEVICE and atom.const in ACCELERATORS and len(atom.of) == 1:
+    if atom.kind == Kind.DEVICE and atom.const in ACCELERATORS and len(atom.of) == 1:
         inner = atom.of[0]
-        return inner.const if inner.kind == CONST and type(inner.const) is int else None
+        return inner.const if inner.kind == Kind.CONST and type(inner.const) is int else None
     return None
 
 
@@ -728,7 +680,7 @@ def _init_with_nccl(program: Program, row: EventRow) -> SourceCall | None:
 
 
 def _masked_by_rank(program: Program, file: int) -> bool:
-    """Whether something of the program gives each process a mask of its own, or may do so."""
+    """Return whether something of the program gives each process a mask of its own, or may do so."""
     files = set(program.component(file))
     return any(
         write.row.file in files and write.name in _MASKS and write.value.constant is NoConstant
@@ -743,25 +695,23 @@ def _arm_of_one_process(program: Program, row: EventRow) -> bool:
     for other in _distributed_rows(program).get((row.file, row.scope), ()):
         if program.excludes(row, other):
             return True
-        if any(node[1].startswith("exit:") for _, node in other.places) and not program.may_precede(row, other):
+        if any(node[1].startswith("exit:") for _, node in other.blocks) and not program.may_precede(row, other):
             continue
     # what returns from an arm of its own is excluded by the rest of the function as well
     for one, term, polarity in around(row, 0):
-        if program.evaluator.test(one.file, term).who == SINGLE and polarity:
+        if program.evaluator.test(one.file, term).who == Who.SINGLE and polarity:
             return True
     return False
 
 
+@cached
 def _distributed_rows(program: Program) -> dict[Function, list[EventRow]]:
-    """The rows that only ranks of a job run: starts of a group, devices chosen by rank."""
-    found: dict[Function, list[EventRow]] | None = program.notes.get("distributed rows")
-    if found is None:
-        found = {}
-        rows: list[EventRow] = list(program.calls_to(_INIT, *vocabulary.INIT))
-        rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, ENV_TEXT))
-        for row in rows:
-            found.setdefault((row.file, row.scope), []).append(row)
-        program.notes["distributed rows"] = found
+    """Return the rows that only ranks of a job run: starts of a group, devices chosen by rank."""
+    found: dict[Function, list[EventRow]] = {}
+    rows: list[EventRow] = list(program.calls_to(_INIT, *vocabulary.INIT))
+    rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, Kind.ENV_TEXT))
+    for row in rows:
+        found.setdefault((row.file, row.scope), []).append(row)
     return found
 
 
@@ -776,14 +726,14 @@ def _one_gpu_for_spawned(program: Program) -> Iterator[Finding]:
             number = count.constant if count is not None else None
             if type(number) is not int or number < 2:
                 continue
-            targets = [atom.const for atom in spawn.argument(0, "fn") or () if atom.kind == FUNCTION]
+            targets = [atom.const for atom in spawn.argument(0, "fn") or () if atom.kind == Kind.FUNCTION]
             reached = {one for target in targets for one in call_paths.reached_from(program, target)}
             if any((init.file, init.scope) in reached and uses_nccl(init) for init in program.calls_to(_INIT)):
-                yield rules.DC303.found(
+                yield write.row.found(
+                    rules.DC303,
                     f'{write.name} is "{mask}", one GPU, for the {number} processes that line {spawn.line} spawns',
-                    where=write.row.where(),
-                    fix=Fix("leave as many GPUs visible as processes are spawned, or spawn one", where="code"),
-                    evidence={"processes": number},
+                    fix="make as many GPUs visible as processes are spawned, or spawn one",
+                    processes=number,
                 )
                 break
 
@@ -795,7 +745,7 @@ def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
     bound = _given_to_a_group(program)
     for use in device_uses(program):
         row = use.row
-        if use.way in (BIND, LOADED, GROUP, ASKED) or (row.file, row.line) in seen or is_for_one_process(use):
+        if use.way in (BIND, LOADED, GROUP, QUERIED) or (row.file, row.line) in seen or is_for_one_process(use):
             continue
         if use.row.kind == "call" and (row.file, row.number) in bound:
             continue
@@ -809,21 +759,21 @@ def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
 
 
 def _literal_index(use: DeviceUse) -> int | None:
-    """The literal number of a GPU, where it can be no other."""
-    numbers = {atom.const for atom in use.number if atom.kind == CONST and type(atom.const) is int}
-    if len(numbers) != 1 or not use.number.only(CONST):
+    """Return the literal number of a GPU, where it can be no other."""
+    numbers = {atom.const for atom in use.number if atom.kind == Kind.CONST and type(atom.const) is int}
+    if len(numbers) != 1 or not use.number.only(Kind.CONST):
         return None
-    if any(atom.when.who == SINGLE for atom in use.number) or (use.tests and _has_ranked_arm(use)):
+    if any(atom.when.who == Who.SINGLE for atom in use.number) or (use.tests and _has_ranked_arm(use)):
         return None
     # what a parameter or an attribute holds was decided elsewhere, and so was what replaces a device without a number
-    if not _is_written(terms_of(use.row), use.term):
+    if not _is_written(use.row.terms, use.term):
         return None
     number = numbers.pop()
     return number if number >= 0 else None
 
 
 def _is_written(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:
-    """Whether a literal stands in the source where it is used, in an arm of a conditional expression at most."""
+    """Return whether a literal stands in the source where it is used, in an arm of a conditional expression at most."""
     if term < 0 or depth > 4:
         return False
     parts = terms[term]
@@ -833,16 +783,18 @@ def _is_written(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool
 
 
 def _has_ranked_arm(use: DeviceUse) -> bool:
-    """Whether another arm of the same conditional expression takes a rank."""
+    """Return whether another arm of the same conditional expression takes a rank."""
     row = use.row
     value = row.term_value(row.payload[{"bind": 1, "attribute": 2, "return": 0}[row.kind]])
     return any(
-        one.kind in RANKS or one.kind in (ENV_TEXT, RANK_DEPENDENT) for atom in value for one in (atom, *atom.of)
+        one.kind in RANKS or one.kind in (Kind.ENV_TEXT, Kind.RANK_DEPENDENT)
+        for atom in value
+        for one in (atom, *atom.of)
     )
 
 
 def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
-    """The devices that a group is bound to: DC303 speaks of those."""
+    """Return the devices that a group is bound to: DC303 speaks of those."""
     found = set()
     for init in program.calls_to(_INIT):
         for atom in init.argument(None, "device_id") or ():
@@ -856,9 +808,9 @@ def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
 
 
 def _all_ranks_run(program: Program, row: EventRow) -> bool:
-    """Whether the ranks of a group with GPUs run a row, all of them."""
-    reach = row.reach
-    if reach.who in FEW or reach.who == SINGLE or program.is_test(row.file) or row.inside("except"):
+    """Return whether the ranks of a group with GPUs run a row, all of them."""
+    reached_by = row.reached_by
+    if reached_by.who in FEW or reached_by.who == Who.SINGLE or program.is_test(row.file) or row.inside("except"):
         return False
     if _arm_of_one_process(program, row) or _masked_by_rank(program, row.file):
         return False
@@ -892,7 +844,7 @@ def _shared(program: Program, row: EventRow, what: str, where: Where) -> Finding
         what,
         where=where,
         fix=Fix(
-            f'use the local rank, `{index}`; or bind it once with torch.cuda.set_device, and say "cuda" elsewhere',
+            f'use the local rank, `{index}`; or bind it once with torch.cuda.set_device, and write "cuda" elsewhere',
             where="code",
         ),
     )
@@ -903,7 +855,7 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
     binders = [
         call
         for call in program.calls_to(*BINDERS)
-        if (value := call.argument(0, "device")) is not None and value.has(*RANKS, ENV_TEXT, DEVICE)
+        if (value := call.argument(0, "device")) is not None and value.has(*RANKS, Kind.ENV_TEXT, Kind.DEVICE)
     ]
     for late in binders:
         for call in program.rows_of(late.file, late.scope):
@@ -919,13 +871,13 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
             yield _shared(
                 program,
                 call,
-                f"{call.text()} goes to GPU 0 on every rank: {late.text()} comes only at line {late.line}",
+                f"{call.text()} uses GPU 0 on every rank: {late.text()} comes only at line {late.line}",
                 call.where(),
             )
 
 
 def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Finding]:
-    """Models that are wrapped for all ranks on the current GPU, where nothing binds one; with NCCL, DC206 says it."""
+    """Yield models wrapped on the current GPU, if nothing binds one to the rank. With NCCL, DC206 reports it."""
     for wrap in program.calls_to(*_WRAPPERS):
         roots = roots_of(program, wrap)
         files = frozenset().union(*(files_from(program, root[0]) for root in roots))
@@ -934,7 +886,7 @@ def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Findi
             continue
         if any(program.framework(file) for file in files):
             continue
-        terms = terms_of(wrap)
+        terms = wrap.terms
         model = set(_arms(terms, wrap.argument_term(0, "module")))
         for call in program.rows_of(wrap.file, wrap.scope):
             if call.number >= wrap.number:
@@ -948,7 +900,7 @@ def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Findi
                 yield _shared(
                     program,
                     call,
-                    f"{call.text()} goes to GPU 0 on every rank: nothing binds a rank to a GPU of its own",
+                    f"{call.text()} uses GPU 0 on every rank: nothing binds a rank to its GPU",
                     call.where(),
                 )
 
@@ -964,7 +916,7 @@ def _arms(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> Iterator[i
 
 
 def _precedes(program: Program, one: SourceCall, other: SourceCall) -> bool:
-    """Whether a call stands before another in one function, both outside of arms that exclude each other."""
+    """Return whether a call stands before another in one function, both outside of arms that exclude each other."""
     return program.may_precede(one, other) and not one.inside("if", "for", "while")
 
 
@@ -983,16 +935,13 @@ def forks_leave_cuda_alone(program: Program) -> Iterator[Finding]:
                 if (call.file, call.line) in seen:
                     continue
                 seen.add((call.file, call.line))
-                yield rules.DC218.found(
+                yield call.found(
+                    rules.DC218,
                     f"{call.text()} runs in the workers of the DataLoader at {loader.path}:{loader.line}, "
                     "which are forks",
-                    where=call.where(),
-                    severity=Severity.INFO if program.is_test(call.file) else Severity.WARNING,
-                    fix=Fix(
-                        "keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); "
-                        'or give the loader multiprocessing_context="spawn"',
-                        where="code",
-                    ),
+                    fix="keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); "
+                    'or pass the loader multiprocessing_context="spawn"',
+                    severity=call.level_in_tests,
                 )
     yield from _forked_processes(program)
 
@@ -1005,7 +954,7 @@ def _has_forked_workers(program: Program, loader: SourceCall) -> bool:
 
 
 def _starts_afresh(program: Program, file: int) -> bool:
-    """Whether something sets another start method than fork."""
+    """Return whether something sets another start method than fork."""
     for call in called_in(
         program, program.component(file), "torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"
     ):
@@ -1016,24 +965,24 @@ def _starts_afresh(program: Program, file: int) -> bool:
 
 
 def _run_by_workers(program: Program, loader: SourceCall) -> Iterator[Function]:
-    """The functions that a loader's workers run: the data set's items, the collate function."""
+    """Yield the functions that a loader's workers run: the data set's items, the collate function."""
     for atom in loader.argument(0, "dataset") or ():
-        if atom.kind == OBJECT:
+        if atom.kind == Kind.OBJECT:
             for name in ("__getitem__", "__iter__", "__getitems__"):
                 function = program.evaluator.method(atom.const, name)
                 if function is not None:
                     yield function
     for atom in loader.argument(6, "collate_fn") or ():
-        if atom.kind == FUNCTION:
+        if atom.kind == Kind.FUNCTION:
             yield atom.const
 
 
 def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[SourceCall]:
-    """The calls that use the GPU whenever a function runs."""
+    """Yield the calls that use the GPU whenever a function runs."""
     if depth > 3:
         return
     for row in program.rows_of(*function):
-        if not isinstance(row, SourceCall) or row.inside("except") or _asks_for_worker(program, row):
+        if not isinstance(row, SourceCall) or row.inside("except") or _is_conditional(program, row):
             continue
         if _uses_gpu(program, row):
             yield row
@@ -1041,9 +990,9 @@ def _cuda_in(program: Program, function: Function, depth: int = 0) -> Iterator[S
             yield from _cuda_in(program, inner, depth + 1)
 
 
-def _asks_for_worker(program: Program, row: EventRow) -> bool:
-    """Whether a condition stands around a row: it may say that this is no worker, or that the GPU is not to be used."""
-    return any(node[1] in ("if", "while") or node[1].startswith("exit:") for _, node in row.places)
+def _is_conditional(program: Program, row: EventRow) -> bool:
+    """Whether a condition stands around a row: it may exclude workers or the GPU."""
+    return any(node[1] in ("if", "while") or node[1].startswith("exit:") for _, node in row.blocks)
 
 
 def _uses_gpu(program: Program, call: SourceCall) -> bool:
@@ -1064,15 +1013,13 @@ def _forked_processes(program: Program) -> Iterator[Finding]:
         if _starts_afresh(program, call.file) or program.is_test(call.file):
             continue
         target = call.argument(1, "target")
-        functions = [atom.const for atom in target or () if atom.kind == FUNCTION]
+        functions = [atom.const for atom in target or () if atom.kind == Kind.FUNCTION]
         used = next((found for function in functions[:1] for found in _cuda_in(program, function)), None)
         started = _cuda_before(program, call) if used is not None else None
         if used is not None and started is not None:
-            yield rules.DC218.found(
+            yield call.found(
+                rules.DC218,
                 f"the forked process uses the GPU ({used.text()} at line {used.line}), and {started.text()} at line "
                 f"{started.line} has started CUDA before the fork",
-                where=call.where(),
-                fix=Fix(
-                    'start it afresh: torch.multiprocessing.get_context("spawn").Process(…), or mp.spawn', where="code"
-                ),
+                fix='start it with spawn: torch.multiprocessing.get_context("spawn").Process(…), or mp.spawn',
             )

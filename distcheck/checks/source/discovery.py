@@ -1,6 +1,6 @@
-"""Which files a call of ``distcheck lint`` is about: folders are walked, what is excluded or git-ignored is left out.
+"""Which files a call of ``distcheck lint`` is about: folders are walked, what is excluded or git-ignored is skipped.
 
-It opens no source file, except to look for ``python`` or a shell in the first line of a file that was named and whose
+It opens no source file, except to find ``python`` or a shell in the first line of a file that was named and whose
 name says nothing. A file that is named counts even where a pattern excludes it; a link to a folder is not followed, so
 no tree is endless. What only *may* be a launch file, by its name, is listed apart: its content decides.
 """
@@ -12,36 +12,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from .vocabulary import words
+
 #: Folders that hold nothing of the project's own: those that Ruff leaves out by default (its setting ``exclude``, ruff
 #: 0.17), and what Python and we write. ``dist`` is not among them: of all names, it is what training projects call the
 #: package that starts their process groups.
-DEFAULT_EXCLUDES = (
-    ".bzr",
-    ".direnv",
-    ".distcheck_cache",
-    ".eggs",
-    ".git",
-    ".git-rewrite",
-    ".hg",
-    ".ipynb_checkpoints",
-    ".mypy_cache",
-    ".nox",
-    ".pants.d",
-    ".pyenv",
-    ".pytest_cache",
-    ".pytype",
-    ".ruff_cache",
-    ".svn",
-    ".tox",
-    ".venv",
-    ".vscode",
-    "__pycache__",
-    "__pypackages__",
-    "_build",
-    "buck-out",
-    "node_modules",
-    "site-packages",
-    "venv",
+DEFAULT_EXCLUDES = words(
+    ".bzr .direnv .distcheck_cache .eggs .git .git-rewrite .hg .ipynb_checkpoints .mypy_cache .nox .pants.d .pyenv "
+    ".pytest_cache .pytype .ruff_cache .svn .tox .venv .vscode __pycache__ __pypackages__ _build buck-out "
+    "node_modules site-packages venv"
 )
 #: What a Python file must be called to be found in a folder.
 SUFFIXES = (".py", ".pyw", ".ipynb")
@@ -50,28 +29,28 @@ LAUNCH_SUFFIXES = (
     ".sh", ".bash", ".zsh", ".ksh", ".sbatch", ".slurm", ".srun", ".sub", ".job", ".pbs", ".qsub", ".lsf", ".bsub",
     ".batch", ".cmd", ".yaml", ".yml", ".json", ".mk", ".mak", ".make",
 )  # fmt: skip
-#: Documents with commands in them, where they are asked for.
+#: Documents with commands in them, where they are requested.
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx", ".qmd")
-#: Names without such an end that tell as much: ``Dockerfile.train``, ``Makefile.am``, ``hostfile_2nodes.txt``.
+#: Names without such an end that mean the same: ``Dockerfile.train``, ``Makefile.am``, ``hostfile_2nodes.txt``.
 _LAUNCH_NAME = re.compile(
     r"(?:docker|container|(?:gnu)?make)file(?:[._-].*)?|.*[._-](?:docker|container)file|.*(?:host|machine)[_-]?file.*",
     re.IGNORECASE,
 )
-#: Longest first line that is looked at, in bytes: more than the kernel takes of one (256, Linux 5.1's BINPRM_BUF_SIZE).
+#: Longest first line that is checked, in bytes: more than the kernel takes of one (256, Linux 5.1's BINPRM_BUF_SIZE).
 _FIRST_LINE = 512
 #: The first line of a script of a shell.
 _SHELL = re.compile(rb"#!.*[/ ](?:ba|da|z|k|)sh\b")
 
 
 class FileProblem(NamedTuple):
-    """Something that was asked for and can't be looked at, and why."""
+    """A requested path that cannot be checked, and why."""
 
     path: str
     why: str
 
 
 class FoundFiles(NamedTuple):
-    """The files, by the paths that are shown to users, in order and each once; and what could not be looked at."""
+    """The files, by the paths that are shown to users, in order and each once; and what could not be checked."""
 
     files: tuple[str, ...] = ()
     problems: tuple[FileProblem, ...] = ()
@@ -103,13 +82,13 @@ class Globs:
         self._paths = _union(paths)
 
     def match(self, folder: str, name: str) -> bool:
-        """Whether a pattern names this entry of a folder, which is given by its absolute path."""
+        """Return whether a pattern names this entry of a folder, which is given by its absolute path."""
         if self._names is not None and self._names.fullmatch(name):
             return True
         return self._paths is not None and self._paths.fullmatch(f"{folder}/{name}".replace("//", "/")) is not None
 
     def match_file(self, path: str, working_folder: str) -> bool:
-        """Whether a pattern names a file, or a folder above it that is below the working folder."""
+        """Return whether a pattern names a file, or a folder above it that is below the working folder."""
         here = _slashes(working_folder).rstrip("/")
         absolute = _absolute(path, working_folder)
         while True:
@@ -145,8 +124,8 @@ class _GitIgnore:
         self._any = _union(sources)
         self._any_file = _union(of_files)
 
-    def says(self, path: str, *, folder: bool) -> bool | None:
-        """Whether it ignores an absolute path; None where it says nothing about it."""
+    def ignores(self, path: str, *, folder: bool) -> bool | None:
+        """Return whether it ignores an absolute path; None where no pattern matches."""
         relative = path[len(self.folder) + 1 :] if self.folder != "/" else path[1:]
         if folder:
             relative += "/"
@@ -168,9 +147,9 @@ def discover(
     include_markdown: bool = False,
     working_folder: str | None = None,
 ) -> FoundFiles:
-    """The files that are below some paths or named by them.
+    """Return the files that are below some paths or named by them.
 
-    :param excludes: what is left out in folders; what ``paths`` name is left out only with ``force_exclude``
+    :param excludes: what is skipped in folders; what ``paths`` name is skipped only with ``force_exclude``
     :param include_markdown: documents in folders may be launch files as well; one that is named always is
     """
     here = _slashes(os.getcwd() if working_folder is None else working_folder)
@@ -218,7 +197,7 @@ def discover(
 
 
 def may_be_a_launch_file(name: str, *, include_markdown: bool = False) -> bool:
-    """Whether the name of a file says that it may start ranks; one without any suffix may be a script."""
+    """Return whether the name of a file suggests that it may start ranks; one without any suffix may be a script."""
     return (
         name.endswith(LAUNCH_SUFFIXES)
         or "." not in name
@@ -228,11 +207,11 @@ def may_be_a_launch_file(name: str, *, include_markdown: bool = False) -> bool:
 
 
 def _named(path: str) -> tuple[str, str | None]:
-    """What a path that was named is, ``python`` or ``launch``, and why it is nothing that can be read."""
+    """Return what a path that was named is, ``python`` or ``launch``, and why it is nothing that can be read."""
     if not os.path.exists(path):
         return "", "it is a link that leads nowhere" if os.path.islink(path) else "it does not exist"
     if not os.path.isfile(path):
-        return "", "it is no ordinary file; to read from standard input, give -"
+        return "", "it is no ordinary file; to read from standard input, use -"
     if path.endswith(SUFFIXES):
         return "python", None
     name = path.rpartition("/")[2]
@@ -263,9 +242,9 @@ class _Walk:
         self.problems: list[tuple[str, str]] = []
 
     def ignores_above(self, folder: str, here: str) -> tuple[_GitIgnore, ...]:
-        """The ignore files above a folder, up to the repository or the working folder.
+        """Return the ignore files above a folder, up to the repository or the working folder.
 
-        None where they ignore the folder itself: whoever names it wants to see what is in it.
+        None where they ignore the folder itself: whatever names it wants to see what is in it.
         """
         above: list[str] = []
         current = folder
@@ -320,23 +299,23 @@ class _Walk:
                     if not entry.is_file() or match(folder, name):
                         continue
                     link = entry.is_symlink()
-                except OSError:  # gone since it was listed
+                except OSError:  # deleted since it was listed
                     continue
                 if not _ignored(ignores, f"{folder}/{name}", folder=False):
                     yield f"{relative}/{name}" if relative else name, link, is_python
 
 
 def _ignored(chain: Sequence[_GitIgnore], path: str, *, folder: bool) -> bool:
-    """What the ignore file nearest to a path says about it."""
+    """Return the decision of the ignore file nearest to a path."""
     for ignore in reversed(chain):
-        said = ignore.says(path, folder=folder)
-        if said is not None:
-            return said
+        ignored = ignore.ignores(path, folder=folder)
+        if ignored is not None:
+            return ignored
     return False
 
 
 def _ignore_file(path: str, folder: str) -> Iterator[_GitIgnore]:
-    """The ignore file at a path, where there is one that says something."""
+    """Yield the ignore file at a path, if there is one with patterns."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().split("\n")
@@ -396,7 +375,7 @@ def _absolute(path: str, working_folder: str) -> str:
 
 
 def _shown(path: str, absolute: str, here: str) -> str:
-    """The path that users read: relative to the working folder where it is below it, else as they typed it."""
+    """Return the path that users read: relative to the working folder where it is below it, else as they typed it."""
     if absolute == here:
         return "."
     if absolute.startswith(here.rstrip("/") + "/"):

@@ -7,9 +7,10 @@ Only what a traced test of the rank keeps from some ranks is judged. Whether dat
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -17,77 +18,62 @@ from .collective_sequences import (
     CollectiveSite,
     Sequences,
     condition_text,
+    flow_of,
     guarded_calls,
-    level,
     narrow_guards,
     partial_guards,
-    trail_of,
-    words,
+    sequences_of,
+    who_runs,
 )
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
-from .values import (
-    ALL_BUT_ONE,
-    GROUP_RANK,
-    LIST,
-    LOCAL_MAIN,
-    LOCAL_OTHERS,
-    MAIN,
-    MEMBERS,
-    NODE_OFFSET,
-    NOT,
-    ONE,
-    OTHERS,
-    PARTIAL,
-    RANK_DEPENDENT,
-    RANKS,
-    RESULT,
-    SOME,
-    TUPLE,
-    RankCondition,
-    Value,
-)
+from .values import NOT, PARTIAL, RANKS, Kind, RankCondition, Value, Who
 
 #: Operations that make groups: they have a rule of their own.
 _GROUPS = frozenset(target.rsplit(".", 1)[-1] for target, kind in vocabulary.COLLECTIVES.items() if kind == "group")
-#: Two guards that stand for all ranks together, beside a test and its opposite.
+#: Two guards that together cover all ranks, in addition to a test and its opposite.
 _HALVES = frozenset(
     frozenset(pair)
     for pair in (
-        (MAIN, ONE), (MAIN, LOCAL_OTHERS), (LOCAL_MAIN, OTHERS), (MAIN, ALL_BUT_ONE), (ONE, OTHERS), (SOME, OTHERS),
-        (SOME, MAIN),
+        (Who.MAIN, Who.ONE),
+        (Who.MAIN, Who.LOCAL_OTHERS),
+        (Who.MAIN, Who.ALL_BUT_ONE),
+        (Who.LOCAL_MAIN, Who.OTHERS),
+        (Who.ONE, Who.OTHERS),
+        (Who.SOME, Who.OTHERS),
+        (Who.SOME, Who.MAIN),
     )
-)  # fmt: skip
+)
 
 
 @probe(rules.DC701, rules.DC702, rules.DC703)
 def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
-    """No test of the rank stands between some ranks and a collective of all, unless the others meet them elsewhere."""
-    sequences = Sequences.of(program)
+    """No test of the rank stands between some ranks and a collective of all, unless the others call it elsewhere."""
+    sequences = sequences_of(program)
     exits: set[tuple[int, int]] = set()
     branches: set[tuple[int, int, int]] = set()
     # where only some processes enter the group (one of each host), those are all ranks that there are
     apart = {call.file for call in program.calls_to(*vocabulary.INIT) if partial_guards(call)}
     for call, guards in guarded_calls(program):
-        meeting = sequences.meeting(call)
-        if meeting is None or _only_groups(meeting) or call.file in apart:
+        collective = sequences.collective_site(call)
+        if collective is None or _only_groups(collective) or call.file in apart:
             continue
         for guard in guards:
             mismatch = _mismatch(sequences, call, guard)
             if mismatch is not None:
-                place = (call.file, call.scope, guard.line)
-                if place not in branches:
-                    branches.add(place)
+                block = (call.file, call.scope, guard.line)
+                if block not in branches:
+                    branches.add(block)
                     yield _differ(program, guard, *mismatch)
                 continue
-            if _others_meet(sequences, call, guard, meeting):
+            if _others_meet(sequences, call, guard, collective):
                 continue
             if guard.kind.startswith("exit:"):
-                if (call.file, guard.place) not in exits:
-                    exits.add((call.file, guard.place))
-                    yield _after_exit(sequences, meeting, guard)
+                if (call.file, guard.block) not in exits:
+                    exits.add((call.file, guard.block))
+                    yield _after_exit(sequences, collective, guard)
             else:
-                yield _in_branch(program, meeting, guard)
+                yield _in_branch(program, collective, guard)
             break
     yield from _decorated(program, sequences)
     yield from _left_loops(program, sequences)
@@ -96,18 +82,18 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
 @probe(rules.DC706)
 def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
     """All ranks make every group, with the same list."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program, members=True):
-        meeting = sequences.meeting(call)
-        if meeting is None or not _only_groups(meeting) or _is_local(meeting):
+        collective = sequences.collective_site(call)
+        if collective is None or not _only_groups(collective) or _is_local(collective):
             continue
         for guard in guards:
             if _same_group_elsewhere(sequences, call, guard):
                 continue
             if (call.file, guard.line) not in done:
                 done.add((call.file, guard.line))
-                yield _group(program, meeting, guard)
+                yield _group(program, collective, guard)
             break
     for call in program.calls_to("torch.distributed.new_group"):
         ranks = call.argument(0, "ranks")
@@ -119,36 +105,33 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
         ):
             continue
         if all(_depends_on_rank(Value((atom,))) for atom in ranks):
-            yield rules.DC706.found(
-                f"`{call.text()}` gets a list of its own on every rank, where all ranks must pass the same one",
-                fix=Fix(
-                    "make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
-                    "call new_group for each, and keep the one with this rank in it; or pass "
-                    "use_local_synchronization=True",
-                    where="code",
-                ),
-                where=call.where(),
-                severity=level(program, call, rules.DC706),
-                evidence={"flow": trail_of(program, call.file, call.argument_term(0, "ranks"))},
+            yield call.found(
+                rules.DC706,
+                f"`{call.text()}` gets another list on every rank, but all ranks must pass the same list",
+                fix="make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
+                "call new_group for each, and keep the one with this rank in it; or pass "
+                "use_local_synchronization=True",
+                severity=call.milder_in_tests(rules.DC706),
+                flow=flow_of(program, call.file, call.argument_term(0, "ranks")),
             )
 
 
 # who gets where
 
 
-def _only_groups(meeting: CollectiveSite) -> bool:
-    return all(name in _GROUPS for name in meeting.operations)
+def _only_groups(collective: CollectiveSite) -> bool:
+    return all(name in _GROUPS for name in collective.operations)
 
 
-def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, meeting: CollectiveSite) -> bool:
-    """Whether those whom a guard keeps away meet the rest somewhere else, as far as can be seen."""
-    for place in sequences.arms_against(call, guard):
-        meetings, _, unseen = sequences.arm(call, place)
-        if meetings or unseen:
+def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, collective: CollectiveSite) -> bool:
+    """Return whether ranks that a guard excludes make a matching call elsewhere, as far as can be seen."""
+    for block in sequences.arms_against(call, guard):
+        collectives, _, unseen = sequences.arm(call, block)
+        if collectives or unseen:
             return True
     if guard.kind.startswith("exit:") and _leave_from_both_arms(sequences, call, guard):
         return True
-    mine = {name for name in meeting.operations if name not in _GROUPS}
+    mine = {name for name in collective.operations if name not in _GROUPS}
     for other in _neighbours(sequences.program, call):
         if other == call or not isinstance(other, SourceCall):
             continue
@@ -157,7 +140,7 @@ def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, meeting: 
         ]
         if not against:
             continue
-        found = sequences.meeting(other)
+        found = sequences.collective_site(other)
         if (found is not None and mine.intersection(found.operations)) or (
             found is None and sequences.is_unseen(other)
         ):
@@ -166,7 +149,7 @@ def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, meeting: 
 
 
 def _leave_from_both_arms(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
-    """Whether some of the others leave as well, from another arm of the same branch, as it may be together."""
+    """Return whether some of the others leave as well, from another arm of the same branch, as it may be together."""
     program = sequences.program
     mine = sequences.exits_behind(call, guard)
     return any(
@@ -180,18 +163,18 @@ def _leave_from_both_arms(sequences: Sequences, call: SourceCall, guard: Guard) 
 
 
 def _halves(one: Guard, other: Guard, same_file: bool) -> bool:
-    """Whether two guards let different ranks through that may be all of them together."""
+    """Return whether two guards let different ranks through that may be all of them together."""
     if same_file and one.term == other.term and one.polarity == other.polarity and one.kind == other.kind:
         return False
     if NOT[one.who.who] == other.who.who and one.who.who != other.who.who:
         return True
     if one.who.who == other.who.who:
-        return one.who.who in (SOME, ONE) and one.term != other.term
+        return one.who.who in (Who.SOME, Who.ONE) and one.term != other.term
     return frozenset((one.who.who, other.who.who)) in _HALVES
 
 
 def _neighbours(program: Program, call: SourceCall) -> Iterator[EventRow]:
-    """The events of a function, and where it is a method, of its class; where it is nested, of its siblings."""
+    """Yield the events of a function, and where it is a method, of its class; where it is nested, of its siblings."""
     yield from program.rows_of(call.file, call.scope)
     scopes = program.index.scopes[call.file]
     own = scopes[call.scope]
@@ -204,11 +187,11 @@ def _neighbours(program: Program, call: SourceCall) -> Iterator[EventRow]:
 
 
 def _mismatch(sequences: Sequences, call: SourceCall, guard: Guard) -> tuple[CollectiveSite, str, str] | None:
-    """Where the arms of a branch differ: the first meeting without its like, its operation, and what the others do."""
+    """Return where the arms of a branch differ: the first unmatched collective, its operation, and the other one."""
     arms = sequences.arms_against(call, guard)
     if len(arms) != 1 or guard.kind in ("while", "exit:break", "exit:call"):
         return None
-    sides = [_operations(sequences, call, place) for place in sorted((guard.place, arms[0]))]
+    sides = [_operations(sequences, call, block) for block in sorted((guard.block, arms[0]))]
     if any(side is None or not side for side in sides):
         return None
     first, second = sides[0] or [], sides[1] or []
@@ -224,105 +207,96 @@ def _mismatch(sequences: Sequences, call: SourceCall, guard: Guard) -> tuple[Col
     return None
 
 
-def _operations(sequences: Sequences, call: SourceCall, place: int) -> list[tuple[CollectiveSite, str]] | None:
-    """What ranks meet in below a place, in order; None where that can't be said exactly."""
-    meetings, exact, unseen = sequences.arm(call, place)
+def _operations(sequences: Sequences, call: SourceCall, block: int) -> list[tuple[CollectiveSite, str]] | None:
+    """Return what ranks synchronize in below a block, in order; None where that is not known exactly."""
+    collectives, exact, unseen = sequences.arm(call, block)
     if not exact or unseen:
         return None
-    return [(meeting, name) for meeting in meetings for name in meeting.operations]
+    return [(collective, name) for collective in collectives for name in collective.operations]
 
 
 # findings
 
 
-def _in_branch(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
-    call = meeting.row
-    name = meeting.operations[0]
+def _in_branch(program: Program, collective: CollectiveSite, guard: Guard) -> Finding:
+    call = collective.row
+    name = collective.operations[0]
     condition = condition_text(program, call.file, guard)
-    if name.startswith("broadcast") and meeting.innermost == call:
+    if name.startswith("broadcast") and collective.innermost == call:
         text = f"let the other ranks call {name} too: move it out of the branch in line {guard.line}, with the same src"
     else:
         text = (
             f"call it on all ranks, outside of the branch in line {guard.line}, and keep inside only what one rank "
             "does with the result"
         )
-    return rules.DC701.found(
-        f"{_subject(program, meeting)}, but {words(guard.who)} there, by `{condition}` in line {guard.line}",
-        fix=Fix(text, where="code"),
-        where=call.where(),
-        severity=level(program, call, rules.DC701),
-        evidence=_evidence(program, meeting, guard, condition),
+    return call.found(
+        rules.DC701,
+        f"{_subject(program, collective)}, but {who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
+        fix=text,
+        severity=call.milder_in_tests(rules.DC701),
+        **_evidence(program, collective, guard, condition),
     )
 
 
-def _after_exit(sequences: Sequences, meeting: CollectiveSite, guard: Guard) -> Finding:
-    program, call = sequences.program, meeting.row
+def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) -> Finding:
+    program, call = sequences.program, collective.row
     exits = sequences.exits_behind(call, guard)
     line = exits[0].line if exits else guard.line
     leaving = exits[0].text() if exits else guard.kind.removeprefix("exit:")
     condition = condition_text(program, call.file, guard)
-    return rules.DC702.found(
-        f"{_subject(program, meeting)}, but {words(guard.who)} there: the rest left by `{leaving}` in line {line}",
-        fix=Fix(
-            f"move the call above line {guard.line}, or turn that test round, so that the rest of the ranks skip only "
-            "what one rank has to do",
-            where="code",
-        ),
-        where=call.where(),
-        severity=level(program, call, rules.DC702),
-        evidence=_evidence(program, meeting, guard, condition),
+    return call.found(
+        rules.DC702,
+        f"{_subject(program, collective)}, but {who_runs(guard.who)} there: others exit by `{leaving}` in line {line}",
+        fix=f"move the call above line {guard.line}, or invert that test, so the rest of the ranks skip only "
+        "what one rank has to do",
+        severity=call.milder_in_tests(rules.DC702),
+        **_evidence(program, collective, guard, condition),
     )
 
 
-def _differ(program: Program, guard: Guard, meeting: CollectiveSite, name: str, instead: str) -> Finding:
-    call = meeting.row
-    others = f"meet it with {instead}" if instead else "have no call left for it"
+def _differ(program: Program, guard: Guard, collective: CollectiveSite, name: str, instead: str) -> Finding:
+    call = collective.row
+    others = f"call {instead} instead" if instead else "make no such call"
     condition = condition_text(program, call.file, guard._replace(polarity=True))
-    return rules.DC703.found(
+    return call.found(
+        rules.DC703,
         f"`{call.text()}` does {name} in one arm of `{condition}` in line {guard.line}, and the ranks in the other "
         f"{others}",
-        fix=Fix(
-            "give both arms the same collectives in the same order, or move what all ranks share behind the branch",
-            where="code",
-        ),
-        where=call.where(),
-        severity=level(program, call, rules.DC703),
-        evidence=_evidence(program, meeting, guard, condition),
+        fix="use the same collectives in the same order in both arms, or move the shared ones after the branch",
+        severity=call.milder_in_tests(rules.DC703),
+        **_evidence(program, collective, guard, condition),
     )
 
 
-def _group(program: Program, meeting: CollectiveSite, guard: Guard) -> Finding:
-    call = meeting.row
+def _group(program: Program, collective: CollectiveSite, guard: Guard) -> Finding:
+    call = collective.row
     condition = condition_text(program, call.file, guard)
-    who = "only the members get" if guard.who.who == MEMBERS else words(guard.who)
-    return rules.DC706.found(
+    who = "only the members get" if guard.who.who == Who.MEMBERS else who_runs(guard.who)
+    return call.found(
+        rules.DC706,
         f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in line "
         f"{guard.line}",
-        fix=Fix(
-            f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
-            "the group is used; or pass use_local_synchronization=True",
-            where="code",
-        ),
-        where=call.where(),
-        severity=level(program, call, rules.DC706),
-        evidence=_evidence(program, meeting, guard, condition),
+        fix=f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
+        "the group is used; or pass use_local_synchronization=True",
+        severity=call.milder_in_tests(rules.DC706),
+        **_evidence(program, collective, guard, condition),
     )
 
 
-def _subject(program: Program, meeting: CollectiveSite) -> str:
-    call, inner = meeting.row, meeting.innermost
+def _subject(program: Program, collective: CollectiveSite) -> str:
+    call, inner = collective.row, collective.innermost
     if inner == call:
         return f"`{call.text()}` waits for all ranks"
-    return f"`{call.text()}` runs {meeting.operations[0]} for all ranks ({inner.path}:{inner.line})"
+    return f"`{call.text()}` runs {collective.operations[0]} for all ranks ({inner.path}:{inner.line})"
 
 
-def _evidence(program: Program, meeting: CollectiveSite, guard: Guard, condition: str) -> dict[str, object]:
-    call = meeting.row
-    flow = trail_of(program, call.file, guard.term)
-    flow.append(f"{call.path}:{guard.line}: {words(guard.who)} past `{condition}`")
-    if meeting.innermost != call:
-        flow.append(f"{meeting.innermost.path}:{meeting.innermost.line}: {meeting.innermost.text()}")
-    return {"flow": flow, "reached_by": guard.who.who, "collective": meeting.operations[0]}
+def _evidence(program: Program, collective: CollectiveSite, guard: Guard, condition: str) -> dict[str, Any]:
+    call = collective.row
+    flow = flow_of(program, call.file, guard.term)
+    flow.append(f"{call.path}:{guard.line}: {who_runs(guard.who)} past `{condition}`")
+    if collective.innermost != call:
+        flow.append(f"{collective.innermost.path}:{collective.innermost.line}: {collective.innermost.text()}")
+    return {"flow": flow, "reached_by": guard.who.who, "collective": collective.operations[0]}
 
 
 # decorators, loops, groups
@@ -340,23 +314,18 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
         for row in program.rows_of(file, number):
             if not isinstance(row, SourceCall) or partial_guards(row):
                 continue
-            meeting = sequences.meeting(row)
-            if meeting is None or _only_groups(meeting):
+            collective = sequences.collective_site(row)
+            if collective is None or _only_groups(collective):
                 continue
-            yield rules.DC701.found(
-                f"{_subject(program, meeting)}, but {words(who)} there: a decorator of {scope.name}() bars the rest",
-                fix=Fix(
-                    f"take the call out of {scope.name}(), or the decorator off, and let only the output depend on "
-                    "the rank",
-                    where="code",
-                ),
-                where=row.where(),
-                severity=level(program, row, rules.DC701),
-                evidence={
-                    "flow": [f"{row.path}:{scope.line}: {words(who)} into {scope.name}()"],
-                    "reached_by": who.who,
-                    "collective": meeting.operations[0],
-                },
+            yield row.found(
+                rules.DC701,
+                f"{_subject(program, collective)}, but {who_runs(who)} there, by a decorator of {scope.name}()",
+                fix=f"move the call out of {scope.name}(), or remove the decorator, and let only the output depend on "
+                "the rank",
+                severity=row.milder_in_tests(rules.DC701),
+                flow=[f"{row.path}:{scope.line}: {who_runs(who)} into {scope.name}()"],
+                reached_by=who.who,
+                collective=collective.operations[0],
             )
 
 
@@ -366,7 +335,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
         if row.payload[0] not in ("break", "return") or not row.inside("for", "while") or row.inside("except"):
             continue
         loop = row.loops[-1][0]
-        guards = [guard for guard in partial_guards(row) if guard.place > loop and not guard.kind.startswith("exit:")]
+        guards = [guard for guard in partial_guards(row) if guard.block > loop and not guard.kind.startswith("exit:")]
         if not guards or _heard_of(program, row, guards[-1]):
             continue
         guard = guards[0]
@@ -380,30 +349,27 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
             for other in sequences.rows_in(row, loop)
         ):
             continue
-        arm = [other for other in inside if any(number == guard.place for number, _ in other.places)]
-        if any(sequences.meeting(other) or sequences.is_unseen(other) for other in arm):
+        arm = [other for other in inside if any(number == guard.block for number, _ in other.blocks)]
+        if any(sequences.collective_site(other) or sequences.is_unseen(other) for other in arm):
             continue
         shared = [
-            meeting
+            collective
             for other in inside
             if not partial_guards(other)
-            and (meeting := sequences.meeting(other)) is not None
-            and not _only_groups(meeting)
+            and (collective := sequences.collective_site(other)) is not None
+            and not _only_groups(collective)
         ]
-        if not shared or any(meeting.row.number > row.number for meeting in shared):
+        if not shared or any(collective.row.number > row.number for collective in shared):
             continue
-        meeting = shared[0]
+        collective = shared[0]
         condition = condition_text(program, row.file, guard)
-        yield rules.DC702.found(
-            f"{_subject(program, meeting)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
+        yield collective.row.found(
+            rules.DC702,
+            f"{_subject(program, collective)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
             f"{_taken(guard.who)} out of it",
-            fix=Fix(
-                "let one rank decide, broadcast the decision to all, and let all ranks leave the loop together",
-                where="code",
-            ),
-            where=meeting.row.where(),
-            severity=level(program, row, rules.DC702),
-            evidence=_evidence(program, meeting, guard, condition),
+            fix="let one rank decide, broadcast the decision, and let all ranks exit the loop together",
+            severity=row.milder_in_tests(rules.DC702),
+            **_evidence(program, collective, guard, condition),
         )
 
 
@@ -412,45 +378,26 @@ def _opposite(row: EventRow, guard: Guard) -> bool:
 
 
 def _taken(who: RankCondition) -> str:
-    return "only some ranks" if who.who == SOME else who.who
+    return "only some ranks" if who.who == Who.SOME else who.who
 
 
 def _heard_of(program: Program, row: EventRow, guard: Guard) -> bool:
-    """Whether a condition also asks for something that was agreed on before."""
-    terms = program.index.files[row.file].summary.terms
-    todo = [guard.term]
-    seen: set[int] = set()
-    while todo and len(seen) < 200:
-        number = todo.pop()
-        if number < 0 or number in seen:
-            continue
-        seen.add(number)
-        parts = terms[number]
-        if parts[0] == "u" and parts[1] == "reduced":
-            return True
-        for part in parts[1:]:
-            if isinstance(part, tuple):
-                todo.extend(item for item in part if isinstance(item, int) and not isinstance(item, bool))
-            elif (
-                isinstance(part, int)
-                and not isinstance(part, bool)
-                and parts[0] not in ("k", "p", "v", "fn", "cls", "x")
-            ):
-                todo.append(part)
-    return False
+    """Return whether a condition also uses a value that went through a collective."""
+    inner = program.subterms(row.file, guard.term, names=False)
+    return any(row.terms[number][:2] == ("u", "reduced") for number in inner)
 
 
-def _is_local(meeting: CollectiveSite) -> bool:
-    """Whether only the members have to make the group."""
-    call = meeting.innermost
+def _is_local(collective: CollectiveSite) -> bool:
+    """Return whether only the members have to make the group."""
+    call = collective.innermost
     given = call.argument(None, "use_local_synchronization")
     return call.has_star or (given is not None and given.constant is not False)
 
 
 def _same_group_elsewhere(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
-    """Whether the other ranks make the same group in their own arm."""
-    for place in sequences.arms_against(call, guard):
-        for other in sequences.rows_in(call, place):
+    """Return whether the other ranks make the same group in their own arm."""
+    for block in sequences.arms_against(call, guard):
+        for other in sequences.rows_in(call, block):
             if isinstance(other, SourceCall) and other.method == call.method and _arguments(other) == _arguments(call):
                 return True
     return False
@@ -464,20 +411,28 @@ def _arguments(call: SourceCall) -> tuple[str, ...]:
 
 
 def _is_own_group(value: Value) -> bool:
-    """Whether a list names this rank alone: nobody waits for anybody in such a group."""
-    return all(atom.kind in (LIST, TUPLE) and len(atom.items) == 1 and atom.items[0].only(*RANKS) for atom in value)
+    """Return whether a list names this rank alone: nothing waits for anybody in such a group."""
+    return all(
+        atom.kind in (Kind.LIST, Kind.TUPLE) and len(atom.items) == 1 and atom.items[0].only(*RANKS) for atom in value
+    )
 
 
 def _depends_on_rank(value: Value, depth: int = 0) -> bool:
-    """Whether a list of ranks, or a bound of a range, is made from this process's own rank."""
+    """Return whether a list of ranks, or a bound of a range, is made from this process's own rank."""
     for atom in value:
         if not atom.certain:
             continue
-        if atom.kind in (RANK_DEPENDENT, NODE_OFFSET) or (atom.kind in RANKS and atom.kind != GROUP_RANK):
+        if atom.kind in (Kind.RANK_DEPENDENT, Kind.NODE_OFFSET) or (
+            atom.kind in RANKS and atom.kind != Kind.GROUP_RANK
+        ):
             return True
-        inner = atom.items if atom.kind in (LIST, TUPLE) or (atom.kind == RESULT and atom.const == "range") else ()
+        inner = (
+            atom.items
+            if atom.kind in (Kind.LIST, Kind.TUPLE) or (atom.kind == Kind.RESULT and atom.const == "range")
+            else ()
+        )
         if depth < 3 and any(_depends_on_rank(item, depth + 1) for item in inner):
             return True
-        if atom.kind == LIST and atom.of and depth < 3 and _depends_on_rank(Value(atom.of), depth + 1):
+        if atom.kind == Kind.LIST and atom.of and depth < 3 and _depends_on_rank(Value(atom.of), depth + 1):
             return True
     return False

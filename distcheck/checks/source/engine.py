@@ -1,6 +1,6 @@
 """From paths to the linked program: prefilter, extract (cached, in processes where it pays), link.
 
-Nothing of this looks at what the code means; a file that does not parse is part of the program, with its problem.
+None of this depends on the meaning of the code; a file that does not parse is part of the program, with its problem.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORTH_A_PROCESS = 1_500_000
 #: Bytes of files put aside that are kept for the second round; beyond, they are read again.
 _KEPT = 20_000_000
 _FAILED = "the analysis of it failed"
-#: Files larger than this are generated, not written: they are not analysed, and said so.
+#: Files larger than this are generated, not written: they are not analysed, and a note is printed.
 LARGEST = 5_000_000
 
 
@@ -58,7 +58,7 @@ def analyse(
     :param cache: summaries by the hash of bytes, engine and version of Python
     :param progress: called now and then with the number of files that are done, and of all
     """
-    # tables of millions of small tuples without one circle: looking for circles among them takes a third of the time
+    # tables of millions of small tuples without one circle: searching for cycles among them takes a third of the time
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -97,7 +97,7 @@ def _analyse(
     while chosen:
         new = _summaries(chosen, jobs, cache, progress, len(done), len(files), shelf)
         if not done:
-            # what had nothing but a literal waits until somebody asks for it
+            # what had nothing but a literal waits until something requests it
             kept_back = {facts.path for facts in new if not prefilter.matters(facts.header)}
             aside.extend((file, data) for file, data in chosen if file.path in kept_back)
             new = [facts for facts in new if facts.path not in kept_back]
@@ -114,7 +114,7 @@ def _passes(path: str, data: bytes, cache: SummaryStore | None) -> bool:
     """
     if cache is None:
         return prefilter.passes(data)
-    # a key of its own: a summary that another round asked for says nothing about the first
+    # a key of its own: a summary that another round requested is no evidence about the first
     key = hashlib.blake2b(_digest(path, data) + b"aside", digest_size=20).digest()
     if cache.get(key) is not None:
         return False
@@ -174,7 +174,7 @@ def _modules_imported(facts: FileFacts) -> Iterable[str]:
 
 
 def _modules_of(path: str) -> Iterable[str]:
-    """The dotted names by which a file may be imported, from whatever folder."""
+    """Return the dotted names by which a file may be imported, from whatever folder."""
     parts = module_parts(path)
     return (".".join(parts[first:]) for first in range(len(parts)))
 
@@ -200,7 +200,7 @@ def _summaries(
     total: int,
     shelf: SummaryCache,
 ) -> list[FileFacts]:
-    """The summaries of files, from the cache where they are known."""
+    """Return the summaries of files, from the cache where they are known."""
     digests = [_digest(file.path, data) for file, data in chosen]
     found: list[FileFacts | None] = []
     missing: list[tuple[int, bytes | str]] = []
@@ -230,7 +230,7 @@ def _summaries(
 
 
 def _facts(file: SourceFile, data: bytes, stored: bytes, shelf: SummaryCache) -> FileFacts | None:
-    """A file with its summary; None where the stored one is damaged, so that it is made anew."""
+    """A file with its summary; None where the stored one is damaged, so that it is made again."""
     check = hashlib.blake2b(data, digest_size=16).digest()
 
     def read() -> str:
@@ -287,13 +287,13 @@ def _extract_one(item: tuple[int, bytes | str]) -> tuple[int, bytes]:
     number, source = item
     try:
         return number, pack(extract(source))
-    except Exception as error:  # noqa: BLE001 - one odd file must not take the others with it: it is said
+    except Exception as error:  # noqa: BLE001 - one odd file must not take the others with it: it is reported
         why = f"{_FAILED} ({type(error).__name__}: {error}); please report that to the authors of distcheck"
         return number, _unreadable("", why).stored
 
 
 def _leave_signals() -> None:
-    """Ctrl-C reaches the whole group of processes: the parent ends the workers, and they have nothing to say.
+    """Ctrl-C reaches the whole group of processes: the parent ends the workers, and they print nothing.
 
     It ends them by SIGTERM, for which the program that we are in may have a handler that lives on.
     """

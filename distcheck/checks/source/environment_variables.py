@@ -12,30 +12,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
 from .program import EventRow, Program, SourceCall, SourceSpan, device_of
 from .source_text import last_name
-from .values import (
-    CONST,
-    DEVICE,
-    DEVICE_COUNT,
-    DICT,
-    ENV_TEXT,
-    LIST,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    NAMESPACE,
-    RANKS,
-    RESULT,
-    TEXT,
-    TUPLE,
-    UNIFORM,
-    WORLD_SIZE,
-    Atom,
-    Value,
-)
+from .values import RANKS, Atom, Kind, Value
 from .vocabulary import VARIABLES
 
 _READERS = ("os.environ.get", "os.getenv", "os.environ.pop")
@@ -54,21 +36,21 @@ class VariableWrite(NamedTuple):
     row: EventRow
     name: str
     value: Value
-    #: the value's term in the row's file, -1 where it can't be told
+    #: the value's term in the row's file, -1 where it is not known
     term: int
     #: ``=``, ``setdefault``, ``putenv`` or ``update``
     way: str
-    #: finds where the value stands, None where it can't be told
+    #: finds where the value stands, None where it is not known
     find: Callable[[], SourceSpan | None]
 
     @property
     def span(self) -> SourceSpan | None:
-        """Where the value stands, None where it can't be told."""
+        """Where the value stands, None where it is not known."""
         return self.find()
 
 
 class Read(NamedTuple):
-    """One variable that code asks for."""
+    """One variable that code reads."""
 
     row: EventRow
     name: str
@@ -77,7 +59,7 @@ class Read(NamedTuple):
 
 
 def writes(program: Program) -> list[VariableWrite]:
-    """All variables that code sets in its own environment, in order of files; found once."""
+    """Return all variables that code sets in its own environment, in order of files; found once."""
     return program.table(_writes)
 
 
@@ -86,8 +68,8 @@ def _writes(program: Program) -> Iterator[VariableWrite]:
         base, index, value, operator = row.payload
         if operator != "=":
             continue
-        # most of what is stored into is a table of something else: its name tells before its value does
-        name = last_name(program.index.files[row.file].summary.terms, base)
+        # most of what is stored into is a table of something else: its name shows that before its value
+        name = last_name(program.terms[row.file], base)
         if "env" in name.lower() and row.term_value(base).named("os.environ"):
             name = row.term_value(index).constant
             if isinstance(name, str):
@@ -114,25 +96,25 @@ def _updates(program: Program, call: SourceCall) -> Iterator[VariableWrite]:
             term = call.argument_term(None, name)
             yield VariableWrite(call, name, value, term, "update", partial(call.argument_span, None, name))
     given = call.argument(0)
-    mapping = given.get(DICT) if given is not None and len(given.atoms) == 1 else None
+    mapping = given.get(Kind.DICT) if given is not None and len(given.atoms) == 1 else None
     if mapping is None:
         return
-    literal = program.index.files[call.file].summary.terms[call.argument_term(0)]
+    literal = program.terms[call.file][call.argument_term(0)]
     terms = dict(zip(mapping.const, literal[2], strict=False)) if literal[0] == "d" else {}
     for name, value in zip(mapping.const, mapping.items, strict=False):
         if isinstance(name, str):
-            place = partial(program.entry_span, call, 0, name)
-            yield VariableWrite(call, name, value, terms.get(name, -1), "update", place)
+            block = partial(program.entry_span, call, 0, name)
+            yield VariableWrite(call, name, value, terms.get(name, -1), "update", block)
 
 
 def reads(program: Program) -> list[Read]:
-    """All variables that code asks for, found once: ``os.environ["RANK"]``, ``os.environ.get(…)``, ``os.getenv(…)``."""
+    """All variables that code reads, found once: ``os.environ["RANK"]``, ``os.environ.get(…)``, ``os.getenv(…)``."""
     return program.table(_reads)
 
 
 def _reads(program: Program) -> Iterator[Read]:
     for row in program.rows("read"):
-        atom = row.term_value(row.payload[0]).get(ENV_TEXT)
+        atom = row.term_value(row.payload[0]).get(Kind.ENV_TEXT)
         if atom is not None:
             yield Read(row, str(atom.const), True)
     for call in program.calls_to(*_READERS):
@@ -141,10 +123,10 @@ def _reads(program: Program) -> Iterator[Read]:
             yield Read(call, name, False)
 
 
-def version_is_asked(program: Program, row: EventRow) -> bool:
-    """Whether a condition around a row speaks of a version, so that it runs with some releases only."""
-    terms = program.index.files[row.file].summary.terms
-    for _, node in row.places:
+def version_is_tested(program: Program, row: EventRow) -> bool:
+    """Return whether a condition around a row speaks of a version, so that it runs with some releases only."""
+    terms = program.terms[row.file]
+    for _, node in row.blocks:
         if node[1] == "if" or node[1].startswith("exit:"):
             for number in program.subterms(row.file, node[2]):
                 term = terms[number]
@@ -172,7 +154,7 @@ def traced(atom: Atom | None) -> bool:
 def text_compared_with_a_number(program: Program) -> Iterator[Finding]:
     """The text of a variable is never compared with a number, which no text equals."""
     for row in program.rows("compare"):
-        terms = program.index.files[row.file].summary.terms
+        terms = program.terms[row.file]
         comparison = terms[row.payload[0]]
         if comparison[0] != "=":
             continue
@@ -184,7 +166,7 @@ def text_compared_with_a_number(program: Program) -> Iterator[Finding]:
             if numbers is None:
                 continue
             found = row.term_value(text)
-            if not _is_text(found) or _asks_whether_set(found, operator, numbers):
+            if not _is_text(found) or _tests_whether_set(found, operator, numbers):
                 continue
             if _also_as_text(terms, text):
                 continue
@@ -193,7 +175,7 @@ def text_compared_with_a_number(program: Program) -> Iterator[Finding]:
 
 
 def _numbers(terms: list[tuple[Any, ...]], number: int) -> list[Any] | None:
-    """The numbers that a term is or lists; None for anything else."""
+    """Return the numbers that a term is or lists; None for anything else."""
     term = terms[number]
     if term[0] == "k" and term[1] in ("int", "float", "bool"):
         return [term[2]]
@@ -213,28 +195,28 @@ def _also_as_text(terms: list[tuple[Any, ...]], compared: int) -> bool:
 
 
 def _is_text(value: Value) -> bool:
-    """Whether a value is a variable's text, or a default given for a missing one."""
-    return value.has(ENV_TEXT) and value.only(ENV_TEXT, CONST)
+    """Return whether a value is a variable's text, or a default given for a missing one."""
+    return value.has(Kind.ENV_TEXT) and value.only(Kind.ENV_TEXT, Kind.CONST)
 
 
 def _defaults(value: Value) -> list[Any]:
-    """What stands for a missing variable."""
-    found = [atom.const for atom in value if atom.kind == CONST]
+    """Return what stands for a missing variable."""
+    found = [atom.const for atom in value if atom.kind == Kind.CONST]
     for atom in value:
-        if atom.kind == ENV_TEXT:
-            found.extend(default.const for default in atom.of if default.kind == CONST)
+        if atom.kind == Kind.ENV_TEXT:
+            found.extend(default.const for default in atom.of if default.kind == Kind.CONST)
     return found
 
 
-def _asks_whether_set(value: Value, operator: str, numbers: list[Any]) -> bool:
-    """``os.environ.get("LOCAL_RANK", -1) == -1`` asks whether the variable is there, and is right.
+def _tests_whether_set(value: Value, operator: str, numbers: list[Any]) -> bool:
+    """``os.environ.get("LOCAL_RANK", -1) == -1`` tests whether the variable is there, and is right.
 
-    That holds for defaults that the variable's text would never say: truth values, negative numbers; and for any
+    That holds for defaults that the variable's text never has: truth values, negative numbers; and for any
     default of a variable that is no rank or size, where "set" and "not set" may be all that is meant.
     """
     if operator not in _EQUALITY:
         return False
-    atom = value.get(ENV_TEXT)
+    atom = value.get(Kind.ENV_TEXT)
     known = atom is not None and atom.const in _NUMBERED
     defaults = [item for item in _defaults(value) if not isinstance(item, str) and item is not None]
     for number in numbers:
@@ -258,7 +240,7 @@ _EQUALITY = {
 def _compared(
     program: Program, row: EventRow, value: Value, term: int, position: int, operator: str, number: str
 ) -> Finding:
-    atom = value.get(ENV_TEXT)
+    atom = value.get(Kind.ENV_TEXT)
     name = str(atom.const) if atom is not None else ""
     spans = program.operand_spans(row)
     span = spans[position] if position < len(spans) <= 2 else None
@@ -273,17 +255,15 @@ def _compared(
     # the text of a variable that no launcher sets may be anything
     numeric = name in _NUMBERED
     number_text = number if len(number) <= 30 else "a number"
-    return rules.DC209.found(
+    return row.found(
+        rules.DC209,
         f"{what} is compared with the number {number_text}: '{operator}' {outcome}{condition}",
-        where=row.where(),
-        evidence={"variable": name, "flow": program.flow(atom.trail) if atom is not None else []},
-        fix=Fix(
-            f"convert it: int({text}) {_AS_NUMBERS.get(operator, operator)} {number_text}",
-            edits=edits,
-            safe=bool(edits) and numeric,
-            where="code",
-            risk=None if numeric or not edits else f"int() raises where {name} is no number",
-        ),
+        fix=f"convert it: int({text}) {_AS_NUMBERS.get(operator, operator)} {number_text}",
+        edits=edits,
+        safe=bool(edits) and numeric,
+        risk=None if numeric or not edits else f"int() raises where {name} is no number",
+        variable=name,
+        flow=program.flow(atom.flow) if atom is not None else [],
     )
 
 
@@ -291,21 +271,21 @@ _AS_NUMBERS = {"is": "==", "is not": "!="}
 
 
 def _always_text(program: Program, row: EventRow, term: int, value: Value) -> bool:
-    """Whether int() of a value never meets None: every read raises where the variable is missing, or has a default."""
+    """Whether int() of a value never gets None: every read raises where the variable is missing, or has a default."""
     if any(item is None for item in _defaults(value)):
         return False
     for atom in value:
-        if atom.kind == ENV_TEXT and not atom.of and not _subscripted(program, row, term, str(atom.const)):
+        if atom.kind == Kind.ENV_TEXT and not atom.of and not _subscripted(program, row, term, str(atom.const)):
             return False
     return True
 
 
 def _subscripted(program: Program, row: EventRow, term: int, name: str) -> bool:
-    """Whether a term holds ``os.environ[name]``, seen in its own file."""
-    terms = program.index.files[row.file].summary.terms
+    """Return whether a term holds ``os.environ[name]``, seen in its own file."""
+    terms = program.terms[row.file]
     for number in program.subterms(row.file, term):
         part = terms[number]
-        if part[0] == "s" and any(item.const == name for item in row.term_value(number) if item.kind == ENV_TEXT):
+        if part[0] == "s" and any(item.const == name for item in row.term_value(number) if item.kind == Kind.ENV_TEXT):
             return True
     return False
 
@@ -326,19 +306,22 @@ def assigned_without_being_text(program: Program) -> Iterator[Finding]:
         if kind is None:
             continue
         span = write.span
-        place = (write.row.path, span or write.row.span)
-        if place in seen:
+        block = (write.row.path, span or write.row.span)
+        if block in seen:
             continue
-        seen.add(place)
+        seen.add(block)
         source = " ".join(program.source(span).split()) if span is not None else ""
         shown = source if 0 < len(source) <= 50 else "its value"
         text, edits = _as_text(program, write, kind, source)
-        yield rules.DC210.found(
-            f"{write.name} gets {shown}, which is {_ARTICLES.get(kind, kind)}: the environment takes text only, "
-            "so that this raises a TypeError",
-            where=write.row.where(),
-            evidence={"variable": write.name, "type": kind},
-            fix=Fix(text, edits=edits, safe=bool(edits), where="code"),
+        yield write.row.found(
+            rules.DC210,
+            f"{write.name} gets {shown}, which is {_ARTICLES.get(kind, kind)}: the environment accepts text only, "
+            "so this raises a TypeError",
+            fix=text,
+            edits=edits,
+            safe=bool(edits),
+            variable=write.name,
+            type=kind,
         )
 
 
@@ -356,16 +339,16 @@ _NUMBERS = frozenset(["len", "os.getpid", "os.cpu_count", "random.randint", "ran
 
 
 def _no_text(program: Program, write: VariableWrite) -> str | None:
-    """The type of what is assigned, where it is known and is no text."""
+    """Return the type of what is assigned, where it is known and is no text."""
     value = write.value
     if not value.atoms:
         return None
     if _is_number(program, write.row, write.term):
-        return None if _is_asked(write) else "int"
-    term = program.index.files[write.row.file].summary.terms[write.term] if write.term >= 0 else ("-",)
+        return None if _is_tested(write) else "int"
+    term = program.terms[write.row.file][write.term] if write.term >= 0 else ("-",)
     kinds = set()
     for atom in value:
-        if atom.kind == RESULT and (term[0] != "c" or atom.call != (write.row.file, term[5])):
+        if atom.kind == Kind.RESULT and (term[0] != "c" or atom.call != (write.row.file, term[5])):
             return None  # what was called lies further back: str() may stand between
         kind = _type_of(atom)
         if kind is None:
@@ -376,7 +359,7 @@ def _no_text(program: Program, write: VariableWrite) -> str | None:
         return None
     kind = kinds.pop()
     literal = term[0] in ("k", "l", "t", "d")
-    if not literal and (kind in ("NoneType", "bool", "list", "tuple", "dict") or _is_asked(write)):
+    if not literal and (kind in ("NoneType", "bool", "list", "tuple", "dict") or _is_tested(write)):
         # a default, or one way of several, that may be kept from getting here
         return None
     return kind
@@ -386,7 +369,7 @@ def _is_number(program: Program, row: EventRow, number: int, depth: int = 0) -> 
     """Whether a term is a number by what it is made of: arithmetic with one, or an option with a numeric type."""
     if number < 0 or depth > 5:
         return False
-    term = program.index.files[row.file].summary.terms[number]
+    term = program.terms[row.file][number]
     if term[0] == "a":
         return _option_is_number(program, row, number, term[2])
     if term[0] == "o":
@@ -395,7 +378,7 @@ def _is_number(program: Program, row: EventRow, number: int, depth: int = 0) -> 
             return sides[0]
         if term[1] in ("*", "+"):
             values = [row.term_value(side) for side in term[2:4]]
-            texts = any(value.has(TEXT, ENV_TEXT) or isinstance(value.constant, str) for value in values)
+            texts = any(value.has(Kind.TEXT, Kind.ENV_TEXT) or isinstance(value.constant, str) for value in values)
             return not texts and all(sides)
         return any(sides)
     return False
@@ -403,15 +386,15 @@ def _is_number(program: Program, row: EventRow, number: int, depth: int = 0) -> 
 
 def _counts(program: Program, row: EventRow, number: int, depth: int) -> bool:
     value = row.term_value(number)
-    if value.atoms and all(_type_of(atom) in ("int", "float") and atom.kind != RESULT for atom in value):
+    if value.atoms and all(_type_of(atom) in ("int", "float") and atom.kind != Kind.RESULT for atom in value):
         return True
     return _is_number(program, row, number, depth + 1)
 
 
 def _option_is_number(program: Program, row: EventRow, number: int, name: str) -> bool:
-    """Whether an attribute is an option of the command line that the parser makes a number, and nobody assigns it."""
-    terms = program.index.files[row.file].summary.terms
-    if not row.term_value(terms[number][1]).has(NAMESPACE):
+    """Whether an attribute is an option of the command line that the parser makes a number, and nothing assigns it."""
+    terms = program.terms[row.file]
+    if not row.term_value(terms[number][1]).has(Kind.NAMESPACE):
         return False
     for other in program.rows("attribute"):
         if other.file == row.file and other.payload[1] == name:
@@ -426,7 +409,7 @@ def _is_numeric_option(call: SourceCall) -> bool:
 
 
 def _dest(call: SourceCall) -> str:
-    """The attribute that an option of argparse is stored as."""
+    """Return the attribute that an option of argparse is stored as."""
     dest = _constant(call.argument(None, "dest"))
     if isinstance(dest, str):
         return dest
@@ -439,24 +422,24 @@ def _dest(call: SourceCall) -> str:
 
 def _type_of(atom: Atom) -> str | None:
     """A type that is no text, empty for one that may be a number, None for anything else."""
-    if atom.kind == CONST:
+    if atom.kind == Kind.CONST:
         return None if isinstance(atom.const, str) else type(atom.const).__name__
     if atom.kind in RANKS:
         return "int" if traced(atom) else None
-    if atom.kind in (DEVICE_COUNT, WORLD_SIZE, LOCAL_WORLD_SIZE):
+    if atom.kind in (Kind.DEVICE_COUNT, Kind.WORLD_SIZE, Kind.LOCAL_WORLD_SIZE):
         return "int" if atom.call is not None or atom.const in VARIABLES else None
-    if atom.kind == RESULT:
+    if atom.kind == Kind.RESULT:
         return "int" if atom.const in _NUMBERS else None
-    if atom.kind == UNIFORM:
-        # the given value of an option whose default is seen; alone it says nothing
+    if atom.kind == Kind.UNIFORM:
+        # the given value of an option whose default is seen; alone it is no evidence
         return "" if atom.const is None else "int" if isinstance(atom.const, str) and atom.const.isupper() else None
-    return {LIST: "list", TUPLE: "tuple", DICT: "dict"}.get(atom.kind)
+    return {Kind.LIST: "list", Kind.TUPLE: "tuple", Kind.DICT: "dict"}.get(atom.kind)
 
 
-def _is_asked(write: VariableWrite) -> bool:
-    """Whether a condition around the write speaks of what is written, so that not every value gets there."""
+def _is_tested(write: VariableWrite) -> bool:
+    """Return whether a condition around the write speaks of what is written, so that not every value gets there."""
     program, row = write.row.program, write.row
-    for _, node in row.places:
+    for _, node in row.blocks:
         if node[1] == "if" and write.term in program.subterms(row.file, node[2], names=False):
             return True
     return False
@@ -465,7 +448,7 @@ def _is_asked(write: VariableWrite) -> bool:
 def _as_text(program: Program, write: VariableWrite, kind: str, source: str) -> tuple[str, tuple[Edit, ...]]:
     constant = write.value.constant
     if kind == "NoneType":
-        return f'to take the variable away: os.environ.pop("{write.name}", None)', ()
+        return f'to remove the variable: os.environ.pop("{write.name}", None)', ()
     if kind == "bool":
         word = "true" if constant else "false"
         return f'assign text that the reader of {write.name} knows: "{int(bool(constant))}" or "{word}"', ()
@@ -485,7 +468,7 @@ def _as_text(program: Program, write: VariableWrite, kind: str, source: str) -> 
 
 @probe(rules.DC119)
 def error_handling_switched_off(program: Program) -> Iterator[Finding]:
-    """No code tells torch's watchdog to leave failed collectives alone."""
+    """No code stops torch's watchdog from ending failed collectives."""
     every = program.table(writes)
     waiting = {
         write.row.file
@@ -494,18 +477,16 @@ def error_handling_switched_off(program: Program) -> Iterator[Finding]:
     }
     for write in every:
         if write.name in _ERROR_HANDLING and write.value.constant == "0" and write.row.file not in waiting:
-            yield rules.DC119.found(
-                f"{write.name} is set to 0: when a rank dies or a collective gets stuck, the others wait for ever",
-                where=write.row.where(),
-                evidence={"variable": write.name, "value": "0"},
+            yield write.row.found(
+                rules.DC119,
+                f"{write.name} is set to 0: if a rank dies or a collective hangs, the others wait indefinitely",
+                fix=f"drop {write.name}; a collective that is slow for a good reason needs a longer "
+                "init_process_group(timeout=timedelta(…))",
                 severity=Severity.INFO
                 if program.is_test(write.row.file) or _captures(program, write.row.file)
                 else None,
-                fix=Fix(
-                    f"leave {write.name} out; a collective that is rightly slow needs a longer "
-                    "init_process_group(timeout=timedelta(…))",
-                    where="code",
-                ),
+                variable=write.name,
+                value="0",
             )
 
 
@@ -522,17 +503,17 @@ _CUDA_GRAPH = re.compile(r"cuda_?graph|cuda\.(graph|make_graphed)", re.IGNORECAS
 
 @probe(rules.DC211)
 def rank_zero_taken_for_none(program: Program) -> Iterator[Finding]:
-    """Whether a rank was given is asked with ``is None``, since rank 0 is false."""
+    """Whether a rank was given is tested with ``is None``, since rank 0 is false."""
     for row in program.rows("or"):
         term, use = row.payload
         if use in ("test", "drop"):
             continue
-        first, *rest = program.index.files[row.file].summary.terms[term][1]
+        first, *rest = program.terms[row.file][term][1]
         given = row.term_value(first)
         if any(_stands_for_a_rank(given, row.term_value(other)) for other in rest):
             yield _falsy(program, row, given)
     for row in program.rows("choice"):
-        _, test, yes, no = program.index.files[row.file].summary.terms[row.payload[0]]
+        _, test, yes, no = program.terms[row.file][row.payload[0]]
         given, chosen, instead = row.term_value(test), row.term_value(yes), row.term_value(no)
         same = test == yes or (_place(chosen) is not None and test in program.subterms(row.file, yes, names=False))
         if same and _stands_for_a_rank(given, instead, device=_place(chosen) is not None and test != yes):
@@ -540,25 +521,25 @@ def rank_zero_taken_for_none(program: Program) -> Iterator[Finding]:
 
 
 def _stands_for_a_rank(given: Value, instead: Value, *, device: bool = False) -> bool:
-    """Whether the first is a rank that may be 0, and what is taken instead of a 0 is something else."""
+    """Return whether the first is a rank that may be 0, and what is taken instead of a 0 is something else."""
     rank = given.rank
-    if rank is None or given.has(TEXT, ENV_TEXT):
+    if rank is None or given.has(Kind.TEXT, Kind.ENV_TEXT):
         return False
     other = _place(instead)
     if device:
         # "cuda" and "cuda:0" mean the device of the first rank as well
-        return other == "cpu" and (traced(rank) or rank.kind == LOCAL_RANK)
+        return other == "cpu" and (traced(rank) or rank.kind == Kind.LOCAL_RANK)
     constant = instead.constant
     if constant is None:
         return traced(rank)
     if isinstance(constant, (int, float, str)):
         return traced(rank) and isinstance(constant, int) and constant != 0 and not isinstance(constant, bool)
-    return any(traced(atom) or (atom.kind == ENV_TEXT and atom.const in VARIABLES) for atom in instead)
+    return any(traced(atom) or (atom.kind == Kind.ENV_TEXT and atom.const in VARIABLES) for atom in instead)
 
 
 def _place(value: Value) -> str | None:
-    """The type of device that a value names: ``cuda``, ``cpu``; None for anything else."""
-    kinds = {device_of(atom)[0] for atom in value if atom.kind in (DEVICE, CONST, TEXT)}
+    """Return the type of device that a value names: ``cuda``, ``cpu``; None for anything else."""
+    kinds = {device_of(atom)[0] for atom in value if atom.kind in (Kind.DEVICE, Kind.CONST, Kind.TEXT)}
     kind = kinds.pop() if len(kinds) == 1 else None
     return kind if kind in ("cuda", "cpu", "xpu", "npu", "mps", "hpu") else None
 
@@ -570,9 +551,10 @@ def _falsy(program: Program, row: EventRow, given: Value) -> Finding:
     other = other if len(other) <= 50 else "the other value"
     kind = rank.kind if rank is not None else "rank"
     chosen = text if row.kind == "or" else texts[1] if len(texts) == 3 and len(texts[1]) <= 50 else "the first value"
-    return rules.DC211.found(
-        f"{text} is a {kind}, and 0 is false: rank 0 takes {other} as well",
-        where=row.where(),
-        evidence={"rank": text, "flow": program.flow(rank.trail) if rank is not None else []},
-        fix=Fix(f"ask for None: {other} if {text} is None else {chosen}", where="code"),
+    return row.found(
+        rules.DC211,
+        f"{text} is a {kind}, and 0 is false: rank 0 gets {other} too",
+        fix=f"test for None: {other} if {text} is None else {chosen}",
+        rank=text,
+        flow=program.flow(rank.flow) if rank is not None else [],
     )

@@ -1,148 +1,58 @@
-"""What terms mean: the kind of each value, for whom a test is true, who reaches a line, who calls whom.
+"""What terms mean: the kind of each value, the ranks for which a test is true, the ranks that reach a line, call sites.
 
-An abstract interpretation over the linked files. Parameters are what callers pass, results what functions return,
-attributes what was ever assigned to them; a name counts as evidence only where nothing else is known.
+An abstract interpretation over the linked files. A parameter holds what callers pass, a result what functions return, an
+attribute what was ever assigned to it. A name counts as evidence only if nothing else is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from . import algebra, vocabulary
 from .algebra import stepped, under
 from .link import EntrySite, Index, chain
-from .source_text import destinations, first_parameter, last_name, mentions, plain_bindings, render
+from .source_text import argument_terms, destinations, first_parameter, last_name, mentions, plain_bindings, render
 from .summary import FileSummary, Scope
 from .values import (
     ALWAYS,
-    BARE,
-    BATCH,
-    CLASS,
-    CONST,
-    DEVICE,
-    DEVICE_COUNT,
-    DICT,
-    ENV_TEXT,
-    EVERYONE,
-    FUNCTION,
-    GLOBAL_RANK,
-    GROUP,
-    GROUP_RANK,
-    LIST,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    METHOD,
-    MODULE,
-    NAMED,
-    NAMESPACE,
     NOT_CLEAR,
     NOTHING_KNOWN,
-    OBJECT,
     PARTIAL,
-    RANK,
-    RANK_DEPENDENT,
     RANKS,
-    RESULT,
     SIZES,
-    TEST,
-    TEXT,
-    TUPLE,
-    UNCLEAR,
-    UNIFORM,
-    UNKNOWN,
-    WORLD_SIZE,
-    WRAPPED,
     Atom,
     FlowStep,
+    Kind,
     RankCondition,
     Value,
+    Who,
     both,
     const,
     either,
     join,
-)  # fmt: skip
+    value_of,
+)
+from .vocabulary import word_set
 
 #: Deeper chains of values are given up as unknown.
 _DEEPEST = 60
 #: Calls within calls that are answered for their own arguments; deeper ones for all arguments that are ever passed.
 _MOST_NESTED = 2
-#: Calls that share nothing but a method's name with it: more of them say that anybody may call it.
+#: Calls that share nothing but a method's name with it: with more of them, any code may call it.
 _MOST_WEAK = 8
-#: Alternatives of one variable that are looked at.
+#: Alternatives of one variable that are checked.
 _MOST_BINDINGS = 12
 #: Names of objects that hold the options of a program.
-_OPTIONS = frozenset(
-    [
-        "args",
-        "opt",
-        "opts",
-        "options",
-        "cfg",
-        "config",
-        "conf",
-        "hparams",
-        "hps",
-        "flags",
-        "params",
-        "FLAGS",
-        "argv",
-        "parsed",
-        "training_args",
-        "script_args",
-        "arguments",
-    ]
+_OPTIONS = word_set(
+    "args opt opts options cfg config conf hparams hps flags params FLAGS argv parsed training_args script_args "
+    "arguments"
 )
 #: Method names too common to be found by name alone.
-_COMMON = frozenset(
-    [
-        "forward",
-        "step",
-        "train",
-        "eval",
-        "update",
-        "close",
-        "log",
-        "write",
-        "save",
-        "load",
-        "run",
-        "get",
-        "set",
-        "add",
-        "append",
-        "reset",
-        "init",
-        "start",
-        "stop",
-        "call",
-        "build",
-        "test",
-        "fit",
-        "__init__",
-        "to",
-        "state_dict",
-        "load_state_dict",
-        "parse",
-        "main",
-        "backward",
-        "zero_grad",
-        "items",
-        "keys",
-        "values",
-        "copy",
-        "format",
-        "join",
-        "split",
-        "read",
-        "open",
-        "print",
-        "info",
-        "setup",
-        "flush",
-        "put",
-        "pop",
-    ]
+_COMMON = word_set(
+    "forward step train eval update close log write save load run get set add append reset init start stop call "
+    "build test fit __init__ to state_dict load_state_dict parse main backward zero_grad items keys values copy "
+    "format join split read open print info setup flush put pop"
 )
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "is not": "is not"}
 _SPAWNS = frozenset(
@@ -160,12 +70,12 @@ _STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
 
 
 class Guard(NamedTuple):
-    """A condition around a place, as far as it bears on ranks."""
+    """A condition around a block, as far as it bears on ranks."""
 
     who: RankCondition
-    #: ``if``, ``while``, ``exit:return`` … as in the summary's places
+    #: ``if``, ``while``, ``exit:return`` … as in the summary's blocks
     kind: str
-    place: int
+    block: int
     line: int
     term: int
     polarity: bool
@@ -188,6 +98,7 @@ class Evaluator:
         self.files = index.files
         self.memo: list[dict[int, Value]] = [{} for _ in self.files]
         self.tests: list[dict[int, RankCondition]] = [{} for _ in self.files]
+        self.terms, self.events, self.blocks = index.terms, index.events, index.blocks
         self.by_scope = index.by_scope
         self.reads = index.reads
         self.depth = 0
@@ -197,7 +108,7 @@ class Evaluator:
         self._related: dict[tuple[int, int], bool] = {}
         self._guards: dict[tuple[int, int], list[Guard]] = {}
         self.callers: dict[tuple[int, int], list[EntrySite]] = {}
-        #: scopes that are handed around as values: whoever calls them is not known
+        #: scopes that are handed around as values: their callers are not known
         self.escaped: set[tuple[int, int]] = set()
         #: the calls (file, event) that a function is handed to
         self.handed: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -222,7 +133,7 @@ class Evaluator:
         #: names of all functions and classes: what is called by another name enters none of them
         self.defined: set[str] = set()
         self._attributes: dict[tuple[int, int], list[str]] | None = None
-        # what is asked of files again and again while others are looked at: so that their summaries need not be loaded
+        # what is decided by files again and again while others are checked: so that their summaries need not be loaded
         self._exports: list[dict[str, tuple[tuple[str, Any], ...]]] = []
         self._exported: dict[tuple[int, str], Value] = {}
         self._stars: list[list[str]] = []
@@ -278,7 +189,7 @@ class Evaluator:
                     self.methods.setdefault(scope.name, []).append((file, number))
 
     def owner_of(self, file: int, scope: int) -> int:
-        """The class in whose method a scope stands, -1 for none."""
+        """Return the class in whose method a scope stands, -1 for none."""
         scopes = self.index.scopes[file]
         while scope > 0:
             if scopes[scope].owner >= 0 and scopes[scope].kind != "class":
@@ -309,35 +220,35 @@ class Evaluator:
                         or terms[call[1]][0] not in ("a", "v", "i")
                     ):
                         self._link_call(file, number, call)
-                    for argument in (*call[2], *(value for _, value in call[3])):
+                    for argument in argument_terms(call):
                         if terms[argument][0] == "fn" or last_name(terms, argument) in self.defined:
                             self._escape(file, argument, number)
                 elif event[0] in ("bind", "attribute", "store"):
                     value = terms[event[8] if event[0] == "bind" else event[9]]
                     if value[0] == "fn" and scopes[value[1]].kind != "lambda":
                         self.escaped.add((file, value[1]))
-            # what was worked out for linking is worked out anew, with what callers pass: it need not be kept
+            # what was worked out for linking is worked out again, with what callers pass: it need not be kept
             self.memo[file].clear()
 
     def _link_call(self, file: int, number: int, call: tuple[Any, ...]) -> None:
-        terms = self.files[file].summary.terms
+        terms = self.terms[file]
         callee = self.value(file, call[1])
         found = False
         for atom in callee:
-            if atom.kind == FUNCTION:
+            if atom.kind == Kind.FUNCTION:
                 self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0))
                 found = True
-            elif atom.kind == CLASS:
+            elif atom.kind == Kind.CLASS:
                 init = self.method(atom.const, "__init__")
                 if init is not None:
                     self.callers.setdefault(init, []).append(EntrySite(file, number, 1))
                 found = True
-            elif atom.kind == OBJECT:
+            elif atom.kind == Kind.OBJECT:
                 called = self.method(atom.const, "__call__") or self.method(atom.const, "forward")
                 if called is not None:
                     self.callers.setdefault(called, []).append(EntrySite(file, number, 1))
                 found = True
-            elif atom.kind == NAMED:
+            elif atom.kind == Kind.NAMED:
                 found = True
                 self._link_target(file, number, call, atom.const)
         term = terms[call[1]]
@@ -347,16 +258,16 @@ class Evaluator:
                 for candidate in candidates:
                     self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
         elif not found and term[0] == "a":
-            # a common name: whoever is called so may be called from here
+            # a common name: whatever is called so may be called from here
             for candidate in self.methods.get(term[2], [])[:20]:
                 self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
 
     def _escape(self, file: int, term: int, event: int) -> None:
-        """A function that is an argument of a call may be called by whoever gets it."""
-        parts = self.files[file].summary.terms[term]
+        """A function that is an argument of a call may be called by the receiver."""
+        parts = self.terms[file][term]
         found = [(file, parts[1])] if parts[0] == "fn" else []
         if parts[0] in ("v", "i", "a"):
-            found = [atom.const for atom in self.value(file, term) if atom.kind == FUNCTION]
+            found = [atom.const for atom in self.value(file, term) if atom.kind == Kind.FUNCTION]
         for function in found:
             self.escaped.add(function)
             self.handed.setdefault(function, []).append((file, event))
@@ -366,21 +277,21 @@ class Evaluator:
         keywords = dict(call[3])
         if dotted in _SPAWNS:
             target = call[2][0] if call[2] else keywords.get("fn")
-            way = "spawn"
+            kind = "spawn"
         elif dotted in _PROCESSES:
-            target, way = keywords.get("target"), "process"
+            target, kind = keywords.get("target"), "process"
         else:
             return
         if target is None:
             return
         for atom in self.value(file, target):
-            if atom.kind == FUNCTION:
-                self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0, way))
+            if atom.kind == Kind.FUNCTION:
+                self.callers.setdefault(atom.const, []).append(EntrySite(file, number, 1 if atom.of else 0, kind))
 
     # classes
 
     def bases(self, ref: tuple[int, int]) -> tuple[Atom, ...]:
-        """What a class derives from."""
+        """Return what a class derives from."""
         known = self._bases.get(ref)
         if known is None:
             file, number = ref
@@ -390,25 +301,25 @@ class Evaluator:
         return known
 
     def method(self, ref: tuple[int, int], name: str, depth: int = 0) -> tuple[int, int] | None:
-        """The scope of a method, inherited ones included."""
+        """Return the scope of a method, inherited ones included."""
         own = self._methods[ref].get(name)
         if own is not None:
             return ref[0], own
         if depth < 8:
             for base in self.bases(ref):
-                if base.kind == CLASS and base.const != ref:
+                if base.kind == Kind.CLASS and base.const != ref:
                     found = self.method(base.const, name, depth + 1)
                     if found is not None:
                         return found
         return None
 
     def derives(self, ref: tuple[int, int], *dotted: str, depth: int = 0) -> bool:
-        """Whether a class has one of these, outside of the project, among its bases."""
+        """Return whether a class has one of these, outside of the project, among its bases."""
         for base in self.bases(ref):
-            if base.kind in (NAMED, RESULT) and base.const in dotted:
+            if base.kind in (Kind.NAMED, Kind.RESULT) and base.const in dotted:
                 return True
             if (
-                base.kind == CLASS
+                base.kind == Kind.CLASS
                 and base.const != ref
                 and depth < 8
                 and self.derives(base.const, *dotted, depth=depth + 1)
@@ -424,19 +335,19 @@ class Evaluator:
         scope = self.index.scopes[file][one.scope]
         found: list[Value] = []
         for term in scope.bindings.get(name, ())[-_MOST_BINDINGS:]:
-            parts = self.files[file].summary.terms[term]
+            parts = self.terms[file][term]
             if parts[0] == "fn":
                 function = (file, parts[1])
                 if self.is_property(function):
                     found.append(self.returned(function))
                 else:
-                    found.append(Value((Atom(FUNCTION, function, of=(atom,) if atom.kind == OBJECT else ()),)))
+                    found.append(value_of(Kind.FUNCTION, function, of=(atom,) if atom.kind == Kind.OBJECT else ()))
             else:
                 found.append(self.value(file, term))
         for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
-            event = self.files[store_file].summary.events[number_of_event]
+            event = self.events[store_file][number_of_event]
             value = self.value(store_file, event[9])
-            value = under(value, self.who_of_place(store_file, event[2]))
+            value = under(value, self.ranks_at_block(store_file, event[2]))
             found.append(
                 stepped(
                     value,
@@ -445,29 +356,29 @@ class Evaluator:
                     f"kept as {first_parameter(self.index.scopes[store_file][event[1]]) or 'self'}.{name}",
                 )
             )
-        given = self.given_field(atom, name) if atom.kind == OBJECT else None
+        given = self.given_field(atom, name) if atom.kind == Kind.OBJECT else None
         if given is not None:
             found.append(given)
         if found:
             return join(found)
         if depth < 8:
             for base in self.bases(ref):
-                if base.kind == CLASS and base.const != ref:
+                if base.kind == Kind.CLASS and base.const != ref:
                     inherited = self.member(Atom(atom.kind, base.const, of=atom.of), name, depth + 1)
                     if inherited is not None:
                         return inherited
-                elif base.kind == NAMED:
+                elif base.kind == Kind.NAMED:
                     known = vocabulary.ATTRIBUTES.get((base.const, name))
                     if known is not None:
                         return algebra.from_table(known)
                     if base.const in vocabulary.WRAPPERS and name == "module":
-                        return Value((Atom(BARE, of=(Atom(WRAPPED, vocabulary.WRAPPERS[base.const]),)),))
+                        return value_of(Kind.BARE, of=(Atom(Kind.WRAPPED, vocabulary.WRAPPERS[base.const]),))
                     if f"{base.const}.{name}" in vocabulary.COLLECTIVES:
-                        return Value((Atom(NAMED, f"{base.const}.{name}"),))
+                        return value_of(Kind.NAMED, f"{base.const}.{name}")
         return None
 
     def attributes_of(self, ref: tuple[int, int]) -> list[str]:
-        """The names that the methods of a class assign to its instances, those of its bases not included."""
+        """Return the names that the methods of a class assign to its instances, those of its bases not included."""
         if self._attributes is None:
             self._attributes = {}
             for file, owner, name in self.stores:
@@ -481,7 +392,7 @@ class Evaluator:
         if atom.call is None or self.linking or self.method(atom.const, "__init__") is not None:
             return None
         file, event = atom.call
-        term = self.files[file].summary.terms[self.files[file].summary.events[event][7]]
+        term = self.terms[file][self.events[file][event][7]]
         value = dict(term[3]).get(name)
         return (
             None
@@ -490,9 +401,9 @@ class Evaluator:
         )
 
     def is_property(self, function: tuple[int, int]) -> bool:
-        """Whether a method is read like an attribute."""
+        """Return whether a method is read like an attribute."""
         file, number = function
-        terms = self.files[file].summary.terms
+        terms = self.terms[file]
         for decorator in self.index.scopes[file][number].decorators:
             name = last_name(terms, decorator)
             if name in ("property", "cached_property", "functools.cached_property", "lazy_property"):
@@ -502,7 +413,7 @@ class Evaluator:
     # values
 
     def value(self, file: int, term: int, context: _Context | None = None) -> Value:
-        """What a term may hold."""
+        """Return what a term may hold."""
         if term < 0:
             return const(None)
         memo = self.memo[file]
@@ -523,7 +434,7 @@ class Evaluator:
         return found
 
     def _value(self, file: int, number: int, context: _Context | None) -> Value:
-        term = self.files[file].summary.terms[number]
+        term = self.terms[file][number]
         operation = term[0]
         if operation == "k":
             return const(term[2])
@@ -555,13 +466,13 @@ class Evaluator:
             return join((self.value(file, term[1], context), self.value(file, term[2], context)))
         if operation in ("t", "l"):
             items = tuple(self.value(file, item, context) for item in term[1][:50])
-            return Value((Atom(TUPLE if operation == "t" else LIST, len(term[1]), items=items),))
+            return value_of(Kind.TUPLE if operation == "t" else Kind.LIST, len(term[1]), items=items)
         if operation == "d":
             items = tuple(self.value(file, item, context) for item in term[2][:50])
             keys = tuple(self.constant_of(file, key) for key in term[1][:50])
-            return Value((Atom(DICT, keys, items=items),))
+            return value_of(Kind.DICT, keys, items=items)
         if operation == "*":
-            return Value((Atom(LIST, None, of=self.value(file, term[1], context).atoms),))
+            return value_of(Kind.LIST, None, of=self.value(file, term[1], context).atoms)
         if operation == "e":
             return self.element(self.value(file, term[1], context), file, term[1])
         if operation == "x":
@@ -571,20 +482,20 @@ class Evaluator:
         if operation == "f":
             return algebra.text_of([self.value(file, part, context) for part in term[1]])
         if operation == "fn":
-            return Value((Atom(FUNCTION, (file, term[1])),))
+            return value_of(Kind.FUNCTION, (file, term[1]))
         if operation == "cls":
-            return Value((Atom(CLASS, (file, term[1])),))
+            return value_of(Kind.CLASS, (file, term[1]))
         return NOTHING_KNOWN
 
     def constant_of(self, file: int, term: int) -> Any:
-        """The constant that a term is, None for anything else."""
+        """Return the constant that a term is, None for anything else."""
         if term < 0:
             return None
-        parts = self.files[file].summary.terms[term]
+        parts = self.terms[file][term]
         return parts[2] if parts[0] == "k" else None
 
     def parameter(self, file: int, number: int, name: str) -> Value:
-        """What callers pass."""
+        """Return what callers pass."""
         scope = self.index.scopes[file][number]
         if (
             scope.owner >= 0
@@ -592,7 +503,7 @@ class Evaluator:
             and name == first_parameter(scope)
             and not self.is_static(file, scope)
         ):
-            return Value((Atom(OBJECT, (file, scope.owner)),))
+            return value_of(Kind.OBJECT, (file, scope.owner))
         if self.linking:
             return self.by_name(file, name)
         default = next((default for own, default, _ in scope.parameters if own == name), -1)
@@ -606,34 +517,34 @@ class Evaluator:
         if not found and default >= 0:
             found.append(self.value(file, default))
         joined = join(found) if found else NOTHING_KNOWN
-        if all(atom.kind in (UNKNOWN, CONST) for atom in joined):
+        if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in joined):
             evidence = self.by_name(file, name)
             if evidence.has(*RANKS) and any(type(number) is int and number > 0 for number in joined.constants):
                 # a rank that is given as a number is no rank of a process: that of a matrix, or of a search result
                 return joined
-            if not evidence.has(UNKNOWN):
-                return join((evidence, Value(atom for atom in joined if atom.kind == CONST)))
+            if not evidence.has(Kind.UNKNOWN):
+                return join((evidence, Value(atom for atom in joined if atom.kind == Kind.CONST)))
         return joined
 
     def likely_callers(self, function: tuple[int, int]) -> list[EntrySite]:
-        """Who calls a function for sure; where nobody does, the few calls that have nothing but its name."""
+        """Return who calls a function for sure; where nothing does, the few calls that have nothing but its name."""
         sites = self.callers.get(function, [])
         strong = [site for site in sites if not site.weak]
         return strong or (sites if len(sites) <= _MOST_WEAK else [])
 
     def is_static(self, file: int, scope: Scope) -> bool:
-        """Whether a method takes no object."""
-        terms = self.files[file].summary.terms
+        """Return whether a method takes no object."""
+        terms = self.terms[file]
         return any(last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
 
     def passed(self, site: EntrySite, scope: Scope, name: str) -> Value | None:
-        """What one caller passes for a parameter; None where it leaves it to the default."""
-        event = self.files[site.file].summary.events[site.event]
-        terms = self.files[site.file].summary.terms
+        """Return what one caller passes for a parameter; None where it leaves it to the default."""
+        event = self.events[site.file][site.event]
+        terms = self.terms[site.file]
         call = terms[event[7]]
         own = [parameter for parameter, _, star in scope.parameters if not star]
         keywords = dict(call[3])
-        if site.way == "call":
+        if site.kind == "call":
             term = keywords.get(name)
             if term is None and name in own:
                 position = own.index(name) - site.offset
@@ -645,14 +556,14 @@ class Evaluator:
         if name not in own:
             return None
         position = own.index(name) - site.offset
-        if site.way == "spawn":
+        if site.kind == "spawn":
             if position == 0:
                 step = FlowStep(
                     site.file,
                     event[3],
                     f"the first argument that spawn gives to {scope.name}() counts the processes of this host",
                 )
-                return Value((Atom(LOCAL_RANK, "spawn", trail=(step,)),))
+                return value_of(Kind.LOCAL_RANK, "spawn", flow=(step,))
             position -= 1
             holder = keywords.get("args", call[2][1] if len(call[2]) > 1 else -1)
         else:
@@ -672,19 +583,19 @@ class Evaluator:
         return None if holder < 0 else NOTHING_KNOWN
 
     def by_name(self, file: int, name: str) -> Value:
-        """What a name lets us expect."""
+        """Return what a name lets us expect."""
         plain = name.lower().strip("_")
         kind = vocabulary.NAMES.get(plain)
         if kind is not None:
             sure = (
-                kind in (RANK, GLOBAL_RANK, LOCAL_RANK)
+                kind in (Kind.RANK, Kind.GLOBAL_RANK, Kind.LOCAL_RANK)
                 and self.distributed_files[file]
                 and plain not in ("gpu", "gpu_id")
             )
-            return Value((Atom(kind, "name", certain=sure and kind == RANK),))
+            return value_of(kind, "name", certain=sure and kind == Kind.RANK)
         who = vocabulary.TESTS.get(plain)
         if who is not None:
-            return Value((Atom(TEST, who),))
+            return value_of(Kind.TEST, who)
         return NOTHING_KNOWN
 
     def variable(self, file: int, number: int, name: str, context: _Context | None = None) -> Value:
@@ -708,40 +619,40 @@ class Evaluator:
                 if found is not None:
                     return found
             elif located is None and f"{module}.{name}" in vocabulary.SOURCES | vocabulary.COLLECTIVES:
-                return Value((Atom(NAMED, vocabulary.canonical(f"{module}.{name}")),))
+                return value_of(Kind.NAMED, vocabulary.canonical(f"{module}.{name}"))
         evidence = self.by_name(file, name)
-        if not evidence.has(UNKNOWN):
+        if not evidence.has(Kind.UNKNOWN):
             return evidence
-        return Value((Atom(NAMED, name),))
+        return value_of(Kind.NAMED, name)
 
     def binding(self, file: int, scope: int, name: str) -> Value:
-        """Everything that is assigned to a name in a scope."""
+        """Return everything that is assigned to a name in a scope."""
         terms = self.index.scopes[file][scope].bindings[name]
         found = join(self.value(file, term) for term in terms[-_MOST_BINDINGS:])
-        if all(atom.kind in (UNKNOWN, CONST) for atom in found):
+        if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in found):
             evidence = self.by_name(file, name)
-            if not evidence.has(UNKNOWN):
+            if not evidence.has(Kind.UNKNOWN):
                 return join((found, evidence))
         return found
 
     def imported(self, file: int, dotted: str) -> Value:
-        """What an import binds: a module or name of the project, or something outside."""
+        """Return what an import binds: a module or name of the project, or something outside."""
         located = self.index.locate(file, dotted)
         if located is None:
             plain = dotted.lstrip(".")
             if dotted != plain or (plain.split(".")[0] not in vocabulary.OUTSIDE):
                 evidence = self.by_name(file, plain.rsplit(".", 1)[-1])
-                if evidence.has(TEST):
-                    return Value((Atom(NAMED, vocabulary.canonical(plain)),))
-            return Value((Atom(NAMED, vocabulary.canonical(plain)),))
+                if evidence.has(Kind.TEST):
+                    return value_of(Kind.NAMED, vocabulary.canonical(plain))
+            return value_of(Kind.NAMED, vocabulary.canonical(plain))
         target, rest = located
         if not rest:
-            return Value((Atom(MODULE, target),))
+            return value_of(Kind.MODULE, target)
         if target == file and len(rest) == 1:
-            return Value((Atom(NAMED, dotted),))
+            return value_of(Kind.NAMED, dotted)
         found: Value | None = self.of_module(target, rest[0])
         if found is None:
-            return Value((Atom(NAMED, vocabulary.canonical(dotted.lstrip("."))),))
+            return value_of(Kind.NAMED, vocabulary.canonical(dotted.lstrip(".")))
         for name in rest[1:]:
             found = self.of_attribute(file, found, name, "")
         return found
@@ -768,19 +679,19 @@ class Evaluator:
         if not star:
             located = self.index.locate(file, f".{name}")
             if located is not None and not located[1]:
-                return Value((Atom(MODULE, located[0]),))
+                return value_of(Kind.MODULE, located[0])
         return None
 
     def exported(self, file: int, part: tuple[str, Any]) -> Value:
-        """What a module binds a name to, where that is a function, a class or an import."""
+        """Return what a module binds a name to, where that is a function, a class or an import."""
         kind, what = part
         if kind == "i":
             return self.imported(file, what)
-        return Value((Atom(FUNCTION if kind == "fn" else CLASS, (file, what)),))
+        return value_of(Kind.FUNCTION if kind == "fn" else Kind.CLASS, (file, what))
 
     def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
-        return self.of_attribute(file, base, term[2], last_name(self.files[file].summary.terms, term[1]))
+        return self.of_attribute(file, base, term[2], last_name(self.terms[file], term[1]))
 
     def of_attribute(self, file: int, base: Value, name: str, base_name: str) -> Value:
         """An attribute of a value; ``base_name`` is what the source calls that value."""
@@ -792,46 +703,46 @@ class Evaluator:
                     one = under(one, atom.when)
                 found.append(one)
         known = join(found) if found else NOTHING_KNOWN
-        if all(atom.kind == UNKNOWN or (atom.kind == METHOD and not atom.certain) for atom in known):
+        if all(atom.kind == Kind.UNKNOWN or (atom.kind == Kind.METHOD and not atom.certain) for atom in known):
             outside = self.assigned_outside(file, base_name, name)
             if outside is not None:
                 return outside
             evidence = self.by_name(file, name)
-            if not evidence.has(UNKNOWN):
+            if not evidence.has(Kind.UNKNOWN):
                 return evidence
         return known
 
     def _of_atom(self, file: int, atom: Atom, name: str, base_name: str) -> Value | None:
-        if atom.kind == NAMED:
+        if atom.kind == Kind.NAMED:
             dotted = vocabulary.canonical(f"{atom.const}.{name}")
             if dotted in ("torch.distributed.group.WORLD", "torch.distributed.GroupMember.WORLD"):
-                return Value((Atom(GROUP, "world"),))
+                return value_of(Kind.GROUP, "world")
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
-            return algebra.from_table(known) if known is not None else Value((Atom(NAMED, dotted),))
-        if atom.kind == MODULE:
+            return algebra.from_table(known) if known is not None else value_of(Kind.NAMED, dotted)
+        if atom.kind == Kind.MODULE:
             found = self.of_module(atom.const, name)
             return found if found is not None else NOTHING_KNOWN
-        if atom.kind in (OBJECT, CLASS):
+        if atom.kind in (Kind.OBJECT, Kind.CLASS):
             return self.member(atom, name) or (
-                Value((Atom(BARE, of=(atom,)),))
+                value_of(Kind.BARE, of=(atom,))
                 if name == "module"
-                else Value((Atom(METHOD, name, of=(atom,), certain=False),))
+                else value_of(Kind.METHOD, name, of=(atom,), certain=False)
             )
-        if atom.kind == RESULT:
+        if atom.kind == Kind.RESULT:
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
             if known is not None:
                 return algebra.from_table(known)
-            return Value((Atom(METHOD, name, of=(atom,), certain=bool(atom.const)),))
-        if atom.kind == WRAPPED:
+            return value_of(Kind.METHOD, name, of=(atom,), certain=bool(atom.const))
+        if atom.kind == Kind.WRAPPED:
             if name in ("module", "_orig_mod"):
                 return (
-                    Value((Atom(BARE, of=(atom,), when=atom.when, call=atom.call, trail=atom.trail),))
+                    value_of(Kind.BARE, of=(atom,), when=atom.when, call=atom.call, flow=atom.flow)
                     if name == "module"
                     else Value((atom,))
                 )
-            return Value((Atom(METHOD, name, of=(atom,)),))
-        if atom.kind == NAMESPACE:
-            # a name that was assigned here is gone from the terms: what others call their options will do
+            return value_of(Kind.METHOD, name, of=(atom,))
+        if atom.kind == Kind.NAMESPACE:
+            # a name that was assigned here is lost in the terms: what others call their options will do
             others = (base_name,) if base_name in _OPTIONS else (base_name, "args", "opt", "opts", "options", "config")
             outside = (self.assigned_outside(file, other, name) for other in others)
             return (
@@ -839,17 +750,17 @@ class Evaluator:
                 or next((found for found in outside if found is not None), None)
                 or self.by_name(file, name)
             )
-        if atom.kind == DEVICE and name == "index":
+        if atom.kind == Kind.DEVICE and name == "index":
             return Value(atom.of) if atom.of else NOTHING_KNOWN
-        if atom.kind == UNKNOWN:
+        if atom.kind == Kind.UNKNOWN:
             if base_name in _OPTIONS:
                 found = self.option(file, name)
                 if found is not None:
                     return found
-            return Value((Atom(METHOD, name, of=(atom,), certain=False),))
-        if atom.kind == CONST and atom.const is None:
+            return value_of(Kind.METHOD, name, of=(atom,), certain=False)
+        if atom.kind == Kind.CONST and atom.const is None:
             return None
-        return Value((Atom(METHOD, name, of=(atom,), certain=False),))
+        return value_of(Kind.METHOD, name, of=(atom,), certain=False)
 
     def assigned_outside(self, file: int, base_name: str, name: str) -> Value | None:
         """What is assigned to such an attribute of an object so called, in this file or one that it is linked with."""
@@ -859,8 +770,8 @@ class Evaluator:
         for store_file, number in self.outside.get((base_name, name), ())[:_MOST_BINDINGS]:
             if store_file != file and not self.related(file, store_file):
                 continue
-            event = self.files[store_file].summary.events[number]
-            value = under(self.value(store_file, event[9]), self.who_of_place(store_file, event[2]))
+            event = self.events[store_file][number]
+            value = under(self.value(store_file, event[9]), self.ranks_at_block(store_file, event[2]))
             found.append(stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
         if not found:
             return None
@@ -869,10 +780,10 @@ class Evaluator:
             if option is not None:
                 found.append(option)
         joined = join(found)
-        return None if joined.only(UNKNOWN) else joined
+        return None if joined.only(Kind.UNKNOWN) else joined
 
     def related(self, one: int, other: int) -> bool:
-        """Whether one of two files imports the other."""
+        """Return whether one of two files imports the other."""
         key = (min(one, other), max(one, other))
         known = self._related.get(key)
         if known is None:
@@ -880,7 +791,7 @@ class Evaluator:
         return known
 
     def option(self, file: int, name: str) -> Value | None:
-        """A command-line option: what its name says, and its default."""
+        """A command-line option: what its name means, and its default."""
         declared = self.options.get(name)
         if not declared:
             return None
@@ -894,48 +805,50 @@ class Evaluator:
         found: list[Value] = []
         kind = vocabulary.NAMES.get(name.lower().strip("_"))
         for option_file, number in here[:3]:
-            event = self.files[option_file].summary.events[number]
-            call = self.files[option_file].summary.terms[event[7]]
+            event = self.events[option_file][number]
+            call = self.terms[option_file][event[7]]
             keywords = dict(call[3])
             default = keywords.get("default")
             value = self.value(option_file, default) if default is not None else const(None)
             if kind is not None and value.rank is None and not value.has(*SIZES):
                 step = FlowStep(option_file, event[3], f"the option {name} of the command line")
-                sure = kind in (LOCAL_RANK, WORLD_SIZE)
-                found.append(Value((Atom(kind, "option", certain=sure, trail=(step,)),)))
+                sure = kind in (Kind.LOCAL_RANK, Kind.WORLD_SIZE)
+                found.append(value_of(kind, "option", certain=sure, flow=(step,)))
             action = keywords.get("action")
             if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
-                value = Value((Atom(UNIFORM),))
-            elif value.has(CONST) and kind is None:
-                value = join((value, Value((Atom(UNIFORM),))))
+                value = value_of(Kind.UNIFORM)
+            elif value.has(Kind.CONST) and kind is None:
+                value = join((value, value_of(Kind.UNIFORM)))
             found.append(value)
         return join(found)
 
     def call(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
-        """What a call returns."""
+        """Return what a call returns."""
         callee = self.value(file, term[1], context)
         found: list[Value] = []
         for atom in callee:
-            if atom.kind == NAMED:
+            if atom.kind == Kind.NAMED:
                 result = self.of_named(file, atom.const, term, context)
-            elif atom.kind == FUNCTION:
+            elif atom.kind == Kind.FUNCTION:
                 result = self.of_function(file, atom, term, context)
-            elif atom.kind == CLASS:
+            elif atom.kind == Kind.CLASS:
                 result = self.of_class(file, atom, term)
-            elif atom.kind == METHOD:
+            elif atom.kind == Kind.METHOD:
                 result = self.of_method(file, atom, term, context)
-            elif atom.kind in (WRAPPED, OBJECT, BARE):
+            elif atom.kind in (Kind.WRAPPED, Kind.OBJECT, Kind.BARE):
                 # what a wrapped model gives comes from this rank's part of the data
-                data = atom.kind == WRAPPED or any(self.value(file, item, context).has(BATCH) for item in term[2])
-                result = Value((Atom(BATCH if data else RESULT, "", call=(file, term[5]), of=(atom,)),))
-            elif atom.kind == TEST:
+                data = atom.kind == Kind.WRAPPED or any(
+                    self.value(file, item, context).has(Kind.BATCH) for item in term[2]
+                )
+                result = value_of(Kind.BATCH if data else Kind.RESULT, "", call=(file, term[5]), of=(atom,))
+            elif atom.kind == Kind.TEST:
                 result = Value((atom,))
             elif atom.kind in RANKS or atom.kind in SIZES:
                 # get_rank() imported from where it can't be seen
                 result = Value(
                     (
                         atom._replace(
-                            trail=(
+                            flow=(
                                 FlowStep(
                                     file,
                                     self.line_of(file, term[5]),
@@ -946,21 +859,21 @@ class Evaluator:
                     )
                 )
             else:
-                result = Value((Atom(RESULT, "", call=(file, term[5])),))
+                result = value_of(Kind.RESULT, "", call=(file, term[5]))
             found.append(under(result, atom.when) if atom.when != ALWAYS else result)
         return join(found) if found else NOTHING_KNOWN
 
     def line_of(self, file: int, event: int) -> int:
-        """The line of an event."""
-        line: int = self.files[file].summary.events[event][3]
+        """Return the line of an event."""
+        line: int = self.events[file][event][3]
         return line
 
     def text_of_call(self, file: int, term: tuple[Any, ...]) -> str:
         """``name()`` for a call."""
-        return f"{render(self.files[file].summary.terms, term[1])}()"
+        return f"{render(self.terms[file], term[1])}()"
 
     def argument(self, term: tuple[Any, ...], position: int, name: str) -> int:
-        """The term of an argument by position or keyword, -1 where it is not given."""
+        """Return the term of an argument by position or keyword, -1 where it is not given."""
         for keyword, value in term[3]:
             if keyword == name:
                 found: int = value
@@ -968,7 +881,7 @@ class Evaluator:
         return term[2][position] if 0 <= position < len(term[2]) else -1
 
     def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: _Context | None) -> Value:
-        """The result of calling something outside of the project."""
+        """Return the result of calling something outside of the project."""
         event = term[5]
         known = vocabulary.SOURCES.get(dotted)
         if known is not None:
@@ -976,12 +889,14 @@ class Evaluator:
             if dotted in ("torch.distributed.get_rank", "torch.distributed.get_world_size") and not self.is_world(
                 file, self.argument(term, 0, "group")
             ):
-                return Value((Atom(GROUP_RANK if kind == GLOBAL_RANK else UNIFORM, "group", call=(file, event)),))
+                return value_of(
+                    Kind.GROUP_RANK if kind == Kind.GLOBAL_RANK else Kind.UNIFORM, "group", call=(file, event)
+                )
             step = FlowStep(file, self.line_of(file, event), f"the {kind}, from {self.text_of_call(file, term)}")
             return (
-                Value((Atom(TEST, detail),))
+                value_of(Kind.TEST, detail)
                 if kind == "test"
-                else Value((Atom(kind, detail, call=(file, event), trail=(step,)),))
+                else value_of(kind, detail, call=(file, event), flow=(step,))
             )
         if dotted in (
             "int",
@@ -1004,23 +919,27 @@ class Evaluator:
                 return self.to_number(file, inner, term)
             if dotted == "str":
                 # a number is one no longer; what has text already, and devices, stay what they are
-                numbers = inner.rank is not None or inner.has(CONST, UNIFORM, *SIZES)
-                return algebra.text_of([inner]) if numbers and not inner.has(DEVICE, TEXT, ENV_TEXT) else inner
+                numbers = inner.rank is not None or inner.has(Kind.CONST, Kind.UNIFORM, *SIZES)
+                return (
+                    algebra.text_of([inner])
+                    if numbers and not inner.has(Kind.DEVICE, Kind.TEXT, Kind.ENV_TEXT)
+                    else inner
+                )
             if dotted == "next":
                 return self.element(inner, file, term[2][0]) if term[2] else NOTHING_KNOWN
             if dotted == "bool" and term[2]:
-                return Value((Atom(TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain),))
+                return value_of(Kind.TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain)
             return inner
         if dotted == "copy.deepcopy" and term[2]:
             return self.copied(self.value(file, term[2][0], context), (file, event))
-        if dotted == "len" and term[2] and _is_collection(last_name(self.files[file].summary.terms, term[2][0])):
-            return Value((Atom(RESULT, dotted, call=(file, event)),))
+        if dotted == "len" and term[2] and _is_collection(last_name(self.terms[file], term[2][0])):
+            return value_of(Kind.RESULT, dotted, call=(file, event))
         if dotted in ("max", "min"):
             inner = join([self.value(file, item, context) for item in term[2]])
             return (
                 inner
-                if inner.rank is not None or inner.has(BATCH)
-                else Value((Atom(RESULT, dotted, call=(file, event)),))
+                if inner.rank is not None or inner.has(Kind.BATCH)
+                else value_of(Kind.RESULT, dotted, call=(file, event))
             )
         if dotted in ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"):
             return self.of_environment(
@@ -1030,8 +949,8 @@ class Evaluator:
             name = self.constant_of(file, term[2][1])
             if isinstance(name, str):
                 base = self.value(file, term[2][0], context)
-                found = self.of_attribute(file, base, name, last_name(self.files[file].summary.terms, term[2][0]))
-                if found.only(METHOD) and not all(atom.certain for atom in found):
+                found = self.of_attribute(file, base, name, last_name(self.terms[file], term[2][0]))
+                if found.only(Kind.METHOD) and not all(atom.certain for atom in found):
                     found = self.by_name(file, name)
                 return join((found, self.value(file, term[2][2], context))) if len(term[2]) > 2 else found
         if dotted == "torch.device":
@@ -1043,17 +962,13 @@ class Evaluator:
                 (file, event),
             )
         if dotted in ("hasattr", "isinstance", "issubclass", "callable"):
-            return Value((Atom(UNIFORM),))
+            return value_of(Kind.UNIFORM)
         if dotted == "range":
-            return Value(
-                (
-                    Atom(
-                        RESULT,
-                        "range",
-                        call=(file, event),
-                        items=tuple(self.value(file, item, context) for item in term[2]),
-                    ),
-                )
+            return value_of(
+                Kind.RESULT,
+                "range",
+                call=(file, event),
+                items=tuple(self.value(file, item, context) for item in term[2]),
             )
         if (
             dotted
@@ -1074,12 +989,12 @@ class Evaluator:
             and term[2]
         ):
             items = tuple(self.value(file, item, context) for item in term[2])
-            return Value((Atom(RESULT, dotted, call=(file, event), items=items),))
+            return value_of(Kind.RESULT, dotted, call=(file, event), items=items)
         if dotted in vocabulary.WRAPPERS:
             model = self.value(file, self.argument(term, 0, "module"), context)
             step = FlowStep(file, self.line_of(file, event), f"wrapped by {self.text_of_call(file, term)}")
             way = vocabulary.WRAPPERS[dotted]
-            return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, event), trail=(step,)),))
+            return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, event), flow=(step,))
         if dotted == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" or dotted in (
             "torch.compile",
             "torch.jit.script",
@@ -1090,18 +1005,18 @@ class Evaluator:
             return (
                 self.value(file, term[2][position], context)
                 if len(term[2]) > position
-                else Value((Atom(RESULT, dotted, call=(file, event)),))
+                else value_of(Kind.RESULT, dotted, call=(file, event))
             )
         if dotted == "deepspeed.initialize":
-            engine = Value((Atom(WRAPPED, "deepspeed", call=(file, event)),))
+            engine = value_of(Kind.WRAPPED, "deepspeed", call=(file, event))
             others = tuple(
-                Value((Atom(RESULT, f"deepspeed.initialize.{position}", call=(file, event)),)) for position in (1, 2, 3)
+                value_of(Kind.RESULT, f"deepspeed.initialize.{position}", call=(file, event)) for position in (1, 2, 3)
             )
-            return Value((Atom(TUPLE, 4, items=(engine, *others)),))
+            return value_of(Kind.TUPLE, 4, items=(engine, *others))
         if dotted == "mmcv.runner.get_dist_info" or dotted == "mmengine.dist.get_dist_info":
-            return Value((Atom(TUPLE, 2, items=(Value((Atom(GLOBAL_RANK),)), Value((Atom(WORLD_SIZE),)))),))
+            return value_of(Kind.TUPLE, 2, items=(value_of(Kind.GLOBAL_RANK), value_of(Kind.WORLD_SIZE)))
         if dotted in ("torch.distributed.new_group", "torch.distributed.split_group"):
-            return Value((Atom(GROUP, "sub", call=(file, event)),))
+            return value_of(Kind.GROUP, "sub", call=(file, event))
         if dotted in (
             "torch.isnan",
             "torch.isinf",
@@ -1117,9 +1032,9 @@ class Evaluator:
         ):
             given = [self.value(file, item, context) for item in term[2]]
             return (
-                Value((Atom(BATCH, dotted, call=(file, event)),))
-                if not given or any(value.has(BATCH) for value in given)
-                else Value((Atom(RESULT, dotted, call=(file, event)),))
+                value_of(Kind.BATCH, dotted, call=(file, event))
+                if not given or any(value.has(Kind.BATCH) for value in given)
+                else value_of(Kind.RESULT, dotted, call=(file, event))
             )
         last = dotted.rsplit(".", 1)[-1]
         if "." not in dotted or dotted.split(".")[0] not in ("torch", "numpy", "os"):
@@ -1127,9 +1042,9 @@ class Evaluator:
             if evidence is not None:
                 return evidence
         agreed = dotted in vocabulary.COLLECTIVES or vocabulary.AGREEING.search(last) is not None
-        if not agreed and any(self.value(file, item, context).has(BATCH) for item in term[2]):
-            return Value((Atom(BATCH, dotted, call=(file, event)),))
-        return Value((Atom(RESULT, dotted, call=(file, event)),))
+        if not agreed and any(self.value(file, item, context).has(Kind.BATCH) for item in term[2]):
+            return value_of(Kind.BATCH, dotted, call=(file, event))
+        return value_of(Kind.RESULT, dotted, call=(file, event))
 
     def copied(self, value: Value, call: tuple[int, int]) -> Value:
         """A deep copy: the same kinds of values, but other objects. What is copied out of a wrapper is a model of its
@@ -1137,25 +1052,25 @@ class Evaluator:
         """
         atoms: list[Atom] = []
         for atom in value:
-            if atom.kind == BARE and atom.of and atom.of[0].kind == WRAPPED:
-                inner = atom.of[0].of or (Atom(RESULT, ""),)
+            if atom.kind == Kind.BARE and atom.of and atom.of[0].kind == Kind.WRAPPED:
+                inner = atom.of[0].of or (Atom(Kind.RESULT, ""),)
                 atoms.extend(one._replace(call=call, when=atom.when) for one in inner)
-            elif atom.kind in (WRAPPED, OBJECT, RESULT):
+            elif atom.kind in (Kind.WRAPPED, Kind.OBJECT, Kind.RESULT):
                 atoms.append(atom._replace(call=call))
             else:
                 atoms.append(atom)
         return Value(atoms)
 
     def called_by_name(self, file: int, name: str, term: tuple[Any, ...]) -> Value | None:
-        """What a function that can't be seen returns, as its name says: ``get_rank``, ``is_main_process``."""
+        """Return what a function that can't be seen returns, by its name: ``get_rank``, ``is_main_process``."""
         plain = name.lower().strip("_").removeprefix("get_")
         evidence = self.by_name(file, plain)
-        if evidence.has(UNKNOWN):
+        if evidence.has(Kind.UNKNOWN):
             return None
-        if (not term[2] and not term[3]) or evidence.has(TEST):
+        if (not term[2] and not term[3]) or evidence.has(Kind.TEST):
             line = self.line_of(file, term[5])
             return Value(
-                atom._replace(trail=(FlowStep(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
+                atom._replace(flow=(FlowStep(file, line, f"the {atom.kind}, from {name}()"),)) for atom in evidence
             )
         return None
 
@@ -1163,23 +1078,23 @@ class Evaluator:
         """``int(…)``: the text of a rank variable becomes the rank."""
         atoms = []
         for atom in value:
-            if atom.kind == ENV_TEXT and atom.const in vocabulary.VARIABLES:
-                atoms.append(Atom(vocabulary.VARIABLES[atom.const], atom.const, when=atom.when, trail=atom.trail))
+            if atom.kind == Kind.ENV_TEXT and atom.const in vocabulary.VARIABLES:
+                atoms.append(Atom(vocabulary.VARIABLES[atom.const], atom.const, when=atom.when, flow=atom.flow))
                 for default in atom.of:
-                    if default.kind == CONST:
-                        atoms.append(Atom(CONST, algebra.as_number(default.const)))
+                    if default.kind == Kind.CONST:
+                        atoms.append(Atom(Kind.CONST, algebra.as_number(default.const)))
                     else:
                         atoms.append(default)
-            elif atom.kind == ENV_TEXT:
-                atoms.append(Atom(UNIFORM, atom.const))
-            elif atom.kind == CONST:
-                atoms.append(Atom(CONST, algebra.as_number(atom.const), when=atom.when))
+            elif atom.kind == Kind.ENV_TEXT:
+                atoms.append(Atom(Kind.UNIFORM, atom.const))
+            elif atom.kind == Kind.CONST:
+                atoms.append(Atom(Kind.CONST, algebra.as_number(atom.const), when=atom.when))
             else:
                 atoms.append(atom)
         return join((Value(atoms),))
 
     def of_environment(self, file: int, name_term: int, default_term: int, line: int) -> Value:
-        """The text of a variable."""
+        """Return the text of a variable."""
         if name_term < 0:
             return NOTHING_KNOWN
         name = self.constant_of(file, name_term)
@@ -1190,28 +1105,28 @@ class Evaluator:
         default = self.value(file, default_term).atoms if default_term >= 0 else ()
         kind = vocabulary.VARIABLES.get(name)
         step = FlowStep(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
-        return Value((Atom(ENV_TEXT, name, of=default, trail=(step,)),))
+        return value_of(Kind.ENV_TEXT, name, of=default, flow=(step,))
 
     def is_world(self, file: int, term: int) -> bool:
-        """Whether a ``group`` argument means the whole job."""
+        """Return whether a ``group`` argument means the whole job."""
         if term < 0:
             return True
         value = self.value(file, term)
-        if value.constant is None and self.files[file].summary.terms[term][0] == "v":
+        if value.constant is None and self.terms[file][term][0] == "v":
             # a name of the module that is None so far is there to be set: by another file, as comm._LOCAL_PROCESS_GROUP
             return False
         return all(
-            (atom.kind == CONST and atom.const is None) or (atom.kind == GROUP and atom.const == "world")
+            (atom.kind == Kind.CONST and atom.const is None) or (atom.kind == Kind.GROUP and atom.const == "world")
             for atom in value
         )
 
     def of_function(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
-        """The result of a function of the project, for these arguments."""
+        """Return the result of a function of the project, for these arguments."""
         target_file, target = atom.const
         scope = self.index.scopes[target_file][target]
         if self.linking:
             return self.returned_quickly(atom.const)
-        if self.nested >= _MOST_NESTED or self.depth > _DEEPEST // 2 or not self.asks_parameters(atom.const):
+        if self.nested >= _MOST_NESTED or self.depth > _DEEPEST // 2 or not self.depends_on_parameters(atom.const):
             return self.returned(atom.const)
         parameters: dict[str, Value] = {}
         own = [parameter for parameter, _, star in scope.parameters if not star]
@@ -1231,7 +1146,7 @@ class Evaluator:
                 parameters[name] = self.value(target_file, default) if default >= 0 else NOTHING_KNOWN
             else:
                 parameters[name] = self.by_name(target_file, name)
-            if parameters[name].only(UNKNOWN):
+            if parameters[name].only(Kind.UNKNOWN):
                 parameters[name] = self.by_name(target_file, name)
         self.nested += 1
         try:
@@ -1239,41 +1154,38 @@ class Evaluator:
         finally:
             self.nested -= 1
 
-    def asks_parameters(self, function: tuple[int, int]) -> bool:
-        """Whether what a function returns is made of its parameters: each call then has an answer of its own."""
+    def events_of(self, function: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
+        """Yield the events of a function, without those of nested functions."""
+        file, scope = function
+        events = self.events[file]
+        return (events[number] for number in self.by_scope[file].get(scope, ()))
+
+    def depends_on_parameters(self, function: tuple[int, int]) -> bool:
+        """Return whether what a function returns is made of its parameters: each call then has an answer of its own."""
         known = self._asking.get(function)
         if known is None:
             file, number = function
-            summary = self.files[file].summary
             own = self.index.scopes[file][number]
-            bound = own.owner >= 0
-            names_of = {name for position, (name, _, _) in enumerate(own.parameters) if not (bound and position == 0)}
-            roots = [
-                event[7]
-                for event in (summary.events[item] for item in self.by_scope[file].get(number, ()))
-                if event[0] == "return" and event[7] >= 0
-            ]
-            for item in self.by_scope[file].get(number, ()):
-                if summary.events[item][0] == "return":
-                    roots.extend(node[2] for _, node in chain(summary, summary.events[item][2]) if node[2] >= 0)
-            known = bool(names_of) and mentions(summary.terms, roots, number, names_of)
+            names = {name for name, _, _ in own.parameters[own.owner >= 0 :]}
+            roots = []
+            for event in self.events_of(function) if names else ():
+                if event[0] == "return":
+                    roots.append(event[7])
+                    roots.extend(node[2] for _, node in chain(self.blocks[file], event[2]))
+            known = mentions(self.terms[file], roots, names)
             self._asking[function] = known
         return known
 
     def returned_quickly(self, function: tuple[int, int]) -> Value:
         """While linking: what a function returns, as far as objects and modules go."""
-        found = []
-        file, number = function
-        for event_number in self.by_scope[file].get(number, ()):
-            event = self.files[file].summary.events[event_number]
-            if event[0] == "return" and event[7] >= 0:
-                found.append(self.value(file, event[7]))
+        events = self.events_of(function)
+        found = [self.value(function[0], event[7]) for event in events if event[0] == "return" and event[7] >= 0]
         return join(found[:4]) if found else NOTHING_KNOWN
 
     def returned(
         self, function: tuple[int, int], context: _Context | None = None, call: tuple[int, int] | None = None
     ) -> Value:
-        """What a function may return, each alternative with the condition under which it does."""
+        """Return what a function may return, each alternative with the condition under which it does."""
         if context is None:
             known = self._results.get(function)
             if known is None:
@@ -1287,27 +1199,26 @@ class Evaluator:
         scope = self.index.scopes[file][number]
         found: list[Value] = []
         generator = False
-        for event_number in self.by_scope[file].get(number, ()):
-            event = self.files[file].summary.events[event_number]
+        for event in self.events_of(function):
             if event[0] == "return":
                 value = self.value(file, event[7], context)
-                found.append(under(value, self.who_of_place(file, event[2], context)))
+                found.append(under(value, self.ranks_at_block(file, event[2], context)))
             elif event[0] == "yield":
                 generator = True
         if generator:
-            return Value((Atom(RESULT, "generator", call=call),))
+            return value_of(Kind.RESULT, "generator", call=call)
         if not found:
             return const(None)
         joined = join(found)
         if (
-            joined.has(GROUP_RANK)
-            and vocabulary.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == LOCAL_RANK
+            joined.has(Kind.GROUP_RANK)
+            and vocabulary.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == Kind.LOCAL_RANK
         ):
             # the rank in the group of one host's processes, or what stands for it where no such group was made
-            return Value((Atom(LOCAL_RANK, "group"),))
-        if all(atom.kind in (UNKNOWN, CONST, RESULT) for atom in joined) and not joined.only(CONST):
+            return value_of(Kind.LOCAL_RANK, "group")
+        if all(atom.kind in (Kind.UNKNOWN, Kind.CONST, Kind.RESULT) for atom in joined) and not joined.only(Kind.CONST):
             evidence = self.by_name(file, scope.name.removeprefix("get_"))
-            if evidence.has(TEST):
+            if evidence.has(Kind.TEST):
                 return evidence
         return joined
 
@@ -1317,56 +1228,61 @@ class Evaluator:
             if self.derives(atom.const, dotted):
                 model = self.value(file, self.argument(term, 0, "module"))
                 step = FlowStep(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
-                return Value((Atom(WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), trail=(step,)),))
-        return Value((Atom(OBJECT, atom.const, call=(file, term[5])),))
+                return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), flow=(step,))
+        return value_of(Kind.OBJECT, atom.const, call=(file, term[5]))
 
     def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
-        """The result of a method of something outside of the project."""
+        """Return the result of a method of something outside of the project."""
         name = atom.const
         owner = atom.of[0]
         event = term[5]
-        if owner.kind == RESULT:
+        if owner.kind == Kind.RESULT:
             if name in ("parse_args", "parse_known_args") or name in ("parse_args_into_dataclasses",):
-                options = Value((Atom(NAMESPACE, call=owner.call),))
-                return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
+                options = value_of(Kind.NAMESPACE, call=owner.call)
+                return options if name == "parse_args" else value_of(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN))
             if owner.const == "accelerate.Accelerator" and name == "prepare":
                 prepared = tuple(
-                    Value(
-                        (Atom(WRAPPED, "prepared", of=self.value(file, item, context).atoms[:3], call=(file, event)),)
+                    value_of(
+                        Kind.WRAPPED,
+                        "prepared",
+                        of=self.value(file, item, context).atoms[:3],
+                        call=(file, event),
                     )
                     for item in term[2]
                 )
-                return prepared[0] if len(prepared) == 1 else Value((Atom(TUPLE, len(prepared), items=prepared),))
+                return prepared[0] if len(prepared) == 1 else value_of(Kind.TUPLE, len(prepared), items=prepared)
             dotted = f"{owner.const}.{name}" if owner.const else ""
             if dotted in vocabulary.SOURCES:
                 return self.of_named(file, dotted, term, context)
-        if owner.kind == CONST and name == "format":
+        if owner.kind == Kind.CONST and name == "format":
             return algebra.formatted_text(
                 str(owner.const),
-                [self.value(file, item, context) for item in (*term[2], *(value for _, value in term[3]))],
+                [self.value(file, item, context) for item in argument_terms(term)],
             )
         if name in ("parse_args", "parse_known_args"):
-            options = Value((Atom(NAMESPACE),))
-            return options if name == "parse_args" else Value((Atom(TUPLE, 2, items=(options, NOTHING_KNOWN)),))
-        if owner.kind in (WRAPPED, OBJECT, BARE) and name in vocabulary.OF_MODELS:
+            options = value_of(Kind.NAMESPACE)
+            return options if name == "parse_args" else value_of(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN))
+        if owner.kind in (Kind.WRAPPED, Kind.OBJECT, Kind.BARE) and name in vocabulary.OF_MODELS:
             return Value((owner,))
-        if owner.kind in (BATCH, RESULT, UNIFORM) and name in vocabulary.SAME_OBJECT:
+        if owner.kind in (Kind.BATCH, Kind.RESULT, Kind.UNIFORM) and name in vocabulary.SAME_OBJECT:
             return (
                 Value((owner,))
                 if name not in ("item",)
-                else Value((Atom(BATCH if owner.kind == BATCH else RESULT, "item", call=(file, event)),))
+                else value_of(Kind.BATCH if owner.kind == Kind.BATCH else Kind.RESULT, "item", call=(file, event))
             )
         evidence = self.called_by_name(file, name, term)
         if evidence is not None:
             return evidence
-        if owner.kind == BATCH:
-            return Value((Atom(BATCH, call=(file, event)),))
-        if owner.kind == RESULT and f"{owner.const}.{name}" in vocabulary.COLLECTIVES:
-            return Value((Atom(UNIFORM, "reduced", call=(file, event)),))
-        if not vocabulary.AGREEING.search(name) and any(self.value(file, item, context).has(BATCH) for item in term[2]):
-            return Value((Atom(BATCH, name, call=(file, event), of=atom.of),))
-        dotted = f"{owner.const}.{name}" if owner.kind == RESULT and owner.const else ""
-        return Value((Atom(RESULT, dotted, call=(file, event), of=atom.of),))
+        if owner.kind == Kind.BATCH:
+            return value_of(Kind.BATCH, call=(file, event))
+        if owner.kind == Kind.RESULT and f"{owner.const}.{name}" in vocabulary.COLLECTIVES:
+            return value_of(Kind.UNIFORM, "reduced", call=(file, event))
+        if not vocabulary.AGREEING.search(name) and any(
+            self.value(file, item, context).has(Kind.BATCH) for item in term[2]
+        ):
+            return value_of(Kind.BATCH, name, call=(file, event), of=atom.of)
+        dotted = f"{owner.const}.{name}" if owner.kind == Kind.RESULT and owner.const else ""
+        return value_of(Kind.RESULT, dotted, call=(file, event), of=atom.of)
 
     def subscript(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         base = self.value(file, term[1], context)
@@ -1375,14 +1291,18 @@ class Evaluator:
         index = self.value(file, term[2], context).constant
         found = []
         for atom in base:
-            if atom.kind in (TUPLE, LIST) and isinstance(index, int) and -len(atom.items) <= index < len(atom.items):
+            if (
+                atom.kind in (Kind.TUPLE, Kind.LIST)
+                and isinstance(index, int)
+                and -len(atom.items) <= index < len(atom.items)
+            ):
                 found.append(atom.items[index])
-            elif atom.kind == LIST and atom.of:
+            elif atom.kind == Kind.LIST and atom.of:
                 found.append(Value(atom.of))
-            elif atom.kind == DICT and index in (atom.const or ()):
+            elif atom.kind == Kind.DICT and index in (atom.const or ()):
                 found.append(atom.items[atom.const.index(index)])
-            elif atom.kind == BATCH:
-                found.append(Value((Atom(BATCH),)))
+            elif atom.kind == Kind.BATCH:
+                found.append(value_of(Kind.BATCH))
             elif isinstance(index, str):
                 found.append(self.option(file, index) or self.by_name(file, index))
             else:
@@ -1392,18 +1312,19 @@ class Evaluator:
     def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         if term[1] == "not":
             who = self.test(file, number, context)
-            return Value((Atom(TEST, who.who, certain=who.certain),))
+            return value_of(Kind.TEST, who.who, certain=who.certain)
         inner = self.value(file, term[2], context)
         if term[1] == "reduced":
             return Value(
-                Atom(UNIFORM, "reduced", when=atom.when)
-                if atom.kind in (BATCH, RANK_DEPENDENT, UNKNOWN, RESULT, *RANKS, CONST, TEST)
+                Atom(Kind.UNIFORM, "reduced", when=atom.when)
+                if atom.kind
+                in (Kind.BATCH, Kind.RANK_DEPENDENT, Kind.UNKNOWN, Kind.RESULT, *RANKS, Kind.CONST, Kind.TEST)
                 else atom
                 for atom in inner
             )
         if inner.rank is not None:
-            return Value((Atom(RANK_DEPENDENT, term[1], of=(inner.rank,)),))
-        return inner if inner.has(BATCH, UNIFORM) else NOTHING_KNOWN
+            return value_of(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,))
+        return inner if inner.has(Kind.BATCH, Kind.UNIFORM) else NOTHING_KNOWN
 
     def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         """A comparison: for whom it is true, alternative by alternative."""
@@ -1412,28 +1333,29 @@ class Evaluator:
         if operator in _MIRRORED and left.rank is None and right.rank is not None:
             operator, left, right = _MIRRORED[operator], right, left
         atoms = []
-        root = last_name(self.files[file].summary.terms, term[3]) in algebra.ROOTS
+        root = last_name(self.terms[file], term[3]) in algebra.ROOTS
         for atom in left:
             answer = algebra.compare_atom(operator, atom, right, root)
             if isinstance(answer, bool):
-                atoms.append(Atom(CONST, answer, when=atom.when))
+                atoms.append(Atom(Kind.CONST, answer, when=atom.when))
             else:
-                atoms.append(Atom(TEST, answer.who, when=atom.when, certain=answer.certain, trail=atom.trail))
+                atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certain=answer.certain, flow=atom.flow))
         return join((Value(atoms),))
 
     def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         """``and`` and ``or``: a test of tests, otherwise one of the operands."""
         values = [self.value(file, part, context) for part in term[1]]
-        if all(value.only(TEST, CONST, UNIFORM, UNKNOWN, METHOD, RESULT, NAMED) for value in values) and any(
-            value.has(TEST) for value in values
-        ):
+        if all(
+            value.only(Kind.TEST, Kind.CONST, Kind.UNIFORM, Kind.UNKNOWN, Kind.METHOD, Kind.RESULT, Kind.NAMED)
+            for value in values
+        ) and any(value.has(Kind.TEST) for value in values):
             who = self.test(file, number, context)
-            return Value((Atom(TEST, who.who, certain=who.certain),))
+            return value_of(Kind.TEST, who.who, certain=who.certain)
         return join(values)
 
     def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         # a comparison whose outcome is known; a flag that defaults to False may still be given as True
-        compared = self.files[file].summary.terms[term[1]][0] == "="
+        compared = self.terms[file][term[1]][0] == "="
         settled = self.value(file, term[1], context).constant if compared else None
         if isinstance(settled, bool):
             return self.value(file, term[2 if settled else 3], context)
@@ -1442,41 +1364,43 @@ class Evaluator:
         return join((under(yes, who), under(no, who.inverse())))
 
     def element(self, value: Value, file: int, term: int) -> Value:
-        """What a loop over a value binds."""
+        """Return what a loop over a value binds."""
         found: list[Value] = []
         for atom in value:
-            if atom.kind in (TUPLE, LIST) and (atom.items or atom.of):
+            if atom.kind in (Kind.TUPLE, Kind.LIST) and (atom.items or atom.of):
                 found.append(join((*atom.items, Value(atom.of))))
-            elif atom.kind == RESULT and atom.const == "range":
+            elif atom.kind == Kind.RESULT and atom.const == "range":
                 of = join(atom.items)
-                index = of.has(LOCAL_WORLD_SIZE, DEVICE_COUNT, WORLD_SIZE)
-                found.append(Value((Atom(UNIFORM, "index", of=of.atoms[:2] if index else ()),)))
-            elif atom.kind == RESULT and atom.const == "enumerate" and atom.items:
+                index = of.has(Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT, Kind.WORLD_SIZE)
+                found.append(value_of(Kind.UNIFORM, "index", of=of.atoms[:2] if index else ()))
+            elif atom.kind == Kind.RESULT and atom.const == "enumerate" and atom.items:
                 found.append(
-                    Value((Atom(TUPLE, 2, items=(Value((Atom(UNIFORM),)), self.element(atom.items[0], file, -1))),))
-                )
-            elif atom.kind == RESULT and atom.const == "zip":
-                found.append(
-                    Value(
-                        (
-                            Atom(
-                                TUPLE, len(atom.items), items=tuple(self.element(item, file, -1) for item in atom.items)
-                            ),
-                        )
+                    value_of(
+                        Kind.TUPLE,
+                        2,
+                        items=(value_of(Kind.UNIFORM), self.element(atom.items[0], file, -1)),
                     )
                 )
-            elif atom.kind == RESULT and atom.items:
+            elif atom.kind == Kind.RESULT and atom.const == "zip":
+                found.append(
+                    value_of(
+                        Kind.TUPLE,
+                        len(atom.items),
+                        items=tuple(self.element(item, file, -1) for item in atom.items),
+                    )
+                )
+            elif atom.kind == Kind.RESULT and atom.items:
                 found.append(self.element(atom.items[0], file, -1))
             elif (
-                (atom.kind == RESULT and atom.const == "torch.utils.data.DataLoader")
-                or (atom.kind == WRAPPED and atom.const == "prepared")
-                or atom.kind == BATCH
+                (atom.kind == Kind.RESULT and atom.const == "torch.utils.data.DataLoader")
+                or (atom.kind == Kind.WRAPPED and atom.const == "prepared")
+                or atom.kind == Kind.BATCH
             ):
-                found.append(Value((Atom(BATCH),)))
+                found.append(value_of(Kind.BATCH))
         if not found:
-            name = last_name(self.files[file].summary.terms, term) if term >= 0 else ""
+            name = last_name(self.terms[file], term) if term >= 0 else ""
             if "loader" in name.lower() or "dataloader" in name.lower():
-                return Value((Atom(BATCH, certain=False),))
+                return value_of(Kind.BATCH, certain=False)
             return NOTHING_KNOWN
         return join(found)
 
@@ -1495,7 +1419,7 @@ class Evaluator:
             memo[number] = NOT_CLEAR
         self.depth += 1
         try:
-            term = self.files[file].summary.terms[number]
+            term = self.terms[file][number]
             if term[0] == "u" and term[1] == "not":
                 found = self.test(file, term[2], context).inverse()
             elif term[0] == "and":
@@ -1510,37 +1434,36 @@ class Evaluator:
             memo[number] = found
         return found
 
-    def guards(self, file: int, place: int, context: _Context | None = None) -> list[Guard]:
-        """The conditions around a place within its own scope that bear on who gets there, outermost first."""
+    def guards(self, file: int, block: int, context: _Context | None = None) -> list[Guard]:
+        """Return the conditions around a block within its own scope that depend on ranks, outermost first."""
         if context is not None or self.linking:
-            return self._guards_at(file, place, context)
-        known = self._guards.get((file, place))
+            return self._guards_at(file, block, context)
+        known = self._guards.get((file, block))
         if known is None:
-            known = self._guards[file, place] = self._guards_at(file, place, None)
+            known = self._guards[file, block] = self._guards_at(file, block, None)
         return known
 
-    def _guards_at(self, file: int, place: int, context: _Context | None) -> list[Guard]:
+    def _guards_at(self, file: int, block: int, context: _Context | None) -> list[Guard]:
         found = []
-        summary = self.files[file].summary
-        for number, (_, kind, term, polarity, line, _) in chain(summary, place):
+        for number, (_, kind, term, polarity, line, _) in chain(self.blocks[file], block):
             if kind in ("if", "while") or kind.startswith("exit:"):
                 who = self.test(file, term, context)
                 if not polarity:
                     who = who.inverse()
-                if who.who not in (EVERYONE, UNCLEAR):
+                if who.who not in (Who.EVERYONE, Who.UNCLEAR):
                     found.append(Guard(who, kind, number, line, term, polarity))
         return found
 
-    def who_of_place(self, file: int, place: int, context: _Context | None = None) -> RankCondition:
-        """Who reaches a place, as its own scope says."""
-        if place <= 0:
+    def ranks_at_block(self, file: int, block: int, context: _Context | None = None) -> RankCondition:
+        """Return who reaches a block within its own scope."""
+        if block <= 0:
             return ALWAYS
-        # whoever left by an exception has ended the job, not gone another way
-        return both(guard.who for guard in self.guards(file, place, context) if guard.kind != "exit:raise")
+        # an exception ends the job and is no other path
+        return both(guard.who for guard in self.guards(file, block, context) if guard.kind != "exit:raise")
 
     def decorated(self, file: int, number: int) -> RankCondition:
-        """Who runs the body of a function, as its decorators say."""
-        terms = self.files[file].summary.terms
+        """Return who runs the body of a function, by its decorators."""
+        terms = self.terms[file]
         for decorator in self.index.scopes[file][number].decorators:
             term = decorator
             parts = terms[term]
@@ -1550,7 +1473,7 @@ class Evaluator:
             if name in vocabulary.DECORATORS:
                 return RankCondition(vocabulary.DECORATORS[name])
             for atom in self.value(file, term):
-                if atom.kind == FUNCTION:
+                if atom.kind == Kind.FUNCTION:
                     who = self.of_decorator(atom.const)
                     if who is not None:
                         return who
@@ -1560,23 +1483,22 @@ class Evaluator:
         """A decorator of the project whose wrapper calls the function for some ranks only."""
         file, number = function
         scopes = self.index.scopes[file]
-        terms = self.files[file].summary.terms
+        terms = self.terms[file]
         inner = [child for child, scope in enumerate(scopes) if scope.parent == number and scope.kind == "function"]
         inner += [child for child, scope in enumerate(scopes) if scope.parent in inner and scope.kind == "function"]
         parameters = {name for scope in (number, *inner) for name, _, _ in scopes[scope].parameters}
         for child in inner:
-            for event_number in self.by_scope[file].get(child, ()):
-                event = self.files[file].summary.events[event_number]
+            for event in self.events_of((file, child)):
                 if event[0] == "call":
                     callee = terms[terms[event[7]][1]]
                     if callee[0] in ("v", "p") and callee[2] in parameters:
-                        who = self.who_of_place(file, event[2])
+                        who = self.ranks_at_block(file, event[2])
                         if who.who in PARTIAL:
                             return who
         return None
 
     def entry(self, file: int, number: int) -> RankCondition:
-        """Who enters a scope: everyone, unless its decorators say otherwise or all its callers are guarded."""
+        """Return who enters a scope: everyone, unless its decorators restrict it or all its callers are guarded."""
         key = (file, number)
         if key in self.entries:
             return self.entries[key]
@@ -1585,12 +1507,12 @@ class Evaluator:
         if scope.kind == "module":
             return ALWAYS
         if scope.kind == "class":
-            self.entries[key] = found = self.reach(file, scope.parent, scope.place)
+            self.entries[key] = found = self.reached_by(file, scope.parent, scope.block)
             return found
         found = self.decorated(file, number)
-        if found.who == EVERYONE:
+        if found.who == Who.EVERYONE:
             sites = self.likely_callers(key)
-            handed_around = key in self.escaped and all(site.way == "call" for site in sites)
+            handed_around = key in self.escaped and all(site.kind == "call" for site in sites)
             if sites and not handed_around and self.depth < _DEEPEST:
                 self.depth += 1
                 try:
@@ -1601,27 +1523,27 @@ class Evaluator:
         return found
 
     def _entry_by(self, sites: list[EntrySite]) -> RankCondition:
-        """Who gets in by any of several calls; the first that everyone gets to settles it."""
-        ways = []
+        """Return who gets in by any of several calls; the first that everyone gets to settles it."""
+        conditions = []
         for site in sites:
-            way = self.reach_of_site(site)
-            if way.who in algebra.WIDE:
+            condition = self.reached_by_site(site)
+            if condition.who in algebra.WIDE:
                 return ALWAYS
-            ways.append(way)
-        return algebra.widest(ways)
+            conditions.append(condition)
+        return algebra.widest(conditions)
 
-    def reach_of_site(self, site: EntrySite) -> RankCondition:
-        """Who gets to a call."""
-        event = self.files[site.file].summary.events[site.event]
-        return self.reach(site.file, event[1], event[2])
+    def reached_by_site(self, site: EntrySite) -> RankCondition:
+        """Return who gets to a call."""
+        event = self.events[site.file][site.event]
+        return self.reached_by(site.file, event[1], event[2])
 
-    def reach(self, file: int, scope: int, place: int) -> RankCondition:
-        """Who reaches a place: its guards, and whoever enters its scope."""
-        return both((self.who_of_place(file, place), self.entry(file, scope)))
+    def reached_by(self, file: int, scope: int, block: int) -> RankCondition:
+        """Return who reaches a block: its guards, and whatever enters its scope."""
+        return both((self.ranks_at_block(file, block), self.entry(file, scope)))
 
 
 def _speaks_of_ranks(imports: list[str]) -> bool:
-    """Whether a file imports what makes a name like ``rank`` a rank of a job."""
+    """Return whether a file imports what makes a name like ``rank`` a rank of a job."""
     for dotted in imports:
         if (
             dotted.startswith(
@@ -1642,6 +1564,6 @@ def _speaks_of_ranks(imports: list[str]) -> bool:
 
 
 def _is_collection(name: str) -> bool:
-    """Whether a name is that of a loader or data set, whose length ranks share."""
+    """Return whether a name is that of a loader or data set, whose length ranks share."""
     plain = name.lower()
     return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))

@@ -14,24 +14,17 @@ import tokenize
 import warnings
 from typing import Any
 
-from .summary import FileSummary, Header
+from .summary import Block, FileSummary, Header
+from .vocabulary import word_set
 
-#: Texts that say something about a launch or a place, wherever they stand.
+#: Texts about a launch or a location, wherever they stand.
 _TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|localhost|127\.0\.0\.1")
 #: Calls that leave the process.
 _LEAVING = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 #: Names of in-place collectives: after them a tensor holds the same on all ranks of the group.
-_IN_PLACE = frozenset(
-    [
-        "all_reduce",
-        "broadcast",
-        "broadcast_object_list",
-        "all_gather",
-        "all_gather_object",
-        "all_gather_into_tensor",
-        "allreduce",
-        "broadcast_",
-    ]
+_IN_PLACE = word_set(
+    "all_reduce broadcast broadcast_object_list all_gather all_gather_object all_gather_into_tensor allreduce "
+    "broadcast_"
 )
 _COMMENTS = re.compile(rb"#[^\n]*(?:noqa|distcheck)", re.IGNORECASE)
 _OURS = re.compile(rb"noqa[ \t]*:[ \t]*[^\n]*DC|distcheck[ \t]*:", re.IGNORECASE)
@@ -54,7 +47,7 @@ Exit = tuple[int, str, int]
 
 
 def extract(text: bytes | str) -> FileSummary:
-    """The summary of a Python source file; one that does not parse has a ``problem`` and nothing else.
+    """Return the summary of a Python source file; one that does not parse has a ``problem`` and nothing else.
 
     :param text: bytes as they stand in the file (its encoding cookie is honoured), or text
     """
@@ -79,7 +72,7 @@ def extract(text: bytes | str) -> FileSummary:
 
 
 def parse(text: bytes | str) -> ast.Module:
-    """The syntax tree of a source; what Python would warn of in it (an unknown escape) is not ours to print.
+    """Return the syntax tree of a source; what Python would warn of in it (an unknown escape) is not ours to print.
 
     :raises SyntaxError, ValueError, RecursionError, MemoryError: as :func:`ast.parse`
     """
@@ -107,7 +100,7 @@ def _comments(text: bytes | str) -> list[tuple[int, str]]:
             if token.type == tokenize.COMMENT and _COMMENT.search(token.string):
                 found.append((token.start[0], token.string))
     except (tokenize.TokenError, SyntaxError, ValueError):
-        pass  # what was read until here counts; the parser says what is wrong with the rest
+        pass  # what was read until here counts; the parser reports the rest
     return found
 
 
@@ -132,11 +125,11 @@ class _Extractor:
         self.index: dict[tuple[Any, ...], int] = {}
         self.unknown = self.term("-")
         self.events: list[tuple[Any, ...]] = []
-        self.places: list[tuple[int, str, int, bool, int, int]] = [(-1, "", 0, True, 0, 0)]
+        self.blocks: list[Block] = [(-1, "", 0, True, 0, 0)]
         self.scopes: list[list[Any]] = []
         self.classes: list[tuple[Any, ...]] = []
         self.imports: list[str] = []
-        self.place = 0
+        self.block = 0
         self.owner = -1
         self.use = "value"
         self.has_main_guard = False
@@ -168,18 +161,18 @@ class _Extractor:
 
     def run(self, tree: ast.Module) -> FileSummary:
         self.new_scope("", "", "module", -1, (), (), 1, 0)
-        self.block(tree.body)
+        self.suite(tree.body)
         # bound methods make a circle: without it all of this goes as soon as the summary is made
         self.statements, self.expressions = {}, {}
         header = Header(
             self.comments, None, self.has_main_guard, list(dict.fromkeys(self.imports)), self.calls_by_owner()
         )
         return FileSummary(
-            header, self.terms, self.events, self.places, [tuple(scope) for scope in self.scopes], self.classes
+            header, self.terms, self.events, self.blocks, [tuple(scope) for scope in self.scopes], self.classes
         )
 
     def dotted(self, number: int) -> str:
-        """The dotted name of a term that is an import or an attribute of one; empty for any other."""
+        """Return the dotted name of a term that is an import or an attribute of one; empty for any other."""
         term = self.terms[number]
         if term[0] == "i":
             return str(term[1])
@@ -213,7 +206,7 @@ class _Extractor:
     # tables
 
     def term(self, *parts: Any) -> int:
-        """The index of a term; equal terms are one."""
+        """Return the index of a term; equal terms are one."""
         found = self.index.get(parts)
         if found is None:
             found = self.index[parts] = len(self.terms)
@@ -221,15 +214,15 @@ class _Extractor:
         return found
 
     def node(self, kind: str, term: int, polarity: bool, line: int, end_line: int) -> int:
-        self.places.append((self.place, kind, term, polarity, line, end_line))
-        return len(self.places) - 1
+        self.blocks.append((self.block, kind, term, polarity, line, end_line))
+        return len(self.blocks) - 1
 
     def event(self, kind: str, node: Any, *payload: Any) -> int:
         self.events.append(
             (
                 kind,
                 self.frame.scope,
-                self.place,
+                self.block,
                 node.lineno,
                 node.col_offset,
                 node.end_lineno or node.lineno,
@@ -251,7 +244,7 @@ class _Extractor:
         end_line: int,
     ) -> int:
         self.scopes.append(
-            [name, qualified, kind, parent, self.owner, parameters, decorators, self.place, line, end_line, {}, []]
+            [name, qualified, kind, parent, self.owner, parameters, decorators, self.block, line, end_line, {}, []]
         )
         return len(self.scopes) - 1
 
@@ -268,7 +261,7 @@ class _Extractor:
         self.scopes[scope][10].setdefault(name, []).append(term)
 
     def merge(self, test: int, yes: dict[str, int], no: dict[str, int]) -> dict[str, int]:
-        """What names hold after two ways; ``test`` -1 where nothing is known about which was taken."""
+        """Return what names hold after two ways; ``test`` -1 where nothing is known about which was taken."""
         if yes == no:
             return yes
         merged = {}
@@ -294,9 +287,9 @@ class _Extractor:
 
     # statements: each returns whether control never gets past it, and the conditions of partial exits
 
-    def block(self, body: list[Any]) -> tuple[bool, list[Exit]]:
-        """Visit statements; what stands after a partial exit is placed below a node that says so."""
-        before = self.place
+    def suite(self, body: list[Any]) -> tuple[bool, list[Exit]]:
+        """Visit statements; what stands after a partial exit is placed below a node for that exit."""
+        before = self.block
         exits: list[Exit] = []
         for statement in body:
             handler = self.statements.get(type(statement))
@@ -305,11 +298,11 @@ class _Extractor:
             ended, new = handler(statement)
             exits.extend(new)
             if ended:
-                self.place = before
+                self.block = before
                 return True, exits
             for term, kind, line in new:
-                self.place = self.node("exit:" + kind, term, False, line, line)
-        self.place = before
+                self.block = self.node("exit:" + kind, term, False, line, line)
+        self.block = before
         return False, exits
 
     def nothing(self) -> tuple[bool, list[Exit]]:
@@ -394,21 +387,21 @@ class _Extractor:
         if _is_main_guard(node.test):
             self.has_main_guard = True
         env = self.frame.env
-        before = self.place
+        before = self.block
         end = node.end_lineno or node.lineno
         self.frame.env = dict(env)
-        self.place = self.node("if", test, True, node.lineno, end)
-        first_ended, first_exits = self.block(node.body)
+        self.block = self.node("if", test, True, node.lineno, end)
+        first_ended, first_exits = self.suite(node.body)
         yes = self.frame.env
         self.frame.env = dict(env)
         second_ended = False
         second_exits: list[Exit] = []
         if node.orelse:
-            self.place = before
-            self.place = self.node("if", test, False, node.lineno, end)
-            second_ended, second_exits = self.block(node.orelse)
+            self.block = before
+            self.block = self.node("if", test, False, node.lineno, end)
+            second_ended, second_exits = self.suite(node.orelse)
         no = self.frame.env
-        self.place = before
+        self.block = before
         if first_ended and not second_ended:
             self.frame.env = no
         elif second_ended and not first_ended:
@@ -426,7 +419,7 @@ class _Extractor:
         return first_ended and second_ended, exits
 
     def kind_of(self, body: list[ast.stmt]) -> str:
-        """How a block that always leaves does it."""
+        """Return how a block that always leaves does it."""
         last = body[-1] if body else None
         if isinstance(last, ast.Return):
             return "return"
@@ -453,41 +446,41 @@ class _Extractor:
 
     def loop(self, node: ast.For | ast.AsyncFor) -> tuple[bool, list[Exit]]:
         iterable = self.visit(node.iter)
-        before, env = self.place, self.frame.env
+        before, env = self.block, self.frame.env
         self.frame.env = dict(env)
-        self.place = self.node("for", iterable, True, node.lineno, node.end_lineno or node.lineno)
+        self.block = self.node("for", iterable, True, node.lineno, node.end_lineno or node.lineno)
         self.store(node.target, self.term("e", iterable), node.target)
         return self.rest_of_loop(node, before, env)
 
     def while_loop(self, node: ast.While) -> tuple[bool, list[Exit]]:
         test = self.visit(node.test, "test")
-        before, env = self.place, self.frame.env
+        before, env = self.block, self.frame.env
         self.frame.env = dict(env)
-        self.place = self.node("while", test, True, node.lineno, node.end_lineno or node.lineno)
+        self.block = self.node("while", test, True, node.lineno, node.end_lineno or node.lineno)
         return self.rest_of_loop(node, before, env)
 
     def rest_of_loop(
         self, node: ast.For | ast.AsyncFor | ast.While, before: int, env: dict[str, int]
     ) -> tuple[bool, list[Exit]]:
-        _, exits = self.block(node.body)
+        _, exits = self.suite(node.body)
         self.frame.env = self.merge(-1, self.frame.env, env)
-        self.place = before
+        self.block = before
         if node.orelse:
-            self.place = self.node("else", self.unknown, True, node.lineno, node.end_lineno or node.lineno)
-            self.block(node.orelse)
-            self.place = before
+            self.block = self.node("else", self.unknown, True, node.lineno, node.end_lineno or node.lineno)
+            self.suite(node.orelse)
+            self.block = before
         forever = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
         breaks = any(kind == "break" for _, kind, _ in exits) or _breaks(node.body)
         return forever and not breaks, [item for item in exits if item[1] not in ("break", "continue")]
 
     def attempt(self, node: ast.Try) -> tuple[bool, list[Exit]]:
-        before, env = self.place, self.frame.env
+        before, env = self.block, self.frame.env
         end = node.end_lineno or node.lineno
         self.frame.env = dict(env)
-        self.place = self.node("try", self.unknown, True, node.lineno, end)
-        ended, exits = self.block(node.body)
+        self.block = self.node("try", self.unknown, True, node.lineno, end)
+        ended, exits = self.suite(node.body)
         if node.orelse and not ended:
-            ended, more = self.block(node.orelse)
+            ended, more = self.suite(node.orelse)
             exits.extend(more)
         after = self.frame.env
         ways = [] if ended else [after]
@@ -495,12 +488,12 @@ class _Extractor:
         entry = self.merge(-1, after, env)
         for handler in node.handlers:
             self.frame.env = dict(entry)
-            self.place = before
+            self.block = before
             caught = self.visit(handler.type) if handler.type is not None else self.unknown
-            self.place = self.node("except", caught, True, handler.lineno, handler.end_lineno or handler.lineno)
+            self.block = self.node("except", caught, True, handler.lineno, handler.end_lineno or handler.lineno)
             if handler.name:
                 self.bind(handler.name, self.unknown)
-            handler_ended, more = self.block(handler.body)
+            handler_ended, more = self.suite(handler.body)
             exits.extend((self.unknown if term < 0 else term, kind, line) for term, kind, line in more)
             all_ended = all_ended and handler_ended
             if not handler_ended:
@@ -509,35 +502,35 @@ class _Extractor:
         for way in ways[1:]:
             merged = self.merge(-1, merged, way)
         self.frame.env = merged
-        self.place = before
+        self.block = before
         if node.finalbody:
-            self.place = self.node("finally", self.unknown, True, node.lineno, end)
-            final_ended, more = self.block(node.finalbody)
+            self.block = self.node("finally", self.unknown, True, node.lineno, end)
+            final_ended, more = self.suite(node.finalbody)
             exits.extend(more)
             all_ended = all_ended or final_ended
-            self.place = before
+            self.block = before
         return all_ended, exits
 
     def with_block(self, node: ast.With | ast.AsyncWith) -> tuple[bool, list[Exit]]:
-        before = self.place
+        before = self.block
         for item in node.items:
             context = self.visit(item.context_expr, "with")
-            self.place = self.node("with", context, True, node.lineno, node.end_lineno or node.lineno)
+            self.block = self.node("with", context, True, node.lineno, node.end_lineno or node.lineno)
             if item.optional_vars is not None:
                 self.store(item.optional_vars, self.term("w", context), item.optional_vars)
-        result = self.block(node.body)
-        self.place = before
+        result = self.suite(node.body)
+        self.block = before
         return result
 
     def matched(self, node: ast.Match) -> tuple[bool, list[Exit]]:
         subject = self.visit(node.subject)
-        before, env = self.place, self.frame.env
+        before, env = self.block, self.frame.env
         ways: list[dict[str, int]] = []
         exits: list[Exit] = []
         all_ended, default = True, False
         for case in node.cases:
             self.frame.env = dict(env)
-            self.place = before
+            self.block = before
             pattern = case.pattern
             if isinstance(pattern, ast.MatchValue):
                 test = self.term("=", "==", subject, self.visit(pattern.value))
@@ -548,8 +541,8 @@ class _Extractor:
                 default = default or (isinstance(pattern, ast.MatchAs) and pattern.pattern is None and not case.guard)
             if case.guard is not None:
                 test = self.both(test, self.visit(case.guard)) if test != self.unknown else self.visit(case.guard)
-            self.place = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
-            ended, more = self.block(case.body)
+            self.block = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
+            ended, more = self.suite(case.body)
             exits.extend((self.both(test, term), kind, line) for term, kind, line in more)
             if ended:
                 exits.append((test, self.kind_of(case.body), node.lineno))
@@ -562,7 +555,7 @@ class _Extractor:
         for way in ways[1:]:
             merged = self.merge(-1, merged, way)
         self.frame.env = merged
-        self.place = before
+        self.block = before
         return all_ended and default and bool(node.cases), exits
 
     def give_back(self, node: ast.Return) -> tuple[bool, list[Exit]]:
@@ -663,10 +656,10 @@ class _Extractor:
         frame = _Frame(scope, self.frame)
         for name, _, _ in self.scopes[scope][5]:
             frame.env[name] = self.term("p", scope, name)
-        saved, self.frame, place, self.place = self.frame, frame, self.place, 0
+        saved, self.frame, block, self.block = self.frame, frame, self.block, 0
         owner, self.owner = self.owner, -1
-        self.block(body)
-        self.frame, self.place, self.owner = saved, place, owner
+        self.suite(body)
+        self.frame, self.block, self.owner = saved, block, owner
 
     def class_body(self, node: ast.ClassDef) -> tuple[bool, list[Exit]]:
         decorators = tuple(self.visit(decorator) for decorator in node.decorator_list)
@@ -687,7 +680,7 @@ class _Extractor:
         )
         self.classes.append((node.name, scope, bases, node.lineno))
         saved, self.frame = self.frame, _Frame(scope, self.frame)
-        self.block(node.body)
+        self.suite(node.body)
         self.frame, self.owner = saved, saved_owner
         self.bind(node.name, self.term("cls", number, node.name))
         return False, []
@@ -784,15 +777,15 @@ class _Extractor:
 
     def boolean(self, node: ast.BoolOp) -> int:
         conjunction = isinstance(node.op, ast.And)
-        before = self.place
+        before = self.block
         operands = []
         use = self.use
         for operand in node.values:
             term = self.visit(operand, use if operand is node.values[-1] else "test")
             operands.append(term)
             if operand is not node.values[-1]:
-                self.place = self.node("if", term, conjunction, operand.lineno, node.end_lineno or node.lineno)
-        self.place = before
+                self.block = self.node("if", term, conjunction, operand.lineno, node.end_lineno or node.lineno)
+        self.block = before
         found = self.term("and" if conjunction else "or", tuple(operands))
         if not conjunction:
             self.event("or", node, found, use)
@@ -817,13 +810,13 @@ class _Extractor:
     def choice(self, node: ast.IfExp) -> int:
         use = self.use
         test = self.visit(node.test, "test")
-        before = self.place
-        self.place = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
+        before = self.block
+        self.block = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
         yes = self.visit(node.body, use)
-        self.place = before
-        self.place = self.node("if", test, False, node.lineno, node.end_lineno or node.lineno)
+        self.block = before
+        self.block = self.node("if", test, False, node.lineno, node.end_lineno or node.lineno)
         no = self.visit(node.orelse, use)
-        self.place = before
+        self.block = before
         found = self.term("?", test, yes, no)
         self.event("choice", node, found)
         return found
@@ -849,36 +842,36 @@ class _Extractor:
         frame = _Frame(scope, self.frame)
         for name, _, _ in self.scopes[scope][5]:
             frame.env[name] = self.term("p", scope, name)
-        saved, self.frame, place, self.place = self.frame, frame, self.place, 0
+        saved, self.frame, block, self.block = self.frame, frame, self.block, 0
         value = self.visit(node.body, "return")
         self.event("return", node, value)
-        self.frame, self.place = saved, place
+        self.frame, self.block = saved, block
         return self.term("fn", scope, "<lambda>")
 
     def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
-        before, env = self.place, self.frame.env
+        before, env = self.block, self.frame.env
         self.frame.env = dict(env)
         iterable = self.unknown
         tests: list[int] = []
         for generator in node.generators:
             iterable = self.visit(generator.iter)
-            self.place = self.node("for", iterable, True, node.lineno, node.end_lineno or node.lineno)
+            self.block = self.node("for", iterable, True, node.lineno, node.end_lineno or node.lineno)
             self.store_quietly(generator.target, self.term("e", iterable))
             for condition in generator.ifs:
                 test = self.visit(condition, "test")
                 tests.append(test)
-                self.place = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
+                self.block = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
         if isinstance(node, ast.DictComp):
             self.visit(node.key)
             element = self.visit(node.value, "element")
         else:
             element = self.visit(node.elt, "element")
-        self.place, self.frame.env = before, env
+        self.block, self.frame.env = before, env
         kind = -1 if isinstance(node, ast.GeneratorExp) else self.unknown
         return self.term("*", element, iterable, kind, *tests)
 
     def store_quietly(self, target: ast.expr, value: int) -> None:
-        """Targets of comprehensions: names of their own, seen by nobody else."""
+        """Targets of comprehensions: names of their own, seen by nothing else."""
         if isinstance(target, ast.Name):
             self.frame.env[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -932,7 +925,7 @@ def _is_main_guard(test: ast.expr) -> bool:
 
 
 def _breaks(body: list[ast.stmt]) -> bool:
-    """Whether a loop's own body holds a ``break``, in handlers and contexts, too."""
+    """Return whether a loop's own body holds a ``break``, in handlers and contexts, too."""
     for statement in body:
         if isinstance(statement, ast.Break):
             return True

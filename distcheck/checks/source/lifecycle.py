@@ -1,5 +1,5 @@
 """When the process group exists: what uses it before it is created or after it is destroyed, what creates it twice, at
-import or never destroys it, how processes are spawned, and the file through which ranks meet.
+import or never destroys it, how processes are spawned, and the file through which ranks synchronize.
 
 Order is that of one function, or of a module's own lines; what a function of the project does counts with its call.
 """
@@ -14,8 +14,8 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
 from .program import EventRow, Program, SourceCall
-from .term_queries import callee_text, mentions, origin_call, origins, parts, table
-from .values import CONST, DISTRIBUTED, SINGLE, TEXT, Value
+from .term_queries import callee_text, mentions, origin_call, origins, parts
+from .values import Kind, Value, Who
 from .vocabulary import COLLECTIVES, POINT_TO_POINT, D
 
 _INIT = D + "init_process_group"
@@ -31,7 +31,7 @@ _ENSURES = (
 )
 #: Of these, the ones after which the group is there in any case.
 _SURELY_ENSURES = ("deepspeed.init_distributed", D + "init_distributed", D + "init_device_mesh")
-#: What asks the default process group: collectives, and these.
+#: What uses the default process group: collectives, and these.
 _NEEDS = frozenset(
     [D + name for name in ("get_rank", "get_world_size", "get_backend", "new_group", "new_subgroups", "barrier")]
     + [
@@ -45,8 +45,8 @@ _WRAPS = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.fsdp.F
 _SAMPLER = "torch.utils.data.distributed.DistributedSampler"
 _SPAWN = "torch.multiprocessing.spawn"
 _START = "torch.multiprocessing.start_processes"
-#: Words of a condition that ask whether there is a group, whether there is one to be, or what kind of run this is.
-_ASKS = (
+#: Words of a condition about a group that exists or will exist, or what kind of run this is.
+_GROUP_QUERIES = (
     "is_initialized", "is_available", "_is_initialized", "distributed", "is_dist_avail_and_initialized",
     "is_dist_initialized", "dist_initialized", "initialized", "_initialized", "_INITIALIZED",
 )  # fmt: skip
@@ -65,7 +65,7 @@ class _GroupUse(NamedTuple):
     may_destroy: bool = False
     #: after it, there is no group in any case
     destroys: bool = False
-    #: it asks the group for something before it does anything else to it
+    #: it uses the group before it does anything else to it
     needs: bool = False
 
 
@@ -80,7 +80,7 @@ class _GroupLifetime:
         self.known: dict[tuple[int, int], _GroupUse] = {}
 
     def of_call(self, call: SourceCall, depth: int = 0) -> _GroupUse:
-        """What one call does."""
+        """Return what one call does."""
         targets = call.targets
         if _INIT in targets:
             return _GroupUse(may_create=True, creates=len(call.callee.atoms) == 1, ensures=True)
@@ -103,7 +103,7 @@ class _GroupLifetime:
         return self.of_function(functions[0], depth + 1)
 
     def of_unseen(self, call: SourceCall) -> _GroupUse:
-        """A function that can't be seen: its name may say that it creates or destroys a group."""
+        """A function that can't be seen: its name may mean that it creates or destroys a group."""
         name = call.method.lower()
         outside = any(target.split(".")[0] in ("torch", "os", "numpy", "random") for target in call.targets)
         if outside:
@@ -118,7 +118,7 @@ class _GroupLifetime:
         return _GroupUse(may_create=creates, may_destroy=destroys)
 
     def of_function(self, function: tuple[int, int], depth: int = 0) -> _GroupUse:
-        """What the body of a function does."""
+        """Return what the body of a function does."""
         known = self.known.get(function)
         if known is not None or depth > _DEEPEST:
             return known or _NOTHING
@@ -130,31 +130,31 @@ class _GroupLifetime:
                 continue
             done = self.of_call(row, depth)
             sure = not generator and _is_unconditional(row)
-            asked = sure or (not generator and self.asks_only(row))
+            queries = sure or (not generator and self.only_uses_group(row))
             if done.needs and sure and not (may_create or may_destroy):
                 needs = True
             may_create = may_create or done.may_create
             may_destroy = may_destroy or done.may_destroy
-            if done.ensures and asked:
+            if done.ensures and queries:
                 ensures, destroys = True, False
             if done.creates and sure:
                 creates = True
-            if done.destroys and asked:
+            if done.destroys and queries:
                 destroys, ensures = True, False
         found = _GroupUse(may_create, creates, ensures, may_destroy, destroys, needs)
-        if self.program.evaluator.decorated(*function).who != "everyone":
+        if self.program.evaluator.decorated(*function).who != Who.EVERYONE:
             found = _GroupUse(may_create=may_create, may_destroy=may_destroy)
         self.known[function] = found
         return found
 
-    def asks_only(self, row: EventRow) -> bool:
-        """Whether nothing but the question for a group stands around a row."""
+    def only_uses_group(self, row: EventRow) -> bool:
+        """Return whether nothing but the question for a group stands around a row."""
         conditions = [
-            node for _, node in row.places if node[1] in ("if", "while", "for", "except") or node[1].startswith("exit:")
+            node for _, node in row.blocks if node[1] in ("if", "while", "for", "except") or node[1].startswith("exit:")
         ]
         if row.inside("for", "while", "except", "try", "lambda"):
             return False
-        terms = table(self.program, row.file)
+        terms = self.program.terms[row.file]
         for node in conditions:
             words = {
                 terms[number][2] for number in parts(self.program, row.file, node[2]) if terms[number][0] in ("a", "v")
@@ -164,7 +164,7 @@ class _GroupLifetime:
         return True
 
     def needs_group(self, call: SourceCall) -> bool:
-        """Whether a call raises where there is no default group."""
+        """Return whether a call raises where there is no default group."""
         for target in call.targets:
             if target in _NEEDS:
                 return len(call.callee.atoms) == 1
@@ -177,21 +177,21 @@ class _GroupLifetime:
 
 
 def _is_unconditional(row: EventRow) -> bool:
-    """Whether a row runs whenever its function is entered and nothing raises before."""
-    return all(node[1] in ("with", "finally") for _, node in row.places)
+    """Return whether a row runs whenever its function is entered and nothing raises before."""
+    return all(node[1] in ("with", "finally") for _, node in row.blocks)
 
 
-def _asks(program: Program, row: EventRow) -> bool:
-    """Whether a row runs only where somebody has asked for the group, or may fail."""
+def _tests_group(program: Program, row: EventRow) -> bool:
+    """Return whether a row runs only where something has requested the group, or may fail."""
     if row.inside("try", "except", "lambda"):
         return True
-    if mentions(program, row, *_ASKS):
+    if mentions(program, row, *_GROUP_QUERIES):
         return True
-    return any(guard.who.who in (DISTRIBUTED, SINGLE) for guard in row.guards)
+    return any(guard.who.who in (Who.DISTRIBUTED, Who.SINGLE) for guard in row.guards)
 
 
 def _level(program: Program, file: int) -> Severity | None:
-    """The severity in tests and where a framework owns the group: info."""
+    """Return the severity in tests and where a framework owns the group: info."""
     return Severity.INFO if program.is_test(file) or program.framework(file) is not None else None
 
 
@@ -200,12 +200,12 @@ def _calls_of(program: Program, file: int, scope: int) -> list[SourceCall]:
 
 
 def _scopes_with(program: Program, *dotted: str) -> list[tuple[int, int]]:
-    """The scopes that make one of these calls, themselves or through functions of the project, in order."""
+    """Return the scopes that make one of these calls, themselves or through functions of the project, in order."""
     return _scopes_of(program, program.calls_to(*dotted))
 
 
 def _scopes_of(program: Program, calls: Iterable[SourceCall]) -> list[tuple[int, int]]:
-    """The scopes of calls, and those from which they are entered."""
+    """Return the scopes of calls, and those from which they are entered."""
     found = dict.fromkeys((call.file, call.scope) for call in calls)
     for scope in (waiting := list(found)):
         for caller in program.callers(scope):
@@ -221,7 +221,7 @@ def _scopes_of(program: Program, calls: Iterable[SourceCall]) -> list[tuple[int,
 
 @probe(rules.DC740)
 def group_exists_when_used(program: Program) -> Iterator[Finding]:
-    """On a straight path nothing asks for the process group before it is created or after it is destroyed."""
+    """On a straight path nothing uses the process group before it is created or after it is destroyed."""
     life = _GroupLifetime(program)
     for file, scope in _scopes_with(program, _INIT, _DESTROY):
         yield from _used_before(program, life, file, scope)
@@ -232,9 +232,9 @@ def _used_before(program: Program, life: _GroupLifetime, file: int, scope: int) 
     waiting: list[SourceCall] = []
     for call in _calls_of(program, file, scope):
         done = life.of_call(call)
-        if done.needs and not _asks(program, call):
+        if done.needs and not _tests_group(program, call):
             waiting.append(call)
-        elif done.creates and not _asks(program, call):
+        elif done.creates and not _tests_group(program, call):
             for use in waiting:
                 # what is read as a module is imported, and the group comes under its main guard, is DC742's
                 if program.dominates(use, call) and not (scope == 0 and _is_guarded_by_name(program, call)):
@@ -247,13 +247,13 @@ def _used_before(program: Program, life: _GroupLifetime, file: int, scope: int) 
 def _too_early(program: Program, use: SourceCall, init: SourceCall) -> Finding:
     name = callee_text(use)
     if use.is_to(D + "get_rank"):
-        text = 'move it behind that line, or read int(os.environ["RANK"])'
+        text = 'move it after that line, or read int(os.environ["RANK"])'
     elif use.is_to(D + "get_world_size"):
-        text = 'move it behind that line, or read int(os.environ["WORLD_SIZE"])'
+        text = 'move it after that line, or read int(os.environ["WORLD_SIZE"])'
     elif use.is_to(_SAMPLER):
-        text = "create the process group first, or give the sampler num_replicas= and rank="
+        text = "create the process group first, or pass the sampler num_replicas= and rank="
     else:
-        text = f"move it behind {callee_text(init)}() in line {init.line}"
+        text = f"move it after {callee_text(init)}() in line {init.line}"
     return rules.DC740.found(
         f"{name}() needs the process group, which is created only in line {init.line}",
         where=use.where(),
@@ -271,13 +271,13 @@ def _used_after(program: Program, life: _GroupLifetime, file: int, scope: int) -
             ended = None
         elif done.destroys and not call.inside("except", "lambda"):
             ended = call
-        elif done.needs and ended is not None and not _asks(program, call) and program.dominates(ended, call):
-            yield rules.DC740.found(
+        elif done.needs and ended is not None and not _tests_group(program, call) and program.dominates(ended, call):
+            yield call.found(
+                rules.DC740,
                 f"{callee_text(call)}() needs the process group, which is destroyed in line {ended.line}",
-                where=call.where(),
-                fix=Fix(f"move it before {callee_text(ended)}(), and keep what it returns in a variable", where="code"),
-                evidence={"flow": [f"{ended.path}:{ended.line}: {callee_text(ended)}() destroys the process group"]},
+                fix=f"move it before {callee_text(ended)}(), and keep what it returns in a variable",
                 severity=_level(program, call.file),
+                flow=[f"{ended.path}:{ended.line}: {callee_text(ended)}() destroys the process group"],
             )
 
 
@@ -294,7 +294,7 @@ def group_is_created_once(program: Program) -> Iterator[Finding]:
             done = life.of_call(call)
             if done.may_destroy:
                 first = None
-            elif done.creates and not _asks(program, call):
+            elif done.creates and not _tests_group(program, call):
                 if first is not None and program.dominates(first, call):
                     yield _twice(program, first, call)
                     break
@@ -308,7 +308,7 @@ def group_is_created_once(program: Program) -> Iterator[Finding]:
 
 
 def _goes_round(program: Program, life: _GroupLifetime, call: SourceCall) -> bool:
-    """Whether a loop comes to a call again, with the group of the last round still there."""
+    """Return whether a loop comes to a call again, with the group of the last round still there."""
     loops = call.loops
     if not loops or call.inside("if"):
         return False
@@ -319,30 +319,25 @@ def _goes_round(program: Program, life: _GroupLifetime, call: SourceCall) -> boo
         if row.kind in ("exit", "return", "yield") or (isinstance(row, SourceCall) and life.of_call(row).may_destroy):
             return False
     # a loop over one thing, or one that starts processes, is not known to come again in this one
-    return not any(node[1].startswith("exit:") for _, node in call.places)
+    return not any(node[1].startswith("exit:") for _, node in call.blocks)
 
 
 def _twice(program: Program, first: SourceCall, second: SourceCall) -> Finding:
     again = callee_text(second)
-    return rules.DC741.found(
+    return second.found(
+        rules.DC741,
         f"{again}() creates the process group, and line {first.line} has created it before",
-        where=second.where(),
-        fix=Fix(
-            f"create it at one place; or ask: if not torch.distributed.is_initialized(): {again}(…)",
-            where="code",
-        ),
-        evidence={"flow": [f"{first.path}:{first.line}: the process group is created by {callee_text(first)}()"]},
+        fix=f"create it once; or test first: if not torch.distributed.is_initialized(): {again}(…)",
         severity=_level(program, second.file),
+        flow=[f"{first.path}:{first.line}: the process group is created by {callee_text(first)}()"],
     )
 
 
 def _each_round(program: Program, call: SourceCall) -> Finding:
-    return rules.DC741.found(
-        f"{callee_text(call)}() creates the process group in each round of a loop that never destroys it",
-        where=call.where(),
-        fix=Fix(
-            "create it before the loop, or end each round with torch.distributed.destroy_process_group()", where="code"
-        ),
+    return call.found(
+        rules.DC741,
+        f"{callee_text(call)}() creates the process group in each iteration of a loop that never destroys it",
+        fix="create it before the loop, or end each iteration with torch.distributed.destroy_process_group()",
         severity=_level(program, call.file),
     )
 
@@ -352,7 +347,7 @@ def _each_round(program: Program, call: SourceCall) -> Finding:
 
 @probe(rules.DC742)
 def import_needs_no_group(program: Program) -> Iterator[Finding]:
-    """What other files import asks for no process group and creates none as it is imported."""
+    """What other files import uses no process group and creates none as it is imported."""
     life = _GroupLifetime(program)
     for call in program.calls_to(_INIT, *_NEEDS):
         if not _runs_at_import(program, call) or not _is_bare(program, call):
@@ -374,21 +369,18 @@ def import_needs_no_group(program: Program) -> Iterator[Finding]:
             flow = [f"{inner.path}:{inner.line}: the process group is created by {callee_text(inner)}()"]
         else:
             continue
-        yield rules.DC742.found(
+        yield call.found(
+            rules.DC742,
             f"{callee_text(call)}() {why}",
-            where=call.where(),
-            fix=Fix(
-                "put it into a function that the entry script calls; a default value that depends on the rank is None"
-                " first, and asked for within the function",
-                where="code",
-            ),
-            evidence={"flow": flow},
+            fix="move it into a function that the entry script calls; for a default value that depends on the rank, "
+            "use None and read the rank in the function",
             severity=_level(program, call.file),
+            flow=flow,
         )
 
 
 def _runs_at_import(program: Program, call: SourceCall) -> bool:
-    """Whether a call is made by the module itself, or by the body of a class of the module."""
+    """Return whether a call is made by the module itself, or by the body of a class of the module."""
     function = call.function
     while function.kind == "class":
         function = program.scope((call.file, function.parent))
@@ -396,14 +388,14 @@ def _runs_at_import(program: Program, call: SourceCall) -> bool:
 
 
 def _is_bare(program: Program, call: SourceCall) -> bool:
-    """Whether no condition and no ``try`` stands around it."""
+    """Return whether no condition and no ``try`` stands around it."""
     return not call.inside("if", "while", "try", "except", "else", "lambda") and not any(
-        node[1].startswith("exit:") for _, node in call.places
+        node[1].startswith("exit:") for _, node in call.blocks
     )
 
 
 def _imported_early(program: Program, life: _GroupLifetime, file: int) -> tuple[str, int] | None:
-    """The path and line of an import at the top level of another file, where there is no group yet."""
+    """Return the path and line of an import at the top level of another file, where there is no group yet."""
     for row in program.rows("import"):
         if row.file == file or not row.at_module_level or not _is_bare_row(row):
             continue
@@ -422,7 +414,7 @@ def _is_bare_row(row: EventRow) -> bool:
 
 
 def _created_inside(program: Program, life: _GroupLifetime, file: int) -> SourceCall | None:
-    """The call in a function of this file that creates the group."""
+    """Return the call in a function of this file that creates the group."""
     return next((call for call in program.calls_to(_INIT) if call.file == file and call.scope != 0), None)
 
 
@@ -440,18 +432,18 @@ def group_is_destroyed(program: Program) -> Iterator[Finding]:
         seen.add(file)
         if program.framework(file) is not None or program.is_test(file) or _speaks_of_destroying(program, file):
             continue
-        yield rules.DC743.found(
+        yield call.found(
+            rules.DC743,
             f"{callee_text(call)}() creates the process group, and nothing in this program destroys it",
-            where=call.where(),
-            fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+            fix="call torch.distributed.destroy_process_group() on all ranks at the end",
             severity=Severity.INFO,
         )
 
 
 def _speaks_of_destroying(program: Program, file: int) -> bool:
-    """Whether a file, or one that it hangs together with, names the function, be it for ``atexit``."""
+    """Return whether a file, or one that it hangs together with, names the function, be it for ``atexit``."""
     for other in program.component(file):
-        for term in table(program, other):
+        for term in program.terms[other]:
             if term[0] in ("a", "v") and term[2] == "destroy_process_group":
                 return True
             if term[0] == "i" and term[1].endswith("destroy_process_group"):
@@ -475,12 +467,12 @@ def spawning_is_guarded(program: Program) -> Iterator[Finding]:
         if inner is None or _is_guarded_by_name(program, call):
             continue
         through = "" if inner == call else f", through {callee_text(inner)}() in line {inner.line},"
-        yield rules.DC745.found(
+        yield call.found(
+            rules.DC745,
             f"{callee_text(call)}() starts processes{through} and runs again in each of them, without a main guard",
-            where=call.where(),
-            fix=Fix(f'if __name__ == "__main__": {call.text()}', where="code"),
-            evidence={"flow": [] if inner == call else [f"{inner.path}:{inner.line}: processes are spawned"]},
-            severity=Severity.INFO if program.is_test(call.file) else None,
+            fix=f'if __name__ == "__main__": {call.text()}',
+            severity=call.level_in_tests,
+            flow=[] if inner == call else [f"{inner.path}:{inner.line}: processes are spawned"],
         )
 
 
@@ -492,7 +484,7 @@ def _is_exempt(program: Program, call: SourceCall) -> bool:
 def _spawns(
     program: Program, call: SourceCall, known: dict[tuple[int, int], SourceCall | None], depth: int = 0
 ) -> SourceCall | None:
-    """The call that spawns: this one, or one in the function that it enters."""
+    """Return the call that spawns: this one, or one in the function that it enters."""
     if call.is_to(_SPAWN) or (call.is_to(_START) and _method_is_spawn(call)):
         return call
     if call.method == "start" and _is_spawned_process(program, call):
@@ -504,7 +496,7 @@ def _spawns(
     if function not in known:
         known[function] = None
         for inner in _calls_of(program, *function):
-            if not _is_guarded_by_name(program, inner) and not _asks_start_method(program, inner):
+            if not _is_guarded_by_name(program, inner) and not _tests_start_method(program, inner):
                 found = _spawns(program, inner, known, depth + 1)
                 if found is not None:
                     known[function] = found
@@ -517,13 +509,13 @@ def _method_is_spawn(call: SourceCall) -> bool:
     return (value is None and not call.has_star) or (value is not None and value.constant == "spawn")
 
 
-def _asks_start_method(program: Program, call: SourceCall) -> bool:
+def _tests_start_method(program: Program, call: SourceCall) -> bool:
     return mentions(program, call, "start_method", "get_start_method")
 
 
 def _is_spawned_process(program: Program, call: SourceCall) -> bool:
-    """Whether ``start`` is called on a Process that is spawned, not forked."""
-    terms = table(program, call.file)
+    """Return whether ``start`` is called on a Process that is spawned, not forked."""
+    terms = program.terms[call.file]
     callee = terms[call.term[1]]
     if callee[0] != "a":
         return False
@@ -549,9 +541,9 @@ def _is_spawned_process(program: Program, call: SourceCall) -> bool:
 
 
 def _is_guarded_by_name(program: Program, row: EventRow) -> bool:
-    """Whether a condition around a row asks for ``__name__``."""
-    terms = table(program, row.file)
-    for _, node in row.places:
+    """Return whether a condition around a row tests ``__name__``."""
+    terms = program.terms[row.file]
+    for _, node in row.blocks:
         if (node[1] in ("if", "while") or node[1].startswith("exit:")) and node[2] >= 0:
             for number in parts(program, row.file, node[2]):
                 if terms[number][0] == "v" and terms[number][2] == "__name__":
@@ -571,7 +563,7 @@ _FIXED = ("os.path.abspath", "os.path.join", "os.path.expanduser", "os.path.real
 
 @probe(rules.DC746)
 def rendezvous_file_is_new(program: Program) -> Iterator[Finding]:
-    """The file through which ranks meet is new for each run."""
+    """The file through which ranks synchronize is new for each run."""
     for call in program.calls_to(_INIT, D + "FileStore"):
         position, name = (1, "init_method") if call.is_to(_INIT) else (0, "file_name")
         value = call.argument(position, name)
@@ -584,14 +576,11 @@ def rendezvous_file_is_new(program: Program) -> Iterator[Finding]:
         if _removes(program, call.file):
             continue
         shown = path.removeprefix("file://")
-        yield rules.DC746.found(
-            f"the ranks meet in {shown or 'a file'}, the same in each run: the next one meets what a killed one left",
-            where=call.where(),
-            fix=Fix(
-                "leave init_method out and start with torchrun; else put the job's id into the path",
-                where="code",
-            ),
-            severity=Severity.INFO if program.is_test(call.file) else None,
+        yield call.found(
+            rules.DC746,
+            f"the ranks rendezvous in {shown or 'a file'} in each run: a killed run leaves stale addresses in it",
+            fix="drop init_method and start with torchrun; or put the job's id into the path",
+            severity=call.level_in_tests,
         )
 
 
@@ -603,13 +592,13 @@ def _removes(program: Program, file: int) -> bool:
 
 
 def _fixed_path(program: Program, file: int, term: int, value: Value, depth: int = 0) -> str | None:
-    """The path, where it is the same in each run; None where something of a run, or not known, is in it."""
+    """Return the path, where it is the same in each run; None where something of a run, or not known, is in it."""
     if isinstance(value.constant, str):
         return value.constant
     if depth > 5 or len(value.atoms) != 1:
         return None
     atom = value.atoms[0]
-    if atom.kind == TEXT and isinstance(atom.const, str):
+    if atom.kind == Kind.TEXT and isinstance(atom.const, str):
         found = [_fixed_path(program, file, -1, Value((inner,)), depth + 1) for inner in atom.of]
         if any(part is None for part in found):
             return None
@@ -617,7 +606,7 @@ def _fixed_path(program: Program, file: int, term: int, value: Value, depth: int
         for part in found:
             text = text.replace("{}", str(part), 1)
         return text
-    if atom.kind == CONST:
+    if atom.kind == Kind.CONST:
         return str(atom.const)
     made = program.call_of(atom)
     if made is not None and made.is_to(*_FIXED) and not made.has_star:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from .summary import Class, FileSummary, Scope, unpack, unpack_header
+from .summary import Block, Class, FileSummary, Scope, unpack, unpack_header
 from .vocabulary import OUTSIDE
 
 #: The ends of lines that Python's parser knows; a form feed or U+2028, where ``str.splitlines`` splits too, is none.
@@ -17,18 +17,19 @@ _LINE_END = re.compile(r"\r\n?|\n")
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a source, without their ends, numbered as the parser numbers them."""
+    """Return the lines of a source, without their ends, numbered as the parser numbers them."""
     return _LINE_END.split(text)
 
 
 class _Loaded:
-    """A summary with its tables; made when it is asked for, and dropped when others are asked for more."""
+    """A summary with its tables; made on first use, dropped when the cache is full."""
 
-    __slots__ = ("_by_scope", "_reads", "classes", "scopes", "size", "summary")
+    __slots__ = ("_by_scope", "_reads", "blocks", "classes", "events", "scopes", "size", "summary", "terms")
 
     def __init__(self, summary: FileSummary, size: int) -> None:
         self.summary = summary
         self.size = size
+        self.terms, self.events, self.blocks = summary.terms, summary.events, summary.blocks
         self.scopes = [Scope(*scope) for scope in summary.scopes]
         self.classes = [Class(*one) for one in summary.classes]
         self._by_scope: dict[int, list[int]] | None = None
@@ -59,8 +60,8 @@ _MOST_LOADED = 32_000_000
 class SummaryCache:
     """Keeps summaries loaded: those of a large tree do not fit into memory together.
 
-    What has to go is drawn by lot. Probes go over all files again and again: what was asked for longest ago would be
-    what is asked for next.
+    What has to go is drawn by lot. Probes go over all files again and again: what was requested longest ago would be
+    what is needed next.
     """
 
     def __init__(self, most: int = _MOST_LOADED) -> None:
@@ -85,8 +86,8 @@ class SummaryCache:
     def _drop(self) -> None:
         # a generator of our own: the same run always goes the same way (constants: Numerical Recipes, ranqd1)
         self._lot = (self._lot * 1664525 + 1013904223) % 2**32
-        place = self._lot % len(self._keys)
-        key, self._keys[place] = self._keys[place], self._keys[-1]
+        position = self._lot % len(self._keys)
+        key, self._keys[position] = self._keys[position], self._keys[-1]
         self._keys.pop()
         self.size -= self.loaded.pop(key).size
 
@@ -144,7 +145,7 @@ class FileFacts:
 
     @property
     def text(self) -> str:
-        """The text, for carets and edits; decoded, line ends as in the file. Empty where it is gone by now."""
+        """The text, for carets and edits; decoded, line ends as in the file. Empty where it is deleted."""
         return self._read()
 
     @property
@@ -154,6 +155,7 @@ class FileFacts:
 
 
 Table = TypeVar("Table", covariant=True)
+Node = TypeVar("Node")
 
 
 class PerFile(Protocol[Table]):
@@ -165,16 +167,21 @@ class PerFile(Protocol[Table]):
 
 
 class _FileTables:
-    """``tables[file]`` for something that belongs to loaded summaries."""
+    """``tables[file]`` for one table of the loaded summaries. The table that was read last stays at hand."""
 
-    __slots__ = ("files", "name")
+    __slots__ = ("file", "files", "name", "table")
 
     def __init__(self, files: list[FileFacts], name: str) -> None:
         self.files = files
         self.name = name
+        self.file = -1
+        self.table: Any = None
 
     def __getitem__(self, file: int) -> Any:
-        return getattr(self.files[file].loaded, self.name)
+        if file != self.file:
+            self.table = getattr(self.files[file].loaded, self.name)
+            self.file = file
+        return self.table
 
     def __len__(self) -> int:
         return len(self.files)
@@ -185,7 +192,10 @@ class Index:
 
     def __init__(self, files: Iterable[FileFacts]) -> None:
         self.files: list[FileFacts] = list(files)
-        #: by file: its scopes, classes, events by scope, lines of reads
+        #: by file: its terms, events, blocks, scopes, classes, events by scope, lines of reads
+        self.terms: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "terms")
+        self.events: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "events")
+        self.blocks: PerFile[list[Block]] = _FileTables(self.files, "blocks")
         self.scopes: PerFile[list[Scope]] = _FileTables(self.files, "scopes")
         self.classes: PerFile[list[Class]] = _FileTables(self.files, "classes")
         self.by_scope: PerFile[dict[int, list[int]]] = _FileTables(self.files, "by_scope")
@@ -200,7 +210,7 @@ class Index:
         self._found: dict[tuple[int, str], tuple[int, tuple[str, ...]] | None] = {}
 
     def locate(self, file: int, dotted: str) -> tuple[int, tuple[str, ...]] | None:
-        """The project's file that holds what ``dotted`` names in an import of ``file``, and the names left over.
+        """Return the project's file that holds what ``dotted`` names in an import of ``file``, and the names left over.
 
         None for what lies outside of the project.
         """
@@ -210,7 +220,7 @@ class Index:
         return self._found[key]
 
     def imported(self, file: int) -> frozenset[int]:
-        """The files of the project that a file imports."""
+        """Return the files of the project that a file imports."""
         found = self._imported.get(file)
         if found is None:
             located = (self.locate(file, dotted) for dotted in self.files[file].imports)
@@ -239,7 +249,7 @@ class Index:
         return None
 
     def package(self, file: int) -> tuple[str, ...]:
-        """The parts of the package that a file stands in."""
+        """Return the parts of the package that a file stands in."""
         parts = self.parts[file]
         return parts if self.files[file].path.endswith("__init__.py") else parts[:-1]
 
@@ -281,24 +291,36 @@ def module_parts(path: str) -> tuple[str, ...]:
 
 
 class EntrySite(NamedTuple):
-    """A place from which a scope is entered: a call event, and how its arguments are laid out."""
+    """A call site from which a scope is entered: a call event, and how its arguments are laid out."""
 
     file: int
     event: int
-    #: how many parameters the call fills by itself: 1 for a bound method
+    #: how many parameters the call fills alone: 1 for a bound method
     offset: int = 0
     #: ``call``; ``spawn`` for the target of torch.multiprocessing.spawn; ``process`` for Process(target=…, args=…)
-    way: str = "call"
+    kind: str = "call"
     #: found by the name of the method alone
     weak: bool = False
 
 
-def chain(summary: FileSummary, place: int) -> list[tuple[int, tuple[int, str, int, bool, int, int]]]:
-    """The places around a place, outermost first: (number, place)."""
-    found: list[tuple[int, Any]] = []
-    while place > 0:
-        node = summary.places[place]
-        found.append((place, node))
-        place = node[0]
+def reachable(start: Iterable[Node], neighbours: Callable[[Node], Iterable[Node]], most: int = 1 << 30) -> set[Node]:
+    """Return what is reached from ``start``, itself included; after ``most`` nodes the search ends."""
+    seen = set(start)
+    waiting = list(seen)
+    while waiting and len(seen) < most:
+        for other in neighbours(waiting.pop()):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return seen
+
+
+def chain(blocks: list[Block], block: int) -> list[tuple[int, Block]]:
+    """Return the blocks around a block, outermost first: (number, block)."""
+    found: list[tuple[int, Block]] = []
+    while block > 0:
+        node = blocks[block]
+        found.append((block, node))
+        block = node[0]
     found.reverse()
     return found

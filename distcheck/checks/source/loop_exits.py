@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .collective_sequences import Sequences, condition_text, level, partial_guards, strict_guards, trail_of
+from .collective_sequences import Sequences, condition_text, flow_of, partial_guards, sequences_of, strict_guards
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
-from .values import BATCH, BY_DATA, PARTIAL
+from .values import PARTIAL, Kind, Who
 
 #: Models whose backward pass all ranks make together.
 _TOGETHER = ("ddp", "fsdp", "fsdp2", "deepspeed", "prepared")
@@ -28,7 +28,7 @@ _RUNNERS = frozenset(
 @probe(rules.DC707)
 def loops_end_together(program: Program) -> Iterator[Finding]:
     """All ranks leave a loop with shared work in the same step, or agree before they leave."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     for row in program.rows("exit"):
         way = row.payload[0]
         if way not in ("break", "continue") or not row.inside("for", "while") or row.inside("except"):
@@ -46,34 +46,29 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         condition = condition_text(program, row.file, guard)
         each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
         leaves = "ends the loop" if way == "break" else "skips the rest of the step"
-        yield rules.DC707.found(
+        yield row.found(
+            rules.DC707,
             f"`{condition}` {each} and {leaves}, while `{shared.text()}` in line {shared.line} needs all ranks",
-            fix=Fix(
-                "let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
-                "every step, and test the result",
-                where="code",
-            ),
-            where=row.where(),
-            severity=level(program, row, rules.DC707),
-            evidence={
-                "flow": trail_of(program, row.file, guard.term),
-                "shared": shared.text(),
-                "line_of_shared": shared.line,
-            },
+            fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
+            "every step, and test the result",
+            severity=row.milder_in_tests(rules.DC707),
+            flow=flow_of(program, row.file, guard.term),
+            shared=shared.text(),
+            line_of_shared=shared.line,
         )
 
 
 def _deciding(program: Program, row: EventRow, loop: int) -> Guard | None:
-    """The condition right around an exit, where data, a clock or a rank decide it; None for any other."""
-    nearest = next((number for number, node in reversed(row.places) if node[1] == "if"), -1)
+    """Return the condition right around an exit, where data, a clock or a rank decide it; None for any other."""
+    nearest = next((number for number, node in reversed(row.blocks) if node[1] == "if"), -1)
     certain = partial_guards(row)
     for guard in strict_guards(row):
-        # only the condition right around the exit decides; what is further out has had its say before
-        if guard.place != nearest or guard.place < loop:
+        # only the condition right around the exit decides; outer conditions were tested before
+        if guard.block != nearest or guard.block < loop:
             continue
-        if guard.who.who == BY_DATA:
-            # a test of the rank beside it says who decides, and somebody may tell the others
-            return None if any(own.place > loop and not _is_flag(program, own, row.file) for own in certain) else guard
+        if guard.who.who == Who.BY_DATA:
+            # a test of the rank next to it shows which rank decides, and it may inform the others
+            return None if any(own.block > loop and not _is_flag(program, own, row.file) for own in certain) else guard
         if guard.who.who in PARTIAL and guard in certain:
             return guard
     return None
@@ -84,8 +79,8 @@ def _is_rank_itself(program: Program, guard: Guard, file: int) -> bool:
 
 
 def _is_flag(program: Program, guard: Guard, file: int) -> bool:
-    """Whether a condition is a value that was set before, and no test of the rank by itself."""
-    terms = program.index.files[file].summary.terms
+    """Return whether a condition is a value that was set before, and no test of the rank alone."""
+    terms = program.terms[file]
     todo = [guard.term]
     while todo:
         parts = terms[todo.pop()]
@@ -99,7 +94,7 @@ def _is_flag(program: Program, guard: Guard, file: int) -> bool:
 
 
 def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, way: str) -> SourceCall | None:
-    """What all ranks do together in the loop: for ``continue``, in the rest of the step."""
+    """Return what all ranks do together in the loop: for ``continue``, in the rest of the step."""
     rows = [other for other in sequences.rows_in(row, loop) if isinstance(other, SourceCall)]
     for other in rows:
         if way == "continue" and other.number < row.number:
@@ -108,14 +103,14 @@ def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, wa
             continue
         if other.method == "backward" and _backward_is_shared(program, other):
             return other
-        meeting = sequences.meeting(other)
-        if meeting is not None:
+        collective = sequences.collective_site(other)
+        if collective is not None:
             return other
     return None
 
 
 def _backward_is_shared(program: Program, call: SourceCall) -> bool:
-    """Whether a backward pass averages gradients among ranks: its function calls a wrapped model."""
+    """Return whether a backward pass averages gradients among ranks: its function calls a wrapped model."""
     if any(target in _RUNNERS for target in call.targets):
         return True
     receiver = call.receiver_text.rsplit(".", 1)[-1].lower()
@@ -128,52 +123,24 @@ def _backward_is_shared(program: Program, call: SourceCall) -> bool:
 
 
 def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard, loop: int) -> bool:
-    """Whether what is tested went through a collective before, so that all ranks may know of it."""
-    terms = program.index.files[row.file].summary.terms
-    tested = _parts(terms, [guard.term])
+    """Return whether what is tested went through a collective before, so that all ranks may know of it."""
+    terms = program.terms[row.file]
+    tested = set(program.subterms(row.file, guard.term, names=False))
     for other in program.rows_of(row.file, row.scope):
         if not isinstance(other, SourceCall) or other.number > row.number:
             continue
-        meeting = sequences.meeting(other)
-        if meeting is None and not sequences.is_unseen(other):
+        collective = sequences.collective_site(other)
+        if collective is None and not sequences.is_unseen(other):
             continue
-        given = _parts(terms, [*other.term[2], *(value for _, value in other.term[3])])
-        if any(terms[number][0] != "k" and _of_data(program, row.file, number) for number in given & tested):
+        shared = tested.intersection(program.subterms(row.file, *other.argument_terms, names=False))
+        if any(terms[number][0] != "k" and _of_data(program, row.file, number) for number in shared):
             return True
     return False
 
 
 def _of_data(program: Program, file: int, number: int) -> bool:
-    if program.index.files[file].summary.terms[number][0] in ("?", "|"):
+    if program.terms[file][number][0] in ("?", "|"):
         return True  # a value with a history: the one that is tested
-    return program.evaluator.value(file, number).has(BATCH) or program.evaluator.test(file, number).who == BY_DATA
-
-
-def _parts(terms: list[tuple[object, ...]], numbers: list[int]) -> set[int]:
-    """All terms that some terms are made of."""
-    seen: set[int] = set()
-    todo = list(numbers)
-    while todo and len(seen) < 500:
-        number = todo.pop()
-        if number < 0 or number in seen:
-            continue
-        seen.add(number)
-        parts = terms[number]
-        operation = parts[0]
-        if operation in ("k", "p", "v", "i", "fn", "cls", "-"):
-            continue
-        for position, part in enumerate(parts[1:], 1):
-            if isinstance(part, tuple):
-                for item in part:
-                    if isinstance(item, int):
-                        todo.append(item)
-                    elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], int):
-                        todo.append(item[1])
-            elif isinstance(part, int) and not isinstance(part, bool) and not _is_no_term(operation, position):
-                todo.append(part)
-    return seen
-
-
-def _is_no_term(operation: object, position: int) -> bool:
-    """Whether a number in a term is something else than a term: an event, a position."""
-    return (operation == "c" and position >= 4) or (operation == "x" and position == 2)
+    return (
+        program.evaluator.value(file, number).has(Kind.BATCH) or program.evaluator.test(file, number).who == Who.BY_DATA
+    )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .models import (
@@ -20,7 +20,6 @@ from .models import (
     comes_after,
     is_backward,
     is_wrapper_class,
-    level,
     made_by,
     name_of,
     near,
@@ -30,66 +29,20 @@ from .models import (
     wraps,
 )
 from .program import Program, SourceCall
-from .source_text import last_name
-from .term_queries import callee_text, table
-from .values import BARE, SINGLE, WRAPPED, Atom, Value
+from .source_text import last_name, operands
+from .term_queries import callee_text
+from .values import Atom, Kind, Value, Who
+from .vocabulary import word_set
 
 #: Methods whose results carry no gradient.
-_CUT = frozenset(
-    [
-        "detach",
-        "detach_",
-        "item",
-        "tolist",
-        "numpy",
-        "argmax",
-        "argmin",
-        "argsort",
-        "long",
-        "int",
-        "bool",
-        "size",
-        "numel",
-        "no_grad",
-    ]
-)
+_CUT = word_set("detach detach_ item tolist numpy argmax argmin argsort long int bool size numel no_grad")
 #: Attributes whose values carry no gradient.
 _CUT_ATTRIBUTES = frozenset(["data", "shape", "dtype", "device", "grad"])
 #: Methods of a module that compute nothing.
-_NOT_FORWARD = frozenset(
-    [
-        "parameters",
-        "named_parameters",
-        "buffers",
-        "named_buffers",
-        "modules",
-        "named_modules",
-        "children",
-        "named_children",
-        "state_dict",
-        "load_state_dict",
-        "train",
-        "eval",
-        "to",
-        "cuda",
-        "cpu",
-        "half",
-        "float",
-        "double",
-        "bfloat16",
-        "requires_grad_",
-        "zero_grad",
-        "apply",
-        "generate",
-        "register_forward_hook",
-        "register_buffer",
-        "get_parameter",
-        "get_submodule",
-        "no_sync",
-        "share_memory",
-        "type",
-        "compile",
-    ]
+_NOT_FORWARD = word_set(
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
+    "load_state_dict train eval to cuda cpu half float double bfloat16 requires_grad_ zero_grad apply generate "
+    "register_forward_hook register_buffer get_parameter get_submodule no_sync share_memory type compile"
 )
 #: Functions that reduce gradients by hand, as they are usually called.
 _REDUCES_GRADIENTS = re.compile(
@@ -109,15 +62,15 @@ class _Flow:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.parts: dict[tuple[int, int], frozenset[int]] = {}
-        #: the wrapper that is gone around, by the call that made it
+        #: the wrapper that is bypassed, by the call that made it
         self.wrap: Made = (-1, -1)
 
     def contents(self, file: int, root: int) -> frozenset[int]:
-        """The terms that a gradient flows into from a term, itself included."""
+        """Return the terms that a gradient flows into from a term, itself included."""
         known = self.parts.get((file, root))
         if known is not None:
             return known
-        terms = table(self.program, file)
+        terms = self.program.terms[file]
         pending, seen = [root], set()
         while pending:
             number = pending.pop()
@@ -133,7 +86,7 @@ class _Flow:
                 callee = terms[term[1]]
                 if callee[0] == "a" and callee[2] in _CUT:
                     continue
-                pending.extend((term[1], *term[2], *(value for _, value in term[3])))
+                pending.extend(operands(term))
             elif operation in ("e", "x", "w", "s"):
                 pending.append(term[1])
             elif operation in ("|", "*"):
@@ -174,8 +127,8 @@ class _Flow:
         return reached
 
     def passed(self, call: SourceCall, term: int) -> list[tuple[Function, int]]:
-        """The parameters of functions of the project that a call passes a term to."""
-        given = (*call.term[2], *(value for _, value in call.term[3]))
+        """Return the parameters of functions of the project that a call passes a term to."""
+        given = call.argument_terms
         if not any(term in self.contents(call.file, number) for number in given):
             return []
         found = []
@@ -183,7 +136,7 @@ class _Flow:
             scope = self.program.scope(function)
             own = [name for name, _, star in scope.parameters if not star]
             offset = 1 if scope.owner >= 0 and own else 0
-            terms = table(self.program, function[0])
+            terms = self.program.terms[function[0]]
             for position, number in enumerate(call.term[2]):
                 if term in self.contents(call.file, number) and position + offset < len(own):
                     parameter = ("p", function[1], own[position + offset])
@@ -192,8 +145,8 @@ class _Flow:
         return found
 
     def has_wrapper(self, file: int, sources: Iterable[int], *, any_of_them: bool = False) -> bool:
-        """Whether the forward of the wrapper, or of any wrapper, has a part in these terms, or may have."""
-        terms = table(self.program, file)
+        """Return whether the forward of the wrapper, or of any wrapper, has a part in these terms, or may have."""
+        terms = self.program.terms[file]
         for source in sources:
             for number in self.contents(file, source):
                 if terms[number][0] != "c":
@@ -209,16 +162,16 @@ class _Flow:
         return False
 
     def is_wrapper(self, value: Value, any_of_them: bool) -> bool:
-        """Whether a value may be the wrapper, or any wrapper."""
-        return any(atom.kind == WRAPPED and (any_of_them or atom.call in (None, self.wrap)) for atom in value)
+        """Return whether a value may be the wrapper, or any wrapper."""
+        return any(atom.kind == Kind.WRAPPED and (any_of_them or atom.call in (None, self.wrap)) for atom in value)
 
     def is_forward(self, call: SourceCall, *, any_of_them: bool) -> bool:
-        """Whether a call is the forward of the wrapper, or of any wrapper."""
+        """Return whether a call is the forward of the wrapper, or of any wrapper."""
         callee = call.callee
-        return self.is_wrapper(callee, any_of_them) and not callee.has(BARE)
+        return self.is_wrapper(callee, any_of_them) and not callee.has(Kind.BARE)
 
     def calls_wrapper(self, function: Function, any_of_them: bool, depth: int = 0) -> bool:
-        """Whether a function of the project runs such a forward."""
+        """Return whether a function of the project runs such a forward."""
         for call in calls_in(self.program, function):
             if self.is_forward(call, any_of_them=any_of_them):
                 return True
@@ -230,7 +183,7 @@ class _Flow:
 
 def _attacks(program: Program, call: SourceCall, given: Iterable[int]) -> bool:
     """Whether gradients are wanted of the inputs, as an attack on the model wants them, and not of the parameters."""
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     parts = set(program.subterms(call.file, *given, names=False))
     for number in parts:
         if terms[number][0] == "c" and last_name(terms, terms[number][1]) == "requires_grad_":
@@ -242,17 +195,17 @@ def _attacks(program: Program, call: SourceCall, given: Iterable[int]) -> bool:
 
 
 def _inside(atom: Atom) -> bool:
-    return atom.kind == BARE and wrapper_of(atom, "ddp") is not None
+    return atom.kind == Kind.BARE and wrapper_of(atom, "ddp") is not None
 
 
 def _unwraps(program: Program, call: SourceCall) -> bool:
-    """Whether what is called is taken out of a wrapper for sure, although the wrapper itself is an alternative.
+    """Return whether what is called is taken out of a wrapper for sure, although the wrapper itself is an alternative.
 
     ``model.module if hasattr(model, "module") else model`` is the inside wherever there is a wrapper.
     """
-    if not call.callee.has(WRAPPED):
+    if not call.callee.has(Kind.WRAPPED):
         return True
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     number = call.term[1]
     if terms[number][0] == "a":
         number = terms[number][1]
@@ -267,14 +220,14 @@ def _unwraps(program: Program, call: SourceCall) -> bool:
 
 
 def _reduced_by_hand(program: Program, files: list[int]) -> bool:
-    """Whether somebody in these files reduces gradients without DDP."""
+    """Return whether something in these files reduces gradients without DDP."""
     for file in files:
         if any(
             _REDUCES_GRADIENTS.search(name) for _, called in program.index.files[file].header.calls for name in called
         ):
             return True
     for call in program.calls_named(*_REDUCTIONS, files=frozenset(files)):
-        terms = table(program, call.file)
+        terms = program.terms[call.file]
         arguments = call.term[2] or tuple(value for _, value in call.term[3])
         for number in program.subterms(call.file, *arguments):
             if terms[number][0] == "a" and terms[number][2] in ("grad", "main_grad"):
@@ -303,7 +256,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
         if owner >= 0 and is_wrapper_class(program, (call.file, owner)):
             continue
         flow.wrap = (wrap.call.file, wrap.call.number)
-        given = (*call.term[2], *(value for _, value in call.term[3]))
+        given = call.argument_terms
         # what comes out of another wrapper is trained through that: a generator through its critic
         if flow.has_wrapper(call.file, given, any_of_them=True) or _attacks(program, call, given):
             continue
@@ -320,24 +273,22 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
             if method
             else f"call the wrapper, {wrapper}(…), instead of {called}(…)"
         )
-        yield rules.DC750.found(
+        yield call.found(
+            rules.DC750,
             f"the loss comes from {called}(…), which goes around {wrapper}: no gradient is averaged over the ranks",
-            where=call.where(),
-            severity=level(program, call.file, rules.DC750),
-            fix=Fix(fix, where="code"),
-            evidence={
-                "call": call.text(),
-                "wrapped_at": f"{wrap.call.path}:{wrap.call.line}",
-                "flow": [
-                    f"{wrap.call.path}:{wrap.call.line}: wrapped by {wrap.call.text()}",
-                    f"{call.path}:{call.line}: {call.text()}",
-                ],
-            },
+            fix=fix,
+            severity=call.level_in_tests,
+            call=call.text(),
+            wrapped_at=f"{wrap.call.path}:{wrap.call.line}",
+            flow=[
+                f"{wrap.call.path}:{wrap.call.line}: wrapped by {wrap.call.text()}",
+                f"{call.path}:{call.line}: {call.text()}",
+            ],
         )
 
 
 class _Candidates:
-    """Tells from the form of a call whether it may go around a wrapper, before its value is asked for."""
+    """Decides from the form of a call whether it may bypass a wrapper, before its value is needed."""
 
     def __init__(self, program: Program, known: list[WrappedModel]) -> None:
         self.program = program
@@ -350,8 +301,8 @@ class _Candidates:
                 self.classes.add((row.file, owner_of(row.file, row.scope)))
 
     def has_module(self, file: int, number: int) -> bool:
-        """Whether ``.module`` is taken of something in a term, or something is unwrapped by a call."""
-        terms = table(self.program, file)
+        """Return whether ``.module`` is taken of something in a term, or something is unwrapped by a call."""
+        terms = self.program.terms[file]
         for part in self.program.subterms(file, number, names=False):
             term = terms[part]
             if (term[0] == "a" and term[2] == "module") or (
@@ -361,10 +312,10 @@ class _Candidates:
         return False
 
     def has(self, call: SourceCall) -> bool:
-        """Whether a call may be a forward around a wrapper."""
+        """Return whether a call may be a forward around a wrapper."""
         if call.use == "drop" or not (call.positional or call.keywords):
             return False
-        terms = table(self.program, call.file)
+        terms = self.program.terms[call.file]
         number = call.term[1]
         if terms[number][0] == "a" and terms[number][2] in _NOT_FORWARD:
             return False
@@ -390,20 +341,20 @@ def _around(program: Program, call: SourceCall, known: list[WrappedModel]) -> tu
     by_call = {(wrap.call.file, wrap.call.number): wrap for wrap in known}
     for atom in call.callee:
         method = ""
-        if atom.kind == "method" and atom.of:
+        if atom.kind == Kind.METHOD and atom.of:
             method, atom = str(atom.const), atom.of[0]
             if method in _NOT_FORWARD or method.startswith("_"):
                 continue
-        holder = wrapper_of(atom, "ddp") if atom.kind == BARE else None
+        holder = wrapper_of(atom, "ddp") if atom.kind == Kind.BARE else None
         if holder is not None and holder.call in by_call and _unwraps(program, call):
             return by_call[holder.call], "" if method == "forward" else method
     return _around_raw(program, call, known)
 
 
 def _around_raw(program: Program, call: SourceCall, known: list[WrappedModel]) -> tuple[WrappedModel, str] | None:
-    """The same for a network that is called by the name that it had before it was wrapped."""
+    """Return the same for a network that is called by the name that it had before it was wrapped."""
     callee = call.callee
-    if callee.has(WRAPPED, BARE):
+    if callee.has(Kind.WRAPPED, Kind.BARE):
         return None
     for wrap in known:
         if wrap.base == (call.file, call.term[1]) and comes_after(program, wrap.call, call):
@@ -432,7 +383,7 @@ _DDP_OPTIONS = frozenset(
 
 @probe(rules.DC754)
 def unused_parameters(program: Program) -> Iterator[Finding]:
-    """find_unused_parameters=True is there because somebody needs it, not by habit."""
+    """find_unused_parameters=True is there because something needs it, not by habit."""
     last = ("DistributedDataParallel", "MMDistributedDataParallel", "DDPStrategy", "DistributedDataParallelKwargs")
     wrapping = [wrap.call for wrap in wraps(program, "ddp")]
     found = dict.fromkeys([*wrapping, *program.calls_named(*last, "Trainer", "Fabric")])
@@ -447,29 +398,26 @@ def unused_parameters(program: Program) -> Iterator[Finding]:
             if static is not None and static.constant is not False:
                 continue
             message = "find_unused_parameters=True makes DDP walk the whole graph in every step"
-        elif _asks_by_name(call):
+        elif _queries_by_name(call):
             message = "the strategy ddp_find_unused_parameters_true makes DDP walk the whole graph in every step"
         else:
             continue
-        yield rules.DC754.found(
+        yield call.found(
+            rules.DC754,
             message,
-            where=call.where(),
-            fix=Fix(
-                "leave it out where every parameter gets a gradient;"
-                " with the same unused ones in every step, static_graph=True",
-                where="code",
-            ),
-            evidence={"call": call.text()},
+            fix="drop it if every parameter gets a gradient;"
+            " if the same ones are unused in every step, use static_graph=True",
+            call=call.text(),
         )
 
 
 def _is_for_ddp(call: SourceCall) -> bool:
-    """Whether a call wraps a model in DDP, or holds the options for that."""
+    """Return whether a call wraps a model in DDP, or holds the options for that."""
     known = any(target in _DDP_OPTIONS or target.endswith(".DDPStrategy") for target in call.targets)
     return known or call.result.wrapped("ddp") is not None
 
 
-def _asks_by_name(call: SourceCall) -> bool:
+def _queries_by_name(call: SourceCall) -> bool:
     if call.method not in ("Trainer", "Fabric"):
         return False
     given = call.argument(None, "strategy")
@@ -483,35 +431,37 @@ def _asks_by_name(call: SourceCall) -> bool:
 def data_parallel(program: Program) -> Iterator[Finding]:
     """Several GPUs are driven by one process each."""
     for call in program.calls_to("torch.nn.parallel.DataParallel"):
-        group = _group_beside(program, call)
+        group = _group_created_nearby(program, call)
         fix = (
             "wrap the model in DistributedDataParallel(model, device_ids=[local_rank])"
             if group is not None
             else "use DistributedDataParallel with one process a GPU (torchrun --nproc-per-node=gpu)"
         )
-        yield rules.DC755.found(
+        yield call.found(
+            rules.DC755,
             "DataParallel drives all GPUs from this process, and the process group"
             f" of {group.path}:{group.line} has a process for each already"
             if group is not None
             else "DataParallel drives all GPUs from the threads of one process, and copies the model in every step",
-            where=call.where(),
+            fix=fix,
             severity=Severity.WARNING if group is not None and not program.is_test(call.file) else Severity.INFO,
-            fix=Fix(fix, where="code"),
-            evidence={"call": call.text()},
+            call=call.text(),
         )
 
 
-def _group_beside(program: Program, call: SourceCall) -> SourceCall | None:
+def _group_created_nearby(program: Program, call: SourceCall) -> SourceCall | None:
     """A process group that exists whenever a call runs: made without a condition, and no other wrapper is a choice."""
-    if any(node[1] == "if" and not _counts_devices(program, call, node[2]) for _, node in call.places):
+    if any(node[1] == "if" and not _counts_devices(program, call, node[2]) for _, node in call.blocks):
         return None
-    if call.reach.who == SINGLE or any(wrap.call.file == call.file for wrap in wraps(program, "ddp", "fsdp", "fsdp2")):
+    if call.reached_by.who == Who.SINGLE or any(
+        wrap.call.file == call.file for wrap in wraps(program, "ddp", "fsdp", "fsdp2")
+    ):
         return None
     for other in program.calls_to("torch.distributed.init_process_group"):
         if (
             other.file != call.file
             or other.inside("if", "except", "else")
-            or any(place[1].startswith("exit:") for _, place in other.places)
+            or any(place[1].startswith("exit:") for _, place in other.blocks)
         ):
             continue
         if precedes(program, other, call) or other.at_module_level:

@@ -1,7 +1,7 @@
 """Wrapped models, followed through the program: what was wrapped where, and which expressions are it or a part of it.
 
 A network is known by the call that made it: after ``net = Net(); ddp = DDP(net)`` the name ``net`` stands for the
-inside of ``ddp``. Questions only; what is right or wrong is for the rooms that ask.
+inside of ``ddp``. Questions only; what is right or wrong is for the modules that use it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from distcheck.core.model import Rule, Severity
-
 from . import vocabulary
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Class
-from .term_queries import table
-from .values import BARE, CONST, OBJECT, RESULT, UNKNOWN, WRAPPED, Atom
+from .values import Atom, Kind
 
 #: A function of the project: file, scope. An object is known by the call that made it: file, event.
 Function = tuple[int, int]
@@ -53,19 +50,14 @@ class Root(NamedTuple):
     steps: int
 
 
-def level(program: Program, file: int, rule: Rule) -> Severity:
-    """The severity of a finding of this file: tests do on purpose what they test."""
-    return Severity.INFO if program.is_test(file) else rule.severity
-
-
 def made_by(program: Program, value: Iterable[Atom], near: Function) -> frozenset[Made]:
-    """The calls that made the alternatives of a value, as seen from a function.
+    """Return the calls that made the alternatives of a value, as seen from a function.
 
     What a function of the project makes that is called more than once is not one object.
     """
     found = set()
     for atom in value:
-        if atom.kind not in (OBJECT, RESULT) or atom.call is None:
+        if atom.kind not in (Kind.OBJECT, Kind.RESULT) or atom.call is None:
             continue
         maker = program.call_of(atom)
         if maker is None or (maker.inside("for", "while") and (maker.file, maker.scope) != near):
@@ -76,7 +68,7 @@ def made_by(program: Program, value: Iterable[Atom], near: Function) -> frozense
 
 
 def wraps(program: Program, *ways: str) -> list[WrappedModel]:
-    """All places where a model is wrapped, of these ways (``ddp``, ``fsdp``, ``fsdp2``)."""
+    """Return all calls that wrap a model, of these kinds (``ddp``, ``fsdp``, ``fsdp2``)."""
     return [wrap for wrap in program.table(_all_wraps) if wrap.way in ways]
 
 
@@ -90,18 +82,18 @@ def _all_wraps(program: Program) -> Iterator[WrappedModel]:
         if call in seen or not (call.positional or call.keywords):
             continue
         seen.add(call)
-        own = (atom for atom in call.result if atom.kind == WRAPPED and atom.call == (call.file, call.number))
+        own = (atom for atom in call.result if atom.kind == Kind.WRAPPED and atom.call == (call.file, call.number))
         atom = next(own, None)
         if atom is not None:
             made = made_by(program, atom.of, (call.file, call.scope))
-            classes = frozenset(part.const for part in atom.of if part.kind == OBJECT)
+            classes = frozenset(part.const for part in atom.of if part.kind == Kind.OBJECT)
             base = stripped(program, call.file, call.argument_term(0, "module"))
             yield WrappedModel(call, str(atom.const), made, classes, (call.file, base))
 
 
 def stripped(program: Program, file: int, term: int) -> int:
     """A term without methods that give back the model that they are called on: ``net`` for ``net.to(device)``."""
-    terms = table(program, file)
+    terms = program.terms[file]
     while term >= 0 and terms[term][0] == "c":
         callee = terms[terms[term][1]]
         if callee[0] == "a" and callee[2] in vocabulary.OF_MODELS:
@@ -114,30 +106,30 @@ def stripped(program: Program, file: int, term: int) -> int:
 
 
 def near(program: Program, known: Iterable[WrappedModel]) -> set[int]:
-    """The files that hang together with those where models are wrapped."""
+    """Return the files that hang together with those where models are wrapped."""
     return {file for start in {wrap.call.file for wrap in known} for file in program.component(start)}
 
 
 def _wrapper_classes(program: Program, file: int) -> Iterator[Class]:
-    """The classes of a file that derive from a wrapper."""
+    """Yield the classes of a file that derive from a wrapper."""
     for number, one in enumerate(program.index.classes[file]):
         if one.bases and is_wrapper_class(program, (file, number)):
             yield one
 
 
 def wrapper_of(atom: Atom, *ways: str) -> Atom | None:
-    """The wrapper that an alternative is, or is the inside of."""
-    if atom.kind == BARE and atom.of:
+    """Return the wrapper that an alternative is, or is the inside of."""
+    if atom.kind == Kind.BARE and atom.of:
         atom = atom.of[0]
-    return atom if atom.kind == WRAPPED and atom.const in ways else None
+    return atom if atom.kind == Kind.WRAPPED and atom.const in ways else None
 
 
 def roots(program: Program, file: int, scope: int, term: int, known: list[WrappedModel]) -> list[Root]:
-    """The wrapped models that a term is, or is a part of: ``model.module.backbone`` is a part of one.
+    """Return the wrapped models that a term is, or is a part of: ``model.module.backbone`` is a part of one.
 
     Empty where one alternative of its value is something else.
     """
-    terms = table(program, file)
+    terms = program.terms[file]
     by_call = {(wrap.call.file, wrap.call.number): wrap for wrap in known}
     steps = 0
     for _ in range(20):
@@ -145,21 +137,21 @@ def roots(program: Program, file: int, scope: int, term: int, known: list[Wrappe
             return []
         value = program.evaluator.value(file, term)
         found: list[Root] = []
-        if terms[term][0] in _NAMEABLE and not value.has(WRAPPED, BARE):
+        if terms[term][0] in _NAMEABLE and not value.has(Kind.WRAPPED, Kind.BARE):
             found = [Root("raw", wrap, steps) for wrap in known if wrap.base == (file, term)]
         if found:
             return found
         others = False
         for atom in value:
-            inside = atom.kind == BARE
+            inside = atom.kind == Kind.BARE
             holder = atom.of[0] if inside and atom.of else atom
-            if holder.kind == WRAPPED and holder.call in by_call:
+            if holder.kind == Kind.WRAPPED and holder.call in by_call:
                 found.append(Root("bare" if inside else "wrapped", by_call[holder.call], steps))
                 continue
             made = made_by(program, (atom,), (file, scope))
             raw = [Root("raw", wrap, steps) for wrap in known if made & wrap.made]
             found.extend(raw)
-            others = others or (not raw and not (atom.kind == CONST and atom.const is None))
+            others = others or (not raw and not (atom.kind == Kind.CONST and atom.const is None))
         if found:
             # the network by its own name is what counts only where it is nothing else
             found.sort(key=lambda root: root.kind == "raw")
@@ -180,7 +172,7 @@ def model_of_parameters(program: Program, file: int, term: int, depth: int = 0) 
     """For something taken from ``model.parameters()`` or a loop over it: the term of ``model``; -1 for others."""
     if term < 0 or depth > 8:
         return -1
-    terms = table(program, file)
+    terms = program.terms[file]
     operation = terms[term]
     if operation[0] in ("e", "x", "w"):
         return model_of_parameters(program, file, operation[1], depth + 1)
@@ -201,15 +193,15 @@ def model_of_parameters(program: Program, file: int, term: int, depth: int = 0) 
 
 
 def without_gradients(program: Program, row: EventRow) -> bool:
-    """Whether a row runs under ``torch.no_grad()`` or ``inference_mode``: by a context or a decorator."""
+    """Return whether a row runs under ``torch.no_grad()`` or ``inference_mode``: by a context or a decorator."""
     if row.within(*_NO_GRADIENTS):
         return True
-    terms = table(program, row.file)
+    terms = program.terms[row.file]
     return any(last_name(terms, decorator) in _NO_GRADIENTS for decorator in row.function.decorators)
 
 
 def lifted(program: Program, row: EventRow, far: int = FAR) -> Iterator[EventRow]:
-    """The row itself, and the calls through which its function is entered, and theirs."""
+    """Yield the row itself, and the calls through which its function is entered, and theirs."""
     pending: list[tuple[EventRow, int]] = [(row, 0)]
     seen = {(row.file, row.number)}
     while pending:
@@ -223,7 +215,7 @@ def lifted(program: Program, row: EventRow, far: int = FAR) -> Iterator[EventRow
 
 
 def precedes(program: Program, one: EventRow, other: EventRow) -> bool:
-    """Whether ``one`` may have run when ``other`` does, where both are reached from one function."""
+    """Return whether ``one`` may have run when ``other`` does, where both are reached from one function."""
     later: dict[Function, EventRow] = {}
     for row in lifted(program, other):
         later.setdefault((row.file, row.scope), row)
@@ -235,12 +227,12 @@ def precedes(program: Program, one: EventRow, other: EventRow) -> bool:
 
 
 def calls_in(program: Program, function: Function) -> list[SourceCall]:
-    """The calls of one function."""
+    """Return the calls of one function."""
     return [row for row in program.rows_of(*function) if isinstance(row, SourceCall)]
 
 
 def trains(program: Program, function: Function, depth: int = 0) -> bool:
-    """Whether a function, or one that it calls, runs a backward pass."""
+    """Return whether a function, or one that it calls, runs a backward pass."""
     for call in calls_in(program, function):
         if is_backward(call):
             return True
@@ -252,16 +244,16 @@ def trains(program: Program, function: Function, depth: int = 0) -> bool:
 
 
 def is_backward(call: SourceCall) -> bool:
-    """Whether a call is a backward pass: ``loss.backward()``, ``loss_scaler(loss, optimizer)`` …"""
+    """Return whether a call is a backward pass: ``loss.backward()``, ``loss_scaler(loss, optimizer)`` …"""
     if call.method in ("backward", "manual_backward"):
         return True
     if call.positional > 1 and (call.method == "loss_scaler" or call.method.endswith("NativeScaler")):
-        return call.callee.has(RESULT, UNKNOWN)
+        return call.callee.has(Kind.RESULT, Kind.UNKNOWN)
     return call.is_to("torch.autograd.backward")
 
 
 def name_of(program: Program, call: SourceCall) -> str:
-    """What the result of a call is kept as: ``model``, ``self.model``; empty where it is not kept."""
+    """Return what the result of a call is kept as: ``model``, ``self.model``; empty where it is not kept."""
     kind, _, name = call.use.partition(":")
     if kind == "assign" and name:
         return name
@@ -288,7 +280,7 @@ def comes_after(program: Program, wrap: SourceCall, row: EventRow) -> bool:
 
 
 def _called_from(program: Program, row: EventRow, wrap: SourceCall) -> bool:
-    """Whether a method is called by the very function that wraps, before it does."""
+    """Return whether a method is called by the very function that wraps, before it does."""
     return any(
         (caller.file, caller.scope) == (wrap.file, wrap.scope) and caller.number < wrap.number
         for caller in program.callers((row.file, row.scope))
@@ -296,7 +288,7 @@ def _called_from(program: Program, row: EventRow, wrap: SourceCall) -> bool:
 
 
 def is_wrapper_class(program: Program, ref: tuple[int, int]) -> bool:
-    """Whether a class derives from a wrapper: its own forward may call what is inside."""
+    """Return whether a class derives from a wrapper: its own forward may call what is inside."""
     return program.evaluator.derives(
         ref,
         "torch.nn.parallel.DistributedDataParallel",

@@ -1,7 +1,7 @@
 """Reads a Jupyter notebook as one Python source: its code cells one after another, without what is no Python.
 
 Magics and shell lines (``%cd``, ``!pip``, ``%%bash``, ``x = !ls``) are blanked in place, so that each line of the
-source still is one line of one cell. It judges nothing, and a cell that is no Python is left for the parser to tell of.
+source still is one line of one cell. It judges nothing, and a cell that is no Python is left to the parser.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def to_source(data: bytes) -> NotebookSource:
 
 
 def python_lines(text: str) -> list[str]:
-    """The lines of one cell, with what only IPython understands blanked."""
+    """Return the lines of one cell, with what only IPython understands blanked."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     first = next((index for index, line in enumerate(lines) if line.strip()), None)
     if first is not None and (magic := _CELL_MAGIC.match(lines[first])) is not None:
@@ -67,7 +67,7 @@ def python_lines(text: str) -> list[str]:
 
 
 def _language(plain: dict[str, Any]) -> str:
-    """The language of the notebook's kernel, ``python`` where it does not say."""
+    """Return the language of the notebook's kernel, ``python`` if it names none."""
     metadata = plain.get("metadata")
     if isinstance(metadata, dict):
         for table, key in (("language_info", "name"), ("kernelspec", "language")):
@@ -78,7 +78,7 @@ def _language(plain: dict[str, Any]) -> str:
 
 
 def _code_cells(plain: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """The code cells with their numbers; nbformat 3 keeps them in worksheets, and their text under ``input``."""
+    """Yield the code cells with their numbers; nbformat 3 keeps them in worksheets, and their text under ``input``."""
     sheets = plain["worksheets"] if "cells" not in plain else [plain]
     number = 0
     for sheet in sheets:
@@ -103,7 +103,7 @@ def _parses(text: str) -> bool:
 
 
 def _blanked(lines: list[str]) -> Iterator[str]:
-    """The lines, with ``pass`` for each magic: it may be all that a block holds."""
+    """Yield the lines, with ``pass`` for each magic: it may be all that a block holds."""
     depth = 0
     quotes: str | None = None
     continued = False

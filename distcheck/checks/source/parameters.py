@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from .models import (
@@ -18,7 +18,6 @@ from .models import (
     calls_in,
     comes_after,
     is_backward,
-    level,
     lifted,
     made_by,
     model_of_parameters,
@@ -31,8 +30,7 @@ from .models import (
 )
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .term_queries import table
-from .values import BARE, OBJECT, WRAPPED
+from .values import Kind
 
 _PARAMETERS = frozenset(["parameters", "named_parameters"])
 
@@ -41,7 +39,7 @@ _PARAMETERS = frozenset(["parameters", "named_parameters"])
 
 
 class _Switch(NamedTuple):
-    """A place where ``requires_grad`` is set."""
+    """A line that sets ``requires_grad``."""
 
     row: EventRow
     model: int
@@ -51,7 +49,7 @@ class _Switch(NamedTuple):
 
 
 def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
-    """All places in these files that set ``requires_grad`` of parameters to a constant."""
+    """Yield all lines in these files that set ``requires_grad`` of parameters to a constant."""
     for row in program.rows("attribute", files):
         if row.payload[1] != "requires_grad":
             continue
@@ -62,7 +60,7 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
     for call in program.calls_named("requires_grad_", files=files):
         argument = call.argument(0, "requires_grad")
         wanted = True if argument is None else argument.constant
-        terms = table(program, call.file)
+        terms = program.terms[call.file]
         callee = terms[call.term[1]]
         if not isinstance(wanted, bool) or callee[0] != "a" or last_name(terms, callee[1]) == "grad":
             continue
@@ -71,8 +69,8 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
 
 
 def _is_chosen(row: EventRow) -> bool:
-    """Whether a condition stands between a row and the innermost loop around it."""
-    kinds = [node[1] for _, node in row.places]
+    """Return whether a condition stands between a row and the innermost loop around it."""
+    kinds = [node[1] for _, node in row.blocks]
     for kind in reversed(kinds):
         if kind in ("for", "while"):
             return False
@@ -115,44 +113,39 @@ def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
             message = f"parameters of {name} are frozen after DDP has wrapped it: it misses their gradients and fails"
         reported.add(key)
         wrap = root.wrap.call
-        yield rules.DC751.found(
+        yield row.found(
+            rules.DC751,
             message,
-            where=row.where(),
-            severity=level(program, row.file, rules.DC751),
-            fix=Fix(
-                f"set requires_grad before DDP wraps the model at {wrap.path}:{wrap.line},"
-                f" or wrap {name}.module again afterwards",
-                where="code",
-            ),
-            evidence={
-                "wrapped_at": f"{wrap.path}:{wrap.line}",
-                "flow": program.flow(*(atom.trail for atom in wrap.result)),
-            },
+            fix=f"set requires_grad before DDP wraps the model at {wrap.path}:{wrap.line},"
+            f" or wrap {name}.module again afterwards",
+            severity=row.level_in_tests,
+            wrapped_at=f"{wrap.path}:{wrap.line}",
+            flow=program.flow(*(atom.flow for atom in wrap.result)),
         )
 
 
 def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: EventRow) -> bool:
-    """Whether some parameters of a model were frozen when it was wrapped."""
+    """Return whether some parameters of a model were frozen when it was wrapped."""
     wrap = root.wrap
     for other in switches:
-        place = other.row
-        if other.wanted or place == row:
+        block = other.row
+        if other.wanted or block == row:
             continue
-        found = roots(program, place.file, place.scope, other.model, [wrap])
-        if any(one.kind == "raw" for one in found) and not comes_after(program, wrap.call, place):
+        found = roots(program, block.file, block.scope, other.model, [wrap])
+        if any(one.kind == "raw" for one in found) and not comes_after(program, wrap.call, block):
             return True
         # in a method of the network's own class
-        terms = table(program, place.file)
+        terms = program.terms[block.file]
         number = other.model
         while number >= 0:
-            if any(atom.kind == OBJECT and atom.const in wrap.classes for atom in place.term_value(number)):
+            if any(atom.kind == Kind.OBJECT and atom.const in wrap.classes for atom in block.term_value(number)):
                 return True
             number = terms[number][1] if terms[number][0] in ("a", "s") else -1
     return False
 
 
 def _spares_unused(call: SourceCall) -> bool:
-    """Whether DDP was told that some parameters get no gradient, or may have been."""
+    """Return whether DDP is told that some parameters get no gradient, or may have been."""
     for name in ("find_unused_parameters", "static_graph"):
         given = call.argument(None, name)
         if given is not None and given.constant is not False:
@@ -161,15 +154,16 @@ def _spares_unused(call: SourceCall) -> bool:
 
 
 def _wrapped_again(program: Program, root: Root, row: EventRow) -> bool:
-    """Whether the network inside is wrapped anew after a row."""
+    """Return whether the network inside is wrapped again after a row."""
     for call in calls_in(program, (row.file, row.scope)):
         if call.number <= row.number or call == root.wrap.call:
             continue
         for atom in call.result:
-            if atom.kind == WRAPPED and atom.call == (call.file, call.number):
+            if atom.kind == Kind.WRAPPED and atom.call == (call.file, call.number):
                 inner = [one for part in atom.of for one in (part, *part.of)]
                 if any(
-                    one.kind == WRAPPED and one.call == (root.wrap.call.file, root.wrap.call.number) for one in inner
+                    one.kind == Kind.WRAPPED and one.call == (root.wrap.call.file, root.wrap.call.number)
+                    for one in inner
                 ):
                     return True
                 if made_by(program, atom.of, (row.file, row.scope)) & root.wrap.made:
@@ -178,7 +172,7 @@ def _wrapped_again(program: Program, root: Root, row: EventRow) -> bool:
 
 
 def _goes_on(program: Program, row: EventRow, wrap: WrappedModel) -> bool:
-    """Whether training of a wrapped model goes on after a row: later, or in the next round of a loop around it.
+    """Return whether training of a wrapped model goes on after a row: later, or in the next round of a loop around it.
 
     A loop in which the model is wrapped, too, makes a new wrapper in each round.
     """
@@ -202,7 +196,7 @@ def _uses(program: Program, call: SourceCall, wrap: WrappedModel, depth: int = 0
     """Whether a call is a forward of a wrapper, is given the wrapper, or enters a function that runs such a forward."""
     made = (wrap.call.file, wrap.call.number)
     for value in (call.callee, *(call.term_value(number) for number in call.term[2])):
-        if any(atom.kind == WRAPPED and atom.call == made for atom in value):
+        if any(atom.kind == Kind.WRAPPED and atom.call == made for atom in value):
             return True
     return depth < 3 and any(
         _uses(program, inner, wrap, depth + 1)
@@ -239,32 +233,33 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
             continue
         name = name_of(program, call) or "the optimizer"
         wrapper = "fully_shard" if wrap.way == "fsdp2" else "FSDP"
-        yield rules.DC752.found(
+        yield call.found(
+            rules.DC752,
             f"{name} gets parameters that {wrapper} replaces afterwards, at {wrap.call.path}:{wrap.call.line}:"
             " its steps change nothing",
-            where=call.where(),
-            severity=level(program, call.file, rules.DC752),
-            fix=Fix(f"build {name} after the model is sharded, below {wrap.call.path}:{wrap.call.line}", where="code"),
-            evidence={"optimizer": call.text(), "sharded_at": f"{wrap.call.path}:{wrap.call.line}"},
+            fix=f"build {name} after the model is sharded, below {wrap.call.path}:{wrap.call.line}",
+            severity=call.level_in_tests,
+            optimizer=call.text(),
+            sharded_at=f"{wrap.call.path}:{wrap.call.line}",
         )
 
 
 def _keeps_parameters(call: SourceCall) -> bool:
-    """Whether FSDP leaves the parameters that the model has, or may be told to."""
+    """Return whether FSDP leaves the parameters that the model has, or may be told to."""
     given = call.argument(None, "use_orig_params")
     return call.has_star or (given is not None and given.constant is not False)
 
 
 def _sharded_later(program: Program, call: SourceCall, known: list[WrappedModel]) -> WrappedModel | None:
-    """Where the model whose parameters an optimizer gets is sharded after that."""
-    terms = table(program, call.file)
+    """Return where the model whose parameters an optimizer gets is sharded after that."""
+    terms = program.terms[call.file]
     given = [*call.term[2], *(value for name, value in call.term[3] if name in ("params", "parameters"))]
     for number in program.subterms(call.file, *given):
         term = terms[number]
         if term[0] != "c" or terms[term[1]][0] != "a" or terms[term[1]][2] not in _PARAMETERS:
             continue
         base = terms[term[1]][1]
-        if program.evaluator.value(call.file, base).has(WRAPPED, BARE):
+        if program.evaluator.value(call.file, base).has(Kind.WRAPPED, Kind.BARE):
             continue
         for root in roots(program, call.file, call.scope, base, known):
             if root.kind == "raw" and precedes(program, call, root.wrap.call):
@@ -273,7 +268,7 @@ def _sharded_later(program: Program, call: SourceCall, known: list[WrappedModel]
 
 
 def _built_again(program: Program, call: SourceCall, wrap: WrappedModel) -> bool:
-    """Whether an optimizer of the same name is built once more after the model was sharded."""
+    """Return whether an optimizer of the same name is built once more after the model was sharded."""
     name = name_of(program, call)
     for other in calls_in(program, (wrap.call.file, wrap.call.scope)):
         if other.number > wrap.call.number and (
@@ -286,7 +281,7 @@ def _built_again(program: Program, call: SourceCall, wrap: WrappedModel) -> bool
 # DC753
 
 
-_TELLS_APART = re.compile(
+_DISTINGUISHES = re.compile(
     r"fsdp|shard|strategy|zero|hasattr|isinstance|callable|parallel|backend|dtensor", re.IGNORECASE
 )
 
@@ -311,8 +306,8 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
         if wrap is not None and _not_sharded(wrap):
             continue
         if call.inside("except") or any(
-            _TELLS_APART.search(call.term_text(node[2]))
-            for _, node in call.places
+            _DISTINGUISHES.search(call.term_text(node[2]))
+            for _, node in call.blocks
             if node[1] == "if" or node[1].startswith("exit:")
         ):
             continue
@@ -326,19 +321,17 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
         )
         name = name or "model"
         limit = call.argument_text(1, "max_norm") or "max_norm"
-        yield rules.DC753.found(
-            f"{name} is sharded by FSDP, and clip_grad_norm_ takes the norm of this rank's shard only",
-            where=call.where(),
-            severity=level(program, call.file, rules.DC753),
-            fix=Fix(
-                f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards", where="code"
-            ),
-            evidence={"flow": program.flow(atom.trail)},
+        yield call.found(
+            rules.DC753,
+            f"{name} is sharded by FSDP, and clip_grad_norm_ computes the norm of this rank's shard only",
+            fix=f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards",
+            severity=call.level_in_tests,
+            flow=program.flow(atom.flow),
         )
 
 
 def _not_sharded(wrap: SourceCall) -> bool:
-    """Whether a strategy is given that leaves gradients whole."""
+    """Return whether a strategy is given that leaves gradients whole."""
     text = wrap.argument_text(2, "sharding_strategy")
     return "NO_SHARD" in text
 
@@ -362,7 +355,7 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
     files = near(program, known)
     moves = program.calls_named("to", *_TO_CPU, *_TO_GPU, *_CASTS, files=files)
     for call in sorted(moves, key=lambda call: (call.file, call.number)):
-        terms = table(program, call.file)
+        terms = program.terms[call.file]
         callee = terms[call.term[1]]
         if callee[0] != "a":
             continue
@@ -375,24 +368,19 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
         if key in reported or _wrapped_again(program, root, call) or not _goes_on(program, call, root.wrap):
             continue
         reported.add(key)
-        yield rules.DC756.found(
+        yield call.found(
+            rules.DC756,
             f"{call.text()} {what} parameters that DDP has put its hooks on: their gradients are no longer averaged",
-            where=call.where(),
-            severity=level(program, call.file, rules.DC756),
-            fix=Fix(
-                f"move and cast the model before DDP wraps it at {wrap.path}:{wrap.line};"
-                " for a checkpoint copy the state_dict, not the model",
-                where="code",
-            ),
-            evidence={
-                "wrapped_at": f"{wrap.path}:{wrap.line}",
-                "flow": program.flow(*(atom.trail for atom in wrap.result)),
-            },
+            fix=f"move and cast the model before DDP wraps it at {wrap.path}:{wrap.line};"
+            " for a checkpoint copy the state_dict, not the model",
+            severity=call.level_in_tests,
+            wrapped_at=f"{wrap.path}:{wrap.line}",
+            flow=program.flow(*(atom.flow for atom in wrap.result)),
         )
 
 
 def _moved(program: Program, call: SourceCall, model: int, known: list[WrappedModel]) -> tuple[Root, str] | None:
-    """The wrapped model that a call certainly moves to another device or dtype, and which of both."""
+    """Return the wrapped model that a call certainly moves to another device or dtype, and which of both."""
     found = [
         root
         for root in roots(program, call.file, call.scope, model, known)
@@ -424,19 +412,19 @@ def _destination(call: SourceCall) -> str:
         if given is None:
             continue
         for atom in given:
-            if atom.kind == "name" and _DTYPES.search(str(atom.const)):
+            if atom.kind == Kind.NAMED and _DTYPES.search(str(atom.const)):
                 return "dtype"
-            if atom.kind == "constant" and isinstance(atom.const, str):
+            if atom.kind == Kind.CONST and isinstance(atom.const, str):
                 return "cpu" if atom.const == "cpu" else "device"
-            if atom.kind == "device":
+            if atom.kind == Kind.DEVICE:
                 return "cpu" if atom.const == "cpu" else "device"
-        if name == "device" and not given.has("name"):
+        if name == "device" and not given.has(Kind.NAMED):
             return "device"
     return ""
 
 
 def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
-    """Whether a model was certainly on the CPU when it was wrapped: made nearby, and never moved before."""
+    """Return whether a model was certainly on the CPU when it was wrapped: made nearby, and never moved before."""
     call = wrap.call
     if call.gives(1, "device_ids"):
         return False
@@ -445,7 +433,7 @@ def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
     makers = [SourceCall(program, *made) for made in wrap.made]
     if any((maker.file, maker.scope) != (call.file, call.scope) for maker in makers):
         return False
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     for other in calls_in(program, (call.file, call.scope)):
         if other.number > call.number:
             break
@@ -464,9 +452,9 @@ def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
 
 
 def _is_untouched_parameter(program: Program, call: SourceCall) -> bool:
-    """Whether a parameter is wrapped that nobody in the project passes, and that its function has not moved before."""
+    """Whether a parameter is wrapped that nothing in the project passes, and that its function has not moved before."""
     term = call.argument_term(0, "module")
-    terms = table(program, call.file)
+    terms = program.terms[call.file]
     if term < 0 or terms[term][0] != "p" or program.callers((call.file, call.scope)):
         return False
     return not any(
@@ -479,7 +467,7 @@ def _is_untouched_parameter(program: Program, call: SourceCall) -> bool:
 
 
 def _builds_on_cpu(maker: SourceCall) -> bool:
-    """Whether a constructor leaves a model on the CPU: a layer of torch, or a class that moves nothing."""
+    """Return whether a constructor leaves a model on the CPU: a layer of torch, or a class that moves nothing."""
     program = maker.program
     if any(target.startswith(("torch.nn.", "torchvision.models.")) for target in maker.targets):
         return True

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, condition_text, guarded_calls, level, trail_of, words
+from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
 from .evaluate import Guard
 from .program import Program, SourceCall
-from .values import BARE, DEVICE, PARTIAL, UNKNOWN, WRAPPED, Atom, Value
+from .values import PARTIAL, Atom, Kind, Value, Who
+from .vocabulary import words
 
 #: How deep helpers are followed.
 _DEEPEST = 3
@@ -33,13 +34,10 @@ _GATHERING = {
     ),
 }
 #: What splits a model among ranks: where none of it is in the project, a state dict is a local affair.
-_SHARDING = (
-    "torch.distributed.fsdp.FullyShardedDataParallel",
-    "torch.distributed.fsdp.fully_shard",
-    "torch.distributed.tensor.parallel.parallelize_module",
-    "torch.distributed.tensor.distribute_tensor",
-    "torch.distributed.tensor.distribute_module",
-    "fairscale.nn.FullyShardedDataParallel",
+_SHARDING = words(
+    "torch.distributed.fsdp.FullyShardedDataParallel torch.distributed.fsdp.fully_shard "
+    "torch.distributed.tensor.parallel.parallelize_module torch.distributed.tensor.distribute_tensor "
+    "torch.distributed.tensor.distribute_module fairscale.nn.FullyShardedDataParallel"
 )
 _OF_A_MODEL = "torch.distributed.checkpoint.state_dict."
 
@@ -47,16 +45,16 @@ _OF_A_MODEL = "torch.distributed.checkpoint.state_dict."
 @probe(rules.DC704)
 def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
     """A model in DDP is called by all ranks, or without its wrapper."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program):
         found = _forward(program, call)
         if found is None:
             continue
         guard = _unmatched(sequences, call, guards, lambda other: _forward(program, other) is not None)
-        if guard is None or (call.file, guard.place) in done:
+        if guard is None or (call.file, guard.block) in done:
             continue
-        done.add((call.file, guard.place))
+        done.add((call.file, guard.block))
         inner, wrapper = found
         model = call.term_text(call.term[1]) if inner == call else _passed(call)
         here = _place(call, inner)
@@ -65,31 +63,26 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             subject = (
                 f"`{call.text()}` runs a forward pass of DDP ({inner.path}:{inner.line}), which all ranks make together"
             )
-        yield rules.DC704.found(
+        yield here.found(
+            rules.DC704,
             f"{subject}, but {_by(program, call, here, guard)}",
-            fix=Fix(
-                f"run it on all ranks, or give this rank the model without its wrapper: `{model}.module`"
-                if model
-                else "run it on all ranks, or call the model without its wrapper: `.module`",
-                where="code",
-            ),
-            where=here.where(),
-            severity=level(program, here, rules.DC704),
-            evidence={
-                "flow": [
-                    *program.flow(wrapper.trail),
-                    *trail_of(program, call.file, guard.term),
-                    f"{call.path}:{call.line}: {call.text()}",
-                ],
-                "reached_by": guard.who.who,
-            },
+            fix=f"run it on all ranks, or use the model without its wrapper on this rank: `{model}.module`"
+            if model
+            else "run it on all ranks, or call the model without its wrapper: `.module`",
+            severity=here.milder_in_tests(rules.DC704),
+            flow=[
+                *program.flow(wrapper.flow),
+                *flow_of(program, call.file, guard.term),
+                f"{call.path}:{call.line}: {call.text()}",
+            ],
+            reached_by=guard.who.who,
         )
 
 
 @probe(rules.DC705)
 def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Finding]:
-    """All ranks ask for the state of a model of which each has a part."""
-    sequences = Sequences.of(program)
+    """All ranks request the state of a sharded model."""
+    sequences = sequences_of(program)
     done: set[tuple[int, int, str]] = set()
     for call, guards in guarded_calls(program):
         found = _gathering(program, call)
@@ -97,9 +90,9 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
             continue
         what, inner, wrapper = found
         guard = _unmatched(sequences, call, guards, lambda other: _gathering(program, other) is not None)
-        if guard is None or (call.file, guard.place, what) in done:
+        if guard is None or (call.file, guard.block, what) in done:
             continue
-        done.add((call.file, guard.place, what))
+        done.add((call.file, guard.block, what))
         here = _place(call, inner)
         behind = "" if here == inner else f" ({what} at {inner.path}:{inner.line})"
         writes = what.rsplit(".", 1)[-1] in (
@@ -111,31 +104,26 @@ def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Findin
             "load",
             "load_checkpoint",
         )
-        yield rules.DC705.found(
+        yield here.found(
+            rules.DC705,
             f"`{here.text()}`{behind} gathers parts from all ranks, but {_by(program, call, here, guard)}",
-            fix=Fix(
-                f"call it on all ranks, without the test in line {guard.line}: each rank has its own part to do"
-                if writes
-                else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
-                "with the result",
-                where="code",
-            ),
-            where=here.where(),
-            severity=level(program, here, rules.DC705),
-            evidence={
-                "flow": [
-                    *(program.flow(wrapper.trail) if wrapper is not None else ()),
-                    *trail_of(program, call.file, guard.term),
-                    f"{call.path}:{call.line}: {call.text()}",
-                ],
-                "reached_by": guard.who.who,
-                "call": what,
-            },
+            fix=f"call it on all ranks, without the test in line {guard.line}: each rank has its part to do"
+            if writes
+            else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
+            "with the result",
+            severity=here.milder_in_tests(rules.DC705),
+            flow=[
+                *(program.flow(wrapper.flow) if wrapper is not None else ()),
+                *flow_of(program, call.file, guard.term),
+                f"{call.path}:{call.line}: {call.text()}",
+            ],
+            reached_by=guard.who.who,
+            call=what,
         )
 
 
 def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alike: object) -> Guard | None:
-    """The first guard whose other ranks do nothing of the kind in their own arm."""
+    """Return the first guard whose other ranks do nothing of the kind in their own arm."""
     for guard in guards:
         others = [
             other
@@ -143,7 +131,7 @@ def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alik
             for other in sequences.rows_in(call, place)
             # what stands under a further condition may be for another setting
             if isinstance(other, SourceCall)
-            and not any(node[1] == "if" and number > place for number, node in other.places)
+            and not any(node[1] == "if" and number > place for number, node in other.blocks)
         ]
         if any(callable(alike) and alike(other) for other in others):
             continue
@@ -152,7 +140,7 @@ def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alik
 
 
 def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
-    """Where to report what a guarded call does inside: there, if nobody else gets there; else at the call."""
+    """Return where to report what a guarded call does inside: there, if nothing else gets there; else at the call."""
     if inner == call or inner.file != call.file:
         return call
     entry = inner.entry
@@ -160,15 +148,15 @@ def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
 
 
 def _by(program: Program, call: SourceCall, here: SourceCall, guard: Guard) -> str:
-    """Who gets there, and by which test."""
+    """Return which ranks reach it, and by which test."""
     test = f"by `{condition_text(program, call.file, guard)}` in line {guard.line}"
     if here == call:
-        return f"{words(guard.who)} there, {test}"
-    return f"{words(guard.who)} there: it is called in line {call.line}, {test}"
+        return f"{who_runs(guard.who)} there, {test}"
+    return f"{who_runs(guard.who)} there: it is called in line {call.line}, {test}"
 
 
 def _passed(call: SourceCall) -> str:
-    """The source of the wrapped model among the arguments."""
+    """Return the source of the wrapped model among the arguments."""
     for position in range(call.positional):
         value = call.argument(position)
         if value is not None and value.wrapped("ddp"):
@@ -181,9 +169,9 @@ def _passed(call: SourceCall) -> str:
 
 
 def _synchronising(program: Program, value: Value) -> Atom | None:
-    """The DDP wrapper that a value is for sure; None where it may be bare, or has nothing to synchronise."""
+    """Return the DDP wrapper that a value is for sure; None where it may be bare, or has nothing to synchronise."""
     wrapper = value.wrapped("ddp")
-    if wrapper is None or value.has(BARE):
+    if wrapper is None or value.has(Kind.BARE):
         return None
     made = program.call_of(wrapper)
     if made is not None:
@@ -194,7 +182,7 @@ def _synchronising(program: Program, value: Value) -> Atom | None:
 
 
 def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | None:
-    """The forward pass of a DDP model that a call is, or that what it calls makes: its call and the wrapper."""
+    """Return the forward pass of a DDP model that a call is, or that what it calls makes: its call and the wrapper."""
     wrapper = _called(program, call)
     if wrapper is not None:
         return call, wrapper
@@ -206,7 +194,7 @@ def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | No
 
 
 def _called(program: Program, call: SourceCall) -> Atom | None:
-    """The wrapper, where a call is one of a DDP model itself."""
+    """Return the wrapper, where a call is one of a DDP model itself."""
     wrapper = _synchronising(program, call.callee)
     if wrapper is None and call.method == "forward":
         wrapper = _synchronising(program, call.receiver)
@@ -216,13 +204,13 @@ def _called(program: Program, call: SourceCall) -> Atom | None:
 def _forward_inside(
     program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
 ) -> tuple[SourceCall, Atom] | None:
-    """The forward pass that a function makes with the models that it is given, or with one that it keeps."""
+    """Return the forward pass that a function makes with the models that it is given, or with one that it keeps."""
     file, scope = function
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     if depth > _DEEPEST:
         return None
     for row in program.rows_of(file, scope):
-        if not isinstance(row, SourceCall) or row.own_reach.who not in _ALL:
+        if not isinstance(row, SourceCall) or row.own_reached_by.who not in _ALL:
             continue
         callee = terms[row.term[1]]
         if callee[0] == "p":
@@ -246,11 +234,11 @@ def _forward_inside(
 
 
 #: Who gets to what everyone in a function does.
-_ALL = frozenset(["everyone", "only with other ranks", "unclear", "ranks whose data say so"])
+_ALL = frozenset([Who.EVERYONE, Who.DISTRIBUTED, Who.UNCLEAR, Who.BY_DATA])
 
 
 def _is_given(terms: list[tuple[object, ...]], number: int) -> bool:
-    """Whether a term is made from a parameter other than the object of a method."""
+    """Return whether a term is made from a parameter other than the object of a method."""
     parts = terms[number]
     while parts[0] == "a" and isinstance(parts[1], int):
         parts = terms[parts[1]]
@@ -258,11 +246,11 @@ def _is_given(terms: list[tuple[object, ...]], number: int) -> bool:
 
 
 def _layout(program: Program, call: SourceCall, function: tuple[int, int]) -> dict[str, int]:
-    """The terms that a call gives for the parameters of a function."""
+    """Return the terms that a call gives for the parameters of a function."""
     scope = program.scope(function)
     positional = [name for name, _, star in scope.parameters if not star]
     bound = scope.owner >= 0 and scope.kind == "function" and not program.evaluator.is_static(function[0], scope)
-    if bound and any(atom.kind == "function" and not atom.of for atom in call.callee):
+    if bound and any(atom.kind == Kind.FUNCTION and not atom.of for atom in call.callee):
         bound = False
     found = {}
     for name, _, star in scope.parameters:
@@ -276,7 +264,7 @@ def _layout(program: Program, call: SourceCall, function: tuple[int, int]) -> di
 
 
 def _arguments(program: Program, call: SourceCall, function: tuple[int, int], ways: tuple[str, ...]) -> dict[str, Atom]:
-    """The wrapped models among what a call gives, by the names of the parameters."""
+    """Return the wrapped models among what a call gives, by the names of the parameters."""
     found = {}
     for name, term in _layout(program, call, function).items():
         value = call.term_value(term)
@@ -287,9 +275,9 @@ def _arguments(program: Program, call: SourceCall, function: tuple[int, int], wa
 
 
 def _sharded(value: Value) -> Atom | None:
-    """The wrapper of a model of which each rank has a part, where it can be no other."""
+    """Return the wrapper of a model of which each rank has a part, where it can be no other."""
     wrapper = value.wrapped("fsdp", "deepspeed")
-    if wrapper is None or value.has(BARE) or value.wrapped("ddp", "dp") is not None:
+    if wrapper is None or value.has(Kind.BARE) or value.wrapped("ddp", "dp") is not None:
         return None
     return wrapper
 
@@ -314,11 +302,11 @@ def _gathering_inside(
     program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
 ) -> tuple[str, SourceCall, Atom | None] | None:
     file, scope = function
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     if depth > _DEEPEST:
         return None
     for row in program.rows_of(file, scope):
-        if not isinstance(row, SourceCall) or row.own_reach.who not in _ALL:
+        if not isinstance(row, SourceCall) or row.own_reached_by.who not in _ALL:
             continue
         callee = terms[row.term[1]]
         if callee[0] == "a":
@@ -340,7 +328,7 @@ def _gathering_inside(
 
 
 def _is_alone(program: Program, call: SourceCall, target: str) -> bool:
-    """Whether such a call concerns this rank only: it says so, it has a group of its own, or the model is whole."""
+    """Whether such a call concerns this rank only: its arguments, its group, or the model is whole."""
     if call.has_star or call.gives(None, "process_group"):
         return True
     alone = call.argument(None, "no_dist")
@@ -348,13 +336,13 @@ def _is_alone(program: Program, call: SourceCall, target: str) -> bool:
         return True
     if target.startswith(_OF_A_MODEL):
         model = call.argument(0, "model")
-        if model is None or model.wrapped("ddp", "dp") is not None or model.has(BARE):
+        if model is None or model.wrapped("ddp", "dp") is not None or model.has(Kind.BARE):
             return True
-        return not (model.has(WRAPPED) or program.in_component(call.file, *_SHARDING))
+        return not (model.has(Kind.WRAPPED) or program.in_component(call.file, *_SHARDING))
     model = call.argument(0, "module")
     return (
         model is not None
         and target.startswith("torch.distributed.fsdp.")
-        and model.has(DEVICE)
-        and not model.has(UNKNOWN)
+        and model.has(Kind.DEVICE)
+        and not model.has(Kind.UNKNOWN)
     )

@@ -1,5 +1,5 @@
 """Probes of what is handed over by pickling: process groups inside of objects, arguments of spawned processes, whole
-modules in checkpoints. Files that exist already, and live objects, are looked at elsewhere.
+modules in checkpoints. Files that exist already, and live objects, are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .models import level
 from .program import Program, SourceCall
-from .term_queries import callee_text, table
-from .values import BARE, CLASS, DICT, FUNCTION, GROUP, LIST, METHOD, NAMED, OBJECT, RESULT, TUPLE, WRAPPED, Atom, Value
+from .term_queries import callee_text
+from .values import Atom, Kind, Value
 
 D = "torch.distributed."
 #: What pickles or copies an object: where it stands among the arguments.
@@ -35,14 +34,14 @@ _PICKLES: dict[str, tuple[int, str]] = {
     D + "scatter_object_list": (1, "scatter_object_input_list"),
 }
 _STORES = frozenset(D + name for name in ("TCPStore", "FileStore", "HashStore", "PrefixStore"))
-#: Methods by which a class says itself what of it is pickled.
+#: Methods by which a class defines what is pickled.
 _OWN_WAY = ("__getstate__", "__reduce__", "__reduce_ex__")
-#: How deep objects are looked into.
+#: How deep objects are followed.
 _DEEPEST = 3
 
 
 def _members(program: Program, atom: Atom) -> Iterator[tuple[str, Value]]:
-    """The attributes that the methods of an object's class assign, those of its bases included."""
+    """Yield the attributes that the methods of an object's class assign, those of its bases included."""
     seen: set[str] = set()
     pending = [atom.const]
     visited = set()
@@ -57,10 +56,10 @@ def _members(program: Program, atom: Atom) -> Iterator[tuple[str, Value]]:
                 value = program.evaluator.member(atom, name)
                 if value is not None:
                     yield name, value
-        pending.extend(base.const for base in program.evaluator.bases(ref) if base.kind == CLASS)
+        pending.extend(base.const for base in program.evaluator.bases(ref) if base.kind == Kind.CLASS)
 
 
-def _says_itself(program: Program, atom: Atom, *more: str) -> bool:
+def _defines_pickling(program: Program, atom: Atom, *more: str) -> bool:
     return any(program.evaluator.method(atom.const, name) is not None for name in (*_OWN_WAY, *more))
 
 
@@ -79,31 +78,31 @@ def _connection(program: Program, value: Value, *, copied: bool, depth: int = 0)
 
 
 def _connection_in(program: Program, atom: Atom, *, copied: bool, depth: int) -> tuple[str, str] | None:
-    if atom.kind == GROUP:
+    if atom.kind == Kind.GROUP:
         return "", "a process group"
-    if atom.kind == RESULT and atom.const in _STORES:
+    if atom.kind == Kind.RESULT and atom.const in _STORES:
         return "", f"a {str(atom.const).rsplit('.', 1)[-1]}"
     if depth >= _DEEPEST:
         return None
-    if atom.kind in (TUPLE, LIST):
+    if atom.kind in (Kind.TUPLE, Kind.LIST):
         for position, item in enumerate(atom.items):
             inner = _connection(program, item, copied=copied, depth=depth + 1)
             if inner is not None:
                 return f"[{position}]{inner[0]}", inner[1]
-    if atom.kind == DICT:
+    if atom.kind == Kind.DICT:
         for key, item in zip(atom.const or (), atom.items, strict=False):
             inner = _connection(program, item, copied=copied, depth=depth + 1)
             if inner is not None:
                 return f"[{key!r}]{inner[0]}", inner[1]
-    if atom.kind == OBJECT and not _says_itself(program, atom, *(("__deepcopy__",) if copied else ())):
+    if atom.kind == Kind.OBJECT and not _defines_pickling(program, atom, *(("__deepcopy__",) if copied else ())):
         for name, member in _members(program, atom):
             inner = _connection(program, member, copied=copied, depth=depth + 1)
             if inner is not None:
                 return f".{name}{inner[0]}", inner[1]
-    if atom.kind == WRAPPED and atom.const == "ddp":
+    if atom.kind == Kind.WRAPPED and atom.const == "ddp":
         wrap = program.call_of(atom)
         given = wrap.argument(6, "process_group") if wrap is not None else None
-        if given is not None and given.only(GROUP) and any(part.const == "sub" for part in given):
+        if given is not None and given.only(Kind.GROUP) and any(part.const == "sub" for part in given):
             return ".process_group", "a process group"
     return None
 
@@ -124,7 +123,7 @@ class _PickledArgument(NamedTuple):
 
 
 def _handed_over(program: Program) -> Iterator[_PickledArgument]:
-    """All places where an object is pickled or copied."""
+    """Yield all calls that pickle or copy an object."""
     for call in program.calls_to(*_PICKLES):
         target = next((target for target in call.targets if target in _PICKLES), "")
         position, name = _PICKLES.get(target, (0, ""))
@@ -137,7 +136,7 @@ def _handed_over(program: Program) -> Iterator[_PickledArgument]:
 
 
 def _role(position: int) -> str:
-    """What a process gets, in words: its function (0), or one of its arguments."""
+    """Return what a process gets, in words: its function (0), or one of its arguments."""
     return "the function" if position == 0 else f"args[{position - 1}]"
 
 
@@ -154,17 +153,18 @@ def process_group_in_object(program: Program) -> Iterator[Finding]:
         if way in ("save", "dump", "dumps"):
             fix = f"write the state without it: a state_dict, or a __getstate__ that leaves {member} out"
         elif way == "deepcopy":
-            fix = f"copy before {member} is attached, or leave it out in __getstate__ and make it again afterwards"
+            fix = f"copy before {member} is attached, or drop it in __getstate__ and create it again afterwards"
         elif way in ("spawn", "start_processes", "Process"):
-            fix = "pass address and port, and let each process make its own store and groups"
+            fix = "pass address and port, and let each process create its store and groups"
         else:
             fix = "send the list of ranks, and let each rank call new_group with it"
-        yield rules.DC602.found(
+        yield call.found(
+            rules.DC602,
             f"{handed.text}{path} is {what}, which can't be pickled: {callee_text(call)} raises TypeError",
-            where=call.where(),
-            severity=level(program, call.file, rules.DC602),
-            fix=Fix(fix, where="code"),
-            evidence={"call": call.text(), "path": path},
+            fix=fix,
+            severity=call.level_in_tests,
+            call=call.text(),
+            path=path,
         )
 
 
@@ -176,20 +176,20 @@ def _group_in(program: Program, call: SourceCall, way: str, term: int) -> tuple[
 
 
 def _attribute(path: str) -> str:
-    """The last attribute of a path, empty where it has none."""
+    """Return the last attribute of a path, empty where it has none."""
     names = re.findall(r"\.(\w+)", path)
     return names[-1] if names else ""
 
 
 def _dropped(program: Program, call: SourceCall, name: str) -> bool:
-    """Whether such an attribute gets another value in the same function before a call."""
+    """Return whether such an attribute gets another value in the same function before a call."""
     if not name:
         return False
     return any(
         row.kind == "attribute"
         and row.payload[1] == name
         and row.number < call.number
-        and not row.term_value(row.payload[2]).has(GROUP)
+        and not row.term_value(row.payload[2]).has(Kind.GROUP)
         for row in program.rows_of(call.file, call.scope)
     )
 
@@ -245,10 +245,10 @@ def _started(program: Program) -> Iterator[tuple[SourceCall, int, list[int]]]:
 
 
 def _is_fresh_context(program: Program, value: Value) -> bool:
-    """Whether a multiprocessing context starts its processes anew."""
+    """Return whether a multiprocessing context starts its processes again."""
     found = False
     for atom in value:
-        if atom.kind != RESULT or atom.const not in _CONTEXTS:
+        if atom.kind != Kind.RESULT or atom.const not in _CONTEXTS:
             return False
         made = program.call_of(atom)
         method = made.argument(0, "method") if made is not None else None
@@ -259,21 +259,21 @@ def _is_fresh_context(program: Program, value: Value) -> bool:
 
 
 def _fresh_by_default(program: Program, call: SourceCall) -> bool:
-    """Whether the file sets the start method to spawn or forkserver, without a condition, for such processes."""
+    """Return whether the file sets the start method to spawn or forkserver, without a condition, for such processes."""
     if not call.is_to("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process"):
         return False
     for other in program.calls_to("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"):
         method = other.argument(0, "method")
         if other.file == call.file and method is not None and method.constant in _FRESH:
-            return not any(node[1] == "if" and "__name__" not in other.term_text(node[2]) for _, node in other.places)
+            return not any(node[1] == "if" and "__name__" not in other.term_text(node[2]) for _, node in other.blocks)
     return False
 
 
 def _items(program: Program, file: int, term: int) -> list[int]:
-    """The terms in a tuple or dict that is written out; the term itself where it is neither."""
+    """Return the terms in a tuple or dict that is written out; the term itself where it is neither."""
     if term < 0:
         return []
-    operation = table(program, file)[term]
+    operation = program.terms[file][term]
     if operation[0] in ("t", "l"):
         return list(operation[1])
     if operation[0] == "d":
@@ -307,25 +307,19 @@ def _refused(program: Program, call: SourceCall, message: str, what: str) -> Fin
     elif "class" in what:
         fix = "define the class at the top of a module"
     elif "queue" in what or "lock" in what or "event" in what or "condition" in what or "semaphore" in what:
-        fix = 'take it from the same context: torch.multiprocessing.get_context("spawn")'
+        fix = 'use the same context: torch.multiprocessing.get_context("spawn")'
     elif what == "a generator":
-        fix = "pass a list, or what the child needs to make its own generator"
+        fix = "pass a list, or what the child needs to create the generator"
     else:
         fix = "pass what it is made from (a path, an address), and let the child open it"
-    return rules.DC605.found(
-        message,
-        where=call.where(),
-        severity=level(program, call.file, rules.DC605),
-        fix=Fix(fix, where="code"),
-        evidence={"call": call.text()},
-    )
+    return call.found(rules.DC605, message, fix=fix, severity=call.level_in_tests, call=call.text())
 
 
 def _unpicklable(program: Program, file: int, term: int, depth: int = 0) -> tuple[str, str] | None:
     """The path to something in a term that can't be pickled, and what it is; None where there is none for sure."""
     if term < 0:
         return None
-    operation = table(program, file)[term]
+    operation = program.terms[file][term]
     if operation[0] == "*" and operation[3] < 0:
         return "", "a generator"
     if operation[0] in ("t", "l", "d") and depth < _DEEPEST:
@@ -348,7 +342,7 @@ def _unpicklable_value(program: Program, value: Value, depth: int) -> tuple[str,
 
 
 def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, str] | None:
-    if atom.kind == FUNCTION:
+    if atom.kind == Kind.FUNCTION:
         scope = program.scope(atom.const)
         if scope.kind == "lambda":
             return "", "a lambda"
@@ -356,21 +350,21 @@ def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, st
         if outer is not None and outer.kind == "function":
             return "", f"a function defined inside {outer.name}()"
         return _unpicklable_atom(program, atom.of[0], depth) if atom.of and depth < _DEEPEST else None
-    if atom.kind == RESULT and atom.const in _LIVE:
+    if atom.kind == Kind.RESULT and atom.const in _LIVE:
         return "", _LIVE[atom.const]
-    if atom.kind == RESULT and atom.const == "functools.partial":
+    if atom.kind == Kind.RESULT and atom.const == "functools.partial":
         made = program.call_of(atom)
         return _unpicklable(program, made.file, made.argument_term(0), depth + 1) if made is not None else None
-    if atom.kind == NAMED and atom.const == "os.environ":
+    if atom.kind == Kind.NAMED and atom.const == "os.environ":
         return "", "the environment itself (pass dict(os.environ))"
     if depth >= _DEEPEST:
         return None
-    if atom.kind in (TUPLE, LIST, DICT):
+    if atom.kind in (Kind.TUPLE, Kind.LIST, Kind.DICT):
         for item in atom.items:
             inner = _unpicklable_value(program, item, depth + 1)
             if inner is not None:
                 return inner
-    if atom.kind == OBJECT and not _says_itself(program, atom):
+    if atom.kind == Kind.OBJECT and not _defines_pickling(program, atom):
         file, number = atom.const
         scopes = program.index.scopes[file]
         outer = scopes[scopes[program.index.classes[file][number].scope].parent]
@@ -384,7 +378,7 @@ def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, st
 
 
 def _of_loader(program: Program, call: SourceCall) -> tuple[str, str, str] | None:
-    """What a loader whose workers are spawned can't hand to them."""
+    """Return what a loader whose workers are spawned can't hand to them."""
     context = call.argument(11, "multiprocessing_context")
     workers = call.argument(5, "num_workers")
     if context is None or workers is None or workers.constant == 0:
@@ -413,19 +407,19 @@ _BASES = re.compile(
 
 
 def is_module(program: Program, atom: Atom, depth: int = 0) -> bool:
-    """Whether an alternative is certainly a torch module."""
-    if atom.kind == BARE or (atom.kind == METHOD and atom.const == "module"):
+    """Return whether an alternative is certainly a torch module."""
+    if atom.kind == Kind.BARE or (atom.kind == Kind.METHOD and atom.const == "module"):
         # whatever has a module inside: a wrapper, or a model that was not wrapped on this way
         return bool(atom.of) and depth < 8 and is_module(program, atom.of[0], depth + 1)
-    if atom.kind == WRAPPED:
+    if atom.kind == Kind.WRAPPED:
         return atom.const in ("ddp", "fsdp", "fsdp2", "dp")
-    if atom.kind == RESULT and isinstance(atom.const, str):
+    if atom.kind == Kind.RESULT and isinstance(atom.const, str):
         return bool(_LAYER.match(atom.const) or _FACTORIES.match(atom.const))
-    if atom.kind in (OBJECT, CLASS) and depth < 8:
+    if atom.kind in (Kind.OBJECT, Kind.CLASS) and depth < 8:
         for base in program.evaluator.bases(atom.const):
-            if base.kind == NAMED and _BASES.match(str(base.const)):
+            if base.kind == Kind.NAMED and _BASES.match(str(base.const)):
                 return True
-            if base.kind == CLASS and base.const != atom.const and is_module(program, base, depth + 1):
+            if base.kind == Kind.CLASS and base.const != atom.const and is_module(program, base, depth + 1):
                 return True
     return False
 
@@ -445,29 +439,29 @@ def whole_module_saved(program: Program) -> Iterator[Finding]:
         found = _module_in(program, call, term)
         if found is None:
             continue
-        # one object under several names is one trouble
+        # one object under several names is one error
         if (call.file, call.scope, term) in reported:
             continue
         reported.add((call.file, call.scope, term))
         text, value = found
         state = "its state_dict()" if value.wrapped() is None else "the state_dict() of its .module"
         distributed = program.is_distributed(call.file) and not program.is_test(call.file)
-        yield rules.DC615.found(
+        yield call.found(
+            rules.DC615,
             f"torch.save writes {text} as an object: only this code can load the file, and not with weights_only",
-            where=call.where(),
+            fix=f"save {state} instead, and load it with load_state_dict",
             severity=Severity.WARNING if distributed else Severity.INFO,
-            fix=Fix(f"save {state} instead, and load it with load_state_dict", where="code"),
-            evidence={"call": call.text()},
+            call=call.text(),
         )
 
 
 def _module_in(program: Program, call: SourceCall, term: int) -> tuple[str, Value] | None:
-    """The module that a term is, or has as the value of a key: its source and its value."""
+    """Return the module that a term is, or has as the value of a key: its source and its value."""
     value = call.term_value(term)
     if _only_modules(program, value):
         return call.argument_text(0, "obj"), value
     for atom in value:
-        if atom.kind == DICT:
+        if atom.kind == Kind.DICT:
             for key, item in zip(atom.const or (), atom.items, strict=False):
                 if _only_modules(program, item):
                     given = call.argument_text(0, "obj")
@@ -476,6 +470,6 @@ def _module_in(program: Program, call: SourceCall, term: int) -> tuple[str, Valu
 
 
 def _in_memory(call: SourceCall) -> bool:
-    """Whether what is written stays in memory."""
+    """Return whether what is written stays in memory."""
     given = call.argument(1, "f")
     return given is not None and given.named("io.BytesIO") is not None

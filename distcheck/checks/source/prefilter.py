@@ -1,4 +1,4 @@
-"""Which files can matter at all, told from their bytes: most of a tree has nothing to do with ranks.
+"""Which files can matter at all, found by their bytes: most of a tree has nothing to do with ranks.
 
 A file passes by a literal. One without may still matter because it calls or guards what another file defines: those are
 found by what they import, round after round, until nothing new turns up.
@@ -39,7 +39,7 @@ HELPERS: tuple[bytes, ...] = (
     b"torch.optim", b"clip_grad", b"requires_grad", b"extractall",
 )  # fmt: skip
 #: Calls whose callers matter: what is done there depends on who gets there. By their last name, or with the module that
-#: they are imported from where the name alone says too little.
+#: they are imported from where the name alone is not enough.
 INTEREST = frozenset(
     ["all_reduce", "barrier", "all_gather", "all_gather_object", "broadcast_object_list", "get_rank", "get_world_size",
      "init_process_group", "wait_for_everyone", "synchronize", "save_state", "save_checkpoint", "DistributedSampler",
@@ -60,22 +60,22 @@ _WORD = re.compile(rb"\w+")
 
 
 def passes(data: bytes) -> bool:
-    """Whether a file holds one of the literals, or both of a pair."""
+    """Return whether a file holds one of the literals, or both of a pair."""
     return any(literal in data for literal in LITERALS) or any(one in data and other in data for one, other in PAIRS)
 
 
 def stem_of(path: str) -> str:
-    """The name that a file is imported by."""
+    """Return the name that a file is imported by."""
     parts = path.replace("\\", "/").rsplit(".", 1)[0].split("/")
     return parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
 
 
 def helps(data: bytes) -> bool:
-    """Whether a file that a file of interest imports may decide something for it."""
+    """Return whether a file that a file of interest imports may decide something for it."""
     return any(literal in data for literal in HELPERS)
 
 
-#: A file that has passed by a literal matters by itself only if it imports one of these …
+#: A file that has passed by a literal matters alone only if it imports one of these …
 _MODULES = frozenset(
     ["distributed", "multiprocessing", "parallel", "accelerate", "deepspeed", "horovod", "lightning", "fsdp",
      "composer", "mmengine", "mmcv", "ignite", "xla", "mpi4py", "ray", "dist", "comm", "transformers", "fabric",
@@ -92,7 +92,7 @@ _CALLS = INTEREST | frozenset(
 
 
 def matters(header: Header) -> bool:
-    """Whether a file that has passed by a literal can matter by itself, as its imports and calls say."""
+    """Return whether a file that has passed by a literal can matter alone, by its imports and calls."""
     if header.problem is not None or any("DC" in text or "distcheck" in text for _, text in header.comments):
         return True
     if any(not _MODULES.isdisjoint(_PARTS.split(name)) for name in header.imports):
@@ -118,7 +118,7 @@ class Interest:
         return bool(found)
 
     def concerns(self, data: bytes) -> bool:
-        """Whether a file imports one of the names, or a module of them whose names it uses."""
+        """Return whether a file imports one of the names, or a module of them whose names it uses."""
         every = set().union(*self.names.values()) - _COMMON
         for match in _IMPORT.finditer(data):
             module, imported, whole = match.groups()

@@ -1,4 +1,4 @@
-"""Probes about how a script is started, as its source tells: who starts the ranks, where they meet, what they need.
+"""Probes about how a script is started, by its source: what starts the ranks, their rendezvous, what they need.
 
 Launch files and commands are judged elsewhere; here is only what stands in Python.
 """
@@ -14,9 +14,9 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 
-from .environment_variables import VariableWrite, reads, version_is_asked, writes
+from .environment_variables import VariableWrite, reads, version_is_tested, writes
 from .program import EventRow, Program, SourceCall, SourceSpan
-from .values import CONST, ENV_TEXT, GLOBAL_RANK, LOCAL_RANK, RESULT, SINGLE, TEXT, Atom, Value
+from .values import Atom, Kind, Value, Who
 from .vocabulary import INIT
 
 SPAWN = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
@@ -49,12 +49,12 @@ _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]")
 # conditions
 
 
-def asked(program: Program, row: EventRow) -> bool:
-    """Whether a condition around a row, or an exit before it, asks if a variable is set, or if others are there."""
-    if row.reach.who == SINGLE:
+def launcher_is_tested(program: Program, row: EventRow) -> bool:
+    """Whether a condition around a row, or an exit before it, tests if a variable is set, or if others are there."""
+    if row.reached_by.who == Who.SINGLE:
         return True
-    terms = program.index.files[row.file].summary.terms
-    for _, node in row.places:
+    terms = program.terms[row.file]
+    for _, node in row.blocks:
         if node[1] not in ("if", "while") and not node[1].startswith("exit:"):
             continue
         for number in program.subterms(row.file, node[2]):
@@ -78,9 +78,9 @@ _PRESENCE = frozenset(
 
 
 def _may_be_missing(value: Value) -> bool:
-    """Whether a value is what ``get`` gives for a variable, which may not be there."""
-    atom = value.get(ENV_TEXT)
-    return atom is not None and all(item.kind in (ENV_TEXT, CONST) for item in value)
+    """Return whether a value is what ``get`` gives for a variable, which may not be there."""
+    atom = value.get(Kind.ENV_TEXT)
+    return atom is not None and all(item.kind in (Kind.ENV_TEXT, Kind.CONST) for item in value)
 
 
 def _means_missing(value: Value) -> bool:
@@ -88,9 +88,9 @@ def _means_missing(value: Value) -> bool:
 
 
 def conditional(row: EventRow) -> bool:
-    """Whether a row runs on some ways through its function only; errors that end the script do not count."""
+    """Return whether a row runs on some ways through its function only; errors that end the script do not count."""
     program = row.program
-    for _, node in row.places:
+    for _, node in row.blocks:
         if node[1] in ("except", "while") or (node[1].startswith("exit:") and node[1] != "exit:raise"):
             return True
         if node[1] == "if" and not _is_main_guard(program, row.file, node[2]):
@@ -99,13 +99,13 @@ def conditional(row: EventRow) -> bool:
 
 
 def _is_main_guard(program: Program, file: int, number: int) -> bool:
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     term = terms[number]
     return term[0] == "=" and any(terms[side] == ("k", "str", "__main__") for side in term[2:4])
 
 
 def entered_from(program: Program, row: EventRow) -> list[tuple[int, int]]:
-    """The functions and modules from which a row is reached by calls without a condition, its own among them."""
+    """Return the functions and modules from which a row is reached by calls without a condition, its own among them."""
     found = [(row.file, row.scope)]
     for file, scope in found:
         if scope == 0 or len(found) > 30:
@@ -113,7 +113,7 @@ def entered_from(program: Program, row: EventRow) -> list[tuple[int, int]]:
         for site in program.evaluator.callers.get((file, scope), ()):
             caller = EventRow(program, site.file, site.event)
             key = (site.file, caller.scope)
-            if site.way == "call" and not conditional(caller) and key not in found:
+            if site.kind == "call" and not conditional(caller) and key not in found:
                 found.append(key)
     return found
 
@@ -135,7 +135,7 @@ def reached_by_calls(program: Program, functions: Iterable[tuple[int, int]]) -> 
 
 
 def in_spawned_process(program: Program, row: EventRow) -> bool:
-    """Whether a row runs in processes of this host that the program starts itself, as far as calls tell."""
+    """Return whether a row runs in processes of this host that the program starts itself, as far as calls show."""
     own = {row.file}
     if any(call.file in own for call in program.calls_to(*SPAWN, *_PROCESSES)):
         return True
@@ -147,7 +147,7 @@ def in_spawned_process(program: Program, row: EventRow) -> bool:
             continue
         seen.add(key)
         for site in program.evaluator.callers.get(key, ()):
-            if site.way in ("spawn", "process"):
+            if site.kind in ("spawn", "process"):
                 return True
             pending.append((site.file, EventRow(program, site.file, site.event).scope))
     return False
@@ -167,14 +167,14 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
         for read in program.table(reads)
         if read.name == "LOCAL_RANK"
         and read.must
-        and not asked(program, read.row)
+        and not launcher_is_tested(program, read.row)
         and not read.row.inside("try", "except")
     ]
     if not needed:
         return
     given = {write.row.file for write in program.table(writes) if write.name == "LOCAL_RANK"}
     for call in program.calls_to(*SPAWN):
-        if conditional(call) or call.reach.who not in ("everyone", SINGLE, "unclear", "only with other ranks"):
+        if conditional(call) or call.reached_by.who not in (Who.EVERYONE, Who.SINGLE, Who.UNCLEAR, Who.DISTRIBUTED):
             continue
         if given.intersection(program.component(call.file)):
             continue
@@ -188,27 +188,24 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
             key = (row.file, row.scope)
             if key in inside or (key in before and (row.file, row.scope) != (call.file, 0)):
                 where = "the started function" if key in inside else "the starting process"
-                yield rules.DC106.found(
+                yield call.found(
+                    rules.DC106,
                     f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher "
                     f"({row.path}:{row.line}): under torchrun every rank starts all ranks once more, "
                     "without it the variable is missing",
-                    where=call.where(),
-                    evidence={"flow": [f"{row.path}:{row.line}: LOCAL_RANK is read"]},
-                    fix=Fix(
-                        "keep one launcher: with torchrun call the function directly; with spawn take its argument "
-                        'as local rank; or choose by "LOCAL_RANK" in os.environ',
-                        where="code",
-                    ),
+                    fix="keep one launcher: with torchrun call the function directly; with spawn use its argument "
+                    'as local rank; or choose by "LOCAL_RANK" in os.environ',
+                    flow=[f"{row.path}:{row.line}: LOCAL_RANK is read"],
                 )
                 break
 
 
 def _targets(program: Program, call: SourceCall) -> list[tuple[int, int]]:
     target = call.argument(0, "fn")
-    return [atom.const for atom in target if atom.kind == "function"] if target is not None else []
+    return [atom.const for atom in target if atom.kind == Kind.FUNCTION] if target is not None else []
 
 
-# where ranks meet
+# where ranks synchronize
 
 
 class RendezvousConstant(NamedTuple):
@@ -225,8 +222,8 @@ class RendezvousConstant(NamedTuple):
     fixed: bool
 
 
-def meetings(program: Program) -> Iterator[RendezvousConstant]:
-    """All addresses and ports for the rendezvous that stand in code, in no order."""
+def rendezvous_constants(program: Program) -> Iterator[RendezvousConstant]:
+    """Yield all addresses and ports for the rendezvous that stand in code, in no order."""
     for write in program.table(writes):
         if write.name == "MASTER_PORT":
             ports = _ports(program, write.value)
@@ -257,8 +254,8 @@ def _is_fixed(program: Program, write: VariableWrite) -> bool:
 
 
 def _has_parameter(program: Program, file: int, term: int) -> bool:
-    """Whether callers may give another value, whatever those that are seen give."""
-    terms = program.index.files[file].summary.terms
+    """Return whether callers may give another value, whatever those that are seen give."""
+    terms = program.terms[file]
     return any(terms[number][0] == "p" for number in program.subterms(file, term, names=False))
 
 
@@ -269,9 +266,9 @@ def _ports(program: Program, value: Value) -> tuple[int, int] | None:
     if isinstance(constant, int) and not isinstance(constant, bool):
         return constant, constant
     atoms = list(value)
-    if len(atoms) == 1 and atoms[0].kind == TEXT and atoms[0].const == "{}" and len(atoms[0].of) == 1:
+    if len(atoms) == 1 and atoms[0].kind == Kind.TEXT and atoms[0].const == "{}" and len(atoms[0].of) == 1:
         atoms = list(atoms[0].of)
-    if len(atoms) == 1 and atoms[0].kind == RESULT and atoms[0].const in _RANDOM:
+    if len(atoms) == 1 and atoms[0].kind == Kind.RESULT and atoms[0].const in _RANDOM:
         call = program.call_of(atoms[0])
         if call is not None and call.positional == 2:
             low, high = (item.constant if (item := call.argument(position)) else None for position in (0, 1))
@@ -283,31 +280,35 @@ def _ports(program: Program, value: Value) -> tuple[int, int] | None:
 _RANDOM = frozenset(["random.randint", "random.randrange", "numpy.random.randint"])
 
 
-def _hard_coded(program: Program, meeting: RendezvousConstant) -> Severity | None:
-    """How loud a constant of the rendezvous is to be reported; None where it is right."""
-    row = meeting.row
-    if not meeting.fixed or (meeting.ports is not None and meeting.ports[0] != meeting.ports[1]) or asked(program, row):
+def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | None:
+    """Return how loud a constant of the rendezvous is to be reported; None where it is right."""
+    row = constant.row
+    if (
+        not constant.fixed
+        or (constant.ports is not None and constant.ports[0] != constant.ports[1])
+        or launcher_is_tested(program, row)
+    ):
         return None
-    if isinstance(row, SourceCall) and meeting.what == "init_method":
+    if isinstance(row, SourceCall) and constant.what == "init_method":
         size, rank = row.argument(3, "world_size"), row.argument(4, "rank")
         if (size is not None and size.constant == 1) or (
             rank is not None and rank.constant == 0 and (size is None or size.constant in (None, 1))
         ):
             return None
-        if not meeting.ports and meeting.host not in _LOCAL:
+        if not constant.ports and constant.host not in _LOCAL:
             return None
-    beside = {
+    nearby = {
         write.name: write
         for write in program.table(writes)
         if write.row.file == row.file and write.row.scope == row.scope
     }
-    if any(name in beside and beside[name].value.constant in ("0", "1") for name in ("RANK", "WORLD_SIZE")):
+    if any(name in nearby and nearby[name].value.constant in ("0", "1") for name in ("RANK", "WORLD_SIZE")):
         return None  # one process that is its own launcher
     if (
         program.is_test(row.file)
         or in_spawned_process(program, row)
         or program.framework(row.file) is not None
-        or any(name in beside for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        or any(name in nearby for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
         or any(call.file == row.file for call in program.calls_to(*STARTERS))
         or not program.is_distributed(row.file)
     ):
@@ -319,42 +320,32 @@ def _hard_coded(program: Program, meeting: RendezvousConstant) -> Severity | Non
 def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
     """Address and port of the rendezvous come from the launcher."""
     local = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
-    for meeting in program.table(meetings):
-        severity = _hard_coded(program, meeting)
-        if severity is None or meeting.what == "TCPStore":
+    for constant in program.table(rendezvous_constants):
+        severity = _hard_coded(program, constant)
+        if severity is None or constant.what == "TCPStore":
             continue
-        row = meeting.row
-        value = str(meeting.ports[0]) if meeting.ports and not meeting.host else meeting.host
-        if meeting.what == "init_method":
-            value = f"tcp://{meeting.host}" + (f":{meeting.ports[0]}" if meeting.ports else "")
-            message = f"init_method is the constant {value}, whatever address and port the launcher gives"
-            advice = (
-                "leave init_method out: init_process_group() then reads MASTER_ADDR and MASTER_PORT of the launcher"
-            )
+        row = constant.row
+        value = str(constant.ports[0]) if constant.ports and not constant.host else constant.host
+        if constant.what == "init_method":
+            value = f"tcp://{constant.host}" + (f":{constant.ports[0]}" if constant.ports else "")
+            message = f"init_method is the constant {value} and ignores the address and port of the launcher"
+            advice = "drop init_method: init_process_group() then reads MASTER_ADDR and MASTER_PORT of the launcher"
             if local.intersection(program.component(row.file)):
                 message += "; under torchrun no process listens there, and all ranks wait"
         else:
-            message = f"{meeting.what} is set to {value}, over what the launcher gives"
-            advice = (
-                f'leave it to the launcher, or give a default only: os.environ.setdefault("{meeting.what}", "{value}")'
-            )
-            if meeting.ports:
-                message += "; a second job on the host takes the same port"
-            elif meeting.host in _LOCAL:
-                message += "; with several nodes each meets only itself"
-        if meeting.ports and (unwise := _unwise(meeting.ports)):
-            message += f"; and port {meeting.ports[0]} {unwise}"
-        yield rules.DC744.found(
-            message,
-            where=row.where(),
-            evidence={"setting": meeting.what, "value": value},
-            severity=severity,
-            fix=Fix(advice, where="code"),
-        )
+            message = f"{constant.what} is set to {value}, over what the launcher gives"
+            advice = f'drop the assignment, or set a default only: os.environ.setdefault("{constant.what}", "{value}")'
+            if constant.ports:
+                message += "; a second job on the host uses the same port"
+            elif constant.host in _LOCAL:
+                message += "; with several nodes each connects only to itself"
+        if constant.ports and (unwise := _unwise(constant.ports)):
+            message += f"; and port {constant.ports[0]} {unwise}"
+        yield row.found(rules.DC744, message, fix=advice, severity=severity, setting=constant.what, value=value)
 
 
 def _unwise(ports: tuple[int, int]) -> str:
-    """What is wrong with a port, or with one of a range; empty where nothing is."""
+    """Return what is wrong with a port, or with one of a range; empty where nothing is."""
     low, high = ports
     if low == high == 0 or high > 65535:
         return ""
@@ -368,24 +359,26 @@ def _unwise(ports: tuple[int, int]) -> str:
 @probe(rules.DC402)
 def port_may_be_taken(program: Program) -> Iterator[Finding]:
     """A port for the rendezvous that code chooses is neither privileged nor one of those that the kernel gives away."""
-    for meeting in program.table(meetings):
-        if meeting.ports is None or not (why := _unwise(meeting.ports)):
+    for constant in program.table(rendezvous_constants):
+        if constant.ports is None or not (why := _unwise(constant.ports)):
             continue
-        if meeting.what != "TCPStore" and _hard_coded(program, meeting) is Severity.WARNING:
-            continue  # that says it as well
-        low, high = meeting.ports
+        if constant.what != "TCPStore" and _hard_coded(program, constant) is Severity.WARNING:
+            continue  # that reports it too
+        low, high = constant.ports
         if low == high:
-            text, seen = f"{meeting.what} gets port {low}: it {why}", {"port": low}
+            text = f"{constant.what} gets port {low}: it {why}"
+            evidence: dict[str, Any] = {"port": low}
         else:
             many = why.replace("is below", "are below").replace("is among", "are among").replace("bind it", "bind them")
-            text = f"{meeting.what} gets a port from {low} to {high}, some of which {many}"
-            seen = {"lowest": low, "highest": high}
-        yield rules.DC402.found(
+            text = f"{constant.what} gets a port from {low} to {high}, some of which {many}"
+            evidence = {"lowest": low, "highest": high}
+        yield constant.row.found(
+            rules.DC402,
             text,
-            where=meeting.row.where(),
-            evidence={"setting": meeting.what, **seen},
-            severity=Severity.INFO if program.is_test(meeting.row.file) else None,
-            fix=Fix("take a port from 1024 to 32767, or let a socket find a free one by binding port 0", where="code"),
+            fix="use a port from 1024 to 32767, or bind port 0 to let the system choose a free one",
+            severity=constant.row.level_in_tests,
+            setting=constant.what,
+            **evidence,
         )
 
 
@@ -394,7 +387,7 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
 
 @probe(rules.DC104)
 def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
-    """Under torchrun a group meets at the agent's store, not at an address of the script's own."""
+    """Under torchrun a group uses the agent's store, not an address of the script."""
     local = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
     if not local:
         return
@@ -405,18 +398,18 @@ def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
         if url is None or rank is None or call.gives(None, "store") or not _own_address(url) or not _of_torchrun(rank):
             continue
         files = set(program.component(call.file))
-        if cleared.intersection(files) or not local.intersection(files) or asked(program, call):
+        if cleared.intersection(files) or not local.intersection(files) or launcher_is_tested(program, call):
             continue
-        trail = [step for atom in rank if atom.kind in (GLOBAL_RANK, ENV_TEXT) for step in atom.trail]
+        flow = [step for atom in rank if atom.kind in (Kind.GLOBAL_RANK, Kind.ENV_TEXT) for step in atom.flow]
         given = call.argument_text(1, "init_method")
         yield rules.DC104.found(
-            f"init_method is an address of the script's own ({given}), while the rank is torchrun's: under torchrun "
-            "no rank serves a store, so that all wait until the timeout",
+            f"init_method is an address of the script ({given}), but the rank is torchrun's: under torchrun "
+            "no rank serves a store, so all ranks wait until the timeout",
             where=_where(program, call, call.argument_span(1, "init_method")),
-            evidence={"flow": program.flow(trail)},
-            severity=Severity.INFO if program.is_test(call.file) else None,
+            evidence={"flow": program.flow(flow)},
+            severity=call.level_in_tests,
             fix=Fix(
-                'leave init_method out, or pass "env://": the group then meets at the store of torchrun\'s agent',
+                'drop init_method, or pass "env://": the group then uses the store of torchrun\'s agent',
                 where="code",
             ),
         )
@@ -428,15 +421,15 @@ def _where(program: Program, row: EventRow, span: SourceSpan | None) -> Any:
 
 def _own_address(url: Value) -> bool:
     """Whether a URL is ``tcp://`` with parts that are not the launcher's; a constant one is another rule's matter."""
-    texts = [atom for atom in url if atom.kind == TEXT]
+    texts = [atom for atom in url if atom.kind == Kind.TEXT]
     if not texts or not all(str(atom.const).startswith("tcp://") for atom in texts) or len(texts) != len(url.atoms):
         return False
     parts = [part for atom in texts for part in atom.of]
-    return not any(part.kind == ENV_TEXT and str(part.const).startswith("MASTER_") for part in parts)
+    return not any(part.kind == Kind.ENV_TEXT and str(part.const).startswith("MASTER_") for part in parts)
 
 
 def _of_torchrun(rank: Value) -> bool:
-    atom = rank.get(GLOBAL_RANK, ENV_TEXT)
+    atom = rank.get(Kind.GLOBAL_RANK, Kind.ENV_TEXT)
     return atom is not None and atom.const == "RANK"
 
 
@@ -499,7 +492,7 @@ def _completed(program: Program, call: SourceCall, files: set[int]) -> bool:
 
 
 def _of_local_rank(atom: Atom) -> bool:
-    return atom.const == "LOCAL_RANK" and atom.kind in (ENV_TEXT, LOCAL_RANK)
+    return atom.const == "LOCAL_RANK" and atom.kind in (Kind.ENV_TEXT, Kind.LOCAL_RANK)
 
 
 def _constant_of(value: Value | None) -> Any:
@@ -528,26 +521,23 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
     elif spelling == _SPELLINGS[0]:
         why = (
             "torch.distributed.launch passes --local-rank from torch 2.0 on and torchrun passes none, "
-            "so that the script ends or every rank takes the default"
+            "so the script ends or every rank uses the default"
         )
     else:
-        why = "torchrun passes no such option, so that every rank takes the default"
+        why = "torchrun passes no such option, so every rank uses the default"
     edits = _both_spellings(program, call)
-    return rules.DC207.found(
+    return call.found(
+        rules.DC207,
         f"{spelling} is the only spelling of this option: {why}",
-        where=call.where(),
-        evidence={"option": spelling},
-        fix=Fix(
-            f'read int(os.environ["LOCAL_RANK"]); for old launchers take {other} as well, with the variable as default',
-            edits=edits,
-            safe=bool(edits),
-            where="code",
-        ),
+        fix=f'read int(os.environ["LOCAL_RANK"]); for old launchers accept {other} too, with the variable as default',
+        edits=edits,
+        safe=bool(edits),
+        option=spelling,
     )
 
 
 def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
-    """The edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
+    """Return the edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
     position = next((item for item in range(call.positional) if _constant(call, item) in _SPELLINGS), -1)
     span = call.argument_span(position)
     place = _import_place(program, call.file)
@@ -577,14 +567,14 @@ def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
 
 
 def _import_place(program: Program, file: int) -> int | None:
-    """The line before which ``import os`` can stand, 0 where it is there already, None where there is no such place."""
+    """The line before which ``import os`` can stand, 0 where it is there already, None if there is none."""
     scopes = program.index.scopes[file]
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     bound = [terms[number] for number in scopes[0].bindings.get("os", ())]
     if bound:
         return 0 if all(term == ("i", "os") for term in bound) else None
     for row in program.rows("import"):
-        if row.file == file and row.at_module_level and not row.places and not row.payload[0].startswith("__future__."):
+        if row.file == file and row.at_module_level and not row.blocks and not row.payload[0].startswith("__future__."):
             lines = program.lines(file)
             line = row.line
             while line > 0 and not re.match(r"(import|from)\s", lines[line - 1]):
@@ -604,7 +594,7 @@ def _import_place(program: Program, file: int) -> int | None:
 
 @probe(rules.DC208)
 def rank_read_without_launcher(program: Program) -> Iterator[Finding]:
-    """A script that can be started by itself says how, or does without a launcher's variables."""
+    """A script that can be started alone documents how, or works without a launcher's variables."""
     wanted = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
     must = [
         read for read in program.table(reads) if read.must and read.name in wanted and program.is_script(read.row.file)
@@ -616,7 +606,7 @@ def rank_read_without_launcher(program: Program) -> Iterator[Finding]:
     launched: dict[int, bool] = {}
     for read in sorted(must, key=lambda item: (item.row.file, item.row.line)):
         row = read.row
-        if row.file in seen or row.inside("try", "except") or asked(program, row):
+        if row.file in seen or row.inside("try", "except") or launcher_is_tested(program, row):
             continue
         files = program.component(row.file)
         if files[0] not in launched:
@@ -625,15 +615,12 @@ def rank_read_without_launcher(program: Program) -> Iterator[Finding]:
             continue
         seen.add(row.file)
         alone = 1 if read.name == "WORLD_SIZE" else 0
-        yield rules.DC208.found(
-            f"{read.name} is read without a default, and nothing here says who sets it: plain python gives a KeyError",
-            where=row.where(),
-            evidence={"variable": read.name},
-            fix=Fix(
-                f'give a default for one process, os.environ.get("{read.name}", "{alone}"), or say in the docstring '
-                "that torchrun starts it",
-                where="code",
-            ),
+        yield row.found(
+            rules.DC208,
+            f"{read.name} is read without a default, and nothing here sets it: plain python raises a KeyError",
+            fix=f'set a default for one process, os.environ.get("{read.name}", "{alone}"), or write in the docstring '
+            "that torchrun starts it",
+            variable=read.name,
         )
 
 
@@ -652,13 +639,11 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
     }
     for row in program.rows("import", importing):
         if row.payload[0] == "torch.distributed.launch" or row.payload[0].startswith("torch.distributed.launch."):
-            yield rules.DC801.found(
+            yield row.found(
+                rules.DC801,
                 "torch.distributed.launch is imported; it is deprecated and will be removed",
-                where=row.where(),
-                severity=Severity.INFO if program.is_test(row.file) else None,
-                fix=Fix(
-                    "import torch.distributed.run: it has the same main(), and passes no --local-rank", where="code"
-                ),
+                fix="import torch.distributed.run: it has the same main(), and passes no --local-rank",
+                severity=row.level_in_tests,
             )
     texts = [row for row in program.rows("text") if "torch.distributed.launch" in row.payload[0]]
     if not texts:
@@ -671,28 +656,25 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
     }
     for row in texts:
         text = row.payload[0]
-        if text not in commands[row.file] or version_is_asked(program, row):
+        if text not in commands[row.file] or version_is_tested(program, row):
             continue
         edits = _to_torchrun(program, row)
         script = _script(program, row)
         without = script is not None and not takes_option.intersection(_used_files(program, script))
-        yield rules.DC801.found(
+        yield row.found(
+            rules.DC801,
             "torch.distributed.launch is started; it is deprecated, and adds --local-rank to the script's command line",
-            where=row.where(),
-            severity=Severity.INFO if program.is_test(row.file) else None,
-            fix=Fix(
-                "start torchrun, or from this Python torch.distributed.run; the script reads LOCAL_RANK",
-                edits=edits,
-                safe=bool(edits) and without,
-                where="code",
-                risk="a script that only knows --local-rank then gets no local rank" if edits and not without else None,
-            ),
+            fix="start torchrun, or from this Python torch.distributed.run; the script reads LOCAL_RANK",
+            edits=edits,
+            safe=bool(edits) and without,
+            risk="a script that only knows --local-rank then gets no local rank" if edits and not without else None,
+            severity=row.level_in_tests,
         )
 
 
 def _commands(program: Program, file: int) -> set[str]:
     """The texts with the old launcher in commands: given to what starts processes, or behind ``-m`` in a list."""
-    terms = program.index.files[file].summary.terms
+    terms = program.terms[file]
     found = set()
     for term in terms:
         if term[0] in ("t", "l"):
@@ -703,7 +685,7 @@ def _commands(program: Program, file: int) -> set[str]:
     for call in program.calls_to(*STARTERS):
         if call.file != file:
             continue
-        roots = [*call.term[2], *(value for _, value in call.term[3])]
+        roots = call.argument_terms
         for number in program.subterms(file, *roots):
             term = terms[number]
             if term[0] == "k" and term[1] == "str" and "torch.distributed.launch" in term[2]:
@@ -722,7 +704,7 @@ def _script(program: Program, row: EventRow) -> int | None:
     text = row.payload[0]
     words = text.split()
     if len(words) == 1:
-        terms = program.index.files[row.file].summary.terms
+        terms = program.terms[row.file]
         lists = [
             [terms[number][2] for number in term[1] if terms[number][:2] == ("k", "str")]
             for term in terms
@@ -744,7 +726,7 @@ _OLD = re.compile(r"(?P<python>(?:python[\d.]*\s+)?-m\s+)?torch\.distributed\.la
 
 
 def _to_torchrun(program: Program, row: EventRow) -> tuple[Edit, ...]:
-    """The edits that start torchrun instead, where the text stands on one line."""
+    """Return the edits that start torchrun instead, where the text stands on one line."""
     span = row.span
     if span.line != span.end_line:
         return ()
@@ -757,4 +739,4 @@ def _to_torchrun(program: Program, row: EventRow) -> tuple[Edit, ...]:
     return (Edit(row.path, span.line, match.start() + 1, span.line, match.end() + 1, text),)
 
 
-__all__ = ["RendezvousConstant", "asked", "conditional", "meetings"]
+__all__ = ["RendezvousConstant", "conditional", "launcher_is_tested", "rendezvous_constants"]

@@ -1,25 +1,26 @@
 """The linked program as the probes see it: tables of calls, assignments, tests and loops with what their values mean.
 
-A probe asks ``program.calls_to("torch.cuda.set_device")`` and gets rows; a row knows its place, who reaches it, and the
-values of its arguments. No syntax tree is to be had here, and nothing is read from outside.
+A probe calls ``program.calls_to("torch.cuda.set_device")`` and gets rows. A row knows its block, the ranks that reach it,
+and the values of its arguments. Probes see no syntax tree, and nothing is read from outside.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from distcheck.core.model import Edit, Where
+from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 
 from . import source_text
 from . import vocabulary as names
 from .algebra import device_of
 from .evaluate import Evaluator, Guard
 from .link import FileFacts, Index, chain
-from .summary import FileSummary, Scope
-from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, FlowStep, RankCondition, Value, both
+from .summary import Block, FileSummary, Scope
+from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, FlowStep, Kind, RankCondition, Value, both
 
 __all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "device_of"]
 
@@ -33,6 +34,23 @@ _SHIFT = 32
 _POSITIONS = (1 << _SHIFT) - 1
 
 Thing = TypeVar("Thing")
+Rest = ParamSpec("Rest")
+
+
+def cached(
+    function: Callable[Concatenate[Program, Rest], Thing],
+) -> Callable[Concatenate[Program, Rest], Thing]:
+    """Keep what a function of a program returns for the same arguments, as long as the program lives."""
+
+    @functools.wraps(function)
+    def known(program: Program, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Thing:
+        key = (function, args, *kwargs.items())
+        if key not in program.notes:
+            program.notes[key] = function(program, *args, **kwargs)
+        found: Thing = program.notes[key]
+        return found
+
+    return known
 
 
 class SourceSpan(NamedTuple):
@@ -45,15 +63,15 @@ class SourceSpan(NamedTuple):
     end_column: int
 
     def replaced(self, text: str) -> Edit:
-        """The edit that puts ``text`` in its place."""
+        """Return the edit that puts ``text`` in its place."""
         return Edit(self.path, self.line, self.column, self.end_line, self.end_column, text)
 
     def before(self, text: str) -> Edit:
-        """The edit that puts ``text`` before it."""
+        """Return the edit that puts ``text`` before it."""
         return Edit(self.path, self.line, self.column, self.line, self.column, text)
 
     def after(self, text: str) -> Edit:
-        """The edit that puts ``text`` behind it."""
+        """Return the edit that puts ``text`` behind it."""
         return Edit(self.path, self.end_line, self.end_column, self.end_line, self.end_column, text)
 
 
@@ -66,7 +84,7 @@ class EventRow:
         self.program = program
         self.file = file
         self.number = number
-        self.event: tuple[Any, ...] = program.index.files[file].summary.events[number]
+        self.event: tuple[Any, ...] = program.events[file][number]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EventRow) and (self.file, self.number) == (other.file, other.number)
@@ -85,8 +103,13 @@ class EventRow:
         return str(self.event[0])
 
     @property
+    def terms(self) -> list[tuple[Any, ...]]:
+        """The terms of its file."""
+        return self.program.terms[self.file]
+
+    @property
     def payload(self) -> tuple[Any, ...]:
-        """What the event says, as in the summary's text; terms are numbers for :meth:`term_value`."""
+        """The payload of the event, as in the summary's text; terms are numbers for :meth:`term_value`."""
         return self.event[7:]
 
     @property
@@ -105,8 +128,8 @@ class EventRow:
         return int(self.event[1])
 
     @property
-    def place(self) -> int:
-        """The number of its place."""
+    def block(self) -> int:
+        """The number of its block."""
         return int(self.event[2])
 
     @property
@@ -122,12 +145,12 @@ class EventRow:
     @property
     def guards(self) -> list[Guard]:
         """The conditions around it within its own function that bear on ranks, outermost first."""
-        return self.program.evaluator.guards(self.file, self.place)
+        return self.program.evaluator.guards(self.file, self.block)
 
     @property
-    def own_reach(self) -> RankCondition:
+    def own_reached_by(self) -> RankCondition:
         """Who gets here among those that enter its function."""
-        return self.program.evaluator.who_of_place(self.file, self.place)
+        return self.program.evaluator.ranks_at_block(self.file, self.block)
 
     @property
     def entry(self) -> RankCondition:
@@ -135,40 +158,40 @@ class EventRow:
         return self.program.evaluator.entry(self.file, self.scope)
 
     @property
-    def reach(self) -> RankCondition:
+    def reached_by(self) -> RankCondition:
         """Who gets here: its own guards and those of all callers."""
-        return both((self.own_reach, self.entry))
+        return both((self.own_reached_by, self.entry))
 
     @property
-    def places(self) -> list[tuple[int, tuple[int, str, int, bool, int, int]]]:
-        """The places around it in its function, outermost first: (number, (parent, kind, term, polarity, line, end
+    def blocks(self) -> list[tuple[int, Block]]:
+        """The blocks around it in its function, outermost first: (number, (parent, kind, term, polarity, line, end
         line)).
         """
-        return chain(self.program.index.files[self.file].summary, self.place)
+        return chain(self.program.blocks[self.file], self.block)
 
     def inside(self, *kinds: str) -> bool:
-        """Whether a place of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
+        """Whether a block of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
         ``if``.
         """
-        return any(node[1] in kinds for _, node in self.places)
+        return any(node[1] in kinds for _, node in self.blocks)
 
     @property
     def loops(self) -> list[tuple[int, int]]:
-        """The loops around it, outermost first: (number of the place, term of what is iterated or tested)."""
-        return [(number, node[2]) for number, node in self.places if node[1] in ("for", "while")]
+        """The loops around it, outermost first: (number of the block, term of what is iterated or tested)."""
+        return [(number, node[2]) for number, node in self.blocks if node[1] in ("for", "while")]
 
     def within(self, *last_names: str) -> bool:
-        """Whether a ``with`` of something so called is around it: ``within("no_grad", "inference_mode")``."""
-        terms = self.program.index.files[self.file].summary.terms
-        return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.places)
+        """Return whether a ``with`` of something so called is around it: ``within("no_grad", "inference_mode")``."""
+        terms = self.terms
+        return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.blocks)
 
     def term_value(self, term: int) -> Value:
-        """What a term of its file may hold."""
+        """Return what a term of its file may hold."""
         return self.program.evaluator.value(self.file, term)
 
     def term_text(self, term: int) -> str:
         """A term as source, shortened."""
-        return source_text.render(self.program.index.files[self.file].summary.terms, term)
+        return source_text.render(self.terms, term)
 
     def text(self) -> str:
         """Its own source on one line, shortened."""
@@ -180,8 +203,36 @@ class EventRow:
         """Where it stands."""
         return self.program.span(self.file, *self.event[3:7])
 
+    @property
+    def level_in_tests(self) -> Severity | None:
+        """``info`` in the file of a test, None elsewhere: a finding then has the level of its rule."""
+        return Severity.INFO if self.program.is_test(self.file) else None
+
+    def milder_in_tests(self, rule: Rule) -> Severity:
+        """Return the level of a rule here: one step milder in a test, which may provoke the error on purpose."""
+        if not self.program.is_test(self.file):
+            return rule.severity
+        milder = Severity(max(rule.severity - 1, Severity.INFO))
+        return milder if milder in rule.severities else Severity.INFO
+
+    def found(
+        self,
+        rule: Rule,
+        message: str,
+        *,
+        fix: str,
+        edits: tuple[Edit, ...] = (),
+        safe: bool = False,
+        risk: str | None = None,
+        severity: Severity | None = None,
+        **evidence: Any,
+    ) -> Finding:
+        """Return a finding of a rule at this row, with a fix in the code."""
+        how = Fix(fix, edits=edits, safe=safe, where="code", risk=risk)
+        return rule.found(message, fix=how, where=self.where(), evidence=evidence, severity=severity)
+
     def where(self) -> Where:
-        """Its place for a finding; ``object`` is the function's qualified name, which keeps its key stable."""
+        """Its location for a finding; ``object`` is the function's qualified name, which keeps its key stable."""
         return self.program.where(self.file, self.span, self.function.qualified or None)
 
 
@@ -193,7 +244,7 @@ class SourceCall(EventRow):
     @property
     def term(self) -> tuple[Any, ...]:
         """The call's term."""
-        found: tuple[Any, ...] = self.program.index.files[self.file].summary.terms[self.event[7]]
+        found: tuple[Any, ...] = self.terms[self.event[7]]
         return found
 
     @property
@@ -206,7 +257,7 @@ class SourceCall(EventRow):
     @property
     def method(self) -> str:
         """The last name of what is called."""
-        return source_text.last_name(self.program.index.files[self.file].summary.terms, self.term[1])
+        return source_text.last_name(self.terms, self.term[1])
 
     @property
     def callee(self) -> Value:
@@ -220,13 +271,13 @@ class SourceCall(EventRow):
         return self.program.targets(self)
 
     def is_to(self, *dotted: str) -> bool:
-        """Whether it calls one of these."""
+        """Return whether it calls one of these."""
         return any(target in dotted for target in self.targets)
 
     @property
     def receiver(self) -> Value:
         """The object that a method is called on; nothing known where it is no method."""
-        terms = self.program.index.files[self.file].summary.terms
+        terms = self.terms
         callee = terms[self.term[1]]
         if callee[0] == "a":
             return self.program.evaluator.value(self.file, callee[1])
@@ -235,7 +286,7 @@ class SourceCall(EventRow):
     @property
     def receiver_text(self) -> str:
         """The source of the object that a method is called on, empty where it is no method."""
-        terms = self.program.index.files[self.file].summary.terms
+        terms = self.terms
         callee = terms[self.term[1]]
         return source_text.render(terms, callee[1]) if callee[0] == "a" else ""
 
@@ -250,12 +301,17 @@ class SourceCall(EventRow):
         return bool(self.term[4])
 
     @property
+    def argument_terms(self) -> tuple[int, ...]:
+        """The terms of all its arguments, those by keyword last."""
+        return source_text.argument_terms(self.term)
+
+    @property
     def positional(self) -> int:
         """How many positional arguments are written out."""
         return len(self.term[2])
 
     def argument_term(self, position: int | None, name: str | None = None) -> int:
-        """The term of an argument by position (None: keyword only) or keyword; -1 where it is not given."""
+        """Return the term of an argument by position (None: keyword only) or keyword; -1 where it is not given."""
         if name is not None:
             for keyword, value in self.term[3]:
                 if keyword == name:
@@ -265,11 +321,11 @@ class SourceCall(EventRow):
         return -1
 
     def gives(self, position: int | None, name: str | None = None) -> bool:
-        """Whether an argument is written out."""
+        """Return whether an argument is written out."""
         return self.argument_term(position, name) >= 0
 
     def argument(self, position: int | None, name: str | None = None) -> Value | None:
-        """What is given for a parameter; None where it is not written out."""
+        """Return what is given for a parameter; None where it is not written out."""
         term = self.argument_term(position, name)
         return None if term < 0 else self.term_value(term)
 
@@ -282,7 +338,7 @@ class SourceCall(EventRow):
         return text if len(text) <= 60 else text[:57] + "…"
 
     def argument_span(self, position: int | None, name: str | None = None) -> SourceSpan | None:
-        """Where an argument's value stands, for edits."""
+        """Return where an argument's value stands, for edits."""
         return self.program.argument_span(self, position, name)
 
     @property
@@ -296,6 +352,8 @@ class Program:
 
     def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0) -> None:
         self.index = Index(files)
+        #: by file, see :mod:`.summary`
+        self.terms, self.events, self.blocks = self.index.terms, self.index.events, self.index.blocks
         #: by path
         self.files: Mapping[str, FileFacts] = {file.path: file for file in self.index.files}
         #: files that nothing of distributed training stands in
@@ -306,14 +364,9 @@ class Program:
         self._named: dict[str, array[int]] = {}
         self._trees: dict[int, dict[tuple[int, int, int, int], Any]] = {}
         self._lines: dict[int, list[str]] = {}
-        self._joined: list[int] | None = None
-        self._tables: dict[Any, list[Any]] = {}
-        self._callings: dict[tuple[int, tuple[str, ...]], bool] = {}
-        self._members: dict[int, list[int]] = {}
-        self._distributed: dict[int, bool] = {}
         self._numbers = {file.path: number for number, file in enumerate(self.index.files)}
         #: what probes have worked out and share, by a key of theirs
-        self.notes: dict[str, Any] = {}
+        self.notes: dict[Any, Any] = {}
         self.evaluator = Evaluator(self.index, self._tabulate)
 
     def _tabulate(self, file: int, summary: FileSummary) -> None:
@@ -330,15 +383,18 @@ class Program:
 
     def row(self, packed: int) -> EventRow:
         """A row by its number in the tables."""
-        file, number = packed >> _SHIFT, packed & _POSITIONS
-        kind = self.index.files[file].summary.events[number][0]
+        return self.event_row(packed >> _SHIFT, packed & _POSITIONS)
+
+    def event_row(self, file: int, number: int) -> EventRow:
+        """Return one event as a row."""
+        kind = self.events[file][number][0]
         return SourceCall(self, file, number) if kind == "call" else EventRow(self, file, number)
 
     def _aliases(self, file: int) -> dict[str, set[str]]:
         """Other last names that names of a file stand for: ``DDP`` for ``DistributedDataParallel`` after an ``import …
         as``.
         """
-        terms = self.index.files[file].summary.terms
+        terms = self.terms[file]
         found: dict[str, set[str]] = {}
         for scope in self.index.scopes[file]:
             for name, values in scope.bindings.items():
@@ -362,7 +418,7 @@ class Program:
             yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
 
     def calls_in(self, files: Container[int]) -> Iterator[SourceCall]:
-        """All calls of some files."""
+        """Yield all calls of some files."""
         for packed in self._rows.get("call", ()):
             if packed >> _SHIFT in files:
                 yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
@@ -389,17 +445,16 @@ class Program:
         yield from sorted(found, key=lambda call: (call.file, call.number))
 
     def collectives(self) -> Iterator[SourceCall]:
-        """All calls of collectives that are known by name, sub-groups included."""
+        """Yield all calls of collectives that are known by name, sub-groups included."""
         yield from self.calls_to(*names.COLLECTIVES)
 
+    @cached
     def table(self, make: Callable[[Program], Iterable[Thing]]) -> list[Thing]:
-        """What a function yields for this program, made once: a probe's own table."""
-        if make not in self._tables:
-            self._tables[make] = list(make(self))
-        return self._tables[make]
+        """Return what a function yields for this program, made once: a probe's own table."""
+        return list(make(self))
 
     def call_of(self, atom: Atom) -> SourceCall | None:
-        """The call that made a value."""
+        """Return the call that made a value."""
         return None if atom.call is None else SourceCall(self, *atom.call)
 
     def targets(self, call: SourceCall) -> tuple[str, ...]:
@@ -409,51 +464,47 @@ class Program:
         if found is None:
             dotted = []
             for atom in call.callee:
-                if atom.kind == "name":
+                if atom.kind == Kind.NAMED:
                     dotted.append(str(atom.const))
-                elif atom.kind == "method" and atom.of and atom.of[0].kind == "result" and atom.of[0].const:
+                elif atom.kind == Kind.METHOD and atom.of and atom.of[0].kind == Kind.RESULT and atom.of[0].const:
                     dotted.append(names.canonical(f"{atom.of[0].const}.{atom.const}"))
-                elif atom.kind == "method" and atom.of and atom.of[0].kind == "wrapped model":
+                elif atom.kind == Kind.METHOD and atom.of and atom.of[0].kind == Kind.WRAPPED:
                     dotted.append(f"{_WRAPPER_NAMES.get(atom.of[0].const, atom.of[0].const)}.{atom.const}")
-                elif atom.kind == "wrapped model":
+                elif atom.kind == Kind.WRAPPED:
                     dotted.append(f"{_WRAPPER_NAMES.get(atom.const, atom.const)}.__call__")
             found = self._targets[key] = tuple(dict.fromkeys(dotted))
         return found
 
     def functions(self, call: SourceCall) -> list[tuple[int, int]]:
-        """The functions of the project that a call enters for sure: (file, scope)."""
+        """Return the functions of the project that a call enters for sure: (file, scope)."""
         found = []
         for atom in call.callee:
-            if atom.kind == "function":
+            if atom.kind == Kind.FUNCTION:
                 found.append(atom.const)
-            elif atom.kind == "class":
+            elif atom.kind == Kind.CLASS:
                 init = self.evaluator.method(atom.const, "__init__")
                 if init is not None:
                     found.append(init)
-            elif atom.kind == "object":
+            elif atom.kind == Kind.OBJECT:
                 called = self.evaluator.method(atom.const, "__call__") or self.evaluator.method(atom.const, "forward")
                 if called is not None:
                     found.append(called)
         return list(dict.fromkeys(found))
 
     def callers(self, function: tuple[int, int]) -> list[SourceCall]:
-        """The calls that enter a function of the project, those found by the name of a method only included."""
+        """Return the calls that enter a function of the project, those found by the name of a method only included."""
         return [SourceCall(self, site.file, site.event) for site in self.evaluator.callers.get(function, ())]
 
     def rows_of(self, file: int, scope: int) -> list[EventRow]:
-        """The events of one function, in order of evaluation; those of nested functions not included."""
-        events = self.index.files[file].summary.events
-        return [
-            SourceCall(self, file, number) if events[number][0] == "call" else EventRow(self, file, number)
-            for number in self.evaluator.by_scope[file].get(scope, ())
-        ]
+        """Return the events of one function, in order of evaluation; those of nested functions not included."""
+        return [self.event_row(file, number) for number in self.evaluator.by_scope[file].get(scope, ())]
 
     def scope(self, function: tuple[int, int]) -> Scope:
         """A function of the project."""
         return self.index.scopes[function[0]][function[1]]
 
     def scopes(self) -> Iterator[tuple[int, int]]:
-        """All functions, class bodies and modules: (file, scope)."""
+        """Yield all functions, class bodies and modules: (file, scope)."""
         for file in range(len(self.index.files)):
             for number in range(len(self.index.scopes[file])):
                 yield file, number
@@ -461,7 +512,7 @@ class Program:
     # collectives
 
     def is_world_collective(self, call: SourceCall) -> str | None:
-        """The name of the collective that a call makes all ranks of the job meet in; None for anything else.
+        """Return the name of the collective that a call synchronizes all ranks of the job with; None for anything else.
 
         One with a ``group`` that is not the world is none: who belongs to it is not known here.
         """
@@ -478,17 +529,15 @@ class Program:
         return None
 
     def is_generator(self, function: tuple[int, int]) -> bool:
-        """Whether a function yields."""
-        file, number = function
-        events = self.index.files[file].summary.events
-        return any(events[event][0] == "yield" for event in self.evaluator.by_scope[file].get(number, ()))
+        """Return whether a function yields."""
+        return any(event[0] == "yield" for event in self.evaluator.events_of(function))
 
     # order
 
     def excludes(self, one: EventRow, other: EventRow) -> bool:
-        """Whether two rows of one function stand in different arms of one ``if``: never both run in one pass."""
-        tests = {node[2]: node[3] for _, node in one.places if node[1] == "if"}
-        return any(node[1] == "if" and tests.get(node[2], node[3]) != node[3] for _, node in other.places)
+        """Return whether two rows of one function stand in different arms of one ``if``: never both run in one pass."""
+        tests = {node[2]: node[3] for _, node in one.blocks if node[1] == "if"}
+        return any(node[1] == "if" and tests.get(node[2], node[3]) != node[3] for _, node in other.blocks)
 
     def dominates(self, one: EventRow, other: EventRow) -> bool:
         """Whether ``one`` has always run when ``other`` does: same function, before it, and every place of it around
@@ -496,15 +545,15 @@ class Program:
         """
         if (one.file, one.scope) != (other.file, other.scope) or one.number >= other.number:
             return False
-        around = {number for number, _ in other.places}
+        around = {number for number, _ in other.blocks}
         return all(
             number in around
-            for number, node in one.places
+            for number, node in one.blocks
             if node[1] not in ("with", "try", "finally") and not node[1].startswith("exit:")
         )
 
     def may_precede(self, one: EventRow, other: EventRow) -> bool:
-        """Whether ``one`` may have run when ``other`` does: same function, before it, not in another arm."""
+        """Return whether ``one`` may have run when ``other`` does: same function, before it, not in another arm."""
         return (
             (one.file, one.scope) == (other.file, other.scope)
             and one.number < other.number
@@ -518,11 +567,11 @@ class Program:
         return self.index.files[file].imports
 
     def imports_from(self, file: int, *modules: str) -> bool:
-        """Whether a file imports one of these modules or something of it."""
+        """Return whether a file imports one of these modules or something of it."""
         return any(name == module or name.startswith(module + ".") for name in self.imports(file) for module in modules)
 
     def framework(self, file: int) -> str | None:
-        """The framework that owns process group, loop or guards in a file: the import that says so."""
+        """Return the framework that owns process group, loop or guards in a file: by its import."""
         for name in self.imports(file):
             for framework in names.FRAMEWORKS:
                 if name == framework or name.startswith(framework + "."):
@@ -530,34 +579,33 @@ class Program:
         return None
 
     def is_test(self, file: int) -> bool:
-        """Whether a file is a test: by its path, or because it imports pytest or unittest."""
+        """Return whether a file is a test: by its path, or because it imports pytest or unittest."""
         path = self.index.files[file].path.replace("\\", "/").lower()
         return bool(_TESTS.search(path)) or self.imports_from(file, "pytest", "unittest")
 
     def is_example(self, file: int) -> bool:
-        """Whether a file is an example or tutorial, by its path."""
+        """Return whether a file is an example or tutorial, by its path."""
         return bool(_EXAMPLES.search(self.index.files[file].path.replace("\\", "/").lower()))
 
     def is_script(self, file: int) -> bool:
-        """Whether a file is meant to be started: ``if __name__ == "__main__"``, or nobody imports it and it calls at
+        """Whether a file is meant to be started: ``if __name__ == "__main__"``, or nothing imports it and it calls at
         module level.
         """
         return self.index.files[file].has_main_guard
 
     def component(self, file: int) -> list[int]:
-        """The files that hang together with a file by imports, itself included."""
-        roots = self._roots()
-        if not self._members:
-            for number, root in enumerate(roots):
-                self._members.setdefault(root, []).append(number)
-        return self._members[roots[file]]
+        """Return the files that hang together with a file by imports, itself included."""
+        return self._components()[self._roots()[file]]
 
+    @cached
+    def _components(self) -> dict[int, list[int]]:
+        members: dict[int, list[int]] = {}
+        for number, root in enumerate(self._roots()):
+            members.setdefault(root, []).append(number)
+        return members
+
+    @cached
     def _roots(self) -> list[int]:
-        if self._joined is None:
-            self._joined = self._join()
-        return self._joined
-
-    def _join(self) -> list[int]:
         parents = list(range(len(self.index.files)))
 
         def root(number: int) -> int:
@@ -572,31 +620,28 @@ class Program:
         return [root(number) for number in range(len(parents))]
 
     def importers(self, file: int) -> list[int]:
-        """The files that import a file."""
+        """Return the files that import a file."""
         return [other for other in range(len(self.index.files)) if other != file and file in self.index.imported(other)]
 
     def in_component(self, file: int, *dotted: str) -> bool:
-        """Whether a file, or one that hangs together with it by imports, calls one of these."""
-        root = self._roots()[file]
-        key = (root, dotted)
-        if key not in self._callings:
-            roots = self._roots()
-            self._callings[key] = any(roots[call.file] == root for call in self.calls_to(*dotted))
-        return self._callings[key]
+        """Return whether a file, or one that hangs together with it by imports, calls one of these."""
+        return self._root_calls(self._roots()[file], dotted)
 
+    @cached
+    def _root_calls(self, root: int, dotted: tuple[str, ...]) -> bool:
+        roots = self._roots()
+        return any(roots[call.file] == root for call in self.calls_to(*dotted))
+
+    @cached
     def is_distributed(self, file: int) -> bool:
         """Whether a file belongs to something that several ranks run: it, or a file linked with it, starts a group or
-        wraps a model, or it asks for its rank."""
-        known = self._distributed.get(file)
-        if known is None:
-            known = self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_ASKS))
-            self._distributed[file] = known
-        return known
+        wraps a model, or it reads its rank."""
+        return self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_RANK_QUERIES))
 
     # source
 
     def lines(self, file: int) -> list[str]:
-        """The lines of a file."""
+        """Return the lines of a file."""
         if file not in self._lines:
             self._lines[file] = self.index.files[file].lines
         return self._lines[file]
@@ -619,7 +664,7 @@ class Program:
         return column + 1 if text.isascii() else len(text.encode("utf-8")[:column].decode("utf-8", "replace")) + 1
 
     def source(self, span: SourceSpan) -> str:
-        """The text of a span."""
+        """Return the text of a span."""
         file = self._numbers[span.path]
         lines = self.lines(file)[span.line - 1 : span.end_line]
         if not lines:
@@ -629,7 +674,7 @@ class Program:
         return "\n".join(lines)
 
     def where(self, file: int, span: SourceSpan, function: str | None = None) -> Where:
-        """A place for a finding; in a notebook lines are those of the cell."""
+        """Return the location of a finding; in a notebook lines are those of the cell."""
         cells = self.index.files[file].cells
         line, end_line, cell = span.line, span.end_line, None
         if cells and line <= len(cells):
@@ -646,7 +691,7 @@ class Program:
         )
 
     def argument_span(self, call: SourceCall, position: int | None, name: str | None = None) -> SourceSpan | None:
-        """Where the value of an argument stands."""
+        """Return where the value of an argument stands."""
         node = self._node(call)
         if node is None:
             return None
@@ -678,7 +723,7 @@ class Program:
         ]
 
     def entry_span(self, call: SourceCall, position: int, key: str) -> SourceSpan | None:
-        """Where the value of a key stands in a dict that is written out as an argument."""
+        """Return where the value of a key stands in a dict that is written out as an argument."""
         node = self._node(call)
         if node is None or position >= len(node.args):
             return None
@@ -692,7 +737,7 @@ class Program:
         """Terms and all that they are made of, each once; ``names`` also enters what variables of the file are bound
         to.
         """
-        terms = self.index.files[file].summary.terms
+        terms = self.terms[file]
         pending, seen = list(roots), set()
         while pending:
             number = pending.pop()
@@ -701,31 +746,19 @@ class Program:
             seen.add(number)
             yield number
             term = terms[number]
-            operation = term[0]
-            if operation in ("a", "e", "x", "w"):
-                pending.append(term[1])
-            elif operation in ("s", "|", "*"):
-                pending.extend(term[1:3])
-            elif operation == "c":
-                pending.extend((term[1], *term[2], *(value for _, value in term[3])))
-            elif operation in ("o", "="):
-                pending.extend(term[2:4])
-            elif operation == "u":
-                pending.append(term[2])
-            elif operation in ("and", "or", "t", "l", "f"):
-                pending.extend(term[1])
-            elif operation == "d":
-                pending.extend((*term[1], *term[2]))
-            elif operation == "?":
-                pending.extend(term[1:4])
-            elif operation == "v" and names:
-                scope = term[1]
-                while scope >= 0:
-                    own = self.index.scopes[file][scope]
-                    if term[2] in own.bindings:
-                        pending.extend(own.bindings[term[2]])
-                        break
-                    scope = own.parent
+            pending.extend(source_text.operands(term))
+            if names:
+                pending.extend(self.bound(file, term))
+
+    def bound(self, file: int, term: tuple[Any, ...]) -> list[int]:
+        """Return the terms that are assigned to a variable; none for any other term."""
+        scope = term[1] if term[0] == "v" else -1
+        while scope >= 0:
+            own = self.index.scopes[file][scope]
+            if term[2] in own.bindings:
+                return own.bindings[term[2]]
+            scope = own.parent
+        return []
 
     def _node(self, row: EventRow) -> Any:
         """The syntax of a call, a comparison or an assignment: parsed once more, for the few files whose findings need
@@ -757,7 +790,7 @@ class Program:
             return []
         try:
             tree = parse(text)
-        except SyntaxError:  # a part of a statement that is none by itself
+        except SyntaxError:  # a part of a statement that is none alone
             return []
         found = []
         for node in ast.walk(tree):
@@ -771,7 +804,7 @@ class Program:
         return found
 
     def last_argument_end(self, call: SourceCall) -> tuple[SourceSpan, bool] | None:
-        """The span of a call's last argument and whether a comma follows it, for adding one more; None without
+        """Return the span of a call's last argument and whether a comma follows it, for adding one more; None without
         arguments.
         """
         node = self._node(call)
@@ -786,7 +819,7 @@ class Program:
         return span, "," in rest
 
     def argument_edit(self, call: SourceCall, text: str) -> Edit | None:
-        """The edit that adds ``text`` (``name=value``) as the last argument of a call."""
+        """Return the edit that adds ``text`` (``name=value``) as the last argument of a call."""
         found = self.last_argument_end(call)
         span = call.span
         if found is None:
@@ -796,11 +829,11 @@ class Program:
             return None
         return found[0].after(f", {text}")
 
-    def flow(self, *trails: Iterable[FlowStep]) -> list[str]:
-        """The way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
+    def flow(self, *flows: Iterable[FlowStep]) -> list[str]:
+        """Return the way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
         lines = []
-        for trail in trails:
-            for step in trail:
+        for flow in flows:
+            for step in flow:
                 lines.append(f"{self._place(step.file, step.line)}: {step.text}")
         return list(dict.fromkeys(lines))
 
@@ -816,12 +849,12 @@ class Program:
         """A condition as source, with ``not`` where it is its else."""
         lines = self.lines(file)
         match = _CONDITION.match(lines[guard.line - 1]) if 0 < guard.line <= len(lines) else None
-        text = match.group(1) if match else source_text.render(self.index.files[file].summary.terms, guard.term)
+        text = match.group(1) if match else source_text.render(self.terms[file], guard.term)
         return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
 
 
 def _within(outer: SourceSpan, node: Any) -> SourceSpan:
-    """Where a node of a part of a file stands in the file, when that part was parsed by itself."""
+    """Return where a node of a part of a file stands in the file, when that part was parsed alone."""
     return SourceSpan(
         outer.path,
         outer.line + node.lineno - 1,
@@ -833,7 +866,7 @@ def _within(outer: SourceSpan, node: Any) -> SourceSpan:
 
 #: What makes a program one that several ranks run.
 _STARTS = (*sorted(names.INIT), *names.WRAPPERS, "accelerate.Accelerator", "deepspeed.initialize")
-_ASKS = tuple(name for name in names.SOURCES if not name.startswith("torch.cuda."))
+_RANK_QUERIES = tuple(name for name in names.SOURCES if not name.startswith("torch.cuda."))
 _WRAPPER_NAMES = {
     "ddp": "torch.nn.parallel.DistributedDataParallel",
     "fsdp": "torch.distributed.fsdp.FullyShardedDataParallel",

@@ -13,28 +13,10 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .call_paths import terms_of
-from .device_uses import argument_place, called_in, event_row, files_from, shapes_of
+from .device_uses import argument_place, called_in, files_from, shapes_of
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
-from .values import (
-    CONST,
-    DEVICE_COUNT,
-    ENV_TEXT,
-    GLOBAL_RANK,
-    GROUP_RANK,
-    LOCAL_MAIN,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    NODE_RANK,
-    RANK,
-    RANK_DEPENDENT,
-    TEXT,
-    WORLD_SIZE,
-    Atom,
-    FlowStep,
-    Value,
-)
+from .values import Atom, FlowStep, Kind, Value, Who
 
 _INIT = "torch.distributed.init_process_group"
 _SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
@@ -53,23 +35,23 @@ _STARTERS = (
     "os.system",
 )
 
-# the local rank where the job's is asked for
+# the local rank where the job's is needed
 
 
 @probe(rules.DC219)
 def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]:
-    """Where a number among all processes is asked for, no number within a host is given."""
+    """Where a number among all processes is needed, no number within a host is given."""
     for call in program.calls_to(_INIT):
         atom = _local(call.argument(4, "rank"))
         size = call.argument(3, "world_size")
         # with the number of local processes as the size, each host is a job of its own
-        if atom is not None and not (size is not None and size.has(LOCAL_WORLD_SIZE)):
+        if atom is not None and not (size is not None and size.has(Kind.LOCAL_WORLD_SIZE)):
             yield _local_as_global(
                 program,
                 call,
                 atom,
                 "init_process_group() gets the local rank for the rank: with two hosts two processes have each number",
-                'give `int(os.environ["RANK"])`, or leave rank and world_size away: torchrun has set both',
+                'pass `int(os.environ["RANK"])`, or drop rank and world_size: torchrun sets both',
                 argument_place(call, 4, "rank"),
             )
     for call in program.calls_to(*_SAMPLERS):
@@ -80,7 +62,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
                 call,
                 atom,
                 "DistributedSampler gets the local rank: every host trains on the same part of the data",
-                "give `dist.get_rank()` and `dist.get_world_size()`, or leave both away: the sampler finds them",
+                "pass `dist.get_rank()` and `dist.get_world_size()`, or drop both: the sampler finds them",
                 argument_place(call, 2, "rank"),
             )
     yield from _shards(program)
@@ -94,51 +76,56 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
                     write.row,
                     atom,
                     f"{write.name} becomes the local rank: with two hosts there are two of each",
-                    "make it `node_rank * processes_per_node + local_rank`, or leave it to the launcher",
+                    "use `node_rank * processes_per_node + local_rank`, or let the launcher set it",
                     write.row.where(),
                 )
 
 
 def spans_hosts(program: Program, row: EventRow) -> bool:
-    """Whether the program works out ranks from nodes: then the index of a spawned process is none."""
+    """Return whether the program works out ranks from nodes: then the index of a spawned process is none."""
     for call in called_in(program, program.component(row.file), _INIT):
         rank = call.argument(4, "rank")
-        atom = rank.get(GLOBAL_RANK) if rank is not None else None
+        atom = rank.get(Kind.GLOBAL_RANK) if rank is not None else None
         if atom is not None and atom.const == "sum":
             return True
     return False
 
 
 def _local(value: Value | None, *, spawned: bool = False) -> Atom | None:
-    """The local rank, where a value can be no other number.
+    """Return the local rank, where a value can be no other number.
 
     :param spawned: the index of a spawned process counts, too: it is known that it is not the rank
     """
-    if value is None or value.has(GLOBAL_RANK, RANK, GROUP_RANK, NODE_RANK, RANK_DEPENDENT):
+    if value is None or value.has(Kind.GLOBAL_RANK, Kind.RANK, Kind.GROUP_RANK, Kind.NODE_RANK, Kind.RANK_DEPENDENT):
         return None
     for atom in value:
-        if atom.kind == LOCAL_RANK and atom.certain and (spawned or atom.const != "spawn") and not _is_replaced(value):
+        if (
+            atom.kind == Kind.LOCAL_RANK
+            and atom.certain
+            and (spawned or atom.const != "spawn")
+            and not _is_replaced(value)
+        ):
             return atom
-        if atom.kind == ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == LOCAL_RANK:
+        if atom.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
             return None if _has_fallback(atom) else atom
     return None
 
 
 def _is_replaced(value: Value) -> bool:
-    """Whether the local rank only stands in where RANK is missing."""
-    return any(one.kind == ENV_TEXT and vocabulary.VARIABLES.get(one.const) != LOCAL_RANK for one in value)
+    """Return whether the local rank only stands in where RANK is missing."""
+    return any(one.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(one.const) != Kind.LOCAL_RANK for one in value)
 
 
 def _has_fallback(atom: Atom) -> bool:
-    return any(one.kind in (ENV_TEXT, GLOBAL_RANK, RANK) for one in atom.of)
+    return any(one.kind in (Kind.ENV_TEXT, Kind.GLOBAL_RANK, Kind.RANK) for one in atom.of)
 
 
 def _local_text(value: Value) -> Atom | None:
-    """The local rank in the text that becomes a variable."""
+    """Return the local rank in the text that becomes a variable."""
     if len(value.atoms) != 1:
         return None
     atom = value.atoms[0]
-    if atom.kind == TEXT and atom.const == "{}":
+    if atom.kind == Kind.TEXT and atom.const == "{}":
         return _local(Value(atom.of))
     return _local(value)
 
@@ -149,7 +136,7 @@ def _local_as_global(program: Program, row: EventRow, atom: Atom, message: str, 
         where=where,
         severity=Severity.INFO if program.is_test(row.file) else Severity.ERROR,
         fix=Fix(fix, where="code"),
-        evidence={"flow": program.flow(atom.trail)},
+        evidence={"flow": program.flow(atom.flow)},
     )
 
 
@@ -160,7 +147,7 @@ def _shards(program: Program) -> Iterator[Finding]:
         else:
             size, number = call.argument(2, "world_size"), call.argument(1, "rank")
         atom = _local(number)
-        if atom is not None and size is not None and size.has(WORLD_SIZE):
+        if atom is not None and size is not None and size.has(Kind.WORLD_SIZE):
             yield _local_as_global(
                 program,
                 call,
@@ -175,15 +162,15 @@ def _slices(program: Program) -> Iterator[Finding]:
     """``files[local_rank::world_size]``."""
     for file, shapes in enumerate(shapes_of(program)):
         for number, term in shapes.strides:
-            row = event_row(program, file, number)
-            first, _, step = terms_of(row)[terms_of(row)[term][2]][1]
+            row = program.event_row(file, number)
+            first, _, step = row.terms[row.terms[term][2]][1]
             atom = _local(row.term_value(first))
-            if atom is not None and row.term_value(step).has(WORLD_SIZE):
+            if atom is not None and row.term_value(step).has(Kind.WORLD_SIZE):
                 yield _local_as_global(
                     program,
                     row,
                     atom,
-                    "the slice starts at the local rank and steps by the world size: hosts take the same items, "
+                    "the slice starts at the local rank and steps by the world size: hosts read the same items, "
                     "and the other items are never used",
                     "start at `dist.get_rank()`",
                     row.where(),
@@ -195,55 +182,55 @@ def _slices(program: Program) -> Iterator[Finding]:
 
 @probe(rules.DC213)
 def job_is_no_host(program: Program) -> Iterator[Finding]:
-    """The number of processes is what the launcher says, not what this host has GPUs."""
+    """The number of processes is set by the launcher, not by the GPUs of this host."""
     for call in program.calls_to(_INIT):
         if _counted(call.argument(3, "world_size")) and not _starts_processes(program, call):
             rank = call.argument(4, "rank")
             if rank is not None and (rank.constant == 0 or not any(atom.certain for atom in rank)):
-                continue  # one process, or a worker of somebody who is not in sight
+                continue  # one process, or a worker of something who is not in sight
             yield _not_the_size(
                 program,
                 call,
-                "init_process_group() takes the number of GPUs here for the number of processes: "
+                "init_process_group() uses the number of GPUs as the number of processes: "
                 "it waits for ranks that may never come",
-                "leave rank and world_size away: init_process_group reads what the launcher has set; or take "
+                "drop rank and world_size: init_process_group reads what the launcher sets; or use "
                 '`int(os.environ["WORLD_SIZE"])`',
                 argument_place(call, 3, "world_size"),
             )
     for call in program.calls_to(*_SAMPLERS):
         rank = call.argument(2, "rank")
         if rank is not None and _local(rank) is not None:
-            continue  # DC219 says it
+            continue  # DC219 reports it
         if _counted(call.argument(1, "num_replicas")) and not _starts_processes(program, call):
             yield _not_the_size(
                 program,
                 call,
                 "DistributedSampler divides the data by the number of GPUs of this host, not by the number of ranks",
-                "take `dist.get_world_size()`, or leave it away",
+                "use `dist.get_world_size()`, or drop it",
                 argument_place(call, 1, "num_replicas"),
             )
     for write in writes(program):
         if write.name == "WORLD_SIZE" and write.way in ("=", "update", "putenv"):
-            inner = [one for atom in write.value if atom.kind == TEXT and atom.const == "{}" for one in atom.of]
+            inner = [one for atom in write.value if atom.kind == Kind.TEXT and atom.const == "{}" for one in atom.of]
             if _counted(Value(inner) if inner else write.value) and not _starts_processes(program, write.row):
                 yield _not_the_size(
                     program,
                     write.row,
-                    "WORLD_SIZE becomes the number of GPUs here, whatever the launcher has set",
-                    "leave WORLD_SIZE to the launcher",
+                    "WORLD_SIZE becomes the number of GPUs here and overrides the launcher",
+                    "let the launcher set WORLD_SIZE",
                     write.row.where(),
                 )
 
 
 def _counted(value: Value | None) -> bool:
-    """Whether a size is a count of this host's GPUs, and nothing else is possible but constants."""
-    if value is None or value.has(WORLD_SIZE, ENV_TEXT, LOCAL_WORLD_SIZE):
+    """Return whether a size is a count of this host's GPUs, and nothing else is possible but constants."""
+    if value is None or value.has(Kind.WORLD_SIZE, Kind.ENV_TEXT, Kind.LOCAL_WORLD_SIZE):
         return False
-    return value.get(DEVICE_COUNT) is not None and value.only(DEVICE_COUNT, CONST)
+    return value.get(Kind.DEVICE_COUNT) is not None and value.only(Kind.DEVICE_COUNT, Kind.CONST)
 
 
 def _starts_processes(program: Program, row: EventRow) -> bool:
-    """Whether something of the program starts processes by itself, so that it knows how many there are."""
+    """Return whether something of the program starts processes alone, so that it knows how many there are."""
     files = set(files_from(program, row.file))
     for other in program.importers(row.file):
         files |= files_from(program, other)
@@ -266,11 +253,11 @@ def _not_the_size(program: Program, row: EventRow, message: str, fix: str, where
 
 @probe(rules.DC212)
 def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
-    """The device is told by the launcher, not by a remainder."""
+    """The device is set by the launcher, not by a remainder."""
     first: dict[tuple[int, int], tuple[EventRow, Atom]] = {}
     for file, shapes in enumerate(shapes_of(program)):
         for number, term in shapes.remainders:
-            row = event_row(program, file, number)
+            row = program.event_row(file, number)
             atom = _remainder(row, term)
             if atom is not None:
                 # a name stands for the same term wherever it is used: its first line is where it was made
@@ -281,22 +268,22 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
     for row, atom in first.values():
         if (row.file, row.line) not in seen:
             seen.add((row.file, row.line))
-            yield rules.DC212.found(
-                f"{row.text()} takes the rank modulo the number of GPUs for the local rank",
-                where=row.where(),
-                fix=Fix('read the local rank: `int(os.environ["LOCAL_RANK"])`', where="code"),
-                evidence={"flow": program.flow(atom.trail)},
+            yield row.found(
+                rules.DC212,
+                f"{row.text()} uses the rank modulo the number of GPUs as the local rank",
+                fix='read the local rank: `int(os.environ["LOCAL_RANK"])`',
+                flow=program.flow(atom.flow),
             )
 
 
 def _remainder(row: EventRow, term: int) -> Atom | None:
-    """The rank in ``rank % device_count()``."""
-    _, _, left, right = terms_of(row)[term]
-    if not row.term_value(right).has(DEVICE_COUNT):
+    """Return the rank in ``rank % device_count()``."""
+    _, _, left, right = row.terms[term]
+    if not row.term_value(right).has(Kind.DEVICE_COUNT):
         return None
     value = row.term_value(left)
-    rank = value.get(GLOBAL_RANK, RANK)
-    return rank if rank is not None and rank.certain and not value.has(LOCAL_RANK) else None
+    rank = value.get(Kind.GLOBAL_RANK, Kind.RANK)
+    return rank if rank is not None and rank.certain and not value.has(Kind.LOCAL_RANK) else None
 
 
 # one writer a host
@@ -336,28 +323,28 @@ def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
 
 
 def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[Finding]:
-    reach = call.reach
-    if path < 0 or reach.who != LOCAL_MAIN or not reach.certain or _is_of_a_host(program, call, path):
+    reached_by = call.reached_by
+    if path < 0 or reached_by.who != Who.LOCAL_MAIN or not reached_by.certain or _is_of_a_host(program, call, path):
         return
     guard = _guard_of(program, call)
     if guard is None:
         return
     row, term, text = guard
-    trail = _trail_of(program, row.file, term)
+    flow = _flow_of(program, row.file, term)
     if _names_one_process(program, row, term):
         return
     quiet = program.is_test(call.file)
-    yield rules.DC217.found(
+    yield call.found(
+        rules.DC217,
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
-        where=call.where(),
+        fix=f"test the global rank instead: `{_global_test(text)}`",
         severity=Severity.INFO if quiet else Severity.WARNING,
-        fix=Fix(f"ask for the global rank instead: `{_global_test(text)}`", where="code"),
-        evidence={"flow": [f"{row.path}:{row.line}: only where `{text}`", *program.flow(trail)]},
+        flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(flow)],
     )
 
 
 def _global_test(text: str) -> str:
-    """The condition that one rank of the job fulfils, in the words of this one where it has such."""
+    """Return the condition that one rank of the job fulfils, in the words of this one where it has such."""
     for local, whole in (
         ("is_local_main_process", "is_main_process"),
         ("is_local_process_zero", "is_world_process_zero"),
@@ -368,9 +355,9 @@ def _global_test(text: str) -> str:
 
 
 def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow, int, str] | None:
-    """The condition that lets one rank of each host in: the row that it is around, its term and its text."""
+    """Return the condition that lets one rank of each host in: the row that it is around, its term and its text."""
     for guard in reversed(row.guards):
-        if guard.who.who == LOCAL_MAIN:
+        if guard.who.who == Who.LOCAL_MAIN:
             return row, guard.term, program.guard_text(row.file, guard)
     if depth:
         for caller in program.callers((row.file, row.scope))[:5]:
@@ -380,49 +367,49 @@ def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow
     return None
 
 
-def _trail_of(program: Program, file: int, term: int) -> tuple[FlowStep, ...]:
-    """The way of the local rank in a condition."""
+def _flow_of(program: Program, file: int, term: int) -> tuple[FlowStep, ...]:
+    """Return the way of the local rank in a condition."""
     for number in program.subterms(file, term):
         for atom in program.evaluator.value(file, number):
-            if atom.kind == LOCAL_RANK and atom.trail:
-                return atom.trail
+            if atom.kind == Kind.LOCAL_RANK and atom.flow:
+                return atom.flow
     return ()
 
 
 def _names_one_process(program: Program, row: EventRow, term: int) -> bool:
-    """Whether a condition asks for the node as well, or for a spawned index, or for what only has such a name."""
+    """Return whether a condition also tests the node, a spawned index, or something with such a name."""
     for number in program.subterms(row.file, term):
         for atom in program.evaluator.value(row.file, number):
-            if atom.kind == LOCAL_RANK and not atom.certain:
+            if atom.kind == Kind.LOCAL_RANK and not atom.certain:
                 return True
-            if atom.kind == LOCAL_RANK and atom.const == "spawn" and not spans_hosts(program, row):
+            if atom.kind == Kind.LOCAL_RANK and atom.const == "spawn" and not spans_hosts(program, row):
                 return True
-            if atom.kind in (NODE_RANK, GLOBAL_RANK, RANK):
+            if atom.kind in (Kind.NODE_RANK, Kind.GLOBAL_RANK, Kind.RANK):
                 return True
     return False
 
 
 def _is_of_a_host(program: Program, call: SourceCall, path: int) -> bool:
-    """Whether a path lies on a disk of this host, or has its name or number in it."""
+    """Return whether a path lies on a disk of this host, or has its name or number in it."""
     for number in program.subterms(call.file, path):
-        parts = terms_of(call)[number]
+        parts = call.terms[number]
         if parts[0] == "k" and isinstance(parts[2], str) and _OF_A_HOST.match(parts[2]):
             return True
         if parts[0] in ("v", "p", "a") and _HOST_WORDS.search(str(parts[2])):
             return True
         value = call.term_value(number)
         for atom in value:
-            if atom.kind in (NODE_RANK, RANK_DEPENDENT, GLOBAL_RANK):
+            if atom.kind in (Kind.NODE_RANK, Kind.RANK_DEPENDENT, Kind.GLOBAL_RANK):
                 return True
-            if atom.kind == ENV_TEXT and (
-                atom.const in _HOST_VARIABLES or vocabulary.VARIABLES.get(atom.const) == NODE_RANK
+            if atom.kind == Kind.ENV_TEXT and (
+                atom.const in _HOST_VARIABLES or vocabulary.VARIABLES.get(atom.const) == Kind.NODE_RANK
             ):
                 return True
-            if atom.kind in ("result", "name") and any(str(atom.const).startswith(one) for one in _HOST_CALLS):
+            if atom.kind in (Kind.RESULT, Kind.NAMED) and any(str(atom.const).startswith(one) for one in _HOST_CALLS):
                 return True
-            if atom.kind == "result" and str(atom.const) in ("io.BytesIO", "BytesIO"):
+            if atom.kind == Kind.RESULT and str(atom.const) in ("io.BytesIO", "BytesIO"):
                 return True
-            if atom.kind == CONST and isinstance(atom.const, str) and _OF_A_HOST.match(atom.const):
+            if atom.kind == Kind.CONST and isinstance(atom.const, str) and _OF_A_HOST.match(atom.const):
                 return True
     return False
 
@@ -432,7 +419,7 @@ def _is_of_a_host(program: Program, call: SourceCall, path: int) -> bool:
 
 @probe(rules.DC220)
 def torch_knows_the_local_rank(program: Program) -> Iterator[Finding]:
-    """The local rank is asked of torch, with what it is without a launcher."""
+    """The local rank is decided by torch, with what it is without a launcher."""
     seen: set[tuple[int, int]] = set()
     for read in reads(program):
         if read.name != "LOCAL_RANK" or (read.row.file, read.row.line) in seen:
@@ -441,17 +428,17 @@ def torch_knows_the_local_rank(program: Program) -> Iterator[Finding]:
             continue
         seen.add((read.row.file, read.row.line))
         fallback = _fallback(read)
-        yield rules.DC220.found(
+        yield read.row.found(
+            rules.DC220,
             f"{read.row.text()} reads the local rank as text; torch.distributed.get_node_local_rank gives the number",
-            where=read.row.where(),
-            fix=Fix(f"from torch 2.4 on: `dist.get_node_local_rank({fallback})`", where="code"),
+            fix=f"from torch 2.4 on: `dist.get_node_local_rank({fallback})`",
         )
     for call in program.calls_to("torch.distributed.get_node_local_rank"):
         if not call.gives(0, "fallback_rank"):
-            yield rules.DC220.found(
+            yield call.found(
+                rules.DC220,
                 f"{call.text()} raises where no launcher has set LOCAL_RANK",
-                where=call.where(),
-                fix=Fix("say what a process by itself is: `get_node_local_rank(fallback_rank=0)`", where="code"),
+                fix="pass the rank for a run without a launcher: `get_node_local_rank(fallback_rank=0)`",
             )
 
 

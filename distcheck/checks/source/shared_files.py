@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
+from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .collective_sequences import Sequences, guarded_calls, level, trail_of
+from .collective_sequences import Sequences, flow_of, guarded_calls, sequences_of
 from .program import Program, SourceCall
-from .source_text import last_name
-from .values import FEW, PARTIAL, SINGLE, WRAPPED
+from .source_text import argument_terms, last_name
+from .values import FEW, PARTIAL, Kind, Who
+from .vocabulary import word_set
 
 #: Functions that write a file, and where its path stands.
 _WRITERS = {
@@ -29,20 +30,10 @@ _READERS = {
 }  # fmt: skip
 _MAKERS = {"os.makedirs": (0, "name"), "os.mkdir": (0, "path")}
 _WRITING_METHODS = frozenset(["write_text", "write_bytes"])
-_READING_METHODS = frozenset(["read_text", "read_bytes", "iterdir"])
-#: Contexts that make nobody wait.
-_PLAIN_CONTEXTS = frozenset(
-    [
-        "open",
-        "no_grad",
-        "inference_mode",
-        "autocast",
-        "suppress",
-        "catch_warnings",
-        "set_grad_enabled",
-        "device",
-        "record_function",
-    ]
+_READING_METHODS = word_set("read_text read_bytes iterdir")
+#: Contexts that make nothing wait.
+_PLAIN_CONTEXTS = word_set(
+    "open no_grad inference_mode autocast suppress catch_warnings set_grad_enabled device record_function"
 )
 _WAITING = frozenset(["sleep", "exists", "is_file", "isfile", "is_dir", "isdir"])
 
@@ -50,49 +41,44 @@ _WAITING = frozenset(["sleep", "exists", "is_file", "isfile", "is_dir", "isdir"]
 @probe(rules.DC724)
 def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
     """Between what one rank writes and what all read stands something that makes the others wait."""
-    sequences = Sequences.of(program)
+    sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
     for writer, guards in guarded_calls(program):
         guard = guards[-1]
         if len(guards) != 1 or guard.who.who not in FEW or guard.kind != "if" or not guard.polarity:
             continue
         made = _written(program, writer)
-        if made is None or _in_a_waiting_context(program, writer, guard.place):
+        if made is None or _in_a_waiting_context(program, writer, guard.block):
             continue
         path, folder = made
-        reader = _reader(program, sequences, writer, guard.place, path, folder)
+        reader = _reader(program, sequences, writer, guard.block, path, folder)
         if reader is None or (reader.file, reader.number) in done:
             continue
         done.add((reader.file, reader.number))
         what = "the folder" if folder else "the file"
-        yield rules.DC724.found(
+        yield reader.found(
+            rules.DC724,
             f"`{reader.text()}` uses {what} that {_who(guard.who.who)} makes in line {writer.line}, and nothing makes "
             "the other ranks wait for it",
-            fix=Fix(
-                f"create the folder on every rank: take `{writer.text()}` out of the branch (with exist_ok=True), or "
-                f"put a barrier between line {writer.line} and line {reader.line}"
-                if folder
-                else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
-                where="code",
-            ),
-            where=reader.where(),
-            severity=level(program, reader, rules.DC724),
-            evidence={
-                "flow": [
-                    *trail_of(program, writer.file, guard.term),
-                    f"{writer.path}:{writer.line}: {writer.text()}",
-                    f"{reader.path}:{reader.line}: {reader.text()}",
-                ]
-            },
+            fix=f"create the folder on every rank: move `{writer.text()}` out of the branch (with exist_ok=True), or "
+            f"put a barrier between line {writer.line} and line {reader.line}"
+            if folder
+            else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
+            severity=reader.milder_in_tests(rules.DC724),
+            flow=[
+                *flow_of(program, writer.file, guard.term),
+                f"{writer.path}:{writer.line}: {writer.text()}",
+                f"{reader.path}:{reader.line}: {reader.text()}",
+            ],
         )
 
 
 def _who(who: str) -> str:
-    return {"one rank of each host": "one rank of each host", "one rank": "one rank"}.get(who, "the main process")
+    return who if who in (Who.LOCAL_MAIN, Who.ONE) else Who.MAIN
 
 
 def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
-    """The term of the path that a call writes, and whether that is a folder."""
+    """Return the term of the path that a call writes, and whether that is a folder."""
     for target in call.targets:
         if target in _WRITERS:
             return _term(call, *_WRITERS[target]), False
@@ -102,7 +88,7 @@ def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
             return (_term(call, 0, "file"), False) if _mode(call, 1)[:1] in ("w", "x") else None
     if program.functions(call):
         return None
-    callee = program.index.files[call.file].summary.terms[call.term[1]]
+    callee = program.terms[call.file][call.term[1]]
     if callee[0] != "a":
         return None
     if call.method in _WRITING_METHODS or (call.method == "open" and _mode(call, 0)[:1] in ("w", "x")):
@@ -113,7 +99,7 @@ def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
 
 
 def _read(program: Program, call: SourceCall, folder: bool) -> int:
-    """The term of the path that a call needs to be there; -1 for any other call."""
+    """Return the term of the path that a call needs to be there; -1 for any other call."""
     for target in call.targets:
         if target in _READERS:
             return _term(call, *_READERS[target])
@@ -123,7 +109,7 @@ def _read(program: Program, call: SourceCall, folder: bool) -> int:
             return _term(call, *_WRITERS[target])
     if program.functions(call):
         return -1
-    callee = program.index.files[call.file].summary.terms[call.term[1]]
+    callee = program.terms[call.file][call.term[1]]
     if callee[0] == "a" and (call.method in _READING_METHODS or (folder and call.method in _WRITING_METHODS)):
         return int(callee[1])
     if callee[0] == "a" and call.method == "open" and not call.targets and (folder or _mode(call, 0)[:1] in ("r", "")):
@@ -144,8 +130,8 @@ def _mode(call: SourceCall, position: int) -> str:
 def _reader(
     program: Program, sequences: Sequences, writer: SourceCall, branch: int, path: int, folder: bool
 ) -> SourceCall | None:
-    """The first call behind the branch by which all ranks need the file, unless something makes them wait."""
-    terms = program.index.files[writer.file].summary.terms
+    """Return the first call behind the branch by which all ranks need the file, unless something makes them wait."""
+    terms = program.terms[writer.file]
     own = terms[path] if path >= 0 else ("-",)
     if own[0] == "-" or (own[0] == "k" and own[2] in (None, ".")):
         return None
@@ -158,14 +144,14 @@ def _reader(
             return None
         if row.kind in ("yield",):
             return None
-        if any(number == branch for number, _ in row.places):
+        if any(number == branch for number, _ in row.blocks):
             continue
         if not isinstance(row, SourceCall):
             continue
         term = _read(program, row, folder)
         if term >= 0 and _uses(terms, term, path, folder):
-            reached = row.own_reach.who
-            if reached in PARTIAL or reached == SINGLE or row.inside("except") or program.excludes(writer, row):
+            reached = row.own_reached_by.who
+            if reached in PARTIAL or reached == Who.SINGLE or row.inside("except") or program.excludes(writer, row):
                 continue
             return row
         if _makes_wait(program, sequences, row):
@@ -174,25 +160,25 @@ def _reader(
 
 
 def _makes_wait(program: Program, sequences: Sequences, row: SourceCall) -> bool:
-    """Whether other ranks may wait here: a collective, a message, polling, a wrapped model, something unseen."""
-    if sequences.meeting(row) is not None or sequences.is_unseen(row) or row.method in _WAITING:
+    """Return whether other ranks may wait here: a collective, a message, polling, a wrapped model, something unseen."""
+    if sequences.collective_site(row) is not None or sequences.is_unseen(row) or row.method in _WAITING:
         return True
     if any(target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT for target in row.targets):
         return True
-    return row.callee.has(WRAPPED) or any(sequences.has_any(function) for function in program.functions(row))
+    return row.callee.has(Kind.WRAPPED) or any(sequences.has_any(function) for function in program.functions(row))
 
 
 def _in_a_waiting_context(program: Program, writer: SourceCall, branch: int) -> bool:
-    """Whether a ``with`` around the branch may itself make the others wait at its end."""
-    terms = program.index.files[writer.file].summary.terms
+    """Return whether a ``with`` around the branch may itself make the others wait at its end."""
+    terms = program.terms[writer.file]
     return any(
         node[1] == "with" and number < branch and last_name(terms, node[2]) not in _PLAIN_CONTEXTS
-        for number, node in writer.places
+        for number, node in writer.blocks
     )
 
 
 def _uses(terms: list[tuple[Any, ...]], term: int, path: int, folder: bool) -> bool:
-    """Whether one path is the other, or for a folder, lies in it."""
+    """Return whether one path is the other, or for a folder, lies in it."""
     if _same(terms, term, path):
         return True
     if not folder:
@@ -211,7 +197,7 @@ def _uses(terms: list[tuple[Any, ...]], term: int, path: int, folder: bool) -> b
 
 
 def _same(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) -> bool:
-    """Whether two terms are alike: the same calls of the same things."""
+    """Return whether two terms are alike: the same calls of the same things."""
     if one == other:
         return True
     if one < 0 or other < 0 or depth > 10:
@@ -225,8 +211,8 @@ def _same(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) ->
         if not _same(terms, first[1], second[1], depth + 1):
             return False
         given = zip(
-            (*first[2], *(value for _, value in first[3])),
-            (*second[2], *(value for _, value in second[3])),
+            argument_terms(first),
+            argument_terms(second),
             strict=True,
         )
         return _is_pure(terms, first[1]) and all(_same(terms, left, right, depth + 1) for left, right in given)
@@ -242,7 +228,7 @@ def _same(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) ->
 
 
 def _is_pure(terms: list[tuple[Any, ...]], callee: int) -> bool:
-    """Whether a call gives the same for the same arguments: it makes a path."""
+    """Return whether a call gives the same for the same arguments: it makes a path."""
     parts = terms[callee]
     name = parts[2] if parts[0] in ("a", "v") else str(parts[1]).rsplit(".", 1)[-1] if parts[0] == "i" else ""
     return name in ("join", "Path", "str", "fspath", "abspath", "format", "with_suffix", "joinpath")

@@ -1,6 +1,6 @@
 """What all ranks write, load, create, log or fetch at once: checkpoints, folders, runs of trackers, downloads.
 
-Whether a line is reached by every rank is asked of :mod:`.ways`; this room knows what the calls do to files.
+Whether a line is reached by every rank is decided by :mod:`.ways`; this module knows what the calls do to files.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath
-from .collective_sequences import Sequences
+from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import LOCAL_OTHERS, NAMED, OTHERS, PARTIAL, RESULT, NoConstant, Value
+from .values import PARTIAL, Kind, NoConstant, Value, Who
 
 # saving
 
@@ -54,57 +54,59 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*_WRITERS):
         writer = next(_WRITERS[target] for target in call.targets if target in _WRITERS)
         path = call.argument_term(writer.position, writer.keyword)
-        if path < 0 or (call.is_to("open") and not _opens_anew(call)) or "devnull" in call_paths.words(call, path):
+        if (
+            path < 0
+            or (call.is_to("open") and not _truncates_file(call))
+            or "devnull" in call_paths.names_in(call, path)
+        ):
             continue
         yield from _unguarded_save(program, call, path, writer.checkpoint)
     for call in program.calls_named("save_pretrained"):
         path = call.argument_term(0, "save_directory")
         if path < 0 or call.gives(None, "is_main_process") or call.has_star:
             continue
-        if not any(atom.kind in ("wrapped model",) and atom.const != "ddp" for atom in call.receiver):
+        if not any(atom.kind in (Kind.WRAPPED,) and atom.const != "ddp" for atom in call.receiver):
             yield from _unguarded_save(program, call, path, True)
 
 
-def _opens_anew(call: SourceCall) -> bool:
+def _truncates_file(call: SourceCall) -> bool:
     mode = call.argument(1, "mode")
     return mode is not None and isinstance(mode.constant, str) and mode.constant[:1] in ("w", "x")
 
 
 def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
-    given = call_paths.terms_of(call)[path]
+    given = call.terms[path]
     # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
     if not checkpoint and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
         return
     # where one rank goes first, the others mostly find what it has written
-    way = call_paths.way_of_all(program, call, first_is_a_guard=True)
-    if way is None or _only_of_this_process(way, path) or call.inside("except"):
+    call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
+    if call_path is None or _only_of_this_process(call_path, path) or call.inside("except"):
         return
-    value = call_paths.value_on(way, path)
-    certain = way.certain and call_paths.is_constant(value)
+    value = call_paths.value_on(call_path, path)
+    certain = call_path.certain and call_paths.is_constant(value)
     if not (checkpoint or certain):
         return
     severity = Severity.ERROR if certain and checkpoint else Severity.WARNING
-    if call_paths.owned_by_a_framework(way) or call_paths.in_tests(way):
+    if call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path):
         severity = Severity.INFO
     name = _called(call)
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path))
-    yield rules.DC720.found(
-        f"every rank writes {_path_text(value, shown)} here: nothing on the way to {name}() asks for the rank",
-        where=call.where(),
-        fix=Fix(
-            f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(way, name)}"
-            ", and dist.barrier() behind it on all ranks if others read the file; or put the rank into the path",
-            where="code",
-        ),
-        evidence={"path": shown, "flow": program.flow(way.steps)},
+    yield call.found(
+        rules.DC720,
+        f"every rank writes {_path_text(value, shown)} here: no test of the rank guards {name}()",
+        fix=f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(call_path, name)}"
+        ", and dist.barrier() after it on all ranks if others read the file; or put the rank into the path",
         severity=severity,
+        path=shown,
+        flow=program.flow(call_path.steps),
     )
 
 
-def _what_to_guard(way: CallPath, name: str) -> str:
-    if not way.calls:
+def _what_to_guard(call_path: CallPath, name: str) -> str:
+    if not call_path.calls:
         return f"{name}()"
-    outer = way.calls[0]
+    outer = call_path.calls[0]
     return f"{name}(), or around the call of {outer.method}() at {outer.path}:{outer.line}"
 
 
@@ -115,20 +117,20 @@ def _path_text(value: Value, shown: str) -> str:
     return f"the same file ({shown})" if shown else "the same file"
 
 
-def _only_of_this_process(way: CallPath, path: int, *, by_data: bool = True) -> bool:
-    """Whether a path, as given on this way, is one of this rank's own, or no path at all."""
-    row, term, calls = way.row, path, way.calls
+def _only_of_this_process(call_path: CallPath, path: int, *, by_data: bool = True) -> bool:
+    """Return whether a path, as given on this way, is one of this rank's own, or no path at all."""
+    row, term, calls = call_path.row, path, call_path.calls
     while True:
         if call_paths.differs(row, term, by_data=by_data) or _is_in_memory(row.term_value(term)):
             return True
-        new, given, rest = call_paths.term_on(way, row, term, calls[:1])
+        new, given, rest = call_paths.term_on(call_path, row, term, calls[:1])
         if (new, given) == (row, term):
             return False
         row, term, calls = new, given, (*rest, *calls[1:])
 
 
 def _is_in_memory(value: Value) -> bool:
-    return any(atom.kind in (RESULT, NAMED) and atom.const in _IN_MEMORY for atom in value)
+    return any(atom.kind in (Kind.RESULT, Kind.NAMED) and atom.const in _IN_MEMORY for atom in value)
 
 
 def _position_of(call: SourceCall, term: int) -> int | None:
@@ -140,8 +142,8 @@ def _keyword_of(call: SourceCall, term: int) -> str | None:
 
 
 def _called(call: SourceCall) -> str:
-    """What a call looks like in the source: ``torch.save``."""
-    terms = call_paths.terms_of(call)
+    """Return what a call looks like in the source: ``torch.save``."""
+    terms = call.terms
     text = call.term_text(call.term[1])
     return text if len(text) < 40 and "…" not in text else last_name(terms, call.term[1])
 
@@ -162,28 +164,28 @@ _TRACKERS = {
     "torch.utils.tensorboard.SummaryWriter": "SummaryWriter",
     "tensorboardX.SummaryWriter": "SummaryWriter",
 }
-#: Arguments that say that several processes are meant.
+#: Arguments for several processes.
 _FOR_SEVERAL = ("group", "settings", "resume_id", "experiment_key", "system_tracking_interval")
 _SWITCHES = ("WANDB_MODE", "WANDB_DISABLED", "WANDB_SILENT", "NEPTUNE_MODE", "COMET_MODE", "SWANLAB_MODE")
 
 
 @probe(rules.DC721)
 def every_rank_logs(program: Program) -> Iterator[Finding]:
-    """One rank starts the tracker and prints, or each says which rank it is."""
+    """One rank starts the tracker and prints, or each prints its rank."""
     for call in program.calls_to(*_TRACKERS):
         if call.has_star or any(call.gives(None, name) for name in _FOR_SEVERAL) or _is_switched_off(call):
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _names_its_rank(call, way) or _switched_by_variable(program, call):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _names_its_rank(call, call_path) or _switched_by_variable(program, call):
             continue
         name = next(_TRACKERS[target] for target in call.targets if target in _TRACKERS)
-        loud = not (call_paths.owned_by_a_framework(way) or call_paths.in_tests(way))
-        yield rules.DC721.found(
+        loud = not (call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path))
+        yield call.found(
+            rules.DC721,
             f"every rank starts {name}() here, so that a job has as many runs as ranks",
-            where=call.where(),
-            fix=Fix(_tracker_fix(call, name), where="code"),
-            evidence={"flow": program.flow(way.steps)},
+            fix=_tracker_fix(call, name),
             severity=Severity.WARNING if loud else Severity.INFO,
+            flow=program.flow(call_path.steps),
         )
     seen: set[tuple[int, int]] = set()
     # where a group is made or a model wrapped; elsewhere a print is too little to follow its callers for
@@ -193,16 +195,16 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             continue
         if _prints_are_replaced(program, call.file):
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _names_its_rank(call, way) or call.gives(None, "file"):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _names_its_rank(call, call_path) or call.gives(None, "file"):
             continue
         seen.add((call.file, call.scope))
-        yield rules.DC721.found(
+        yield call.found(
+            rules.DC721,
             "every rank prints this in each turn of the loop",
-            where=call.where(),
-            fix=Fix("print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text", where="code"),
-            evidence={"flow": program.flow(way.steps)},
+            fix="print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text",
             severity=Severity.INFO,
+            flow=program.flow(call_path.steps),
         )
 
 
@@ -224,20 +226,20 @@ def _differs_in(call: SourceCall, keyword: str) -> bool:
     return call_paths.differs(call, call.argument_term(None, keyword))
 
 
-def _names_its_rank(call: SourceCall, way: CallPath) -> bool:
-    terms = [*call.term[2], *(value for _, value in call.term[3])]
-    return any(_only_of_this_process(way, term, by_data=False) for term in terms)
+def _names_its_rank(call: SourceCall, call_path: CallPath) -> bool:
+    terms = call.argument_terms
+    return any(_only_of_this_process(call_path, term, by_data=False) for term in terms)
 
 
 def _switched_by_variable(program: Program, call: SourceCall) -> bool:
-    """Whether a variable that switches trackers off is set for some ranks only."""
+    """Return whether a variable that switches trackers off is set for some ranks only."""
     files = call_paths.related(program, call.file)
     return any(file in files for file in program.table(_switching))
 
 
 def _switching(program: Program) -> Iterator[int]:
     for row in program.rows("store"):
-        constants = row.term_value(row.payload[1]).constants if row.own_reach.who in PARTIAL else ()
+        constants = row.term_value(row.payload[1]).constants if row.own_reached_by.who in PARTIAL else ()
         if any(constant in _SWITCHES for constant in constants):
             yield row.file
 
@@ -248,7 +250,7 @@ def _prints_are_replaced(program: Program, file: int) -> bool:
 
 
 def _replacing(program: Program) -> Iterator[int]:
-    """The files that put something in the place of ``print``."""
+    """Yield the files that put something in the place of ``print``."""
     for (_, name), stores in program.evaluator.outside.items():
         if name == "print":
             yield from (file for file, _ in stores)
@@ -269,13 +271,13 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
             continue
         path = call.argument_term(0, "name") if kind == "makedirs" else call.argument_term(0, "path")
         if kind == "Path.mkdir":
-            path = int(call_paths.terms_of(call)[call.term[1]][1])
-        way = call_paths.way_of_all(program, call, first_is_a_guard=True)
-        if way is None or path < 0 or _only_of_this_process(way, path):
+            path = int(call.terms[call.term[1]][1])
+        call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
+        if call_path is None or path < 0 or _only_of_this_process(call_path, path):
             continue
         if any(program.dominates(earlier, call) for earlier in _made_before(program, call)):
             continue
-        yield from _race(program, call, kind, way)
+        yield from _race(program, call, kind, call_path)
 
 
 def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
@@ -284,14 +286,18 @@ def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
     for row in rows:
         if row.number >= call.number:
             return
-        if isinstance(row, SourceCall) and row.is_to("torch.distributed.barrier") and row.own_reach.who not in PARTIAL:
+        if (
+            isinstance(row, SourceCall)
+            and row.is_to("torch.distributed.barrier")
+            and row.own_reached_by.who not in PARTIAL
+        ):
             made = [
                 one
                 for one in rows
                 if isinstance(one, SourceCall)
                 and one.number < row.number
                 and one.method in ("makedirs", "mkdir")
-                and one.own_reach.who in FEW
+                and one.own_reached_by.who in FEW
                 and one.argument_term(0) == call.argument_term(0)
             ]
             if made:
@@ -311,7 +317,7 @@ def _kind_of_folder_call(call: SourceCall) -> str | None:
     if given is not None and given.constant is not False:
         return None
     receiver = call.receiver
-    if receiver.has("object", "module", "name", "wrapped model") or not call.receiver_text:
+    if receiver.has(Kind.OBJECT, Kind.MODULE, Kind.NAMED, Kind.WRAPPED) or not call.receiver_text:
         return None
     return "Path.mkdir"
 
@@ -320,22 +326,24 @@ def _of_pathlib(call: SourceCall) -> bool:
     return any(target.startswith("pathlib.") for target in call.targets)
 
 
-def _race(program: Program, call: SourceCall, kind: str, way: CallPath) -> Iterator[Finding]:
+def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath) -> Iterator[Finding]:
     edits = _exist_ok_edit(program, call, kind)
     shown = (
         call.receiver_text if kind == "Path.mkdir" else call.argument_text(0, "name") or call.argument_text(0, "path")
     )
     text = {
         "makedirs": f"os.makedirs({shown}, exist_ok=True)",
-        "mkdir": f"os.makedirs({shown}, exist_ok=True), since os.mkdir can't be told to forgive",
+        "mkdir": f"os.makedirs({shown}, exist_ok=True), since os.mkdir has no exist_ok",
         "Path.mkdir": f"{shown}.mkdir(…, exist_ok=True)",
     }[kind]
-    yield rules.DC722.found(
+    yield call.found(
+        rules.DC722,
         f"every rank creates the folder {shown} here, and all but the first of them raise FileExistsError",
-        where=call.where(),
-        fix=Fix(text, edits=edits, safe=bool(edits), where="code"),
-        evidence={"flow": program.flow(way.steps)},
-        severity=Severity.INFO if call_paths.in_tests(way) else Severity.WARNING,
+        fix=text,
+        edits=edits,
+        safe=bool(edits),
+        severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+        flow=program.flow(call_path.steps),
     )
 
 
@@ -379,34 +387,31 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
     for call in program.calls_to("torch.load"):
         given = call.argument_term(1, "map_location")
         # what is handed on may be None by default; who calls decides
-        if call.has_star or (given >= 0 and call_paths.terms_of(call)[given] != ("k", "none", None)):
+        if call.has_star or (given >= 0 and call.terms[given] != ("k", "none", None)):
             continue
         if (
             call.gives(None, "mmap")
             or not call.gives(0, "f")
-            or _MEMORY.search(call_paths.words(call, call.argument_term(0, "f")))
+            or _MEMORY.search(call_paths.names_in(call, call.argument_term(0, "f")))
         ):
             continue
         if not _loads_weights(call, used):
             continue
-        way = call_paths.way_of_all(program, call)
-        if way is None or _only_of_this_process(way, call.argument_term(0, "f")):
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _only_of_this_process(call_path, call.argument_term(0, "f")):
             continue
-        if _never_on_gpus(program, way) or _written_from_the_host(program, call):
+        if _never_on_gpus(program, call_path) or _written_from_the_host(program, call):
             continue
         edit = _map_location_edit(program, call)
-        yield rules.DC723.found(
+        yield call.found(
+            rules.DC723,
             "every rank loads this checkpoint onto the GPU that it was saved from: GPU 0 where rank 0 has saved it",
-            where=call.where(),
-            fix=Fix(
-                'add map_location="cpu": load_state_dict() copies the tensors to where the parameters are',
-                edits=(edit,) if edit is not None else (),
-                safe=False,
-                where="code",
-                risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
-            ),
-            evidence={"flow": program.flow(way.steps)},
-            severity=Severity.INFO if call_paths.in_tests(way) else Severity.WARNING,
+            fix='add map_location="cpu": load_state_dict() copies the tensors to where the parameters are',
+            edits=(edit,) if edit is not None else (),
+            safe=False,
+            risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
+            severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+            flow=program.flow(call_path.steps),
         )
 
 
@@ -416,36 +421,36 @@ def _map_location_edit(program: Program, call: SourceCall) -> Edit | None:
 
 
 def _fed_to_models(program: Program) -> set[tuple[int, int]]:
-    """The calls of torch.load whose result, or a part of it, becomes a model's or an optimizer's state."""
+    """Return the calls of torch.load whose result, or a part of it, becomes a model's or an optimizer's state."""
     found: set[tuple[int, int]] = set()
     for call in program.calls_named(*_RECEIVERS):
-        for term in (*call.term[2], *(value for _, value in call.term[3])):
+        for term in call.argument_terms:
             found |= _loads_in(call, term, 0)
     return found
 
 
 def _loads_in(row: EventRow, term: int, depth: int) -> set[tuple[int, int]]:
-    """The calls of torch.load that a term is made of."""
+    """Return the calls of torch.load that a term is made of."""
     if term < 0 or depth > 10:
         return set()
     found = {
         atom.call
         for atom in row.term_value(term)
-        if atom.kind == "result" and atom.const == "torch.load" and atom.call is not None
+        if atom.kind == Kind.RESULT and atom.const == "torch.load" and atom.call is not None
     }
-    parts = call_paths.terms_of(row)[term]
+    parts = row.terms[term]
     for inner in call_paths.operands(parts):
         found |= _loads_in(row, inner, depth + 1)
     return found
 
 
 def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
-    """Whether what is loaded are weights: they end in a model, or path and name say so and nothing speaks of data."""
+    """Whether what is loaded are weights: they end in a model, or path and name mean weights and nothing means data."""
     if (call.file, call.number) in used:
         return True
     name = call.use.removeprefix("assign:") if call.use.startswith("assign:") else ""
     owner = call.program.evaluator.owner_of(call.file, call.scope)
-    words = f"{name} {call_paths.words(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
+    words = f"{name} {call_paths.names_in(call, call.argument_term(0, 'f'))} {call.function.name.replace('model', '')}"
     if owner >= 0:
         one = call.program.index.classes[call.file][owner]
         if call.program.evaluator.derives(
@@ -455,9 +460,9 @@ def _loads_weights(call: SourceCall, used: set[tuple[int, int]]) -> bool:
     return bool(_OF_WEIGHTS.search(words)) and not _OF_DATA.search(words)
 
 
-def _never_on_gpus(program: Program, way: CallPath) -> bool:
-    """Whether all process groups of the program are for CPUs."""
-    files = call_paths.related(program, way.root[0])
+def _never_on_gpus(program: Program, call_path: CallPath) -> bool:
+    """Return whether all process groups of the program are for CPUs."""
+    files = call_paths.related(program, call_path.root[0])
     backends = [
         call.argument(0, "backend")
         for call in program.calls_to("torch.distributed.init_process_group")
@@ -470,7 +475,7 @@ def _never_on_gpus(program: Program, way: CallPath) -> bool:
 
 
 def _written_from_the_host(program: Program, call: SourceCall) -> bool:
-    """Whether the same project writes that file, by the same path, from tensors that it has moved to the CPU."""
+    """Return whether the same project writes that file, by the same path, from tensors that it has moved to the CPU."""
     path = call.argument(0, "f")
     if path is None or not path.constants:
         return False
@@ -489,7 +494,7 @@ def _written_from_the_host(program: Program, call: SourceCall) -> bool:
 def _mentions_cpu(row: EventRow, term: int, depth: int) -> bool:
     if term < 0 or depth > 8:
         return False
-    parts = call_paths.terms_of(row)[term]
+    parts = row.terms[term]
     if parts[0] == "a" and parts[2] == "cpu":
         return True
     return any(_mentions_cpu(row, inner, depth + 1) for inner in call_paths.operands(parts))
@@ -517,7 +522,7 @@ _DATA_SETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datase
 
 
 def _downloads(program: Program) -> Iterator[tuple[SourceCall, int]]:
-    """Calls that fetch something, and the term of the place that it is put into."""
+    """Calls that fetch something, and the term of its destination."""
     for call in program.calls_to(*_FETCHES):
         position, keyword = next(_FETCHES[target] for target in call.targets if target in _FETCHES)
         yield call, call.argument_term(position, keyword)
@@ -530,24 +535,24 @@ def _downloads(program: Program) -> Iterator[tuple[SourceCall, int]]:
 def every_rank_downloads(program: Program) -> Iterator[Finding]:
     """One process of each host downloads, and the others wait for it."""
     for call, path in _downloads(program):
-        way = next(_real_downloads(program, call), None)
-        if way is None or (path >= 0 and _only_of_this_process(way, path)) or call.inside("except"):
+        call_path = next(_real_downloads(program, call), None)
+        if call_path is None or (path >= 0 and _only_of_this_process(call_path, path)) or call.inside("except"):
             continue
-        if _others_waited(program, way):
+        if _others_waited(program, call_path):
             continue
         shown = _called(call)
-        loud = not call_paths.in_tests(way)
+        loud = not call_paths.in_tests(call_path)
         yield rules.DC725.found(
-            f"every rank downloads into the same place here ({shown})",
+            f"every rank downloads to the same path here ({shown})",
             where=_flag_place(program, call),
             fix=Fix(_download_fix(call, shown), where="code"),
-            evidence={"flow": program.flow(way.steps)},
+            evidence={"flow": program.flow(call_path.steps)},
             severity=Severity.WARNING if loud else Severity.INFO,
         )
 
 
 def _flag_place(program: Program, call: SourceCall) -> Where:
-    """Where a call says that it downloads: its flag, where it has one."""
+    """Return the location of a download: its flag, where it has one."""
     span = call.argument_span(None, "download")
     if span is None or span.line == call.line:
         return call.where()
@@ -560,29 +565,29 @@ def _download_fix(call: SourceCall, shown: str) -> str:
             f"let one rank of each host call {shown}(…, download=True), then dist.barrier() on all ranks, then "
             f"{shown}(…, download=False) everywhere"
         )
-    return f"let one rank of each host call {shown}(), and dist.barrier() behind it on all ranks"
+    return f"let one rank of each host call {shown}(), and dist.barrier() after it on all ranks"
 
 
 def _real_downloads(program: Program, call: SourceCall) -> Iterator[CallPath]:
-    """The ways of all ranks on which the call does fetch: not where it is told not to."""
+    """Yield the ways of all ranks on which the call does fetch: not with download=False."""
     flag = call.argument_term(None, "download")
-    for way in call_paths.ways_of_all(program, call, first_is_a_guard=True):
-        if flag >= 0 and call_paths.value_on(way, flag).constant is not True:
+    for call_path in call_paths.paths_of_all_ranks(program, call, first_is_a_guard=True):
+        if flag >= 0 and call_paths.value_on(call_path, flag).constant is not True:
             continue
-        yield way
+        yield call_path
 
 
-def _others_waited(program: Program, way: CallPath) -> bool:
+def _others_waited(program: Program, call_path: CallPath) -> bool:
     """Whether, in a function on the way, the first rank came first: barriers around it, or it was fetched before."""
-    for row in (way.row, *way.calls):
+    for row in (call_path.row, *call_path.calls):
         before = [
             one
             for one in program.rows_of(row.file, row.scope)
             if isinstance(one, SourceCall) and one.number < row.number
         ]
         for one in before:
-            who = one.own_reach.who
-            if who in (OTHERS, LOCAL_OTHERS) and _is_barrier(program, one):
+            who = one.own_reached_by.who
+            if who in (Who.OTHERS, Who.LOCAL_OTHERS) and _is_barrier(program, one):
                 return True
             if who in FEW and _followed_by_a_barrier(program, one, before):
                 return True
@@ -594,13 +599,13 @@ _BARRIERS = frozenset(["barrier", "wait_for_everyone", "rendezvous", "synchroniz
 
 def _followed_by_a_barrier(program: Program, one: SourceCall, calls: Iterable[SourceCall]) -> bool:
     return any(
-        later.number > one.number and later.own_reach.who not in PARTIAL and _is_barrier(program, later)
+        later.number > one.number and later.own_reached_by.who not in PARTIAL and _is_barrier(program, later)
         for later in calls
     )
 
 
 def _is_barrier(program: Program, call: SourceCall) -> bool:
-    meeting = Sequences.of(program).meeting(call)
-    if meeting is not None and not _BARRIERS.isdisjoint(meeting.operations):
+    collective = sequences_of(program).collective_site(call)
+    if collective is not None and not _BARRIERS.isdisjoint(collective.operations):
         return True
     return call.method in _BARRIERS and not call.is_to("torch.cuda.synchronize")

@@ -1,11 +1,11 @@
 """How terms are spelt in the source: their text for messages, the last name of a dotted one, what they mention.
 
-It looks at the terms of one summary only, and knows nothing of what they mean.
+It uses the terms of one summary only, and knows nothing of what they mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .summary import Scope
@@ -58,7 +58,7 @@ def first_parameter(scope: Scope) -> str:
 
 
 def last_name(terms: list[tuple[Any, ...]], number: int) -> str:
-    """The last name of a dotted term: what its value is called in the source."""
+    """Return the last name of a dotted term: what its value is called in the source."""
     if number < 0:
         return ""
     term = terms[number]
@@ -72,7 +72,7 @@ def last_name(terms: list[tuple[Any, ...]], number: int) -> str:
 
 
 def destinations(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> Iterable[str]:
-    """The attributes under which an option is stored."""
+    """Return the attributes under which an option is stored."""
     for name, value in call[3]:
         if name == "dest" and terms[value][0] == "k" and isinstance(terms[value][2], str):
             return [terms[value][2]]
@@ -81,8 +81,36 @@ def destinations(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> Iterabl
     return list(dict.fromkeys(text.lstrip("-").split("/")[0].replace("-", "_") for text in long[:2]))[:1]
 
 
-def mentions(terms: list[tuple[Any, ...]], roots: list[int], scope: int, parameters: set[str]) -> bool:
-    """Whether one of these parameters stands in one of the terms."""
+def operands(term: tuple[Any, ...]) -> Iterator[int]:
+    """Yield the terms that a term is made of; -1 stands for a missing one."""
+    kind = term[0]
+    if kind in ("a", "e", "w", "x"):
+        yield term[1]
+    elif kind in ("s", "|", "*"):
+        yield from term[1:3]
+    elif kind in ("o", "="):
+        yield from term[2:4]
+    elif kind == "u":
+        yield term[2]
+    elif kind == "?":
+        yield from term[1:4]
+    elif kind == "c":
+        yield term[1]
+        yield from argument_terms(term)
+    elif kind in ("and", "or", "t", "l", "f", ":"):
+        yield from term[1]
+    elif kind == "d":
+        yield from term[1]
+        yield from term[2]
+
+
+def argument_terms(call: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the arguments of a call's term: the positional ones, then those by keyword."""
+    return (*call[2], *(value for _, value in call[3]))
+
+
+def mentions(terms: list[tuple[Any, ...]], roots: list[int], parameters: set[str]) -> bool:
+    """Return whether one of the terms uses one of these parameters."""
     seen: set[int] = set()
     waiting = list(roots)
     while waiting:
@@ -91,30 +119,15 @@ def mentions(terms: list[tuple[Any, ...]], roots: list[int], scope: int, paramet
             continue
         seen.add(number)
         term = terms[number]
-        if term[0] in ("p", "v"):
-            if term[2] in parameters:
-                return True
-        elif term[0] in ("a", "x"):
-            waiting.append(term[1])
-        elif term[0] == "c":
-            waiting.append(term[1])
-            waiting.extend(term[2])
-            waiting.extend(value for _, value in term[3])
-        elif term[0] in ("o", "="):
-            waiting.extend(term[2:4])
-        elif term[0] == "u":
-            waiting.append(term[2])
-        elif term[0] in ("and", "or", "t", "l", "f"):
-            waiting.extend(term[1])
-        elif term[0] == "d":
-            waiting.extend(term[2])
-        elif term[0] in ("?", "|", "s", "*", "e", "w"):
-            waiting.extend(term[1:])
+        if term[0] in ("p", "v") and term[2] in parameters:
+            return True
+        # the tests of a comprehension count as well
+        waiting.extend(term[1:] if term[0] == "*" else operands(term))
     return False
 
 
 def plain_bindings(terms: list[tuple[Any, ...]], values: list[int]) -> tuple[tuple[str, Any], ...]:
-    """What a name is bound to, where that is functions, classes and imports only; else nothing."""
+    """Return what a name is bound to, where that is functions, classes and imports only; else nothing."""
     found = [terms[value] for value in values]
     if any(term[0] not in ("fn", "cls", "i") for term in found):
         return ()

@@ -27,7 +27,7 @@ else 0; tests are its conditions
 ``("e", iterable)``               an element of an iterable: a loop variable
 ``("x", value, position)``        one item of an unpacked value
 ``("w", context)``                what a ``with`` statement binds
-``(":", terms)``                  a slice: first, last, step; -1 for what is left out
+``(":", terms)``                  a slice: first, last, step; -1 for what is skipped
 ``("f", terms)``                  an f-string: its texts and values
 ``("fn", scope, name)``, ``("cls", class, name)``  a function, a class of this file
 ``("-",)``                        not known
@@ -51,7 +51,7 @@ are byte offsets from 0, as :mod:`ast` counts them:
 ``text``       a literal text that may matter (an address, a launcher)
 =============  ====================================================================================
 
-Places form a tree, ``(parent, kind, term, polarity, line, end_line)`` with kinds ``if``,
+Blocks form a tree, ``(parent, kind, term, polarity, line, end_line)`` with kinds ``if``,
 ``exit:KIND`` (the rest of a block
 after others have left it), ``for``, ``while``, ``try``, ``except``, ``finally``, ``else``, ``with``, ``lambda``.
 """
@@ -63,6 +63,10 @@ from typing import Any, NamedTuple
 
 #: Grows with every change of what extract makes, so that cached summaries of older engines are not taken.
 ENGINE_VERSION = 4
+
+
+#: A node of the tree of blocks: (parent, kind, term, polarity, line, end line)
+Block = tuple[int, str, int, bool, int, int]
 
 
 class Scope(NamedTuple):
@@ -80,7 +84,7 @@ class Scope(NamedTuple):
     parameters: tuple[tuple[str, int, str], ...]
     decorators: tuple[int, ...]
     #: where it is defined
-    place: int
+    block: int
     line: int
     end_line: int
     #: name to terms of everything that is assigned to it here
@@ -99,7 +103,7 @@ class Class(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What is asked of every file, also where its events are not."""
+    """What is decided by every file, also where its events are not."""
 
     #: (line, text) of comments that may suppress findings
     comments: list[tuple[int, str]]
@@ -115,24 +119,24 @@ class Header(NamedTuple):
 
 
 class FileSummary(NamedTuple):
-    """One file. See the module's text for terms, events and places."""
+    """One file. See the module's text for terms, events and blocks."""
 
     header: Header
     terms: list[tuple[Any, ...]]
     events: list[tuple[Any, ...]]
-    places: list[tuple[int, str, int, bool, int, int]]
+    blocks: list[Block]
     scopes: list[tuple[Any, ...]]
     classes: list[tuple[Any, ...]]
 
 
 def pack(summary: FileSummary) -> bytes:
-    """A summary as :mod:`marshal` stores it, its header by itself before the rest."""
+    """A summary as :mod:`marshal` stores it, its header alone before the rest."""
     header = marshal.dumps(tuple(summary.header))
     return len(header).to_bytes(4, "little") + header + marshal.dumps(tuple(summary[1:]))
 
 
 def unpack_header(stored: bytes) -> Header:
-    """The header of a stored summary; raises ValueError where it is damaged."""
+    """Return the header of a stored summary; raises ValueError where it is damaged."""
     try:
         plain: Any = marshal.loads(stored[4 : 4 + int.from_bytes(stored[:4], "little")])  # noqa: S302 - plain values
         return Header(*plain)

@@ -1,7 +1,7 @@
 """Comments that silence findings: ``# noqa: DC201``, ``# distcheck: ignore[DC201]``, ``# distcheck: ignore-file[…]``.
 
 A pure function from findings and comments to the findings that are left, those that were silenced, and what a comment
-says in vain. It reads no file, and knows nothing of per-file ignores and baselines.
+silences nothing. It reads no file, and knows nothing of per-file ignores and baselines.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 def read_comment(line: int, text: str) -> list[Suppression]:
-    """What a comment silences; nothing for one that is about something else."""
+    """Return what a comment silences; nothing for one that is about something else."""
     found = []
     for match in _DIRECTIVE.finditer(text):
         whole = match[0].strip()
@@ -78,7 +78,7 @@ def apply_suppressions(
     looked_for: Callable[[str], bool] = lambda code: True,
     lines_of: Callable[[Finding], Collection[int | None]] | None = None,
 ) -> Outcome:
-    """Silence what the comments say, and tell which of them silence nothing.
+    """Silence the findings that comments name, and report comments that silence nothing.
 
     A comment counts for a finding that begins or ends on its line.
 
@@ -132,17 +132,17 @@ def _unused(
     if item.codes is None:
         if heard:
             return None
-        said = f"{item.text!r} silences nothing: no rule reports anything {place}"
+        message = f"{item.text!r} silences nothing: no rule reports anything {place}"
     else:
         idle = [code for code in item.codes if code not in heard and looked_for(code)]
         if not idle:
             return None
-        said = f"{item.text!r} silences nothing of {', '.join(idle)}: not reported {place}"
+        message = f"{item.text!r} silences nothing of {', '.join(idle)}: not reported {place}"
     return rules.DC905.found(
-        said,
+        message,
         where=Where(path=path, line=item.line),
         evidence={"comment": item.text},
-        fix=Fix("take the comment away, or what it names in vain", where="code"),
+        fix=Fix("remove the comment, or the rules in it that silence nothing", where="code"),
     )
 
 

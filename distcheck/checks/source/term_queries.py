@@ -1,4 +1,4 @@
-"""Questions about the terms of a summary that several rooms of probes ask: what a term is made of, what is made of it,
+"""Queries on the terms of a summary for several modules of probes: what a term is made of, what is made of it,
 where it comes from. It works on tables only and judges nothing.
 """
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .program import EventRow, Program, SourceCall
+from .source_text import operands
+from .values import Kind
 
 #: A term of the program: (file, term).
 Ref = tuple[int, int]
@@ -17,37 +19,9 @@ _FARTHEST = 6
 _MOST_WAYS = 12
 
 
-def table(program: Program, file: int) -> list[tuple[Any, ...]]:
-    """The terms of a file."""
-    return program.index.files[file].summary.terms
-
-
-def operands(term: tuple[Any, ...]) -> Iterator[int]:
-    """The terms that a term is made of."""
-    kind = term[0]
-    if kind in ("a", "u", "e", "w", "x"):
-        yield term[2] if kind == "u" else term[1]
-    elif kind in ("s", "|", "*"):
-        yield from term[1:3]
-    elif kind in ("o", "="):
-        yield from term[2:4]
-    elif kind == "?":
-        yield from term[1:4]
-    elif kind == "c":
-        yield term[1]
-        yield from term[2]
-        for _, value in term[3]:
-            yield value
-    elif kind in ("and", "or", "t", "l", "f"):
-        yield from term[1]
-    elif kind == "d":
-        yield from (key for key in term[1] if key >= 0)
-        yield from term[2]
-
-
 def parts(program: Program, file: int, term: int, stop: str = "") -> Iterator[int]:
-    """A term and all that it is made of, each once; what terms of the kind ``stop`` are made of is left out."""
-    terms = table(program, file)
+    """A term and all that it is made of, each once; what terms of the kind ``stop`` are made of is skipped."""
+    terms = program.terms[file]
     seen = {term}
     waiting = [term]
     while waiting:
@@ -62,7 +36,7 @@ def parts(program: Program, file: int, term: int, stop: str = "") -> Iterator[in
 
 
 def payload_terms(row: EventRow) -> Iterator[int]:
-    """The terms that an event speaks of."""
+    """Yield the terms that an event speaks of."""
     payload = row.payload
     kind = row.kind
     if kind in ("call", "return", "yield", "compare", "or", "choice", "read"):
@@ -85,7 +59,7 @@ class Users(NamedTuple):
 def users(program: Program, file: int) -> Users:
     """Turn the table of terms around."""
     found: dict[int, list[int]] = {}
-    for number, term in enumerate(table(program, file)):
+    for number, term in enumerate(program.terms[file]):
         for operand in dict.fromkeys(operands(term)):
             found.setdefault(operand, []).append(number)
     return Users(found)
@@ -93,7 +67,7 @@ def users(program: Program, file: int) -> Users:
 
 def passed_on(program: Program, file: int, users_of: Users, term: int) -> list[int]:
     """A term, and those that may be the same value: after a branch, a loop, an in-place collective."""
-    terms = table(program, file)
+    terms = program.terms[file]
     found = [term]
     for number in found:
         for user in users_of.of.get(number, ()):
@@ -131,8 +105,8 @@ def _origins(program: Program, file: int, number: int, depth: int, seen: set[Ref
 
 
 def _sources(program: Program, file: int, number: int) -> list[Ref]:
-    """The terms that a term takes its value from unchanged; empty where there are none."""
-    term = table(program, file)[number]
+    """Return the terms that a term takes its value from unchanged; empty where there are none."""
+    term = program.terms[file][number]
     kind = term[0]
     if kind == "?":
         return [(file, term[2]), (file, term[3])]
@@ -147,7 +121,7 @@ def _sources(program: Program, file: int, number: int) -> list[Ref]:
     if kind == "a":
         return _attribute(program, file, term)
     if kind == "c":
-        functions = [atom.const for atom in program.evaluator.value(file, term[1]) if atom.kind == "function"]
+        functions = [atom.const for atom in program.evaluator.value(file, term[1]) if atom.kind == Kind.FUNCTION]
         if len(functions) == 1 and not program.is_generator(functions[0]):
             return [
                 (functions[0][0], row.payload[0])
@@ -158,7 +132,7 @@ def _sources(program: Program, file: int, number: int) -> list[Ref]:
     if kind == "x":
         found: list[Ref] = []
         for source_file, source in origins(program, file, term[1], _FARTHEST - 2):
-            inner = table(program, source_file)[source]
+            inner = program.terms[source_file][source]
             if inner[0] not in ("t", "l") or term[2] >= len(inner[1]):
                 return []
             found.append((source_file, inner[1][term[2]]))
@@ -172,7 +146,7 @@ def _sources(program: Program, file: int, number: int) -> list[Ref]:
 
 
 def _passed(program: Program, file: int, scope: int, name: str) -> list[Ref]:
-    """What the callers of a function pass; empty where one of them is not seen through."""
+    """Return what the callers of a function pass; empty where one of them is not seen through."""
     own = program.index.scopes[file][scope]
     plain = [parameter for parameter, _, star in own.parameters if star not in ("*", "**")]
     if name not in plain:
@@ -180,9 +154,9 @@ def _passed(program: Program, file: int, scope: int, name: str) -> list[Ref]:
     default = next(default for parameter, default, _ in own.parameters if parameter == name)
     found: list[Ref] = []
     for site in program.evaluator.callers.get((file, scope), ()):
-        if site.way != "call" or site.weak:
+        if site.kind != "call" or site.weak:
             return []
-        call = table(program, site.file)[program.index.files[site.file].summary.events[site.event][7]]
+        call = program.terms[site.file][program.events[site.file][site.event][7]]
         value = dict(call[3]).get(name)
         position = plain.index(name) - site.offset
         if value is None and 0 <= position < len(call[2]):
@@ -197,7 +171,7 @@ def _passed(program: Program, file: int, scope: int, name: str) -> list[Ref]:
 
 
 def _bound(program: Program, file: int, scope: int, name: str) -> list[Ref]:
-    """All that is assigned to a variable."""
+    """Return all that is assigned to a variable."""
     scopes = program.index.scopes[file]
     start = scope
     while scope >= 0:
@@ -212,8 +186,8 @@ def _bound(program: Program, file: int, scope: int, name: str) -> list[Ref]:
 
 
 def _attribute(program: Program, file: int, term: tuple[Any, ...]) -> list[Ref]:
-    """All that is assigned to an attribute of the object whose method this is."""
-    base = table(program, file)[term[1]]
+    """Return all that is assigned to an attribute of the object whose method this is."""
+    base = program.terms[file][term[1]]
     if base[0] != "p":
         return []
     owner = program.evaluator.owner_of(file, base[1])
@@ -221,32 +195,31 @@ def _attribute(program: Program, file: int, term: tuple[Any, ...]) -> list[Ref]:
     if owner < 0 or not scope.parameters or scope.parameters[0][0] != base[2]:
         return []
     stores = program.evaluator.stores.get((file, owner, term[2]), ())
-    return [(other, program.index.files[other].summary.events[number][9]) for other, number in stores]
+    return [(other, program.events[other][number][9]) for other, number in stores]
 
 
 def origin_call(program: Program, ref: Ref) -> SourceCall | None:
-    """The call that a term is; None for anything else."""
-    term = table(program, ref[0])[ref[1]]
+    """Return the call that a term is; None for anything else."""
+    term = program.terms[ref[0]][ref[1]]
     return SourceCall(program, ref[0], term[5]) if term[0] == "c" else None
 
 
 def first_event(program: Program, ref: Ref) -> EventRow | None:
-    """The first event that speaks of a term: the statement or call in which it is written."""
+    """Return the first event that speaks of a term: the statement or call in which it is written."""
     file, term = ref
-    for number in range(len(program.index.files[file].summary.events)):
-        kind = program.index.files[file].summary.events[number][0]
-        if kind not in ("call", "bind", "return", "attribute", "store"):
+    for number, event in enumerate(program.events[file]):
+        if event[0] not in ("call", "bind", "return", "attribute", "store"):
             continue
-        row = SourceCall(program, file, number) if kind == "call" else EventRow(program, file, number)
+        row = program.event_row(file, number)
         if any(term in parts(program, file, root) for root in payload_terms(row)):
             return row
     return None
 
 
 def mentions(program: Program, row: EventRow, *words: str) -> bool:
-    """Whether a condition around a row speaks of one of these names, as variable, attribute or function."""
-    terms = table(program, row.file)
-    for _, node in row.places:
+    """Return whether a condition around a row speaks of one of these names, as variable, attribute or function."""
+    terms = program.terms[row.file]
+    for _, node in row.blocks:
         if (node[1] in ("if", "while") or node[1].startswith("exit:")) and node[2] >= 0:
             for number in parts(program, row.file, node[2]):
                 term = terms[number]
@@ -258,6 +231,6 @@ def mentions(program: Program, row: EventRow, *words: str) -> bool:
 
 
 def callee_text(call: SourceCall) -> str:
-    """What a call calls, as the source spells it: ``dist.all_reduce``."""
+    """Return what a call calls, as the source spells it: ``dist.all_reduce``."""
     text = call.text().partition("(")[0].strip()
     return text if text.replace(".", "").isidentifier() else call.method

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .collective_sequences import Sequences
+from .collective_sequences import sequences_of
 from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
-from .term_queries import table
-from .values import LOCAL_OTHERS, OTHERS, SIZES, RankCondition
+from .values import SIZES, RankCondition, Who
+from .vocabulary import word_set
 
 # DC519
 
@@ -34,14 +34,14 @@ _SPLITS = frozenset(
 
 @probe(rules.DC519)
 def uneven_inputs(program: Program) -> Iterator[Finding]:
-    """A loop in which all ranks must meet has the same number of steps on all of them."""
+    """A loop with a collective has the same number of steps on all of them."""
     shares = _Shares(program)
     seen: set[tuple[int, int]] = set()
-    for meeting in [*program.calls_named("backward"), *program.collectives()]:
-        if not _all_meet(program, meeting):
+    for collective in [*program.calls_named("backward"), *program.collectives()]:
+        if not _all_meet(program, collective):
             continue
-        for row in lifted(program, meeting):
-            if row.own_reach.who in PARTIAL or row.inside("except"):
+        for row in lifted(program, collective):
+            if row.own_reached_by.who in PARTIAL or row.inside("except"):
                 break
             for loop, term in row.loops:
                 if (row.file, loop) in seen:
@@ -51,40 +51,37 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
                     yield from _uneven_loop(program, row, loop)
 
 
-def _uneven_loop(program: Program, meeting: EventRow, loop: int) -> Iterator[Finding]:
-    """The finding about a loop over an uneven share, unless something keeps its ranks together."""
-    file = meeting.file
-    line = program.index.files[file].summary.places[loop][4]
-    rows = _rows_in_loop(program, file, meeting.scope, loop)
+def _uneven_loop(program: Program, collective: EventRow, loop: int) -> Iterator[Finding]:
+    """Yield the finding about a loop over an uneven share, unless something keeps its ranks together."""
+    file = collective.file
+    line = program.blocks[file][loop][4]
+    rows = _rows_in_loop(program, file, collective.scope, loop)
     first = next((row for row in rows if row.kind == "bind"), None)
-    if first is None or _may_end_early(rows) or meeting.within("join", "Join", "no_sync"):
+    if first is None or _may_end_early(rows) or collective.within("join", "Join", "no_sync"):
         return
-    yield rules.DC519.found(
-        f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks,"
-        f" and all ranks meet in each step of this loop, at line {meeting.line}",
-        where=first.where(),
-        severity=Severity.INFO if program.is_test(file) else rules.DC519.severity,
-        fix=Fix(
-            "cut the total to a multiple of the number of ranks before it is divided,"
-            " use a DistributedSampler, or put the loop under Join",
-            where="code",
-        ),
-        evidence={"meeting": f"{meeting.path}:{meeting.line}: {meeting.text()}"},
+    yield first.found(
+        rules.DC519,
+        f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks;"
+        f" all ranks synchronize in each step of this loop, at line {collective.line}",
+        fix="cut the total to a multiple of the number of ranks before it is divided,"
+        " use a DistributedSampler, or put the loop under Join",
+        severity=first.level_in_tests,
+        collective=f"{collective.path}:{collective.line}: {collective.text()}",
     )
 
 
 def _rows_in_loop(program: Program, file: int, scope: int, loop: int) -> list[EventRow]:
-    """What happens in a loop of a function."""
+    """Return what happens in a loop of a function."""
     return [row for row in program.rows_of(file, scope) if any(number == loop for number, _ in row.loops)]
 
 
 def _may_end_early(rows: list[EventRow]) -> bool:
-    """Whether a loop is left by a count of its own, so that its length is not what decides."""
+    """Return whether a loop is left by a count of its own, so that its length is not what decides."""
     return any(row.kind == "exit" and row.payload[0] == "break" for row in rows)
 
 
 def _all_meet(program: Program, call: SourceCall) -> bool:
-    """Whether all ranks must take part in a call: a backward pass of a wrapped model, a collective."""
+    """Return whether all ranks must take part in a call: a backward pass of a wrapped model, a collective."""
     if not call.loops and not program.callers((call.file, call.scope)):
         return False
     if is_backward(call):
@@ -93,7 +90,7 @@ def _all_meet(program: Program, call: SourceCall) -> bool:
 
 
 def _has_wrapper(program: Program, call: SourceCall) -> bool:
-    """Whether a model is wrapped in what belongs to a file."""
+    """Return whether a model is wrapped in what belongs to a file."""
     return program.in_component(
         call.file,
         "torch.nn.parallel.DistributedDataParallel",
@@ -103,7 +100,7 @@ def _has_wrapper(program: Program, call: SourceCall) -> bool:
 
 
 def _iterated(program: Program, file: int, line: int) -> str:
-    """The source of what a loop goes over."""
+    """Return the source of what a loop goes over."""
     lines = program.lines(file)
     match = _LOOP.match(lines[line - 1]) if 0 < line <= len(lines) else None
     return match.group(1) if match else "what this loop goes over"
@@ -117,9 +114,9 @@ class _Shares:
         self.dividing: dict[int, bool] = {}
 
     def divides(self, file: int) -> bool:
-        """Whether a file may divide something, as far as the form of its terms says."""
+        """Return whether a file may divide something, by the form of its terms."""
         if file not in self.dividing:
-            terms = table(self.program, file)
+            terms = self.program.terms[file]
             self.dividing[file] = any(
                 (term[0] == ":" and term[1][2] >= 0)
                 or (term[0] == "*" and len(term) > 4)
@@ -129,19 +126,19 @@ class _Shares:
         return self.dividing[file]
 
     def is_rank(self, file: int, term: int) -> bool:
-        """Whether a term is certainly a rank."""
+        """Return whether a term is certainly a rank."""
         rank = self.program.evaluator.value(file, term).rank if term >= 0 else None
         return rank is not None and rank.certain
 
     def is_size(self, file: int, term: int) -> bool:
-        """Whether a term is a number of ranks."""
+        """Return whether a term is a number of ranks."""
         return term >= 0 and self.program.evaluator.value(file, term).has(*SIZES)
 
     def uneven(self, file: int, term: int, depth: int = 0) -> bool:
-        """Whether a term is such a share."""
+        """Return whether a term is such a share."""
         if term < 0 or depth > 6:
             return False
-        terms = table(self.program, file)
+        terms = self.program.terms[file]
         operation = terms[term]
         if operation[0] == "c":
             return self.uneven_call(SourceCall(self.program, file, operation[5]), depth)
@@ -169,14 +166,14 @@ class _Shares:
         return False
 
     def uneven_call(self, call: SourceCall, depth: int) -> bool:
-        """Whether the result of a call is such a share."""
+        """Return whether the result of a call is such a share."""
         file = call.file
         if call.method == "islice":
             stop = call.argument(2)
             endless = stop is not None and stop.constant is None
             return endless and self.is_size(file, call.argument_term(3)) and self.is_rank(file, call.argument_term(1))
         if call.method == "range":
-            whole = _is_multiple(table(self.program, file), call.argument_term(1)) if call.positional == 3 else True
+            whole = _is_multiple(self.program.terms[file], call.argument_term(1)) if call.positional == 3 else True
             return not whole and self.is_size(file, call.argument_term(2)) and self.is_rank(file, call.argument_term(0))
         if call.method == "Subset":
             return self.uneven(file, call.argument_term(1, "indices"), depth + 1)
@@ -196,8 +193,8 @@ class _Shares:
         )
 
     def is_remainder(self, file: int, term: int) -> bool:
-        """Whether a term is something modulo the number of ranks."""
-        operation = table(self.program, file)[term]
+        """Return whether a term is something modulo the number of ranks."""
+        operation = self.program.terms[file][term]
         return bool(operation[0] == "o" and operation[1] == "%" and self.is_size(file, operation[3]))
 
 
@@ -213,7 +210,7 @@ def _is_cut(terms: list[tuple[Any, ...]], number: int) -> bool:
 
 
 def _is_multiple(terms: list[tuple[Any, ...]], number: int) -> bool:
-    """Whether a number is rounded to a multiple of something: ``n // k * k``, ``n - n % k``."""
+    """Return whether a number is rounded to a multiple of something: ``n // k * k``, ``n - n % k``."""
     operation = terms[number]
     return operation[0] == "o" and operation[1] in ("*", "-", "//")
 
@@ -224,19 +221,11 @@ def _is_multiple(terms: list[tuple[Any, ...]], number: int) -> bool:
 _DATASETS = re.compile(
     r"^datasets\.(load_dataset|load_from_disk|concatenate_datasets|Dataset|DatasetDict)\b.*\.(map|filter)$"
 )
-_SLOW = frozenset(
-    {
-        "huggingface_hub.snapshot_download",
-        "modelscope.snapshot_download",
-        "modelscope.hub.snapshot_download.snapshot_download",
-        "shutil.unpack_archive",
-        "tarfile.open.extractall",
-        "tarfile.TarFile.extractall",
-        "tarfile.TarFile.open.extractall",
-        "zipfile.ZipFile.extractall",
-        "torchvision.datasets.utils.extract_archive",
-        "torchvision.datasets.utils.download_and_extract_archive",
-    }
+_SLOW = word_set(
+    "huggingface_hub.snapshot_download modelscope.snapshot_download "
+    "modelscope.hub.snapshot_download.snapshot_download shutil.unpack_archive tarfile.open.extractall "
+    "tarfile.TarFile.extractall tarfile.TarFile.open.extractall zipfile.ZipFile.extractall "
+    "torchvision.datasets.utils.extract_archive torchvision.datasets.utils.download_and_extract_archive"
 )
 _WORK = {
     "map": "works through a data set",
@@ -255,8 +244,8 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
             target in _SLOW or _DATASETS.match(target) for target in call.targets
         ):
             continue
-        reach = call.reach
-        if reach.who not in FEW or not reach.certain:
+        reached_by = call.reached_by
+        if reached_by.who not in FEW or not reached_by.certain:
             continue
         timeout = _timeout(program, call)
         waiting = _waited_for(program, call)
@@ -264,22 +253,20 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
             continue
         reported.add((call.file, call.scope))
         quiet = program.is_test(call.file) or program.framework(call.file) is not None
-        yield rules.DC726.found(
-            f"{reach.who} {_WORK.get(call.method, 'downloads and unpacks')} while the others wait"
+        yield call.found(
+            rules.DC726,
+            f"{reached_by.who} {_WORK.get(call.method, 'downloads and unpacks')} while the others wait"
             f" at {waiting.path}:{waiting.line}, at most {timeout}",
-            where=call.where(),
+            fix="do it before the job in a separate script, or pass init_process_group a timeout that the work"
+            " fits in: timeout=timedelta(hours=2)",
             severity=Severity.INFO if quiet else rules.DC726.severity,
-            fix=Fix(
-                "do it before the job in a script of its own, or give init_process_group a timeout that the work"
-                " fits in: timeout=timedelta(hours=2)",
-                where="code",
-            ),
-            evidence={"waiting": f"{waiting.path}:{waiting.line}: {waiting.text()}", "limit": timeout},
+            waiting=f"{waiting.path}:{waiting.line}: {waiting.text()}",
+            limit=timeout,
         )
 
 
 def _timeout(program: Program, call: SourceCall) -> str | None:
-    """How long the group lets ranks wait where nobody set it; None where somebody did, or no group is made before."""
+    """How long the group lets ranks wait where nothing set it; None where something did, or no group is made before."""
     files = set(program.component(call.file))
     made = [init for init in program.calls_to("torch.distributed.init_process_group") if init.file in files]
     if not made:
@@ -298,24 +285,26 @@ def _timeout(program: Program, call: SourceCall) -> str | None:
 
 
 def _waited_for(program: Program, call: SourceCall) -> SourceCall | None:
-    """The collective in which the others wait while one rank makes a call; None where nobody waits for it."""
+    """Return the collective in which the others wait while one rank makes a call; None where nothing waits for it."""
     for row in lifted(program, call):
-        calls = [one for one in calls_in(program, (row.file, row.scope)) if one != row and _is_meeting(program, one)]
+        calls = [one for one in calls_in(program, (row.file, row.scope)) if one != row and _is_collective(program, one)]
         later = [one for one in calls if one.number > row.number and not program.excludes(row, one)]
         for one in later:
-            if one.own_reach.who not in PARTIAL:
+            if one.own_reached_by.who not in PARTIAL:
                 return one
-        mine = [one for one in later if one.own_reach.who in FEW]
-        theirs = [one for one in calls if one.own_reach.who in (OTHERS, LOCAL_OTHERS)]
+        mine = [one for one in later if one.own_reached_by.who in FEW]
+        theirs = [one for one in calls if one.own_reached_by.who in (Who.OTHERS, Who.LOCAL_OTHERS)]
         if mine and theirs:
             return theirs[0]
-        if row.entry == RankCondition("everyone"):
+        if row.entry == RankCondition(Who.EVERYONE):
             return None
     return None
 
 
-def _is_meeting(program: Program, call: SourceCall) -> bool:
-    """Whether all ranks meet in a call, for as long as the timeout of the default group lets them."""
+def _is_collective(program: Program, call: SourceCall) -> bool:
+    """Return whether all ranks synchronize in a call, for as long as the timeout of the default group lets them."""
     if call.gives(None, "timeout"):
         return False
-    return Sequences.of(program).meeting(call) is not None or call.is_to("torch.nn.parallel.DistributedDataParallel")
+    return sequences_of(program).collective_site(call) is not None or call.is_to(
+        "torch.nn.parallel.DistributedDataParallel"
+    )

@@ -4,7 +4,7 @@ Names outside of the project are dotted and canonical: however a thing is import
 under which the tables here know it.
 """
 
-# one word, one place: the lines of these tables are as long as they are
+# the lines of these tables are as long as they are
 # ruff: noqa: E501
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .values import (
-    DEVICE_COUNT,
-    DISTRIBUTED,
-    EVERYONE,
-    GLOBAL_RANK,
-    GROUP_RANK,
-    LOCAL_MAIN,
-    LOCAL_RANK,
-    LOCAL_WORLD_SIZE,
-    MAIN,
-    NODE_RANK,
-    RANK,
-    WORLD_SIZE,
-)  # fmt: skip
+from .values import Kind, Who
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text, for tables of names."""
+    return tuple(text.split())
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
+    return frozenset(text.split())
+
 
 #: Longer spellings of one thing; the longest prefix that fits is replaced.
 _SPELLINGS = {
@@ -66,7 +64,7 @@ _FIRSTS = {spelling.split(".")[0] for spelling in _SPELLINGS}
 
 
 def canonical(dotted: str) -> str:
-    """The one name of something outside of the project."""
+    """Return the one name of something outside of the project."""
     if dotted.split(".", 1)[0] not in _FIRSTS:
         return dotted
     for spelling in _LONGEST:
@@ -75,74 +73,13 @@ def canonical(dotted: str) -> str:
     return dotted
 
 
-#: Packages that are never taken from the project, even where their own source is what is looked at.
-OUTSIDE = frozenset(
-    [
-        "torch",
-        "torchvision",
-        "torchaudio",
-        "accelerate",
-        "deepspeed",
-        "lightning",
-        "pytorch_lightning",
-        "lightning_fabric",
-        "transformers",
-        "horovod",
-        "ray",
-        "composer",
-        "numpy",
-        "os",
-        "sys",
-        "time",
-        "datetime",
-        "random",
-        "subprocess",
-        "multiprocessing",
-        "functools",
-        "argparse",
-        "click",
-        "logging",
-        "json",
-        "pickle",
-        "pathlib",
-        "shutil",
-        "glob",
-        "wandb",
-        "mlflow",
-        "tensorboard",
-        "tensorboardX",
-        "io",
-        "tempfile",
-        "math",
-        "re",
-        "copy",
-        "collections",
-        "itertools",
-        "urllib",
-        "socket",
-        "uuid",
-        "typing",
-        "contextlib",
-        "dataclasses",
-        "enum",
-        "warnings",
-        "string",
-        "hashlib",
-        "struct",
-        "traceback",
-        "inspect",
-        "importlib",
-        "operator",
-        "threading",
-        "signal",
-        "platform",
-        "gc",
-        "zipfile",
-        "tarfile",
-        "csv",
-        "builtins",
-        "concurrent",
-    ]
+#: Packages that are never taken from the project, even where their own source is what is checked.
+OUTSIDE = word_set(
+    "torch torchvision torchaudio accelerate deepspeed lightning pytorch_lightning lightning_fabric transformers "
+    "horovod ray composer numpy os sys time datetime random subprocess multiprocessing functools argparse click "
+    "logging json pickle pathlib shutil glob wandb mlflow tensorboard tensorboardX io tempfile math re copy "
+    "collections itertools urllib socket uuid typing contextlib dataclasses enum warnings string hashlib struct "
+    "traceback inspect importlib operator threading signal platform gc zipfile tarfile csv builtins concurrent"
 )
 
 # collectives
@@ -178,24 +115,19 @@ COLLECTIVES: dict[str, str] = {
 POINT_TO_POINT = frozenset(
     D + name for name in ["send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list"]
 )
-#: Collective although they do not look so; the receiver or argument must be sharded.
-SHARDED = frozenset(
-    [
-        "torch.distributed.checkpoint.save",
-        "torch.distributed.checkpoint.load",
-        "torch.distributed.checkpoint.async_save",
-        "torch.distributed.checkpoint.save_state_dict",
-        "torch.distributed.checkpoint.load_state_dict",
-        "torch.distributed.checkpoint.state_dict.get_model_state_dict",
-        "torch.distributed.checkpoint.state_dict.get_state_dict",
-        "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict",
-        "torch.distributed.checkpoint.state_dict.set_model_state_dict",
-        "torch.distributed.checkpoint.state_dict.set_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params",
-        "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict",
-        "torch.distributed.fsdp.FullyShardedDataParallel.sharded_optim_state_dict",
-    ]
+#: Collective although their names do not show it; the receiver or argument must be sharded.
+SHARDED = word_set(
+    "torch.distributed.checkpoint.save torch.distributed.checkpoint.load torch.distributed.checkpoint.async_save "
+    "torch.distributed.checkpoint.save_state_dict torch.distributed.checkpoint.load_state_dict "
+    "torch.distributed.checkpoint.state_dict.get_model_state_dict "
+    "torch.distributed.checkpoint.state_dict.get_state_dict "
+    "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict "
+    "torch.distributed.checkpoint.state_dict.set_model_state_dict "
+    "torch.distributed.checkpoint.state_dict.set_state_dict "
+    "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params "
+    "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict "
+    "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict "
+    "torch.distributed.fsdp.FullyShardedDataParallel.sharded_optim_state_dict"
 )
 INIT = frozenset(
     {D + "init_process_group", "deepspeed.init_distributed", "torch.distributed.init_distributed", "horovod.torch.init"}
@@ -205,29 +137,29 @@ INIT = frozenset(
 
 #: Calls that return a rank, a size or a test.
 SOURCES: dict[str, tuple[str, Any]] = {
-    D + "get_rank": (GLOBAL_RANK, None), D + "get_world_size": (WORLD_SIZE, None), D + "get_node_local_rank": (LOCAL_RANK, None),
-    D + "get_local_rank": (LOCAL_RANK, None), D + "get_group_rank": (GROUP_RANK, None), D + "get_global_rank": (GLOBAL_RANK, "argument"),
-    D + "is_initialized": ("test", DISTRIBUTED), D + "is_available": ("test", EVERYONE), D + "is_torchelastic_launched": ("test", DISTRIBUTED),
-    "torch.cuda.device_count": (DEVICE_COUNT, None), "torch.accelerator.device_count": (DEVICE_COUNT, None), "torch.xpu.device_count": (DEVICE_COUNT, None),
-    "torch.npu.device_count": (DEVICE_COUNT, None), "torch.cuda.current_device": (LOCAL_RANK, "current device"), "torch.cuda.is_available": ("test", EVERYONE),
-    "horovod.torch.rank": (GLOBAL_RANK, None), "horovod.torch.local_rank": (LOCAL_RANK, None), "horovod.torch.size": (WORLD_SIZE, None),
-    "horovod.torch.local_size": (LOCAL_WORLD_SIZE, None), "horovod.torch.cross_rank": (NODE_RANK, None),
-    "mmengine.dist.get_rank": (GLOBAL_RANK, None), "mmengine.dist.get_local_rank": (LOCAL_RANK, None), "mmengine.dist.get_world_size": (WORLD_SIZE, None),
-    "mmengine.dist.is_main_process": ("test", MAIN), "mmengine.dist.is_distributed": ("test", DISTRIBUTED), "mmengine.dist.get_local_size": (LOCAL_WORLD_SIZE, None),
-    "detectron2.utils.comm.get_rank": (GLOBAL_RANK, None), "detectron2.utils.comm.get_local_rank": (LOCAL_RANK, None),
-    "detectron2.utils.comm.get_world_size": (WORLD_SIZE, None), "detectron2.utils.comm.is_main_process": ("test", MAIN), "detectron2.utils.comm.get_local_size": (LOCAL_WORLD_SIZE, None),
-    "ignite.distributed.get_rank": (GLOBAL_RANK, None), "ignite.distributed.get_local_rank": (LOCAL_RANK, None), "ignite.distributed.get_world_size": (WORLD_SIZE, None),
-    "ignite.distributed.get_nproc_per_node": (LOCAL_WORLD_SIZE, None), "ignite.distributed.get_node_rank": (NODE_RANK, None),
-    "composer.utils.dist.get_global_rank": (GLOBAL_RANK, None), "composer.utils.dist.get_local_rank": (LOCAL_RANK, None),
-    "composer.utils.dist.get_world_size": (WORLD_SIZE, None), "composer.utils.dist.get_local_world_size": (LOCAL_WORLD_SIZE, None), "composer.utils.dist.get_node_rank": (NODE_RANK, None),
-    "torch_xla.core.xla_model.get_ordinal": (GLOBAL_RANK, None), "torch_xla.core.xla_model.xrt_world_size": (WORLD_SIZE, None),
-    "torch_xla.core.xla_model.get_local_ordinal": (LOCAL_RANK, None), "torch_xla.core.xla_model.is_master_ordinal": ("test", MAIN),
-    "torch_xla.runtime.global_ordinal": (GLOBAL_RANK, None), "torch_xla.runtime.world_size": (WORLD_SIZE, None),
-    "jax.process_index": (GLOBAL_RANK, None),
-    "mpi4py.MPI.COMM_WORLD.Get_rank": (GLOBAL_RANK, None), "mpi4py.MPI.COMM_WORLD.Get_size": (WORLD_SIZE, None),
-    "ray.train.get_context.get_world_rank": (GLOBAL_RANK, None), "ray.train.get_context.get_local_rank": (LOCAL_RANK, None),
-    "ray.train.get_context.get_world_size": (WORLD_SIZE, None), "ray.train.get_context.get_node_rank": (NODE_RANK, None),
-    "ray.train.get_context.get_local_world_size": (LOCAL_WORLD_SIZE, None),
+    D + "get_rank": (Kind.GLOBAL_RANK, None), D + "get_world_size": (Kind.WORLD_SIZE, None), D + "get_node_local_rank": (Kind.LOCAL_RANK, None),
+    D + "get_local_rank": (Kind.LOCAL_RANK, None), D + "get_group_rank": (Kind.GROUP_RANK, None), D + "get_global_rank": (Kind.GLOBAL_RANK, "argument"),
+    D + "is_initialized": ("test", Who.DISTRIBUTED), D + "is_available": ("test", Who.EVERYONE), D + "is_torchelastic_launched": ("test", Who.DISTRIBUTED),
+    "torch.cuda.device_count": (Kind.DEVICE_COUNT, None), "torch.accelerator.device_count": (Kind.DEVICE_COUNT, None), "torch.xpu.device_count": (Kind.DEVICE_COUNT, None),
+    "torch.npu.device_count": (Kind.DEVICE_COUNT, None), "torch.cuda.current_device": (Kind.LOCAL_RANK, "current device"), "torch.cuda.is_available": ("test", Who.EVERYONE),
+    "horovod.torch.rank": (Kind.GLOBAL_RANK, None), "horovod.torch.local_rank": (Kind.LOCAL_RANK, None), "horovod.torch.size": (Kind.WORLD_SIZE, None),
+    "horovod.torch.local_size": (Kind.LOCAL_WORLD_SIZE, None), "horovod.torch.cross_rank": (Kind.NODE_RANK, None),
+    "mmengine.dist.get_rank": (Kind.GLOBAL_RANK, None), "mmengine.dist.get_local_rank": (Kind.LOCAL_RANK, None), "mmengine.dist.get_world_size": (Kind.WORLD_SIZE, None),
+    "mmengine.dist.is_main_process": ("test", Who.MAIN), "mmengine.dist.is_distributed": ("test", Who.DISTRIBUTED), "mmengine.dist.get_local_size": (Kind.LOCAL_WORLD_SIZE, None),
+    "detectron2.utils.comm.get_rank": (Kind.GLOBAL_RANK, None), "detectron2.utils.comm.get_local_rank": (Kind.LOCAL_RANK, None),
+    "detectron2.utils.comm.get_world_size": (Kind.WORLD_SIZE, None), "detectron2.utils.comm.is_main_process": ("test", Who.MAIN), "detectron2.utils.comm.get_local_size": (Kind.LOCAL_WORLD_SIZE, None),
+    "ignite.distributed.get_rank": (Kind.GLOBAL_RANK, None), "ignite.distributed.get_local_rank": (Kind.LOCAL_RANK, None), "ignite.distributed.get_world_size": (Kind.WORLD_SIZE, None),
+    "ignite.distributed.get_nproc_per_node": (Kind.LOCAL_WORLD_SIZE, None), "ignite.distributed.get_node_rank": (Kind.NODE_RANK, None),
+    "composer.utils.dist.get_global_rank": (Kind.GLOBAL_RANK, None), "composer.utils.dist.get_local_rank": (Kind.LOCAL_RANK, None),
+    "composer.utils.dist.get_world_size": (Kind.WORLD_SIZE, None), "composer.utils.dist.get_local_world_size": (Kind.LOCAL_WORLD_SIZE, None), "composer.utils.dist.get_node_rank": (Kind.NODE_RANK, None),
+    "torch_xla.core.xla_model.get_ordinal": (Kind.GLOBAL_RANK, None), "torch_xla.core.xla_model.xrt_world_size": (Kind.WORLD_SIZE, None),
+    "torch_xla.core.xla_model.get_local_ordinal": (Kind.LOCAL_RANK, None), "torch_xla.core.xla_model.is_master_ordinal": ("test", Who.MAIN),
+    "torch_xla.runtime.global_ordinal": (Kind.GLOBAL_RANK, None), "torch_xla.runtime.world_size": (Kind.WORLD_SIZE, None),
+    "jax.process_index": (Kind.GLOBAL_RANK, None),
+    "mpi4py.MPI.COMM_WORLD.Get_rank": (Kind.GLOBAL_RANK, None), "mpi4py.MPI.COMM_WORLD.Get_size": (Kind.WORLD_SIZE, None),
+    "ray.train.get_context.get_world_rank": (Kind.GLOBAL_RANK, None), "ray.train.get_context.get_local_rank": (Kind.LOCAL_RANK, None),
+    "ray.train.get_context.get_world_size": (Kind.WORLD_SIZE, None), "ray.train.get_context.get_node_rank": (Kind.NODE_RANK, None),
+    "ray.train.get_context.get_local_world_size": (Kind.LOCAL_WORLD_SIZE, None),
 }  # fmt: skip
 
 #: Attributes of objects of frameworks, by the object's class.
@@ -235,76 +167,59 @@ ATTRIBUTES: dict[tuple[str, str], tuple[str, Any]] = {
     (owner, name): found
     for owner in ("accelerate.Accelerator", "accelerate.PartialState", "accelerate.AcceleratorState")
     for name, found in {
-        "process_index": (GLOBAL_RANK, None), "local_process_index": (LOCAL_RANK, None), "num_processes": (WORLD_SIZE, None),
-        "is_main_process": ("test", MAIN), "is_local_main_process": ("test", LOCAL_MAIN), "use_distributed": ("test", DISTRIBUTED),
-        "device": ("device", LOCAL_RANK), "is_last_process": ("test", "one rank"),
+        "process_index": (Kind.GLOBAL_RANK, None), "local_process_index": (Kind.LOCAL_RANK, None), "num_processes": (Kind.WORLD_SIZE, None),
+        "is_main_process": ("test", Who.MAIN), "is_local_main_process": ("test", Who.LOCAL_MAIN), "use_distributed": ("test", Who.DISTRIBUTED),
+        "device": ("device", Kind.LOCAL_RANK), "is_last_process": ("test", "one rank"),
     }.items()
 } | {
     (owner, name): found
     for owner in ("lightning.pytorch.Trainer", "lightning.fabric.Fabric", "lightning.pytorch.LightningModule", "lightning.Fabric")
     for name, found in {
-        "global_rank": (GLOBAL_RANK, None), "local_rank": (LOCAL_RANK, None), "node_rank": (NODE_RANK, None), "world_size": (WORLD_SIZE, None),
-        "is_global_zero": ("test", MAIN), "device": ("device", LOCAL_RANK),
+        "global_rank": (Kind.GLOBAL_RANK, None), "local_rank": (Kind.LOCAL_RANK, None), "node_rank": (Kind.NODE_RANK, None), "world_size": (Kind.WORLD_SIZE, None),
+        "is_global_zero": ("test", Who.MAIN), "device": ("device", Kind.LOCAL_RANK),
     }.items()
 }  # fmt: skip
 
 #: Variables of launchers and schedulers.
 VARIABLES: dict[str, str] = {
-    **dict.fromkeys(["RANK", "GLOBAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "HOROVOD_RANK", "PALS_RANKID", "FLUX_TASK_RANK"], GLOBAL_RANK),
-    **dict.fromkeys(["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID"], LOCAL_RANK),
-    **dict.fromkeys(["NODE_RANK", "GROUP_RANK", "SLURM_NODEID", "MACHINE_RANK"], NODE_RANK),
-    **dict.fromkeys(["WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE", "HOROVOD_SIZE"], WORLD_SIZE),
-    **dict.fromkeys(["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", "NPROC_PER_NODE"], LOCAL_WORLD_SIZE),
+    **dict.fromkeys(["RANK", "GLOBAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "HOROVOD_RANK", "PALS_RANKID", "FLUX_TASK_RANK"], Kind.GLOBAL_RANK),
+    **dict.fromkeys(["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID"], Kind.LOCAL_RANK),
+    **dict.fromkeys(["NODE_RANK", "GROUP_RANK", "SLURM_NODEID", "MACHINE_RANK"], Kind.NODE_RANK),
+    **dict.fromkeys(["WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE", "HOROVOD_SIZE"], Kind.WORLD_SIZE),
+    **dict.fromkeys(["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", "NPROC_PER_NODE"], Kind.LOCAL_WORLD_SIZE),
 }  # fmt: skip
 
 # names as evidence, where nothing else is known; compared in lower case, without leading underscores
 
 NAMES: dict[str, str] = {
-    **dict.fromkeys(["global_rank", "world_rank", "globalrank", "dist_rank", "distributed_rank", "process_index", "global_process_index"], GLOBAL_RANK),
-    **dict.fromkeys(["rank", "my_rank", "myrank", "cur_rank", "current_rank", "proc_id", "rank_id", "process_rank", "ddp_rank", "trainer_rank", "worker_rank", "this_rank"], RANK),
-    **dict.fromkeys(["local_rank", "localrank", "local_process_index", "ddp_local_rank", "gpu", "gpu_id", "local_gpu", "local_rank_id", "device_rank"], LOCAL_RANK),
-    **dict.fromkeys(["node_rank", "machine_rank", "noderank", "node_id"], NODE_RANK),
-    **dict.fromkeys(["world_size", "worldsize", "num_processes", "ddp_world_size", "dist_world_size", "distributed_world_size", "n_ranks", "num_ranks", "global_world_size"], WORLD_SIZE),
-    **dict.fromkeys(["local_world_size", "ngpus_per_node", "nproc_per_node", "gpus_per_node", "num_gpus_per_node", "n_gpus_per_node", "ngpus", "num_gpus", "n_gpus", "n_gpu", "gpu_count", "num_local_gpus", "local_size"], LOCAL_WORLD_SIZE),
+    **dict.fromkeys(["global_rank", "world_rank", "globalrank", "dist_rank", "distributed_rank", "process_index", "global_process_index"], Kind.GLOBAL_RANK),
+    **dict.fromkeys(["rank", "my_rank", "myrank", "cur_rank", "current_rank", "proc_id", "rank_id", "process_rank", "ddp_rank", "trainer_rank", "worker_rank", "this_rank"], Kind.RANK),
+    **dict.fromkeys(["local_rank", "localrank", "local_process_index", "ddp_local_rank", "gpu", "gpu_id", "local_gpu", "local_rank_id", "device_rank"], Kind.LOCAL_RANK),
+    **dict.fromkeys(["node_rank", "machine_rank", "noderank", "node_id"], Kind.NODE_RANK),
+    **dict.fromkeys(["world_size", "worldsize", "num_processes", "ddp_world_size", "dist_world_size", "distributed_world_size", "n_ranks", "num_ranks", "global_world_size"], Kind.WORLD_SIZE),
+    **dict.fromkeys(["local_world_size", "ngpus_per_node", "nproc_per_node", "gpus_per_node", "num_gpus_per_node", "n_gpus_per_node", "ngpus", "num_gpus", "n_gpus", "n_gpu", "gpu_count", "num_local_gpus", "local_size"], Kind.LOCAL_WORLD_SIZE),
 }  # fmt: skip
 #: Names (of variables, attributes, functions, methods) that mean a test.
 TESTS: dict[str, str] = {
     **dict.fromkeys(
-        ["is_main_process", "is_main", "is_master", "is_master_process", "master_process", "main_process", "is_rank_zero", "is_rank0", "is_rank_0", "rank_zero", "is_global_zero", "is_chief", "is_primary", "is_world_process_zero", "is_first_rank", "is_root", "is_root_process", "is_zero_rank", "is_rank_0", "rank0", "is_world_master", "is_global_master", "is_lead", "is_leader", "is_main_rank", "is_head", "is_coordinator", "should_log", "is_global_main", "is_last_rank", "is_primary_process", "is_global_main_process", "is_mainprocess", "is_main_proc", "is_logging_process", "main_proc", "on_main_process", "is_master_rank", "is_dist_avail_and_main", "is_first_worker", "is_master_ordinal", "is_r0", "am_i_main", "is_main_worker", "is_rank_zero_process", "is_head_process", "is_log_rank", "is_distributed_and_main"], MAIN),
-    **dict.fromkeys(["is_local_main_process", "is_local_zero", "is_local_process_zero", "is_local_master", "is_local_main", "is_local_rank_zero", "is_local_rank_0", "is_node_main", "is_first_local_rank", "local_main_process", "local_rank_zero", "is_local_leader"], LOCAL_MAIN),
+        ["is_main_process", "is_main", "is_master", "is_master_process", "master_process", "main_process", "is_rank_zero", "is_rank0", "is_rank_0", "rank_zero", "is_global_zero", "is_chief", "is_primary", "is_world_process_zero", "is_first_rank", "is_root", "is_root_process", "is_zero_rank", "is_rank_0", "rank0", "is_world_master", "is_global_master", "is_lead", "is_leader", "is_main_rank", "is_head", "is_coordinator", "should_log", "is_global_main", "is_last_rank", "is_primary_process", "is_global_main_process", "is_mainprocess", "is_main_proc", "is_logging_process", "main_proc", "on_main_process", "is_master_rank", "is_dist_avail_and_main", "is_first_worker", "is_master_ordinal", "is_r0", "am_i_main", "is_main_worker", "is_rank_zero_process", "is_head_process", "is_log_rank", "is_distributed_and_main"], Who.MAIN),
+    **dict.fromkeys(["is_local_main_process", "is_local_zero", "is_local_process_zero", "is_local_master", "is_local_main", "is_local_rank_zero", "is_local_rank_0", "is_node_main", "is_first_local_rank", "local_main_process", "local_rank_zero", "is_local_leader"], Who.LOCAL_MAIN),
     **dict.fromkeys(
-        ["distributed", "is_distributed", "is_dist", "is_dist_avail_and_initialized", "is_initialized", "ddp", "use_ddp", "is_ddp", "multi_gpu", "multiprocessing_distributed", "use_distributed", "dist_initialized", "is_dist_initialized", "is_parallel", "dist_enabled", "fsdp", "use_fsdp", "distributed_run", "dist_available", "is_distributed_initialized", "torch_distributed_initialized", "is_torchelastic_launched", "do_distributed", "enable_distributed"], DISTRIBUTED),
+        ["distributed", "is_distributed", "is_dist", "is_dist_avail_and_initialized", "is_initialized", "ddp", "use_ddp", "is_ddp", "multi_gpu", "multiprocessing_distributed", "use_distributed", "dist_initialized", "is_dist_initialized", "is_parallel", "dist_enabled", "fsdp", "use_fsdp", "distributed_run", "dist_available", "is_distributed_initialized", "torch_distributed_initialized", "is_torchelastic_launched", "do_distributed", "enable_distributed"], Who.DISTRIBUTED),
 }  # fmt: skip
 #: Decorators after which a function's body runs on one rank only.
 DECORATORS: dict[str, str] = {
-    **dict.fromkeys(["rank_zero_only", "master_only", "on_main_process", "main_process_only", "rank0_only", "rank_zero", "only_on_main", "run_on_main", "main_only", "only_main_process", "only_on_rank_zero", "on_rank_zero", "master_process_only", "run_on_main_process", "rank_zero_fn", "is_main_process_only", "primary_only", "main_rank_only", "log_on_main", "log_rank_0", "only_rank_0", "run_on_rank0", "run_once_on_master"], MAIN),
-    **dict.fromkeys(["on_local_main_process", "local_rank_zero_only", "local_main_process_only"], LOCAL_MAIN),
+    **dict.fromkeys(["rank_zero_only", "master_only", "on_main_process", "main_process_only", "rank0_only", "rank_zero", "only_on_main", "run_on_main", "main_only", "only_main_process", "only_on_rank_zero", "on_rank_zero", "master_process_only", "run_on_main_process", "rank_zero_fn", "is_main_process_only", "primary_only", "main_rank_only", "log_on_main", "log_rank_0", "only_rank_0", "run_on_rank0", "run_once_on_master"], Who.MAIN),
+    **dict.fromkeys(["on_local_main_process", "local_rank_zero_only", "local_main_process_only"], Who.LOCAL_MAIN),
 }  # fmt: skip
 #: Functions and methods that can't be seen and are called so give what ranks have agreed on.
 AGREEING = re.compile(r"reduce|gather|sync|broadcast|agree|across|check_trigger", re.IGNORECASE)
 #: Contexts in which one rank goes first and all others follow.
-MAIN_FIRST = frozenset(
-    [
-        "main_process_first",
-        "local_main_process_first",
-        "zero_first",
-        "rank_zero_first",
-        "torch_distributed_zero_first",
-        "main_first",
-        "wait_for_main_process",
-        "rank0_first",
-        "global_leader_first",
-        "run_local_rank_zero_first",
-        "local_rank_zero_download_and_wait",
-        "rank_first",
-        "global_rank_zero_first",
-        "local_rank_first",
-        "master_first",
-        "zero_rank_first",
-        "local_leader_first",
-        "main_process_first_context",
-        "one_rank_at_a_time",
-    ]
+MAIN_FIRST = word_set(
+    "main_process_first local_main_process_first zero_first rank_zero_first torch_distributed_zero_first main_first "
+    "wait_for_main_process rank0_first global_leader_first run_local_rank_zero_first "
+    "local_rank_zero_download_and_wait rank_first global_rank_zero_first local_rank_first master_first "
+    "zero_rank_first local_leader_first main_process_first_context one_rank_at_a_time"
 )
 
 # models, data, results
@@ -317,13 +232,11 @@ WRAPPERS: dict[str, str] = {
     "torch.distributed.fsdp.fully_shard": "fsdp2", "torch.nn.parallel.DataParallel": "dp",
 }  # fmt: skip
 #: Methods of a model that give back the model that they are called on.
-OF_MODELS = frozenset(
-    "to cuda cpu train eval float half double bfloat16 requires_grad_ share_memory apply to_empty compile type".split()  # noqa: SIM905
+OF_MODELS = word_set(
+    "to cuda cpu train eval float half double bfloat16 requires_grad_ share_memory apply to_empty compile type"
 )
 #: Methods that give back what they are called on, as far as its kind goes.
-SAME_OBJECT = OF_MODELS | frozenset(
-    "detach contiguous clone squeeze unsqueeze view reshape flatten mean sum item".split()  # noqa: SIM905 - words
-)
+SAME_OBJECT = OF_MODELS | word_set("detach contiguous clone squeeze unsqueeze view reshape flatten mean sum item")
 
 #: Packages that own the process group, the loop or the guards.
 FRAMEWORKS = (

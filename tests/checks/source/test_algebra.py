@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from distcheck.checks.source import values
 from distcheck.checks.source.algebra import (
     arithmetic,
     compare_atom,
@@ -17,7 +16,7 @@ from distcheck.checks.source.algebra import (
     item_of,
     truth,
 )
-from distcheck.checks.source.values import NOT_CLEAR, Atom, RankCondition, Value, const
+from distcheck.checks.source.values import NOT_CLEAR, NOTHING_KNOWN, Atom, Kind, RankCondition, Value, Who, const
 
 OPERATORS = {
     "==": operator.eq, "is": operator.eq, "!=": operator.ne, "is not": operator.ne,
@@ -43,23 +42,23 @@ def test_constants_that_python_does_not_compare_are_not_clear() -> None:
 @pytest.mark.parametrize(
     ("sign", "number", "who"),
     [
-        ("==", 0, values.MAIN), ("is", 0, values.MAIN), ("<", 1, values.MAIN), ("<=", 0, values.MAIN),
-        ("!=", 0, values.OTHERS), ("is not", 0, values.OTHERS), (">", 0, values.OTHERS), (">=", 1, values.OTHERS),
-        ("==", 1, values.ONE), ("!=", 1, values.ALL_BUT_ONE), (">", 1, values.SOME), ("<", 2, values.SOME),
-        (">=", 0, values.DISTRIBUTED), ("<", 0, values.SINGLE), ("==", -1, values.SINGLE), ("!=", -1, values.DISTRIBUTED),
+        ("==", 0, Who.MAIN), ("is", 0, Who.MAIN), ("<", 1, Who.MAIN), ("<=", 0, Who.MAIN),
+        ("!=", 0, Who.OTHERS), ("is not", 0, Who.OTHERS), (">", 0, Who.OTHERS), (">=", 1, Who.OTHERS),
+        ("==", 1, Who.ONE), ("!=", 1, Who.ALL_BUT_ONE), (">", 1, Who.SOME), ("<", 2, Who.SOME),
+        (">=", 0, Who.DISTRIBUTED), ("<", 0, Who.SINGLE), ("==", -1, Who.SINGLE), ("!=", -1, Who.DISTRIBUTED),
     ],
 )  # fmt: skip
 def test_for_which_ranks_a_comparison_with_the_rank_is_true(sign: str, number: int, who: str) -> None:
-    assert compare_rank(sign, values.GLOBAL_RANK, True, const(number), False).who == who
+    assert compare_rank(sign, Kind.GLOBAL_RANK, True, const(number), False).who == who
 
 
 @pytest.mark.parametrize(
     ("kind", "sign", "answer"),
     [
-        (values.UNKNOWN, "is", NOT_CLEAR),
-        (values.METHOD, "is", False),
-        (values.LIST, "is", False),
-        (values.LIST, "is not", True),
+        (Kind.UNKNOWN, "is", NOT_CLEAR),
+        (Kind.METHOD, "is", False),
+        (Kind.LIST, "is", False),
+        (Kind.LIST, "is not", True),
     ],
 )
 def test_what_is_none(kind: str, sign: str, answer: object) -> None:
@@ -67,18 +66,18 @@ def test_what_is_none(kind: str, sign: str, answer: object) -> None:
 
 
 def test_a_method_that_is_only_supposed_may_be_none() -> None:
-    assert compare_atom("is", Atom(values.METHOD, certain=False), const(None), False) == NOT_CLEAR
+    assert compare_atom("is", Atom(Kind.METHOD, certain=False), const(None), False) == NOT_CLEAR
 
 
 @pytest.mark.parametrize(
     ("left", "right", "kind"),
     [
-        (values.NODE_RANK, values.DEVICE_COUNT, values.NODE_OFFSET),
-        (values.LOCAL_RANK, values.UNIFORM, values.RANK_DEPENDENT),
-        (values.GLOBAL_RANK, values.UNIFORM, values.RANK_DEPENDENT),
-        (values.DEVICE_COUNT, values.WORLD_SIZE, values.WORLD_SIZE),
-        (values.WORLD_SIZE, values.UNIFORM, values.UNIFORM),
-        (values.UNIFORM, values.WORLD_SIZE, values.UNIFORM),
+        (Kind.NODE_RANK, Kind.DEVICE_COUNT, Kind.NODE_OFFSET),
+        (Kind.LOCAL_RANK, Kind.UNIFORM, Kind.RANK_DEPENDENT),
+        (Kind.GLOBAL_RANK, Kind.UNIFORM, Kind.RANK_DEPENDENT),
+        (Kind.DEVICE_COUNT, Kind.WORLD_SIZE, Kind.WORLD_SIZE),
+        (Kind.WORLD_SIZE, Kind.UNIFORM, Kind.UNIFORM),
+        (Kind.UNIFORM, Kind.WORLD_SIZE, Kind.UNIFORM),
     ],
 )
 def test_what_a_product_is(left: str, right: str, kind: str) -> None:
@@ -86,19 +85,19 @@ def test_what_a_product_is(left: str, right: str, kind: str) -> None:
 
 
 def test_only_a_whole_number_is_an_index() -> None:
-    assert device_of(Atom(values.CONST, 3)) == ("cuda", (Atom(values.CONST, 3),))
-    assert device_of(Atom(values.CONST, True)) == ("", ())
+    assert device_of(Atom(Kind.CONST, 3)) == ("cuda", (Atom(Kind.CONST, 3),))
+    assert device_of(Atom(Kind.CONST, True)) == ("", ())
     # a value of this rank's data that has a number is no constant
-    assert device_of(Atom(values.BATCH, 3)) == ("", ())
+    assert device_of(Atom(Kind.BATCH, 3)) == ("", ())
 
 
 def test_items_of_a_list_are_alike_and_those_of_a_module_are_not_known() -> None:
-    inside = (Atom(values.LOCAL_RANK),)
-    assert list(item_of(Value((Atom(values.LIST, of=inside),)), 5)) == list(inside)
-    assert item_of(Value((Atom(values.MODULE, of=inside),)), 5) == values.NOTHING_KNOWN
+    inside = (Atom(Kind.LOCAL_RANK),)
+    assert list(item_of(Value((Atom(Kind.LIST, of=inside),)), 5)) == list(inside)
+    assert item_of(Value((Atom(Kind.MODULE, of=inside),)), 5) == NOTHING_KNOWN
 
 
 def test_several_conditions_of_ranks_are_joined_and_one_stays_as_it_is() -> None:
-    main, others = Atom(values.TEST, values.MAIN), Atom(values.TEST, values.OTHERS)
-    assert truth(Value((main,))) == RankCondition(values.MAIN)
-    assert truth(Value((main, others))).who not in (values.MAIN, values.OTHERS)
+    main, others = Atom(Kind.TEST, Who.MAIN), Atom(Kind.TEST, Who.OTHERS)
+    assert truth(Value((main,))) == RankCondition(Who.MAIN)
+    assert truth(Value((main, others))).who not in (Who.MAIN, Who.OTHERS)

@@ -59,7 +59,7 @@ def test_a_changed_caller_changes_who_reaches_the_callee() -> None:
     (before,) = analyse(files(deeds=SAVES, main=GUARDS), cache=cache).calls_to("torch.save")
     unguarded = GUARDS.replace("if dist.get_rank() == 0:\n    ", "")
     (after,) = analyse(files(deeds=SAVES, main=unguarded), cache=cache).calls_to("torch.save")
-    assert (before.reach.who, after.reach.who) == ("the main process", "everyone")
+    assert (before.reached_by.who, after.reached_by.who) == ("the main process", "everyone")
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"\x00" * 40, b"\xff" * 40])

@@ -33,58 +33,58 @@ def shown(source: str, **others: str) -> values.Value:
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
-        ("show(dist.get_rank())", values.GLOBAL_RANK),
-        ('show(int(os.environ["RANK"]))', values.GLOBAL_RANK),
-        ('show(int(os.environ.get("LOCAL_RANK", 0)))', values.LOCAL_RANK),
-        ('show(int(os.getenv("SLURM_LOCALID")))', values.LOCAL_RANK),
-        ('show(os.environ["RANK"])', values.ENV_TEXT),
-        ("show(dist.get_rank() % torch.cuda.device_count())", values.LOCAL_RANK),
-        ("show(dist.get_rank() // torch.cuda.device_count())", values.NODE_RANK),
+        ("show(dist.get_rank())", values.Kind.GLOBAL_RANK),
+        ('show(int(os.environ["RANK"]))', values.Kind.GLOBAL_RANK),
+        ('show(int(os.environ.get("LOCAL_RANK", 0)))', values.Kind.LOCAL_RANK),
+        ('show(int(os.getenv("SLURM_LOCALID")))', values.Kind.LOCAL_RANK),
+        ('show(os.environ["RANK"])', values.Kind.ENV_TEXT),
+        ("show(dist.get_rank() % torch.cuda.device_count())", values.Kind.LOCAL_RANK),
+        ("show(dist.get_rank() // torch.cuda.device_count())", values.Kind.NODE_RANK),
         # only the number of processes on a node makes a node's rank
-        ("show(dist.get_rank() // 2)", values.RANK_DEPENDENT),
-        ("show(dist.get_rank() // dist.get_world_size())", values.RANK_DEPENDENT),
-        ("show(dist.get_rank() + 1)", values.RANK_DEPENDENT),
-        ("show(dist.get_world_size())", values.WORLD_SIZE),
-        ("rank, size = dist.get_rank(), dist.get_world_size()\nshow(size)", values.WORLD_SIZE),
-        ('rank = int(os.environ["LOCAL_RANK"])\nshow(rank)', values.LOCAL_RANK),
-        ("local_rank = dist.get_rank()\nshow(local_rank)", values.GLOBAL_RANK),
-        ('show(torch.device(f"cuda:{dist.get_rank()}"))', values.DEVICE),
-        ("show(DDP(torch.nn.Linear(1, 1)))", values.WRAPPED),
-        ("show(DDP(torch.nn.Linear(1, 1)).cuda().train())", values.WRAPPED),
-        ("show(DDP(torch.nn.Linear(1, 1)).module)", values.BARE),
-        ("show(dist.get_rank() == 0)", values.TEST),
-        ("show(dist.new_group([0]))", values.GROUP),
-        ("def worker(index, size):\n    show(index)\nmp.spawn(worker, args=(2,), nprocs=2)", values.LOCAL_RANK),
+        ("show(dist.get_rank() // 2)", values.Kind.RANK_DEPENDENT),
+        ("show(dist.get_rank() // dist.get_world_size())", values.Kind.RANK_DEPENDENT),
+        ("show(dist.get_rank() + 1)", values.Kind.RANK_DEPENDENT),
+        ("show(dist.get_world_size())", values.Kind.WORLD_SIZE),
+        ("rank, size = dist.get_rank(), dist.get_world_size()\nshow(size)", values.Kind.WORLD_SIZE),
+        ('rank = int(os.environ["LOCAL_RANK"])\nshow(rank)', values.Kind.LOCAL_RANK),
+        ("local_rank = dist.get_rank()\nshow(local_rank)", values.Kind.GLOBAL_RANK),
+        ('show(torch.device(f"cuda:{dist.get_rank()}"))', values.Kind.DEVICE),
+        ("show(DDP(torch.nn.Linear(1, 1)))", values.Kind.WRAPPED),
+        ("show(DDP(torch.nn.Linear(1, 1)).cuda().train())", values.Kind.WRAPPED),
+        ("show(DDP(torch.nn.Linear(1, 1)).module)", values.Kind.BARE),
+        ("show(dist.get_rank() == 0)", values.Kind.TEST),
+        ("show(dist.new_group([0]))", values.Kind.GROUP),
+        ("def worker(index, size):\n    show(index)\nmp.spawn(worker, args=(2,), nprocs=2)", values.Kind.LOCAL_RANK),
         (
             "p = argparse.ArgumentParser()\np.add_argument('--local_rank', type=int)\nargs = p.parse_args()\nshow(args.local_rank)",
-            values.LOCAL_RANK,
+            values.Kind.LOCAL_RANK,
         ),
-        ("class T:\n    def __init__(self):\n        self.r = dist.get_rank()\n    def f(self):\n        show(self.r)", values.GLOBAL_RANK),
-        ("def rank():\n    return dist.get_rank() if dist.is_initialized() else 0\nshow(rank())", values.GLOBAL_RANK),
-        ("def twice(value):\n    return value\nshow(twice(dist.get_rank()))", values.GLOBAL_RANK),
-        ("def f(r):\n    show(r)\nf(dist.get_rank())", values.GLOBAL_RANK),
+        ("class T:\n    def __init__(self):\n        self.r = dist.get_rank()\n    def f(self):\n        show(self.r)", values.Kind.GLOBAL_RANK),
+        ("def rank():\n    return dist.get_rank() if dist.is_initialized() else 0\nshow(rank())", values.Kind.GLOBAL_RANK),
+        ("def twice(value):\n    return value\nshow(twice(dist.get_rank()))", values.Kind.GLOBAL_RANK),
+        ("def f(r):\n    show(r)\nf(dist.get_rank())", values.Kind.GLOBAL_RANK),
         # the number of nodes, called world size until it is multiplied
-        ("show(torch.cuda.device_count() * dist.get_world_size())", values.WORLD_SIZE),
-        ('def f(gpu):\n    show(int(os.environ["NODE_RANK"]) * torch.cuda.device_count() + gpu)\nf(3)', values.GLOBAL_RANK),
-        ("ranks = [dist.get_rank() for _ in range(2)]\nfirst, second = ranks\nshow(second)", values.GLOBAL_RANK),
-        ("show(DDP(torch.nn.Linear(1, 1)) + 1)", values.UNKNOWN),
-        ("show(2 ** 3)", values.UNIFORM),
-        ("show(1 // 0)", values.UNIFORM),
-        ("show(-dist.get_rank())", values.RANK_DEPENDENT),
+        ("show(torch.cuda.device_count() * dist.get_world_size())", values.Kind.WORLD_SIZE),
+        ('def f(gpu):\n    show(int(os.environ["NODE_RANK"]) * torch.cuda.device_count() + gpu)\nf(3)', values.Kind.GLOBAL_RANK),
+        ("ranks = [dist.get_rank() for _ in range(2)]\nfirst, second = ranks\nshow(second)", values.Kind.GLOBAL_RANK),
+        ("show(DDP(torch.nn.Linear(1, 1)) + 1)", values.Kind.UNKNOWN),
+        ("show(2 ** 3)", values.Kind.UNIFORM),
+        ("show(1 // 0)", values.Kind.UNIFORM),
+        ("show(-dist.get_rank())", values.Kind.RANK_DEPENDENT),
         # attributes: of a class, of an object, of a method's closure
-        ("class T:\n    r = dist.get_rank()\nshow(T().r)", values.GLOBAL_RANK),
-        ("class A:\n    pass\nclass T:\n    def f(self):\n        def g():\n            self.r = dist.get_rank()\n        g()\n        show(self.r)", values.GLOBAL_RANK),
+        ("class T:\n    r = dist.get_rank()\nshow(T().r)", values.Kind.GLOBAL_RANK),
+        ("class A:\n    pass\nclass T:\n    def f(self):\n        def g():\n            self.r = dist.get_rank()\n        g()\n        show(self.r)", values.Kind.GLOBAL_RANK),
         # what loops bind
-        ("from accelerate import Accelerator\nfor item in Accelerator().prepare(x):\n    show(item)", values.BATCH),
-        ("for _, item in enumerate(torch.utils.data.DataLoader(x), 1):\n    show(item)", values.BATCH),
-        ("from tqdm import tqdm\nfor item in tqdm(torch.utils.data.DataLoader(x), 'epoch'):\n    show(item)", values.BATCH),
-        ("from accelerate import Accelerator\nshow(Accelerator().gather(x))", values.UNIFORM),
+        ("from accelerate import Accelerator\nfor item in Accelerator().prepare(x):\n    show(item)", values.Kind.BATCH),
+        ("for _, item in enumerate(torch.utils.data.DataLoader(x), 1):\n    show(item)", values.Kind.BATCH),
+        ("from tqdm import tqdm\nfor item in tqdm(torch.utils.data.DataLoader(x), 'epoch'):\n    show(item)", values.Kind.BATCH),
+        ("from accelerate import Accelerator\nshow(Accelerator().gather(x))", values.Kind.UNIFORM),
         # what an unseen helper gives, as its name says
-        ("import somewhere\nshow(somewhere.get_local_rank())", values.LOCAL_RANK),
-        ("show(x.get_local_rank())", values.LOCAL_RANK),
+        ("import somewhere\nshow(somewhere.get_local_rank())", values.Kind.LOCAL_RANK),
+        ("show(x.get_local_rank())", values.Kind.LOCAL_RANK),
         # arguments of a process
-        ("def f(a, b):\n    show(b)\nmp.Process(target=f, args=(1, dist.get_rank())).start()", values.GLOBAL_RANK),
-        ("def f(a, b):\n    show(a)\nmp.Process(target=f, args=(dist.get_rank(), 1)).start()", values.GLOBAL_RANK),
+        ("def f(a, b):\n    show(b)\nmp.Process(target=f, args=(1, dist.get_rank())).start()", values.Kind.GLOBAL_RANK),
+        ("def f(a, b):\n    show(a)\nmp.Process(target=f, args=(dist.get_rank(), 1)).start()", values.Kind.GLOBAL_RANK),
     ],
 )  # fmt: skip
 def test_what_an_expression_holds(source: str, kind: str) -> None:
@@ -110,7 +110,7 @@ def test_what_is_computed_of_constants(source: str, constant: object) -> None:
 @pytest.mark.parametrize("source", ['"3" < 4', '"cc" in "nccl"'])
 def test_what_is_not_compared_is_not_known(source: str) -> None:
     (test,) = shown(f"show({source})")
-    assert (test.kind, test.const) == (values.TEST, values.UNCLEAR)
+    assert (test.kind, test.const) == (values.Kind.TEST, values.Who.UNCLEAR)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,11 @@ def test_what_is_not_compared_is_not_known(source: str) -> None:
     ],
 )
 def test_what_has_no_evidence_is_not_known(source: str) -> None:
-    assert not {atom.kind for atom in shown(source)} & {values.GLOBAL_RANK, values.LOCAL_RANK, values.BATCH}
+    assert not {atom.kind for atom in shown(source)} & {
+        values.Kind.GLOBAL_RANK,
+        values.Kind.LOCAL_RANK,
+        values.Kind.BATCH,
+    }
 
 
 def test_attributes_that_closures_assign_belong_to_the_class_of_their_method() -> None:
@@ -130,10 +134,10 @@ def test_attributes_that_closures_assign_belong_to_the_class_of_their_method() -
     keeps = "class {}:\n    def f(self):\n        def g():\n            self.r = {}\n        g()\n"
     first = keeps.format("First", 'int(os.environ["LOCAL_RANK"])')
     second = keeps.format("Second", "dist.get_rank()")
-    assert {atom.kind for atom in shown(f"{first}{second}        show(self.r)")} == {values.GLOBAL_RANK}
-    assert {atom.kind for atom in shown(f"{second}        show(self.r)\n{first}")} == {values.GLOBAL_RANK}
+    assert {atom.kind for atom in shown(f"{first}{second}        show(self.r)")} == {values.Kind.GLOBAL_RANK}
+    assert {atom.kind for atom in shown(f"{second}        show(self.r)\n{first}")} == {values.Kind.GLOBAL_RANK}
     third = "class Third:\n    pass\n"
-    assert {atom.kind for atom in shown(f"{third}{first}{second}        show(self.r)")} == {values.GLOBAL_RANK}
+    assert {atom.kind for atom in shown(f"{third}{first}{second}        show(self.r)")} == {values.Kind.GLOBAL_RANK}
 
 
 def test_a_class_derives_from_the_bases_of_its_bases() -> None:
@@ -149,7 +153,7 @@ def test_a_class_derives_from_the_bases_of_its_bases() -> None:
 @pytest.mark.parametrize(("calls", "known"), [(1, True), (8, True), (9, False)])
 def test_many_calls_that_share_only_a_methods_name_are_no_evidence(calls: int, known: bool) -> None:
     source = "class T:\n    def handle(self, value):\n        show(value)\ndef go(x):\n"
-    assert shown(source + "    x.handle(dist.get_rank())\n" * calls).has(values.GLOBAL_RANK) is known
+    assert shown(source + "    x.handle(dist.get_rank())\n" * calls).has(values.Kind.GLOBAL_RANK) is known
 
 
 def test_an_option_that_one_unrelated_file_declares_has_its_default() -> None:
@@ -162,19 +166,19 @@ def test_an_option_that_one_unrelated_file_declares_has_its_default() -> None:
 def test_the_path_of_an_attribute_names_the_line_of_its_assignment() -> None:
     other = f"{HEAD}from main import f\ndef go(args):\n    if 1:\n        args.r = dist.get_rank()\n    f(args)\n"
     (atom,) = shown("def f(args):\n    show(args.r)", other=other)
-    assert atom.kind == values.GLOBAL_RANK
-    assert atom.trail[-1].text == "kept as args.r"
-    assert atom.trail[-1].line == HEAD.count("\n") + 4
+    assert atom.kind == values.Kind.GLOBAL_RANK
+    assert atom.flow[-1].text == "kept as args.r"
+    assert atom.flow[-1].line == HEAD.count("\n") + 4
 
 
 def test_a_device_may_be_given_by_its_number_alone() -> None:
     (device,) = shown('show(torch.device(int(os.environ["LOCAL_RANK"])))')
-    assert (device.kind, device.const, device.of[0].kind) == (values.DEVICE, "cuda", values.LOCAL_RANK)
+    assert (device.kind, device.const, device.of[0].kind) == (values.Kind.DEVICE, "cuda", values.Kind.LOCAL_RANK)
 
 
 def test_values_cross_files() -> None:
     helper = "import torch.distributed as dist\n\ndef who():\n    return dist.get_rank()\n"
-    assert shown("from helper import who\nshow(who())", helper=helper).has(values.GLOBAL_RANK)
+    assert shown("from helper import who\nshow(who())", helper=helper).has(values.Kind.GLOBAL_RANK)
 
 
 def test_modules_that_import_each_other_end() -> None:
@@ -184,59 +188,59 @@ def test_modules_that_import_each_other_end() -> None:
 
 
 REACH = [
-    ("if dist.get_rank() == 0:\n    show()", values.MAIN),
-    ("if not dist.get_rank():\n    show()", values.MAIN),
-    ("if dist.get_rank() in (-1, 0):\n    show()", values.MAIN),
-    ("if dist.get_rank() != 0:\n    show()", values.OTHERS),
-    ('if int(os.environ["LOCAL_RANK"]) == 0:\n    show()', values.LOCAL_MAIN),
-    ("if dist.get_rank() >= 0:\n    show()", values.DISTRIBUTED),
-    ("if dist.get_world_size() > 1:\n    show()", values.DISTRIBUTED),
-    ("if dist.get_world_size() >= 2:\n    show()", values.DISTRIBUTED),
+    ("if dist.get_rank() == 0:\n    show()", values.Who.MAIN),
+    ("if not dist.get_rank():\n    show()", values.Who.MAIN),
+    ("if dist.get_rank() in (-1, 0):\n    show()", values.Who.MAIN),
+    ("if dist.get_rank() != 0:\n    show()", values.Who.OTHERS),
+    ('if int(os.environ["LOCAL_RANK"]) == 0:\n    show()', values.Who.LOCAL_MAIN),
+    ("if dist.get_rank() >= 0:\n    show()", values.Who.DISTRIBUTED),
+    ("if dist.get_world_size() > 1:\n    show()", values.Who.DISTRIBUTED),
+    ("if dist.get_world_size() >= 2:\n    show()", values.Who.DISTRIBUTED),
     # always true
-    ("if dist.get_world_size() >= 1:\n    show()", values.EVERYONE),
-    ("if int(os.environ['WORLD_SIZE']) > 0:\n    show()", values.EVERYONE),
-    ("if not dist.is_initialized() or dist.get_rank() == 0:\n    show()", values.MAIN),
-    ("if dist.get_rank() == dist.get_world_size() - 1:\n    show()", values.ONE),
-    ("dist.get_rank() == 0 and show()", values.MAIN),
-    ("def f():\n    if dist.get_rank():\n        return\n    show()\nf()", values.MAIN),
-    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()", values.MAIN),
-    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nf()", values.EVERYONE),
-    ("def main():\n    return dist.get_rank() == 0\nif main():\n    show()", values.MAIN),
-    ("writer = open('x') if dist.get_rank() == 0 else None\nif writer:\n    show()", values.MAIN),
-    ("def only(f):\n    def g(*a):\n        if dist.get_rank() == 0:\n            f(*a)\n    return g\n@only\ndef h():\n    show()\nh()", values.MAIN),
-    ("for step in range(3):\n    if dist.get_rank():\n        continue\n    show()", values.MAIN),
-    ("match dist.get_rank():\n    case 0:\n        show()", values.MAIN),
-    ("if (dist.get_rank() == 0) is True:\n    show()", values.MAIN),
-    ("if (dist.get_rank() == 0) == False:\n    show()", values.OTHERS),
-    ("if dist.get_rank() == 9 / 3:\n    show()", values.ONE),
-    ("if dist.get_rank() == 2 ** 3:\n    show()", values.ONE),
-    ("if dist.get_rank() != 1 << 1:\n    show()", values.ALL_BUT_ONE),
-    ("if dist.get_rank() != -2:\n    show()", values.EVERYONE),
-    ("if dist.get_rank() < dist.get_world_size():\n    show()", values.EVERYONE),
-    ("if dist.get_rank() < torch.cuda.device_count():\n    show()", values.SOME),
-    ("if dist.get_rank() % 2:\n    show()", values.SOME),
-    ("def f(main):\n    if dist.get_rank() == main:\n        show()\nf(0)\nf(None)", values.MAIN),
-    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nif dist.get_rank() == 3:\n    f()", values.ONE),
-    ("def f():\n    show()\nif not dist.get_rank():\n    f()\nif not int(os.environ['LOCAL_RANK']):\n    f()", values.LOCAL_MAIN),
-    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nelse:\n    f()", values.EVERYONE),
+    ("if dist.get_world_size() >= 1:\n    show()", values.Who.EVERYONE),
+    ("if int(os.environ['WORLD_SIZE']) > 0:\n    show()", values.Who.EVERYONE),
+    ("if not dist.is_initialized() or dist.get_rank() == 0:\n    show()", values.Who.MAIN),
+    ("if dist.get_rank() == dist.get_world_size() - 1:\n    show()", values.Who.ONE),
+    ("dist.get_rank() == 0 and show()", values.Who.MAIN),
+    ("def f():\n    if dist.get_rank():\n        return\n    show()\nf()", values.Who.MAIN),
+    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()", values.Who.MAIN),
+    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nf()", values.Who.EVERYONE),
+    ("def main():\n    return dist.get_rank() == 0\nif main():\n    show()", values.Who.MAIN),
+    ("writer = open('x') if dist.get_rank() == 0 else None\nif writer:\n    show()", values.Who.MAIN),
+    ("def only(f):\n    def g(*a):\n        if dist.get_rank() == 0:\n            f(*a)\n    return g\n@only\ndef h():\n    show()\nh()", values.Who.MAIN),
+    ("for step in range(3):\n    if dist.get_rank():\n        continue\n    show()", values.Who.MAIN),
+    ("match dist.get_rank():\n    case 0:\n        show()", values.Who.MAIN),
+    ("if (dist.get_rank() == 0) is True:\n    show()", values.Who.MAIN),
+    ("if (dist.get_rank() == 0) == False:\n    show()", values.Who.OTHERS),
+    ("if dist.get_rank() == 9 / 3:\n    show()", values.Who.ONE),
+    ("if dist.get_rank() == 2 ** 3:\n    show()", values.Who.ONE),
+    ("if dist.get_rank() != 1 << 1:\n    show()", values.Who.ALL_BUT_ONE),
+    ("if dist.get_rank() != -2:\n    show()", values.Who.EVERYONE),
+    ("if dist.get_rank() < dist.get_world_size():\n    show()", values.Who.EVERYONE),
+    ("if dist.get_rank() < torch.cuda.device_count():\n    show()", values.Who.SOME),
+    ("if dist.get_rank() % 2:\n    show()", values.Who.SOME),
+    ("def f(main):\n    if dist.get_rank() == main:\n        show()\nf(0)\nf(None)", values.Who.MAIN),
+    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nif dist.get_rank() == 3:\n    f()", values.Who.ONE),
+    ("def f():\n    show()\nif not dist.get_rank():\n    f()\nif not int(os.environ['LOCAL_RANK']):\n    f()", values.Who.LOCAL_MAIN),
+    ("def f():\n    show()\nif dist.get_rank() == 0:\n    f()\nelse:\n    f()", values.Who.EVERYONE),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("source", "who"), REACH)
 def test_who_reaches_a_line(source: str, who: str) -> None:
     (call,) = program(main=HEAD + source).calls_named("show")
-    assert call.reach.who == who
+    assert call.reached_by.who == who
 
 
 def test_a_flag_that_something_unseen_may_set_too_is_not_certain() -> None:
     source = "def f(times):\n    stop = False\n    if dist.get_rank() == 0:\n        stop = True\n"
     source += "    while times:\n        stop = agreed(stop)\n    if stop:\n        show()\nf(1)"
     (call,) = program(main=HEAD + source).calls_named("show")
-    assert (call.reach.who, call.reach.certain) == (values.MAIN, False)
+    assert (call.reached_by.who, call.reached_by.certain) == (values.Who.MAIN, False)
 
 
 def test_a_helper_of_another_file_is_guarded_by_its_callers() -> None:
     helper = "import torch\n\ndef write(x):\n    torch.save(x, 'x.pt')\n"
     main = HEAD + "from helper import write\nif dist.get_rank() == 0:\n    write(1)\n"
     (call,) = program(main=main, helper=helper).calls_to("torch.save")
-    assert call.reach.who == values.MAIN
+    assert call.reached_by.who == values.Who.MAIN

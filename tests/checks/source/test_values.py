@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from distcheck.checks.source.values import (
-    ALWAYS,
-    BY_DATA,
-    DISTRIBUTED,
-    EVERYONE,
-    LOCAL_MAIN,
-    MAIN,
-    NOT,
-    NOT_CLEAR,
-    ONE,
-    OTHERS,
-    SINGLE,
-    SOME,
-    UNCLEAR,
-    RankCondition,
-    both,
-    either,
-)
+from distcheck.checks.source.values import ALWAYS, NOT, NOT_CLEAR, RankCondition, Who, both, either
 
 
 @pytest.mark.parametrize(
     ("conditions", "who"),
     [
-        ([], EVERYONE),
-        ([RankCondition(DISTRIBUTED), RankCondition(MAIN)], MAIN),
-        ([RankCondition(LOCAL_MAIN), RankCondition(MAIN)], MAIN),
-        ([RankCondition(UNCLEAR, False), RankCondition(OTHERS)], OTHERS),
-        ([RankCondition(BY_DATA), RankCondition(SOME)], SOME),
-        ([RankCondition(EVERYONE), RankCondition(UNCLEAR, False)], UNCLEAR),
+        ([], Who.EVERYONE),
+        ([RankCondition(Who.DISTRIBUTED), RankCondition(Who.MAIN)], Who.MAIN),
+        ([RankCondition(Who.LOCAL_MAIN), RankCondition(Who.MAIN)], Who.MAIN),
+        ([RankCondition(Who.UNCLEAR, False), RankCondition(Who.OTHERS)], Who.OTHERS),
+        ([RankCondition(Who.BY_DATA), RankCondition(Who.SOME)], Who.SOME),
+        ([RankCondition(Who.EVERYONE), RankCondition(Who.UNCLEAR, False)], Who.UNCLEAR),
     ],
 )
 def test_the_narrowest_of_several_conditions_decides(conditions: list[RankCondition], who: str) -> None:
@@ -43,13 +26,13 @@ def test_the_narrowest_of_several_conditions_decides(conditions: list[RankCondit
     ("conditions", "expected"),
     [
         # not distributed or rank == 0: the main process wherever there are several
-        ([RankCondition(SINGLE), RankCondition(MAIN)], RankCondition(MAIN, True)),
-        ([RankCondition(SINGLE)], RankCondition(SINGLE, True)),
-        ([RankCondition(MAIN), RankCondition(OTHERS)], ALWAYS),
-        ([RankCondition(MAIN), RankCondition(ONE)], RankCondition(SOME, True)),
+        ([RankCondition(Who.SINGLE), RankCondition(Who.MAIN)], RankCondition(Who.MAIN, True)),
+        ([RankCondition(Who.SINGLE)], RankCondition(Who.SINGLE, True)),
+        ([RankCondition(Who.MAIN), RankCondition(Who.OTHERS)], ALWAYS),
+        ([RankCondition(Who.MAIN), RankCondition(Who.ONE)], RankCondition(Who.SOME, True)),
         # rank == 0 or save_on_all: no longer certain
-        ([RankCondition(MAIN), NOT_CLEAR], RankCondition(MAIN, False)),
-        ([RankCondition(DISTRIBUTED), RankCondition(MAIN)], ALWAYS),
+        ([RankCondition(Who.MAIN), NOT_CLEAR], RankCondition(Who.MAIN, False)),
+        ([RankCondition(Who.DISTRIBUTED), RankCondition(Who.MAIN)], ALWAYS),
     ],
 )
 def test_one_of_several_conditions(conditions: list[RankCondition], expected: RankCondition) -> None:
