@@ -139,13 +139,7 @@ class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     "--budget", type=Time(), default="60s", show_default=True, metavar="TIME",
     help="For all parts together; what does not fit is not checked.",
 )  # fmt: skip
-@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
-@click.option(
-    "--write-baseline",
-    metavar="FILE",
-    allow_from_autoenv=False,
-    help="Write what is found to this file, and exit with 0.",
-)
+@shared.baseline_options
 @click.option("--summary", metavar="FILE", help="Add the report to the end of this file, as Markdown.")
 @click.option(
     "--also",
@@ -169,12 +163,7 @@ def command(**given: Any) -> int:
     shared.working_folder()
     world = World()
     _refuse_contradictions(given)
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    selection = shared.selection_of(
-        given["select"] or configuration.values("select"),
-        (*given["extend_select"], *configuration.values("extend-select")),
-        (*given["ignore"], *configuration.values("ignore")),
-    )
+    selection, configuration = shared.selection_and_configuration(world, given)
     gpus = _usable_gpus(world)
     choice = _choice(given["profile"], world, gpus)
     if given["show_profile"]:

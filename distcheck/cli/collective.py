@@ -143,12 +143,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     if given["list_phases"]:
         return list_phases()
     world = World()
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    selection = shared.selection_of(
-        given["select"] or configuration.values("select"),
-        (*given["extend_select"], *configuration.values("extend-select")),
-        (*given["ignore"], *configuration.values("ignore")),
-    )
+    selection, configuration = shared.selection_and_configuration(world, given)
     environ = dict(os.environ)
     first = environ.get("RANK", environ.get("SLURM_PROCID", "0")) in ("", "0")
     if first:  # only the first rank writes, and its host may be the only one that has the folder

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distcheck import rules
 from distcheck._version import __version__
 from distcheck.checks.cluster.local_position import LocalPosition, place_of
 from distcheck.checks.host.examine import ELSEWHERE, examine
@@ -50,7 +49,7 @@ class EnvCommand(shared.GroupedCommand):
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         words = list(args)
-        if prolog_guard.asked_for(["env", *words], os.environ):
+        if prolog_guard.is_prolog(["env", *words], os.environ):
             context.exit(prolog_guard.run(["env", *words]))
         # behind --merge stand files, and options may follow them; a command's own options stand behind --
         context.allow_interspersed_args = "--merge" in words[: words.index("--") if "--" in words else None]
@@ -117,8 +116,7 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 @click.option(
     "--merge-dir", metavar="DIR", help="The folder, shared by all hosts, for their records.  [default: this one]"
 )
-@click.option("--wait", metavar="TIME", help="How long other hosts are waited for: 30s, 2m.  [default: 30s]")
-@click.option("--expect", metavar="HOSTS|N", help="The hosts that must send something: 'gpu[01-40]', or how many.")
+@shared.wait_options
 @click.option("--save-record", metavar="FILE|DIR", help="Keep what --merge needs of this host; '-' prints it.")
 @click.argument("command_line", metavar="[-- COMMAND …]", nargs=-1, type=click.UNPROCESSED)
 def command(**given: Any) -> int:
@@ -128,16 +126,12 @@ def command(**given: Any) -> int:
     describes is judged. Without one, and outside a launch, only what is wrong with the host itself is said.
     """
     seen = World()
-    configuration = shared.configuration_of(seen, given["config"], isolated=given["isolated"])
-    chosen = {name: given[name.replace("-", "_")] or configuration.values(name) for name in ("select", "must-check")}
-    ignore = (*given["ignore"], *configuration.values("ignore"))
-    extend = (*given["extend_select"], *configuration.values("extend-select"))
-    selection = shared.selection_of(chosen["select"], extend, ignore)
+    selection, configuration = shared.selection_and_configuration(seen, given)
     merging = given["merge"] or (given["facts"] is not None and os.path.isdir(given["facts"]))
     ways = ("env", "launch") if given["command_line"] else ("env",)
-    refuse_an_empty_selection(selection, ("env", "ranks") if merging else ways)
+    shared.refuse_empty_selection(selection, "env", *(("env", "ranks") if merging else ways))
     refuse_what_only_merging_takes(given, merging)
-    must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
+    must_check = shared.must_check_of(given, configuration)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
     shared.check_output_file(given["output_file"])
     shared.check_output_file(given["save_facts"], "--save-facts")
@@ -260,15 +254,6 @@ def known_facts() -> dict[str, type]:
     __import__("distcheck.checks.host")
     # with --merge, own_record's are among them
     return {made.__name__: made for made in (Launch, *registry.readers())}
-
-
-def refuse_an_empty_selection(selection: Selection, ways: tuple[str, ...] = ("env",)) -> None:
-    """A run in which no rule may speak would look like a sound host; a usage error says so."""
-    seen_here = [rule for rule in rules.known().values() if set(ways) & set(rule.ways)]
-    if not any(selection.takes(rule) for rule in seen_here):
-        raise click.UsageError(
-            "the selection leaves no rule that env can see; 'distcheck rules --way env' lists those that it can"
-        )
 
 
 def look(

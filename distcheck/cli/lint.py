@@ -16,7 +16,6 @@ import click
 from distcheck import rules
 from distcheck._version import __version__
 from distcheck.core.configuration import SITE_FILE, Configuration, pattern_pairs
-from distcheck.core.model import Rule
 from distcheck.core.world import World
 from distcheck.rules import Selection
 
@@ -107,18 +106,12 @@ class LintCommand(shared.GroupedCommand):
     "--unsafe-fixes", is_flag=True, allow_from_autoenv=False, help="With --fix or --diff: also those that have a risk."
 )
 @click.option("--diff", is_flag=True, help="Print what --fix would change; exit with 1 if it would change anything.")
-@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
-@click.option(
-    "--write-baseline",
-    metavar="FILE",
-    allow_from_autoenv=False,
-    help="Write what is found to this file, and exit with 0.",
-)
+@shared.baseline_options
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of showing them.")
 @shared.output_options
 @shared.verdict_options
 @shared.configuration_options
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
+@shared.jobs_option
 @click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
 @click.option("--cache-dir", metavar="DIR", help="Where the cache is.  [default: the user's cache folder]")
 def command(**given: Any) -> int:
@@ -173,19 +166,14 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> LintOpti
     """The options and the configuration in one; a usage error where they are not right."""
     from distcheck.checks.source.discovery import DEFAULT_EXCLUDES, Globs
 
-    select = given["select"] or configuration.values("select")
-    extend = (*given["extend_select"], *configuration.values("extend-select"))
-    ignore = (*given["ignore"], *configuration.values("ignore"))
-    preview = bool(configuration.flag("preview") if given["preview"] is None else given["preview"])
-    if preview:
+    extend: list[str] = []
+    if configuration.flag("preview") if given["preview"] is None else given["preview"]:
         # a rule that was switched off by its code stays off
-        extend = (*extend, *(rule.code for rule in _seen_here() if not rule.on_by_default and rule.code not in ignore))
-    selection = shared.selection_of(select, extend, ignore)
-    if not any(selection.takes(rule) for rule in _seen_here()):
-        raise click.UsageError(
-            "the selection leaves no rule that lint can see; 'distcheck rules --way lint' and '--way launch' list "
-            "those that it can"
-        )
+        ignore = (*given["ignore"], *configuration.values("ignore"))
+        every = [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
+        extend = [rule.code for rule in every if not rule.on_by_default and rule.code not in ignore]
+    selection = shared.selected_rules(given, configuration, extend)
+    shared.refuse_empty_selection(selection, "lint", "lint", "launch")
     here = shared.working_folder()
     own = configuration.placed("exclude") or tuple((name, here) for name in DEFAULT_EXCLUDES)
     if given["exclude"]:
@@ -213,10 +201,6 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> LintOpti
         _nodes(given, configuration),
         configuration,
     )
-
-
-def _seen_here() -> list[Rule]:
-    return [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
 
 
 def _split(texts: Iterable[str]) -> list[str]:

@@ -5,7 +5,6 @@ It also turns what a user's shell may do (a closed pipe, Ctrl-C) into a quiet en
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -101,37 +100,31 @@ def group() -> None:
 
 
 def main() -> None:
-    """The console script."""
-    _end_with(lambda: group.main(prog_name="distcheck", standalone_mode=False))
+    """Run the command line of ``distcheck`` and end the process."""
+    _run(group, "distcheck")
 
 
 def run_command(name: str, **obj: object) -> None:
-    """A module that is a door to one command (``python -m distcheck.collective``); ``obj`` tells it so."""
-    found = group.get_command(click.Context(group), name)
-    if found is None:
+    """Run one command as its own module (``python -m distcheck.collective``) and end the process.
+
+    :param obj: the object of click's context, which shows the command how it was started
+    """
+    command = group.get_command(click.Context(group), name)
+    if command is None:
         raise ValueError(f"no command {name!r}")
-    settings = {**CONTEXT, **found.context_settings, "obj": obj}
-    settings.pop("auto_envvar_prefix", None)
-    _end_with(
-        lambda: found.main(
-            prog_name=f"python -m distcheck.{name}",
-            standalone_mode=False,
-            **{**settings, "auto_envvar_prefix": f"DISTCHECK_{name.upper()}"},
-        )
-    )
+    settings = {**CONTEXT, **command.context_settings, "auto_envvar_prefix": f"DISTCHECK_{name.upper()}"}
+    _run(command, f"python -m distcheck.{name}", obj=obj, **settings)
 
 
-def _end_with(run: Callable[[], Any]) -> None:
-    """Run a command and end the process with its status."""
-    end_with(lambda: _with_clicks_errors(run), lambda status: leave(status))
+def _run(command: click.Command, program: str, **settings: Any) -> None:
+    def run() -> Any:
+        try:
+            return command.main(prog_name=program, standalone_mode=False, **settings)
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except click.Abort:
+            click.echo("Interrupted.", err=True)
+            return 130
 
-
-def _with_clicks_errors(run: Callable[[], Any]) -> Any:
-    try:
-        return run()
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort:
-        click.echo("Interrupted.", err=True)
-        return 130
+    end_with(run, lambda status: leave(status))

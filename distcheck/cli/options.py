@@ -16,9 +16,10 @@ from distcheck.core.checker import make_selection
 from distcheck.core.configuration import Configuration, ConfigurationError, load
 from distcheck.core.world import World
 from distcheck.reporters import FORMATS
-from distcheck.rules import Selection, UnknownRule
+from distcheck.rules import Selection, UnknownRule, known
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+SEVERITIES = ("error", "warning", "info", "never")
 
 
 class GroupedCommand(click.Command):
@@ -79,23 +80,74 @@ def hang_timeout_option(command: str, default_s: float, text: str) -> Callable[[
     )  # fmt: skip
 
 
-def selection_options(function: Function) -> Function:
-    """``--select``, ``--extend-select``, ``--ignore``."""
-    for name, text in (
-        ("--ignore", "Rules that keep silent."),
-        ("--extend-select", "Rules to add to those that are on by default."),
-        ("--select", "Only these rules: codes (DC401), prefixes (DC4), names (master-port-in-use), or ALL."),
-    ):
-        function = click.option(name, type=Codes(), multiple=True, metavar="CODES", help=text)(function)
-    return function
+def _options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Return one decorator that adds these options in this order."""
+
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
-def configuration_options(function: Function) -> Function:
-    """``--config``, ``--isolated``."""
-    function = click.option("--isolated", is_flag=True, help="Read no configuration file.")(function)
-    return click.option(
+selection_options = _options(
+    click.option(
+        "--select", type=Codes(), multiple=True, metavar="CODES",
+        help="Only these rules: codes (DC401), prefixes (DC4), names (master-port-in-use), or ALL.",
+    ),
+    click.option(
+        "--extend-select", type=Codes(), multiple=True, metavar="CODES",
+        help="Rules to add to those that are on by default.",
+    ),
+    click.option("--ignore", type=Codes(), multiple=True, metavar="CODES", help="Rules to switch off."),
+)  # fmt: skip
+configuration_options = _options(
+    click.option(
         "--config", metavar="FILE", help="Read this file instead of the nearest pyproject.toml, setup.cfg or tox.ini."
-    )(function)
+    ),
+    click.option("--isolated", is_flag=True, help="Read no configuration file."),
+)
+verdict_options = _options(
+    click.option(
+        "--fail-on", type=click.Choice(SEVERITIES),
+        help="Exit with 1 at findings of this severity or worse.  [default: error]",
+    ),
+    click.option(
+        "--must-check", type=Codes(), multiple=True, metavar="CODES",
+        help="Exit with 3 if one of these rules could not be checked.",
+    ),
+    click.option("--strict", is_flag=True, help="Exit with 3 if anything could not be checked."),
+    click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings. Usage errors give 2."),
+)  # fmt: skip
+output_options = _options(
+    click.option(
+        "--output-format", type=click.Choice(list(FORMATS)), default="full", show_default=True,
+        help="How to write the report.",
+    ),
+    click.option("-o", "--output-file", metavar="FILE", help="Write the report to this file."),
+    click.option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
+        help="Colors. auto: on a terminal; NO_COLOR and FORCE_COLOR override it.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Print one line."),
+    click.option("-v", "--verbose", is_flag=True, help="Show more: info findings, facts, each probe and its time."),
+)  # fmt: skip
+baseline_options = _options(
+    click.option("--baseline", metavar="FILE", help="Report only findings that are not in this file."),
+    click.option(
+        "--write-baseline", metavar="FILE", allow_from_autoenv=False,
+        help="Write all findings to this file, and exit with 0.",
+    ),
+)  # fmt: skip
+jobs_option = click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one for each core]"
+)
+#: Options of commands that combine several hosts (``--merge``).
+wait_options = _options(
+    click.option("--wait", metavar="TIME", help="How long to wait for other hosts: 30s, 2m.  [default: 30s]"),
+    click.option("--expect", metavar="HOSTS|N", help="The hosts that must send something: 'gpu[01-40]', or how many."),
+)
 
 
 def configuration_of(world: World, config: str | None, *, isolated: bool) -> Configuration:
@@ -108,46 +160,33 @@ def configuration_of(world: World, config: str | None, *, isolated: bool) -> Con
         raise click.UsageError(str(error)) from None
 
 
-def verdict_options(function: Function) -> Function:
-    """``--fail-on``, ``--must-check``, ``--strict``, ``--exit-zero``."""
-    function = click.option(
-        "--exit-zero", is_flag=True, help="Exit with 0 whatever is found (not where it was used wrongly)."
-    )(function)
-    function = click.option("--strict", is_flag=True, help="Exit with 3 if anything could not be checked.")(function)
-    function = click.option(
-        "--must-check",
-        type=Codes(),
-        multiple=True,
-        metavar="CODES",
-        help="Exit with 3 if one of these rules could not be checked.",
-    )(function)
-    return click.option(
-        "--fail-on",
-        type=click.Choice(["error", "warning", "info", "never"]),
-        help="Exit with 1 at findings of this severity or worse.  [default: error]",
-    )(function)
+def selection_and_configuration(world: World, given: Mapping[str, Any]) -> tuple[Selection, Configuration]:
+    """Return the rules that the options and the configuration select, and the configuration; raises UsageError."""
+    configuration = configuration_of(world, given["config"], isolated=given["isolated"])
+    return selected_rules(given, configuration), configuration
 
 
-def output_options(function: Function) -> Function:
-    """``--output-format``, ``-o``, ``--color``, ``-q``, ``-v``."""
-    function = click.option(
-        "-v", "--verbose", is_flag=True, help="Show more: info findings, facts, each probe and its time."
-    )(function)
-    function = click.option("-q", "--quiet", is_flag=True, help="Print one line.")(function)
-    function = click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        help="Colours; auto: on a terminal, and as NO_COLOR and FORCE_COLOR say.",
-    )(function)
-    function = click.option("-o", "--output-file", metavar="FILE", help="Write the report to this file.")(function)
-    return click.option(
-        "--output-format",
-        type=click.Choice(list(FORMATS)),
-        default="full",
-        show_default=True,
-        help="How to write the report.",
-    )(function)
+def selected_rules(given: Mapping[str, Any], configuration: Configuration, extend: Iterable[str] = ()) -> Selection:
+    """Return the rules that the options and the configuration select; raises UsageError for an unknown rule.
+
+    :param extend: more entries of ``extend-select``
+    """
+    return selection_of(
+        given["select"] or configuration.values("select"),
+        (*given["extend_select"], *configuration.values("extend-select"), *extend),
+        (*given["ignore"], *configuration.values("ignore")),
+    )
+
+
+def refuse_empty_selection(selection: Selection, command: str, *checks: str) -> None:
+    """Raise UsageError if no rule of these checks is selected: the report would look like a sound job's.
+
+    :param checks: by default the command's name
+    """
+    checks = checks or (command,)
+    if not any(selection.takes(rule) for rule in known().values() if set(checks) & set(rule.ways)):
+        listing = " or ".join(f"'distcheck rules --way {check}'" for check in checks)
+        raise click.UsageError(f"the selection leaves no rule that {command} can see; list them with {listing}")
 
 
 def selection_of(select: Iterable[str], extend_select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Selection:
@@ -201,7 +240,7 @@ def must_check_of(given: Mapping[str, Any], configuration: Configuration) -> Sel
 def fail_on_of(configuration: Configuration) -> str:
     """The severity that the configuration fails on; ``error`` without one."""
     word = configuration.word("fail-on") or "error"
-    if word not in ("error", "warning", "info", "never"):
+    if word not in SEVERITIES:
         raise click.UsageError(
             f"{configuration.origin('fail-on')}: fail-on is {word!r}; expected error, warning, info or never"
         )

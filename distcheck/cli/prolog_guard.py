@@ -40,7 +40,7 @@ class _PrologSignalled(BaseException):
     """A signal asked this process to end."""
 
 
-def asked_for(words: Sequence[str], environ: Mapping[str, str]) -> bool:
+def is_prolog(words: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Whether a command line is meant for this door, however wrong the rest of it is.
 
     ``--profile Prologue`` is as well: whoever writes it means a prologue, and a usage error would drain the node.

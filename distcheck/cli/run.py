@@ -78,7 +78,7 @@ class RunCommand(shared.GroupedCommand):
 @click.option("--preflight-only", is_flag=True, help="Look, say what is wrong, and start nothing.")
 @click.option(
     "--fail-on",
-    type=click.Choice(["error", "warning", "info", "never"]),
+    type=click.Choice(shared.SEVERITIES),
     help="Do not start at findings of this severity or worse.  [default: error]",
 )
 @click.option(
@@ -100,10 +100,7 @@ def command(**given: Any) -> int:
     shared.check_output_file(given["output_file"])
     shared.check_output_file(given["log_file"], "--log")
     world = World()
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    select = given["select"] or configuration.values("select")
-    extend = (*given["extend_select"], *configuration.values("extend-select"))
-    selection = shared.selection_of(select, extend, (*given["ignore"], *configuration.values("ignore")))
+    selection, configuration = shared.selection_and_configuration(world, given)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
     style = _style(given)
     if given["preflight"]:

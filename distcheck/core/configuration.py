@@ -10,13 +10,13 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from .configuration_files import PROJECT_FILES as PROJECT_FILES
+from .configuration_files import SITE_FILE as SITE_FILE
+from .configuration_files import project_files
 from .model import Unavailable
 from .registry import fact
 from .world import World
 
-SITE_FILE = "/etc/distcheck.toml"
-#: The project's files, in the order in which they are asked, and the section that is ours.
-PROJECT_FILES = (("pyproject.toml", "tool.distcheck"), ("setup.cfg", "distcheck"), ("tox.ini", "distcheck"))
 #: Settings that are lists of rules, names or patterns; those of the site and of the project add up.
 LISTS = ("select", "extend-select", "ignore", "must-check", "known-variables", "exclude", "extend-exclude")
 #: Settings that are tables from a pattern to a list of rules; ``pattern:CODE`` for each pair.
@@ -27,8 +27,6 @@ WORDS = ("fail-on", "baseline", "cache-dir", "node-facts")
 FLAGS = ("preview", "force-exclude", "respect-gitignore", "include-markdown")
 _ALL = (*LISTS, *TABLES, *WORDS, *FLAGS)
 _ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-#: Folders looked at upwards, so that a strange tree can't hold the run up.
-_MOST_FOLDERS = 64
 
 
 class ConfigurationError(ValueError):
@@ -109,17 +107,11 @@ def _nearest(world: World) -> list[ConfigurationEntry]:
         folder = world.working_folder
     except OSError:
         return []
-    for _ in range(_MOST_FOLDERS):
-        for name, _section in PROJECT_FILES:
-            path = os.path.join(folder, name)
-            text = _read(world, path)
-            found = [] if text is None else list(_entries(path, text, required=False))
-            if found:
-                return found
-        parent = os.path.dirname(folder)
-        if parent == folder or world.exists(os.path.join(folder, ".git")):
-            break
-        folder = parent
+    for path in project_files(folder, world.exists):
+        text = _read(world, path)
+        found = [] if text is None else list(_entries(path, text, required=False))
+        if found:
+            return found
     return []
 
 

@@ -466,7 +466,7 @@ def test_words_that_are_understood() -> None:
 
 
 def test_only_a_prologue_comes_this_way() -> None:
-    asked = prolog_guard.asked_for
+    asked = prolog_guard.is_prolog
     assert asked(["env", "--profile", "prolog"], {})
     assert asked(["--foo", "env", "-x", "--profile=Prologue"], {})
     assert asked(["env"], {"DISTCHECK_ENV_PROFILE": "prolog"})
