@@ -40,6 +40,11 @@ _NUMBERED = 12
 #: Dots of a braille character: its columns by its rows, and the bit of each (Unicode 15, block U+2800).
 _BRAILLE = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+#: Width and height of bars and histograms, and width of heat maps, in units of the picture.
+_SMALL = (460, 240)
+_HEAT_MAP_WIDTH = 500
+#: Bars of a histogram.
+_BINS = 32
 
 
 class Tick(NamedTuple):
@@ -179,8 +184,18 @@ def _one_two_five(low: float, high: float) -> list[float]:
 # --- SVG -------------------------------------------------------------------------------------------------------------
 
 
+class Caption(NamedTuple):
+    """The texts of a picture: its identifier on the page, title, description, and the names of its axes."""
+
+    identifier: str
+    title: str
+    description: str
+    x_name: str
+    y_name: str
+
+
 class PlotArea(NamedTuple):
-    """Where the plot stands in its picture."""
+    """The rectangle of the plot in its picture."""
 
     left: float
     top: float
@@ -188,11 +203,11 @@ class PlotArea(NamedTuple):
     bottom: float
 
     def x(self, share: float) -> float:
-        """The place of a share of the horizontal axis."""
+        """Return the coordinate of a share of the horizontal axis."""
         return self.left + share * (self.right - self.left)
 
     def y(self, share: float) -> float:
-        """The place of a share of the vertical axis, which runs upwards."""
+        """Return the coordinate of a share of the vertical axis, which points upwards."""
         return self.bottom - share * (self.bottom - self.top)
 
 
@@ -200,23 +215,19 @@ def curves_svg(
     series: Sequence[Series],
     x: Axis,
     y: Axis,
+    caption: Caption,
     *,
-    identifier: str,
-    title: str,
-    description: str,
-    x_name: str,
-    y_name: str,
     width: int = 460,
     height: int = 300,
     legend: bool = True,
 ) -> str:
-    """Curves with their points, whiskers and a legend below; each point says its value to a pointer."""
+    """Return curves with their points and whiskers, and a legend below. The tooltip of a point shows its value."""
     measured = [item for item in series if not item.expected]
     columns = max(1, int((width - 20) // (max((len(item.name) for item in measured), default=1) * CHARACTER + 40)))
     rows = math.ceil(len(measured) / columns) if legend else 0
     frame = _frame(width, height, y)
     whole = height + rows * 20
-    parts = [*_axes(frame, x, y, x_name, y_name)]
+    parts = [*_axes(frame, x, y, caption)]
     for item in (item for item in series if item.expected):
         parts.extend(_expected(item, frame, x, y))
     for number, item in enumerate(measured):
@@ -227,117 +238,93 @@ def curves_svg(
         color = number % COLORS
         parts.append(
             f'<g class="series s{color}"><path class="curve" d="M{_n(at_x)} {_n(at_y)}h24"/>'
-            f"{_mark(number, at_x + 12, at_y)}</g>"
-            f'<text x="{_n(at_x + 30)}" y="{_n(at_y + 4)}">{_text(item.name)}</text>'
+            f"{_mark(number, at_x + 12, at_y)}</g>{_label(at_x + 30, at_y + 4, item.name)}"
         )
-    return _svg(parts, width, whole, identifier, title, description)
+    return _svg(parts, width, whole, caption)
 
 
 def bars_svg(
     values: Sequence[float],
     titles: Sequence[str],
     y: Axis,
+    caption: Caption,
     *,
-    identifier: str,
-    title: str,
-    description: str,
-    x_name: str,
-    y_name: str,
     labels: Mapping[int, str] = {},
     loud: Iterable[int] = (),
-    width: int = 460,
-    height: int = 240,
 ) -> str:
-    """One bar a value, by its place; those that are ``loud`` are coloured, and ``labels`` stand above their bars."""
-    frame = _frame(width, height, y)
+    """Return one bar for each value, in order. Bars in ``loud`` are highlighted. ``labels`` are above their bars."""
+    frame = _frame(*_SMALL, y)
     step = (frame.right - frame.left) / max(len(values), 1)
     thickness = max(min(step * 0.8, 36.0), 1.0)
     every = next(
         (item for item in (1, 2, 4, 8, 16, 32) if step * item >= CHARACTER * len(str(len(values))) + 4), len(values)
     )
-    parts = [*_y_axis(frame, y, y_name), _x_name(frame, x_name)]
+    parts = [*_y_axis(frame, y, caption.y_name), _x_name(frame, caption.x_name)]
     marked = set(loud)
     for place, (value, tip) in enumerate(zip(values, titles, strict=True)):
         middle = frame.left + (place + 0.5) * step
         top = frame.y(y.share(value))
-        # a bar of nothing is still there to be pointed at
+        # a bar of zero needs some height, for its tooltip
         top = min(top, frame.bottom - 0.8)
         css = "bar loud" if place in marked else "bar"
-        parts.append(
-            f'<rect class="{css}" x="{_n(middle - thickness / 2)}" y="{_n(top)}" width="{_n(thickness)}" '
-            f'height="{_n(frame.bottom - top)}"><title>{_text(tip)}</title></rect>'
-        )
+        parts.append(_bar(css, middle - thickness / 2, top, thickness, frame.bottom, tip))
         if place % every == 0:
-            parts.append(f'<text class="middle" x="{_n(middle)}" y="{_n(frame.bottom + 18)}">{place}</text>')
+            parts.append(_label(middle, frame.bottom + 18, str(place), "middle"))
         if place in labels:
             half = len(labels[place]) * CHARACTER / 2
             at = min(max(middle, frame.left + half), frame.right - half)
-            parts.append(f'<text class="middle halo" x="{_n(at)}" y="{_n(top - 5)}">{_text(labels[place])}</text>')
-    return _svg(parts, width, height, identifier, title, description)
+            parts.append(_label(at, top - 5, labels[place], "middle halo"))
+    return _svg(parts, *_SMALL, caption)
 
 
 def histogram_svg(
     values: Sequence[float],
     x: Axis,
-    *,
-    identifier: str,
-    title: str,
-    description: str,
-    x_name: str,
-    y_name: str,
+    caption: Caption,
     tip: Callable[[float, float, int], str],
-    bins: int = 32,
-    width: int = 460,
-    height: int = 240,
 ) -> str:
-    """How many values fall into each of equal parts of the axis; ``tip(low, high, count)`` tells a pointer.
+    """Return a histogram of values. ``tip(low, high, count)`` returns the tooltip of a bar.
 
-    The counts stand on a root scale, so that a single value is seen beside ten thousand.
+    The counts have a square-root scale, so that a single value is visible next to ten thousand.
     """
-    counts = [0] * bins
+    counts = [0] * _BINS
     for value in values:
-        counts[min(int(x.share(value) * bins), bins - 1)] += 1
+        counts[min(int(x.share(value) * _BINS), _BINS - 1)] += 1
     highest = max(counts)
     marks = [mark for mark in (1, 10, 100, 1000, 10_000, 100_000) if mark <= highest]
     # a root scale is a linear axis over the roots
     y = Axis(0.0, math.sqrt(highest), tuple(Tick(math.sqrt(mark), f"{mark:,}") for mark in marks), log=False)
-    frame = _frame(width, height, y)
-    parts = [*_axes(frame, x, y, x_name, y_name)]
-    step = (frame.right - frame.left) / bins
+    frame = _frame(*_SMALL, y)
+    parts = [*_axes(frame, x, y, caption)]
+    step = (frame.right - frame.left) / _BINS
     for place, count in enumerate(counts):
         if not count:
             continue
         top = frame.y(y.share(math.sqrt(count)))
-        low, high = (x.low + (x.high - x.low) * (place + side) / bins for side in (0, 1))
-        parts.append(
-            f'<rect class="bar" x="{_n(frame.left + place * step + 0.5)}" y="{_n(top)}" width="{_n(step - 1)}" '
-            f'height="{_n(frame.bottom - top)}"><title>{_text(tip(low, high, count))}</title></rect>'
-        )
-    return _svg(parts, width, height, identifier, title, description)
+        low, high = (x.low + (x.high - x.low) * (place + side) / _BINS for side in (0, 1))
+        left = frame.left + place * step + 0.5
+        parts.append(_bar("bar", left, top, step - 1, frame.bottom, tip(low, high, count)))
+    return _svg(parts, *_SMALL, caption)
 
 
 def heat_map_svg(
     cells: Sequence[Cell],
     size: int,
     highest: float,
+    caption: Caption,
     *,
-    identifier: str,
-    title: str,
-    description: str,
-    name: str,
     scale_name: str,
     scale_label: Callable[[float], str],
     low_is_bright: bool = False,
-    width: int = 500,
 ) -> str:
-    """A square of ``size`` by ``size``, each cell and its mirror image coloured between zero and ``highest``.
+    """Return a square of ``size`` by ``size``. Each cell and its mirror image is colored between zero and ``highest``.
 
-    The scale begins at zero, so that a spread of a few per cent looks as small as it is. ``low_is_bright`` turns the
-    colours round, for quantities that are better small. What was not measured stays empty.
+    The scale begins at zero, so that a spread of a few per cent looks as small as it is. ``low_is_bright`` reverses
+    the colors, for quantities where less is better. Cells without a measurement are empty.
     """
     digits = len(str(size - 1)) * CHARACTER
     left, top = digits + 34.0, 26.0
-    side = min((width - left - 10) / size, 56.0)
+    side = min((_HEAT_MAP_WIDTH - left - 10) / size, 56.0)
     across = left + side * size
     every = next((item for item in (1, 2, 4, 8, 16) if side * item >= max(digits + 5, 14)), 16)
     gap = 1.0 if side > 8 else 0.4
@@ -348,33 +335,30 @@ def heat_map_svg(
             f'<path class="diagonal" d="M{_n(left + place * side)} {_n(at)}h{_n(side)}v{_n(side)}h{_n(-side)}z"/>'
         )
         if place % every == 0:
-            parts.append(f'<text class="end" x="{_n(left - 5)}" y="{_n(at + side / 2 + 4)}">{place}</text>')
-            parts.append(f'<text class="middle" x="{_n(left + (place + 0.5) * side)}" y="{_n(top - 6)}">{place}</text>')
+            parts.append(_label(left - 5, at + side / 2 + 4, str(place), "end"))
+            parts.append(_label(left + (place + 0.5) * side, top - 6, str(place), "middle"))
     for cell in cells:
         share = min(max(cell.value / highest, 0.0), 1.0) if highest > 0 else 0.0
         color, ink = heat(1 - share if low_is_bright else share)
         inner = side - gap
+        both = dict.fromkeys(((cell.row, cell.column), (cell.column, cell.row)))
         shape = "".join(
             f"M{_n(left + column * side + gap / 2)} {_n(top + row * side + gap / 2)}"
             f"h{_n(inner)}v{_n(inner)}h{_n(-inner)}z"
-            for row, column in dict.fromkeys(((cell.row, cell.column), (cell.column, cell.row)))
+            for row, column in both
         )
         texts = ""
         if cell.label and size <= _NUMBERED and len(cell.label) * CHARACTER + 4 <= side:
             texts = "".join(
                 f'<text class="middle value" style="fill:{ink}" x="{_n(left + (column + 0.5) * side)}" '
                 f'y="{_n(top + (row + 0.5) * side + 4)}">{_text(cell.label)}</text>'
-                for row, column in dict.fromkeys(((cell.row, cell.column), (cell.column, cell.row)))
+                for row, column in both
             )
         parts.append(f'<g><title>{_text(cell.title)}</title><path fill="{color}" d="{shape}"/>{texts}</g>')
-    middle = top + side * size / 2
-    parts.append(
-        f'<text class="middle name" transform="rotate(-90 12 {_n(middle)})" x="12" y="{_n(middle + 4)}">'
-        f"{_text(name)}</text>"
-    )
+    parts.append(_y_name(top + side * size / 2, caption.y_name))
     bottom = top + side * size
     parts.extend(_scale(left, bottom + 24, max(side * size, 220.0), highest, scale_name, scale_label, low_is_bright))
-    return _svg(parts, int(max(across, left + 220) + 14), int(bottom + 72), identifier, title, description)
+    return _svg(parts, int(max(across, left + 220) + 14), int(bottom + 72), caption)
 
 
 def heat(share: float) -> tuple[str, str]:
@@ -415,11 +399,9 @@ def _scale(
             f'<rect fill="{color}" x="{_n(left + step * width / steps)}" y="{_n(top)}" '
             f'width="{_n(width / steps + 0.3)}" height="12"/>'
         )
-    for share, css in ((0.0, ""), (0.5, ' class="middle"'), (1.0, ' class="end"')):
-        parts.append(
-            f'<text{css} x="{_n(left + share * width)}" y="{_n(top + 27)}">{_text(label(share * highest))}</text>'
-        )
-    parts.append(f'<text class="middle name" x="{_n(left + width / 2)}" y="{_n(top + 43)}">{_text(name)}</text>')
+    for share, css in ((0.0, ""), (0.5, "middle"), (1.0, "end")):
+        parts.append(_label(left + share * width, top + 27, label(share * highest), css))
+    parts.append(_label(left + width / 2, top + 43, name, "middle name"))
     return parts
 
 
@@ -429,8 +411,8 @@ def _frame(width: int, height: int, y: Axis) -> PlotArea:
     return PlotArea(32 + widest, 14, width - 16, height - 46)
 
 
-def _axes(frame: PlotArea, x: Axis, y: Axis, x_name: str, y_name: str) -> list[str]:
-    parts = _y_axis(frame, y, y_name)
+def _axes(frame: PlotArea, x: Axis, y: Axis, caption: Caption) -> list[str]:
+    parts = _y_axis(frame, y, caption.y_name)
     placed = -math.inf
     for tick in x.ticks:
         at = frame.x(x.share(tick.value))
@@ -440,9 +422,9 @@ def _axes(frame: PlotArea, x: Axis, y: Axis, x_name: str, y_name: str) -> list[s
         if tick.label and at - half > placed:
             # the last label must not hang over the edge
             shown = min(at, frame.right + 14 - half)
-            parts.append(f'<text class="middle" x="{_n(shown)}" y="{_n(frame.bottom + 18)}">{_text(tick.label)}</text>')
+            parts.append(_label(shown, frame.bottom + 18, tick.label, "middle"))
             placed = at + half + 4
-    parts.append(_x_name(frame, x_name))
+    parts.append(_x_name(frame, caption.x_name))
     return parts
 
 
@@ -450,7 +432,14 @@ def _x_name(frame: PlotArea, name: str) -> str:
     middle = (frame.left + frame.right) / 2
     return (
         f'<path class="axis" d="M{_n(frame.left)} {_n(frame.bottom)}H{_n(frame.right)}"/>'
-        f'<text class="middle name" x="{_n(middle)}" y="{_n(frame.bottom + 37)}">{_text(name)}</text>'
+        f"{_label(middle, frame.bottom + 37, name, 'middle name')}"
+    )
+
+
+def _y_name(middle: float, name: str) -> str:
+    return (
+        f'<text class="middle name" transform="rotate(-90 12 {_n(middle)})" x="12" y="{_n(middle + 4)}">'
+        f"{_text(name)}</text>"
     )
 
 
@@ -462,14 +451,9 @@ def _y_axis(frame: PlotArea, y: Axis, name: str) -> list[str]:
         css = "grid" if tick.label else "grid thin"
         parts.append(f'<path class="{css}" d="M{_n(frame.left)} {_n(at)}H{_n(frame.right)}"/>')
         if tick.label and placed - at >= _LINE:
-            parts.append(f'<text class="end" x="{_n(frame.left - 6)}" y="{_n(at + 4)}">{_text(tick.label)}</text>')
+            parts.append(_label(frame.left - 6, at + 4, tick.label, "end"))
             placed = at
-    middle = (frame.top + frame.bottom) / 2
-    parts.append(
-        f'<text class="middle name" transform="rotate(-90 12 {_n(middle)})" x="12" y="{_n(middle + 4)}">'
-        f"{_text(name)}</text>"
-    )
-    return parts
+    return [*parts, _y_name((frame.top + frame.bottom) / 2, name)]
 
 
 def _curve(item: Series, number: int, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
@@ -523,17 +507,30 @@ def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
             f'<path class="goal" d="M{_n(px - 3)} {_n(py)}l3 -3l3 3l-3 3z"><title>{_text(point.title)}</title></path>'
             for (px, py), point in zip(places, item.points, strict=True)
         ),
-        f'<text class="halo" x="{_n(max(at_x, frame.left) + 4)}" y="{_n(above)}">{_text(item.name)}</text></g>',
+        f"{_label(max(at_x, frame.left) + 4, above, item.name, 'halo')}</g>",
     ]
 
 
-def _svg(parts: Iterable[str], width: int, height: int, identifier: str, title: str, description: str) -> str:
+def _svg(parts: Iterable[str], width: int, height: int, caption: Caption) -> str:
+    identifier = caption.identifier
     return (
         f'<svg role="img" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'aria-labelledby="{identifier}-title {identifier}-desc">'
-        f'<title id="{identifier}-title">{_text(title)}</title>'
-        f'<desc id="{identifier}-desc">{_text(description)}</desc>{"".join(parts)}</svg>'
+        f'<title id="{identifier}-title">{_text(caption.title)}</title>'
+        f'<desc id="{identifier}-desc">{_text(caption.description)}</desc>{"".join(parts)}</svg>'
     )
+
+
+def _bar(css: str, left: float, top: float, width: float, bottom: float, tip: str) -> str:
+    return (
+        f'<rect class="{css}" x="{_n(left)}" y="{_n(top)}" width="{_n(width)}" height="{_n(bottom - top)}">'
+        f"<title>{_text(tip)}</title></rect>"
+    )
+
+
+def _label(x: float, y: float, text: str, css: str = "") -> str:
+    kind = f' class="{css}"' if css else ""
+    return f'<text{kind} x="{_n(x)}" y="{_n(y)}">{_text(text)}</text>'
 
 
 def _text(value: str) -> str:
