@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import sys
 import time
@@ -45,7 +44,6 @@ _TITLES = {
 _LEAST_S = {"lint": 0.3, "env": 0.05, "smoke": 5.0, "pickle": 0.3}
 #: How a part that broke is looked into: without the process in between, all that it prints is seen.
 _ALONE = {"lint": "distcheck lint", "smoke": "distcheck collective --quick", "pickle": "distcheck pickle"}
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 #: Seconds that are kept for a part that follows, so that a large repository does not take them all; and the most of
 #: the time that is left, since what comes first counts more.
 _KEPT_S, _MOST_KEPT = {"lint": 5.0, "env": 1.0, "smoke": 15.0, "pickle": 5.0}, 0.25
@@ -91,8 +89,7 @@ class Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|)", str(value).strip())
-        seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+        seconds = shared.parse_seconds(str(value)) or 0.0
         if not 1.0 <= seconds <= 86400.0:
             self.fail(f"{value!r} is no time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
         return seconds

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,11 +30,12 @@ from distcheck.launch.schedulers import expand_hostlist, scheduler_of
 from distcheck.reporters import Style, render
 from distcheck.rules import Selection
 
+from . import options as shared
 from . import output
+from .exit_status import signal_handlers
 
 #: Seconds that hosts are waited for without ``--wait``.
 WAIT_S = 30.0
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _HOW = (
     "start it on every host with srun --ntasks-per-node=1 or mpirun, or name what --save-record wrote: "
     "distcheck env --merge FILE…"
@@ -62,10 +62,10 @@ def seconds_of(text: str | None) -> float:
     """``30``, ``30s``, ``2m`` as seconds, WAIT_S for None; a usage error for what is none."""
     if text is None:
         return WAIT_S
-    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|)", text.strip())
-    if match is None:
+    seconds = shared.parse_seconds(text)
+    if seconds is None:
         raise click.UsageError(f"--wait is {text!r}; expected a time such as 30s, 30 or 2m")
-    return float(match[1]) * _UNITS[match[2]]
+    return seconds
 
 
 # one host
@@ -141,10 +141,22 @@ def step_here(launch: Launch, asked: MergeOptions) -> record_exchange.JobStep:
 def run_in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], asked: MergeOptions) -> int:
     """Look at this host, and hand what was seen to the first task, or be it."""
     try:
-        with _signals_that_end():
+        with _end_on_signals():
             return _in_step(step, look, asked)
     except _Signalled as ended:
         return 128 + ended.number
+
+
+def _end_on_signals() -> contextlib.AbstractContextManager[None]:
+    """Raise _Signalled at a signal that ends this process, so that its folder is removed."""
+    own_pid = os.getpid()
+
+    def end(number: int, _frame: object) -> None:
+        if os.getpid() != own_pid:  # a forked reader must not remove the folder
+            os._exit(128 + number)
+        raise _Signalled(number)
+
+    return signal_handlers({"SIGTERM": end, "SIGHUP": end})
 
 
 def _in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], asked: MergeOptions) -> int:
@@ -224,35 +236,6 @@ def _alone(own: HostReport, why: str, asked: MergeOptions) -> int:
     output.to_stdout(render(own.report, "concise", asked.style))
     status, _ = _status(own.report, asked)
     return status or output.MISUSED
-
-
-@contextlib.contextmanager
-def _signals_that_end() -> Iterator[None]:
-    """Signals that end a process at once end it with its folder removed."""
-
-    own_pid = os.getpid()
-
-    def end(number: int, _frame: object) -> None:
-        if os.getpid() != own_pid:  # a forked reader: the folder is not its to remove
-            os._exit(128 + number)
-        raise _Signalled(number)
-
-    names = ("SIGTERM", "SIGHUP")
-    try:
-        before = {
-            number: signal.signal(number, end)
-            for name in names
-            if (number := getattr(signal, name, None)) is not None
-            # nohup's own setting stands
-            and signal.getsignal(number) is not signal.SIG_IGN
-        }
-    except ValueError:  # not the main thread: the caller handles signals
-        before = {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # records that were written before

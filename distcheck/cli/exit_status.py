@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from io import StringIO
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def _nowhere(mode: str) -> IO[str]:
@@ -48,6 +51,28 @@ def end_with(run: Callable[[], Any], leave: Callable[[int], None]) -> None:
             sys.stderr.write(f"distcheck: the output can't be written: {error.strerror}\n")
         status = 2
     leave(status if isinstance(status, int) else 0)
+
+
+@contextmanager
+def signal_handlers(handlers: Mapping[str, Callable[[int, FrameType | None], None]]) -> Iterator[None]:
+    """Handle these signals (``SIGTERM``), and restore the old handlers at the end.
+
+    A signal that this process ignores stays ignored (nohup), and so does one that the platform lacks. Outside of the
+    main thread nothing changes, because only the main thread may set handlers.
+    """
+    import signal
+
+    before = {}
+    for name, handler in handlers.items():
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            with suppress(ValueError):
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def leave(status: int) -> None:

@@ -7,6 +7,7 @@ stands in :mod:`.output`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -195,6 +196,12 @@ def selection_of(select: Iterable[str], extend_select: Iterable[str] = (), ignor
         return make_selection(select, extend_select, ignore)
     except UnknownRule as error:
         raise click.UsageError(str(error)) from None
+
+
+def parse_seconds(text: str) -> float | None:
+    """Return ``30``, ``30s`` or ``2m`` in seconds; None for any other text."""
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smh]?)", text.strip())
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else None
 
 
 def working_folder() -> str:

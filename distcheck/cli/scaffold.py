@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -202,19 +201,10 @@ def _with_key(name: str, old: bytes, key: str, value: str) -> Proposal:
 
 def _plain(name: str, data: bytes, *, ours: bool = False) -> Mapping[str, Any]:
     """What a file of settings says, as plain values; {} for a text of ours that would not be read."""
-    try:
-        text = data.decode("utf-8").removeprefix("\ufeff")
-        if name.endswith(".toml"):
-            if sys.version_info >= (3, 11):
-                import tomllib
-            else:
-                import tomli as tomllib
-            return tomllib.loads(text)
-        import configparser
+    from distcheck.core.configuration import parse_settings
 
-        parser = configparser.ConfigParser(interpolation=None, default_section="")
-        parser.read_string(text)
-        return {section: dict(parser.items(section)) for section in parser.sections()}
+    try:
+        return parse_settings(name, data.decode("utf-8").removeprefix("\ufeff"))
     except Exception as error:
         # the parsers raise errors of their own, all with a message that says where
         from configparser import Error

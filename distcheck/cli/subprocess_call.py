@@ -14,10 +14,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from .exit_status import signal_handlers
 
 if TYPE_CHECKING:
     import subprocess
@@ -62,7 +64,7 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float,
         request.write(pickle.dumps((function.__module__, function.__name__, tuple(arguments), limit_s)))
         request.seek(0)
         flags = ["-I"] * sys.flags.isolated + ["-S"] * sys.flags.no_site
-        with _signals_that_end():
+        with signal_handlers({"SIGTERM": _exit, "SIGHUP": _exit}):
             try:
                 process = subprocess.Popen(
                     [sys.executable, *flags, "-c", _PROGRAM, *filter(None, sys.path)],
@@ -167,22 +169,6 @@ def _end_of(text: str) -> str:
     return f"; it had printed: {lines[-1][-_LONGEST_END:]}" if lines else ""
 
 
-@contextlib.contextmanager
-def _signals_that_end() -> Iterator[None]:
-    """A signal that ends this process ends the other one first."""
-
-    def end(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = {}
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # nohup's own setting stands; outside of the main thread the caller handles signals
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            with contextlib.suppress(ValueError):
-                before[number] = signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _exit(number: int, _frame: object) -> None:
+    """Handle a signal that ends this process: the other process ends first."""
+    raise SystemExit(128 + number)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
+from .exit_status import signal_handlers
+
 #: What a scheduler or a person sends; SIGKILL and SIGSTOP can't be caught, and SIGCHLD is ours.
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
 _PIECE = 1 << 16
@@ -363,16 +365,8 @@ def _forwarding(process: int, ends: _Ends) -> Iterator[None]:
         os.kill(os.getpid(), signal.SIGSTOP)
         _signal_all(process, signal.SIGCONT)
 
-    before = {}
-    for name in (*_FORWARDED, "SIGTSTP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, stop if name == "SIGTSTP" else forward)
-    try:
+    with signal_handlers({**dict.fromkeys(_FORWARDED, forward), "SIGTSTP": stop}):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _is_in_front() -> bool:

@@ -132,16 +132,27 @@ def _entries(path: str, text: str, *, required: bool) -> Iterator[ConfigurationE
         yield ConfigurationEntry(_known(path, key), _values(path, key, value), path)
 
 
-def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
+def parse_settings(name: str, text: str) -> dict[str, Any]:
+    """Return the tables of a .toml, .cfg or .ini file; raises ValueError (TOML) or configparser.Error."""
+    if name.endswith((".cfg", ".ini")):
+        import configparser
+
+        parser = configparser.ConfigParser(interpolation=None, default_section="")
+        parser.read_string(text)
+        return {section: dict(parser.items(section)) for section in parser.sections()}
     import sys
 
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
+    return tomllib.loads(text.removeprefix("\ufeff"))
+
+
+def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
     try:
-        plain = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
+        plain = parse_settings(name, text)
+    except ValueError as error:
         raise ConfigurationError(f"{path}: it is no TOML: {error}") from None
     tool = plain.get("tool", {})
     inside = name == "pyproject.toml" or (isinstance(tool, dict) and "distcheck" in tool)
@@ -154,14 +165,11 @@ def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
 def _ini(path: str, text: str) -> Mapping[str, Any]:
     import configparser
 
-    parser = configparser.ConfigParser(interpolation=None, default_section="")
     try:
-        parser.read_string(text)
+        plain = parse_settings(path, text)
     except configparser.Error as error:
         raise ConfigurationError(f"{path}: {str(error).splitlines()[0]}") from None
-    if not parser.has_section("distcheck"):
-        return {}
-    return {key: value.replace("\n", ",") for key, value in parser.items("distcheck")}
+    return {key: value.replace("\n", ",") for key, value in plain.get("distcheck", {}).items()}
 
 
 def _known(path: str, key: str) -> str:

@@ -7,9 +7,9 @@ called after the command, since such programs drop what has none; and what it is
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distcheck.core.model import Finding, Fix, Report, Severity, Where
 
@@ -153,16 +153,21 @@ def shown(report: Report) -> tuple[Finding, ...]:
         return report.findings
     story = report.story
     first = story["first"]
-    plain = story["fix"]
-    fix = Fix(plain["text"], plain["command"], by=plain["by"], where=plain["where"], risk=plain["risk"])
     # line 0: known from the end of a stream, not from a line
     where = Where(
         path=first["path"], line=first["line"] or None, host=first.get("host"), rank=first.get("rank"),
         local_rank=first.get("local_rank"),
     )  # fmt: skip
     message = f"{first['text']} ({story['why']})"
-    unknown = Finding(UNDECIDED, "cause-not-known", Severity.ERROR, message, fix, where, {"outcome": story["outcome"]})
+    unknown = Finding(
+        UNDECIDED, "cause-not-known", Severity.ERROR, message, story_fix(story), where, {"outcome": story["outcome"]}
+    )
     return (unknown, *report.findings)
+
+
+def story_fix(story: Mapping[str, Any]) -> Fix:
+    """Return the fix of a log's root-cause summary."""
+    return Fix(**{name: story["fix"][name] for name in ("text", "command", "by", "where", "risk")})
 
 
 def lead(report: Report) -> Finding | None:

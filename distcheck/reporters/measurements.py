@@ -7,13 +7,13 @@ missing or None, and what is missing is left out or shown as a dash, never as ze
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Report, rank_ranges
 
 from . import Style, charts, escape
+from .text_parts import wrapped
 
 #: Up to this many ranks each has a line of its own in the terminal.
 EACH_RANK = 16
@@ -488,15 +488,7 @@ def _blocks(report: Report, style: Style) -> Iterator[list[str]]:
 
 
 def _labelled(name: str, text: str, style: Style) -> list[str]:
-    if not text:
-        return []
-    return textwrap.wrap(
-        escape(f"{name}: {text}"),
-        max(style.width, 40),
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(f"{name}: {text}", style.width, "", "  ") if text else []
 
 
 def _failure(measurements: Mapping[str, Any], style: Style) -> list[str]:
@@ -506,7 +498,7 @@ def _failure(measurements: Mapping[str, Any], style: Style) -> list[str]:
     if error:
         found.extend(f"  {escape(line)}" for line in error.splitlines()[-1:])
     for state in items(failure, "states")[:SHOWN]:
-        found.extend(_wrapped(state_text(state), style))
+        found.extend(wrapped(state_text(state), style.width, "  ", "    "))
         stack = str(state.get("stack") or "").splitlines()
         found.extend(f"      {escape(line.strip())}" for line in stack[0 if style.verbose else -_STACK_LINES :])
         if style.verbose:
@@ -546,19 +538,15 @@ def _tables(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]
     notes = ["times are those of the slowest rank; " + ("algbw" if single else "algbw and busbw") + " in GB/s"]
     if single:
         notes.append("bus bandwidth: not applicable with one rank")
-    blocks[-1].extend(line for note in (*notes, *baseline_lines(measurements)) for line in _wrapped(note, style))
+    blocks[-1].extend(
+        line for note in (*notes, *baseline_lines(measurements)) for line in wrapped(note, style.width, "  ", "    ")
+    )
     yield from blocks
 
 
 def escape_lines(text: str) -> list[str]:
     """A block of text as lines, with the control characters that values brought along made visible."""
     return [escape(line) for line in text.split("\n")]
-
-
-def _wrapped(text: str, style: Style) -> list[str]:
-    return textwrap.wrap(
-        escape(text), max(style.width, 40), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
-    )
 
 
 def _row(row: Result, *, single: bool) -> tuple[str, ...]:

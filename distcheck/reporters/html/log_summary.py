@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from distcheck.core.model import Finding, Fix, Report, Severity
+from distcheck.core.model import Finding, Report, Severity
+from distcheck.reporters.locations import story_fix
 from distcheck.reporters.log_summary import head, lead_of, nothing, ranks_in_words, who
 
 from . import findings
@@ -44,7 +45,7 @@ def _first(told: Mapping[str, Any], lead: Finding | None) -> Iterator[str]:
     yield f'<article class="finding {kind}"{identifier}>'
     yield f'<h3 class="title">{badge(word, kind)} {shown} <span class="place">{text(_place(first))}</span></h3>'
     yield definitions(_facts(told))
-    yield from findings.fix(_fix(told["fix"]))
+    yield from findings.fix(story_fix(told))
     if lead is not None:
         yield from findings.beside(lead)
     yield "</article>"
@@ -75,10 +76,6 @@ def _place(event: Mapping[str, Any]) -> str:
 
 def _time(event: Mapping[str, Any]) -> str:
     return str(event["time"] or "").replace("T", " ")
-
-
-def _fix(plain: Mapping[str, Any]) -> Fix:
-    return Fix(plain["text"], plain["command"], by=plain["by"], where=plain["where"], risk=plain["risk"])
 
 
 def _events(caption: str, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:

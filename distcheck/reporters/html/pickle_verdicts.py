@@ -9,7 +9,7 @@ from distcheck.core.model import Report
 from distcheck.reporters.measurements import size_text
 from distcheck.reporters.pickle_verdicts import EACH, WORDS
 
-from .parts import badge, folded, marked_table, prose, text
+from .parts import badge, folded, marked_table, prose, section, text
 
 _KINDS = {
     "dangerous": "error",
@@ -27,7 +27,10 @@ def verdicts(report: Report) -> Iterator[str]:
     files: Sequence[Mapping[str, Any]] = report.subject["verdicts"]
     if not files:
         return
-    yield '<section aria-labelledby="verdicts"><h2 id="verdicts">Verdicts</h2>'
+    yield from section("verdicts", "Verdicts", _tables(files))
+
+
+def _tables(files: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     safe = [file for file in files if file["verdict"] == "safe"]
     apart = len(files) > EACH and len(safe) > 1
     shown = [file for file in files if file["verdict"] != "safe"] if apart else files
@@ -37,7 +40,6 @@ def verdicts(report: Report) -> Iterator[str]:
         yield folded(
             f"{len(safe):,} safe files", "".join(marked_table(_CAPTION, _HEADS, map(_row, safe), flush_left=range(4)))
         )
-    yield "</section>"
 
 
 def _row(file: Mapping[str, Any]) -> tuple[str, ...]:
