@@ -167,13 +167,13 @@ def command(**given: Any) -> int:
         return show(choice, gpus)
     baseline = _baseline(given, configuration)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
-    asked = CiOptions(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
-    done = _run(asked, parts_of(given, choice.profile))
-    report = joined(done, asked, time.monotonic() - began)
+    options = CiOptions(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
+    done = _run(options, parts_of(given, choice.profile))
+    report = joined(done, options, time.monotonic() - began)
     if given["write_baseline"] is not None:
         return _write_baseline(report, done, given)
     report = against(report, baseline)
-    return _finish(report, done, asked)
+    return _finish(report, done, options)
 
 
 def parts_of(given: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
@@ -242,13 +242,13 @@ def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> CiEnvir
     from distcheck.checks.host.platform import read_platform
     from distcheck.launch.schedulers import scheduler_of
 
-    said = [name for name in ci_profiles.CI_VARIABLES if environ.get(name, "").lower() not in ("", "false", "0")]
+    detail = [name for name in ci_profiles.CI_VARIABLES if environ.get(name, "").lower() not in ("", "false", "0")]
     submitter = None
     scheduler = scheduler_of(world.environ)
     if scheduler is None or scheduler.job_id is None:
         submitter = next((name for name in ci_profiles.SUBMITTERS if shutil.which(name)), None)
     container = read_platform(world).container
-    return CiEnvironment(said[0] if said else None, gpus, submitter, container, _in_a_repository())
+    return CiEnvironment(detail[0] if detail else None, gpus, submitter, container, _in_a_repository())
 
 
 def _in_a_repository() -> bool:
@@ -288,13 +288,13 @@ def _has_torch() -> bool:
 # the parts
 
 
-def _run(asked: CiOptions, parts: Sequence[str]) -> list[PartStatus]:
+def _run(options: CiOptions, parts: Sequence[str]) -> list[PartStatus]:
     """All parts, one after another: each may use what is left of the time, but for what the next ones need."""
     from distcheck.reporters.progress import Progress
 
     from .ci_parts import rules_of
 
-    useful = [part for part in parts if any(asked.selection.takes(rule) for rule in rules_of(part))]
+    useful = [part for part in parts if any(options.selection.takes(rule) for rule in rules_of(part))]
     if not useful:
         raise click.UsageError(
             f"the selection leaves no rule that {' or '.join(parts)} can see; 'distcheck rules' lists all of them"
@@ -303,10 +303,10 @@ def _run(asked: CiOptions, parts: Sequence[str]) -> list[PartStatus]:
     with Progress(sys.stderr) as line:
         for number, part in enumerate(parts):
             if part not in useful:
-                done.append(PartStatus(part, "left-out", 0.0, said="the selection leaves no rule that it can see"))
+                done.append(PartStatus(part, "left-out", 0.0, detail="the selection leaves no rule that it can see"))
                 continue
             kept_s = sum(_KEPT_S[name] for name in parts[number + 1 :] if name in useful and _can_begin(name))
-            done.append(_one(part, asked, line, kept_s))
+            done.append(_one(part, options, line, kept_s))
     return done
 
 
@@ -314,7 +314,7 @@ def _can_begin(part: str) -> bool:
     return part != "smoke" or _has_torch()
 
 
-def _one(part: str, asked: CiOptions, line: Progress, kept_s: float) -> PartStatus:
+def _one(part: str, options: CiOptions, line: Progress, kept_s: float) -> PartStatus:
     """Run one part.
 
     :param kept_s: what the parts that follow want of the time
@@ -322,61 +322,61 @@ def _one(part: str, asked: CiOptions, line: Progress, kept_s: float) -> PartStat
     from .subprocess_call import Broken, Overdue
 
     began = time.monotonic()
-    named = asked.given["parts"] is not None
-    left = asked.until - began
+    named = options.given["parts"] is not None
+    left = options.until - began
     if not _can_begin(part):
         why = f"torch is not installed for {sys.executable}"
-        return PartStatus(part, "left-out", 0.0, said=why, lacking=why if named else "")
+        return PartStatus(part, "left-out", 0.0, detail=why, lacking=why if named else "")
     if left < _LEAST_S[part]:
-        said = f"{max(left, 0.0):.1f} s of --budget were left, and it needs {_LEAST_S[part]:g} s"
-        return PartStatus(part, "cut", 0.0, said=said)
+        detail = f"{max(left, 0.0):.1f} s of --budget were left, and it needs {_LEAST_S[part]:g} s"
+        return PartStatus(part, "cut", 0.0, detail=detail)
     try:
-        seen = _look(part, asked, left - min(kept_s, left * _MOST_KEPT), lambda: line.show("ci", part))
+        seen = _look(part, options, left - min(kept_s, left * _MOST_KEPT), lambda: line.show("ci", part))
     except Overdue:
         took = time.monotonic() - began
         return PartStatus(
-            part, "cut", took, said=f"its time was over after {took:.1f} s; a larger --budget gives it more"
+            part, "cut", took, detail=f"its time was over after {took:.1f} s; a larger --budget gives it more"
         )
     except Broken as broken:
-        said = f"{broken}; '{_ALONE[part]}' runs it alone" if part in _ALONE else str(broken)
-        return PartStatus(part, "broken", time.monotonic() - began, said=said, lacking=said)
+        detail = f"{broken}; '{_ALONE[part]}' runs it alone" if part in _ALONE else str(broken)
+        return PartStatus(part, "broken", time.monotonic() - began, detail=detail, lacking=detail)
     finally:
         line.clear()
     elapsed = time.monotonic() - began
     lacking = seen.lacking
     if part == "lint" and lacking:
         # nothing to read is nothing that could not be read
-        named = named or bool(asked.given["paths"])
+        named = named or bool(options.given["paths"])
         return PartStatus(part, "left-out", elapsed, None, lacking, lacking if named else "")
-    return PartStatus(part, "ran", elapsed, seen.report, seen.said, lacking)
+    return PartStatus(part, "ran", elapsed, seen.report, seen.detail, lacking)
 
 
-def _look(part: str, asked: CiOptions, limit_s: float, tell: Callable[[], None]) -> PartResult:
+def _look(part: str, options: CiOptions, limit_s: float, progress: Callable[[], None]) -> PartResult:
     from . import ci_parts
     from .subprocess_call import call
 
-    given = asked.given
-    profile = asked.choice.profile
+    given = options.given
+    profile = options.choice.profile
     if part == "env":
         return ci_parts.look_at_this_host(
-            profile, asked.gpus, asked.world, asked.configuration, asked.selection, limit_s,
-            every_fact=given["verbose"], all_info=asked.all_info,
+            profile, options.gpus, options.world, options.configuration, options.selection, limit_s,
+            every_fact=given["verbose"], all_info=options.all_info,
         )  # fmt: skip
     if part == "smoke":
-        ranks = asked.gpus if profile.nccl and asked.gpus > 1 else 0
-        selection = ci_parts.with_silence(asked.selection, profile, asked.gpus)
-        proved: PartResult = call(ci_parts.prove, (ranks, selection, limit_s), limit_s, tell).value
+        ranks = options.gpus if profile.nccl and options.gpus > 1 else 0
+        selection = ci_parts.with_silence(options.selection, profile, options.gpus)
+        proved: PartResult = call(ci_parts.prove, (ranks, selection, limit_s), limit_s, progress).value
         return proved
     words = _selecting(given)
     if part == "lint":
-        words += ["--verbose"] * asked.all_info + ["--quiet"] * given["quiet"]
-        answer = call(ci_parts.lint, ([*words, "--", *given["paths"]], asked.configuration), limit_s, tell)
+        words += ["--verbose"] * options.all_info + ["--quiet"] * given["quiet"]
+        answer = call(ci_parts.lint, ([*words, "--", *given["paths"]], options.configuration), limit_s, progress)
     else:
         from distcheck.checks.source.discovery import DEFAULT_EXCLUDES
 
         words += ["--exclude", ",".join(DEFAULT_EXCLUDES)]
         paths = given["paths"] or (".",)
-        answer = call(ci_parts.scan, ([*words, "--", *paths], asked.configuration), limit_s, tell)
+        answer = call(ci_parts.scan, ([*words, "--", *paths], options.configuration), limit_s, progress)
     if answer.text and not given["quiet"]:
         sys.stderr.write(answer.text)
     seen: PartResult = answer.value
@@ -406,7 +406,7 @@ def _write_baseline(report: Report, done: Sequence[PartStatus], given: Mapping[s
     path = given["write_baseline"]
     cut = [item for item in done if item.status in ("cut", "broken")]
     if cut:
-        output.say(f"distcheck: no baseline is written: {cut[0].part} was not done: {cut[0].said}")
+        output.say(f"distcheck: no baseline is written: {cut[0].part} was not done: {cut[0].detail}")
         return output.NOT_CHECKED
     try:
         output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
@@ -420,10 +420,10 @@ def _write_baseline(report: Report, done: Sequence[PartStatus], given: Mapping[s
 # the end
 
 
-def _finish(report: Report, done: Sequence[PartStatus], asked: CiOptions) -> int:
+def _finish(report: Report, done: Sequence[PartStatus], options: CiOptions) -> int:
     """Write the report wherever it is wanted, and the exit status."""
-    given = asked.given
-    report = output.with_settings_line(report, given, asked.configuration)
+    given = options.given
+    report = output.with_settings_line(report, given, options.configuration)
     style = output.style_of(given)
     written = output.emit(report, given["output_format"], given["output_file"], style)
     to_file = output.make_style("never", verbose=given["verbose"], quiet=False, to_file=True)
@@ -431,11 +431,11 @@ def _finish(report: Report, done: Sequence[PartStatus], asked: CiOptions) -> int
         written = _to_file(path, partial(render, report, chosen, to_file), output.write_file) and written
     if given["summary"] is not None:
         written = _to_file(given["summary"], partial(render, report, "markdown", to_file), _append) and written
-    own = asked.choice.profile.must_check
-    asked_for = given["must_check"] or asked.configuration.values("must-check")
-    must = shared.selection_of([*asked_for, *_required(own, done, asked)])
+    own = options.choice.profile.must_check
+    requested = given["must_check"] or options.configuration.values("must-check")
+    must = shared.selection_of([*requested, *_required(own, done, options)])
     status = output.conclude(
-        report, given, written=written, fail_on=asked.fail_on, must_check=must if must.select else None
+        report, given, written=written, fail_on=options.fail_on, must_check=must if must.select else None
     )
     if status != output.CLEAN or given["exit_zero"]:
         return status
@@ -445,12 +445,12 @@ def _finish(report: Report, done: Sequence[PartStatus], asked: CiOptions) -> int
     return output.NOT_CHECKED if lacking else output.CLEAN
 
 
-def _required(codes: Iterable[str], done: Sequence[PartStatus], asked: CiOptions) -> list[str]:
+def _required(codes: Iterable[str], done: Sequence[PartStatus], options: CiOptions) -> list[str]:
     """The rules of the profile that must be checked: those of parts that were wanted, and not switched off by hand."""
     from .ci_parts import rules_of
 
     wanted = {rule.code: rule for item in done for rule in rules_of(item.part)}
-    return [code for code in codes if code in wanted and asked.selection.takes(wanted[code])]
+    return [code for code in codes if code in wanted and options.selection.takes(wanted[code])]
 
 
 def _to_file(path: str, make: Callable[[], str], write: Callable[[str, str], None]) -> bool:

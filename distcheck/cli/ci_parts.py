@@ -38,7 +38,7 @@ class PartResult(NamedTuple):
 
     report: Report
     #: in a few words: what it looked at
-    said: str
+    detail: str
     #: why not all that it is for could be looked at; "" where it could
     lacking: str = ""
 
@@ -69,8 +69,8 @@ def look_at_this_host(
     )
     shown = tuple(item for item in report.findings if all_info or item.severity > Severity.INFO or _is_named(item, own))
     hidden = len(report.findings) - len(shown)
-    said = "this host" + (f", {hidden} info not shown (-v)" if hidden else "")
-    return PartResult(report._replace(findings=shown, facts=report.facts if every_fact else {}), said)
+    detail = "this host" + (f", {hidden} info not shown (-v)" if hidden else "")
+    return PartResult(report._replace(findings=shown, facts=report.facts if every_fact else {}), detail)
 
 
 def with_silence(selection: Selection, profile: Profile, gpus: int) -> Selection:
@@ -104,19 +104,19 @@ def lint(words: Sequence[str], configuration: Configuration) -> PartResult:
     from distcheck.reporters.progress import Progress
 
     from . import lint_inputs, lint_run
-    from .lint import asked_of
     from .lint import command as lint_command
-    from .lint_results import described, tell_what_is_odd
+    from .lint import lint_options
+    from .lint_results import described, warn_about_inputs
 
     without = Configuration(tuple(entry for entry in configuration.entries if entry.name != "baseline"))
-    asked = asked_of(_parsed(lint_command, "lint", words), without)
-    inputs = lint_inputs.inputs_of(asked)
+    options = lint_options(_parsed(lint_command, "lint", words), without)
+    inputs = lint_inputs.inputs_of(options)
     with Progress(sys.stderr) as line:
-        looked = lint_run.look(asked, inputs, {}, lint_inputs.DelayedProgress(line, time.monotonic()))
-    lint_run.save_cache(asked)
-    tell_what_is_odd(asked, inputs, looked)
-    unmarked = asked._replace(given={**asked.given, "select": (), "ignore": ()})
-    report = described(looked, inputs, unmarked, Configuration())
+        result = lint_run.look(options, inputs, {}, lint_inputs.DelayedProgress(line, time.monotonic()))
+    lint_run.save_cache(options)
+    warn_about_inputs(options, inputs, result)
+    unmarked = options._replace(given={**options.given, "select": (), "ignore": ()})
+    report = described(result, inputs, unmarked, Configuration())
     files = report.subject["files"]
     lacking = "" if files or inputs.problems else "there are no Python files and no launch files"
     return PartResult(report, ", ".join(report.subject["line"]), lacking)
@@ -130,11 +130,11 @@ def scan(words: Sequence[str], configuration: Configuration) -> PartResult:
     from .pickle import asked_of
     from .pickle import command as pickle_command
 
-    asked = asked_of(_parsed(pickle_command, "pickle", words), configuration)
-    found = pickle_scan.discover(asked.paths, asked.excludes)
-    scanner = Scanner(asked.policy, selection=asked.selection)
-    reports = pickle_scan.scan(scanner, found.files, jobs=asked.jobs)
-    reports = [report for report in reports if report.path in asked.paths or pickle_scan.is_of_ours(report)]
+    options = asked_of(_parsed(pickle_command, "pickle", words), configuration)
+    found = pickle_scan.discover(options.paths, options.excludes)
+    scanner = Scanner(options.policy, selection=options.selection)
+    reports = pickle_scan.scan(scanner, found.files, jobs=options.jobs)
+    reports = [report for report in reports if report.path in options.paths or pickle_scan.is_of_ours(report)]
     report = pickle_scan.joined(found, reports, scanner, elapsed_s=0.0)
     verdicts = report.subject["verdicts"]
     unseen = [file["path"] for file in verdicts if not file["complete"]]
@@ -179,13 +179,13 @@ def prove(nccl_ranks: int, selection: Selection, limit_s: float) -> PartResult:
         raise Broken(str(error)) from None
     (report,) = kept
     failure = dict(report.measurements).get("failure")
-    said = f"{nccl_ranks or FEW_RANKS} ranks, {'NCCL' if nccl_ranks else 'gloo'}"
+    detail = f"{nccl_ranks or FEW_RANKS} ranks, {'NCCL' if nccl_ranks else 'gloo'}"
     # what was not asked for is nothing that could not be looked at
     wanted = tuple(item for item in report.not_checked if "--quick" not in item.why)
     # a finding says it better
     ends_early = failure and not report.findings
     lacking = f"the smoke test did not come to its end: {report.measurements['sentence']}" if ends_early else ""
-    return PartResult(report._replace(facts={}, not_checked=wanted), said, lacking)
+    return PartResult(report._replace(facts={}, not_checked=wanted), detail, lacking)
 
 
 def _parsed(command: click.Command, name: str, words: Sequence[str]) -> dict[str, Any]:

@@ -40,12 +40,12 @@ class PartStatus(NamedTuple):
     elapsed_s: float
     report: Report | None = None
     #: what it looked at, or why it did not
-    said: str = ""
+    detail: str = ""
     #: it applies here, or was named, and not all of it could be done: no clean end
     lacking: str = ""
 
 
-def joined(done: Sequence[PartStatus], asked: CiOptions, elapsed_s: float) -> Report:
+def joined(done: Sequence[PartStatus], options: CiOptions, elapsed_s: float) -> Report:
     """One report of all parts."""
     reports = [item.report._replace(findings=_marked(item)) for item in done if item.report is not None]
     first, *others = reports or [Report("ci")]
@@ -53,19 +53,19 @@ def joined(done: Sequence[PartStatus], asked: CiOptions, elapsed_s: float) -> Re
     by_part = {item.part: item.report for item in done if item.report is not None}
     host = by_part.get("env")
     smoke = by_part.get("smoke")
-    unseen = [NotChecked(item.part, item.said) for item in done if item.status != "ran"]
+    unseen = [NotChecked(item.part, item.detail) for item in done if item.status != "ran"]
     unseen += [NotChecked(item.part, item.lacking) for item in done if item.status == "ran" and item.lacking]
     about = host or smoke
     subject = {} if about is None else {name: value for name, value in about.subject.items() if name != "line"}
-    subject["profile"] = asked.choice.profile.name
+    subject["profile"] = options.choice.profile.name
     subject["parts"] = [
-        {"part": item.part, "status": item.status, "elapsed_s": round(item.elapsed_s, 3), "said": item.said}
+        {"part": item.part, "status": item.status, "elapsed_s": round(item.elapsed_s, 3), "said": item.detail}
         for item in done
     ]
-    why = asked.choice.why
+    why = options.choice.why
     subject["line"] = [
-        f"profile {asked.choice.profile.name}" + (f" ({why})" if why else ""),
-        *(f"{item.part}: {item.said if item.status == 'ran' else 'not checked'}" for item in done),
+        f"profile {options.choice.profile.name}" + (f" ({why})" if why else ""),
+        *(f"{item.part}: {item.detail if item.status == 'ran' else 'not checked'}" for item in done),
     ]
     return report._replace(
         command="ci",
@@ -109,6 +109,6 @@ def against(report: Report, baseline: tuple[str, Mapping[str, int]] | None) -> R
 
     folder, counts = baseline
     # which files lint has read whole is known to it alone: what is gone is its matter
-    compared = compare(report.findings, counts, folder=folder, looked_at=())
+    compared = compare(report.findings, counts, folder=folder, checked_paths=())
     subject = {**report.subject, "line": [*report.subject["line"], f"{len(compared.known)} known to the baseline"]}
     return report._replace(findings=sort_findings(compared.new), subject=subject)

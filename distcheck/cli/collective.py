@@ -59,7 +59,7 @@ _LAUNCH_NAMES = frozenset(
     {"nproc", "nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "roll_port", "backend", "device"}
 )
 #: Options that describe ranks to be started.
-_MEETING = ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
+_RENDEZVOUS = ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
 _TEST_NAMES = frozenset(
     {
         "min_bytes", "max_bytes", "factor", "iterations", "warmup", "check", "collectives", "dtype", "quick", "pairs",
@@ -166,7 +166,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     )
     rank_info = rank_info_of(environ)
     # a variable is an option's default for all commands of a shell; a launcher's word counts more
-    typed = any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _MEETING)
+    typed = any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _RENDEZVOUS)
     if as_rank and rank_info is not None and not typed:
         described = False
     if as_rank and described:
@@ -190,9 +190,11 @@ def start(
         return run_rank(environ, rank_info, ask, finish)
     if (given["nnodes"] or 1) > 1:
         return run_hosts(given, ask, finish)
-    meeting = [name for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint") if given[name] is not None]
-    if meeting:
-        option = "--" + meeting[0].replace("_", "-")
+    rendezvous = [
+        name for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint") if given[name] is not None
+    ]
+    if rendezvous:
+        option = "--" + rendezvous[0].replace("_", "-")
         raise click.UsageError(f"{option} says where several hosts meet, but --nnodes is not given; add --nnodes N")
     return run_here(given, ask, finish)
 

@@ -145,8 +145,8 @@ def command(**given: Any) -> int:
         from .env_merge import MergeOptions, rank_of
 
         with_settings = partial(output.with_settings_line, given=given, configuration=configuration)
-        asked = MergeOptions(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
-        status = merged(asked)
+        options = MergeOptions(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
+        status = merged(options)
         if status is not None:
             return status
 
@@ -198,37 +198,39 @@ def refuse_what_only_merging_takes(given: Mapping[str, Any], merging: bool) -> N
         shared.check_output_file(path, "--save-record")
 
 
-def merged(asked: MergeOptions) -> int | None:
+def merged(options: MergeOptions) -> int | None:
     """The report of many hosts; None where another process of this host speaks for this one."""
     from . import env_merge as merging
 
-    given = asked.given
+    given = options.given
     words = given["command_line"]
     if given["facts"] is not None:
         if given["merge_dir"] is not None:
             raise click.UsageError("--merge-dir is where hosts exchange records; --facts brings them along")
-        return merging.run_files([given["facts"]], partial(judged_facts, given=given, asked=asked, plans={}), asked)
+        return merging.run_files(
+            [given["facts"]], partial(judged_facts, given=given, options=options, plans={}), options
+        )
     if words and not click.get_current_context().meta.get(_DASHES):
         if given["merge_dir"] is not None:
             raise click.UsageError("--merge-dir is where hosts exchange records; FILEs hold them already")
         given = {**given, "command_line": ()}
-        return merging.run_files(words, partial(judged_facts, given=given, asked=asked, plans={}), asked)
-    launch = launch_of(asked.world.environ, given, asked.world.host_name())
-    step = merging.step_here(launch, asked)
+        return merging.run_files(words, partial(judged_facts, given=given, options=options, plans={}), options)
+    launch = launch_of(options.world.environ, given, options.world.host_name())
+    step = merging.step_here(launch, options)
     if not step.first_on_host:
         return output.CLEAN if launch.stage == "planned" else None
 
     def look_here() -> HostReport:
-        place = None if launch.stage == "planned" else own_place(asked.world, launch)
-        facts: dict[type, object] = {Configuration: asked.configuration}
+        place = None if launch.stage == "planned" else own_place(options.world, launch)
+        facts: dict[type, object] = {Configuration: options.configuration}
         ranks: list[RankRecord] = []
-        report = look(launch, asked.world, facts, asked.selection, given["timeout"], True, place, ranks)
-        return merging.host_report(with_what_is_not_known(report, launch), launch, asked.world, step, ranks)
+        report = look(launch, options.world, facts, options.selection, given["timeout"], True, place, ranks)
+        return merging.host_report(with_what_is_not_known(report, launch), launch, options.world, step, ranks)
 
-    return merging.run_in_step(step, look_here, asked)
+    return merging.run_in_step(step, look_here, options)
 
 
-def judged_facts(text: str, *, given: Mapping[str, Any], asked: MergeOptions, plans: dict[Any, Plan]) -> HostReport:
+def judged_facts(text: str, *, given: Mapping[str, Any], options: MergeOptions, plans: dict[Any, Plan]) -> HostReport:
     """What the facts of one host's file give; raises ValueError for a file that is none.
 
     :param plans: kept from one file to the next
@@ -241,7 +243,7 @@ def judged_facts(text: str, *, given: Mapping[str, Any], asked: MergeOptions, pl
     report = examine(
         launch,
         facts=facts,
-        selection=asked.selection,
+        selection=options.selection,
         budget_s=given["timeout"],
         every_fact=True,
         plans=plans,
@@ -274,9 +276,9 @@ def look(
         return examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
     from distcheck.checks.cluster import host_records
 
-    with host_records.collecting(place) as trouble:
+    with host_records.collecting(place) as problems:
         report = examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
-        return report.merge(*host_records.receive(place, trouble, ranks))
+        return report.merge(*host_records.receive(place, problems, ranks))
 
 
 def own_place(world: World, launch: Launch) -> LocalPosition | None:

@@ -121,10 +121,10 @@ class _Signalled(BaseException):
         self.number = number
 
 
-def step_here(launch: Launch, asked: MergeOptions) -> record_exchange.JobStep:
+def step_here(launch: Launch, options: MergeOptions) -> record_exchange.JobStep:
     """Where this process stands among those that were started together; a usage error where nothing tells."""
-    given = asked.given
-    step = record_exchange.step_of(os.environ, launch, scheduler_of(asked.world.environ))
+    given = options.given
+    step = record_exchange.step_of(os.environ, launch, scheduler_of(options.world.environ))
     if step is None:
         raise click.UsageError(f"--merge: nothing here says which other hosts take part; {_HOW}")
     if not step.key and given["merge_dir"] is None:
@@ -132,17 +132,17 @@ def step_here(launch: Launch, asked: MergeOptions) -> record_exchange.JobStep:
             "--merge: nothing here tells this run from others; name a new folder that all hosts share with --merge-dir"
         )
     if given["merge_dir"] is not None and not os.path.isdir(given["merge_dir"]):
-        raise click.UsageError(f"--merge-dir {given['merge_dir']}: it is no folder on {asked.world.host_name()}")
+        raise click.UsageError(f"--merge-dir {given['merge_dir']}: it is no folder on {options.world.host_name()}")
     seconds_of(given["wait"])
     nodes, count = expected_of(given["expect"])
     return step._replace(nodes=nodes or step.nodes, hosts=count or step.hosts)
 
 
-def run_in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], asked: MergeOptions) -> int:
+def run_in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], options: MergeOptions) -> int:
     """Look at this host, and hand what was seen to the first task, or be it."""
     try:
         with _end_on_signals():
-            return _in_step(step, look, asked)
+            return _in_step(step, look, options)
     except _Signalled as ended:
         return 128 + ended.number
 
@@ -159,14 +159,14 @@ def _end_on_signals() -> contextlib.AbstractContextManager[None]:
     return signal_handlers({"SIGTERM": end, "SIGHUP": end})
 
 
-def _in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], asked: MergeOptions) -> int:
-    base = _base(asked)
-    wait_s = seconds_of(asked.given["wait"])
+def _in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], options: MergeOptions) -> int:
+    base = _base(options)
+    wait_s = seconds_of(options.given["wait"])
     own: HostReport | None = None
     try:
         if step.collects:
             with contextlib.suppress(record_exchange.TakenError), record_exchange.collecting(base, step) as folder:
-                return _collect(folder, step, wait_s, look(), asked)
+                return _collect(folder, step, wait_s, look(), options)
         own = look()
         text = record_exchange.to_text(own)
         if record_exchange.send(base, step, text, wait_s):
@@ -174,25 +174,25 @@ def _in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], aske
         # the first task did not come: whoever notices first takes its place, and the others find its folder
         try:
             with record_exchange.collecting(base, step) as folder:
-                return _collect(folder, step, wait_s, own, asked)
+                return _collect(folder, step, wait_s, own, options)
         except record_exchange.TakenError:
             if record_exchange.send(base, step, text, wait_s):
                 return output.CLEAN
         raise record_exchange.ExchangeError(f"no task collected the records in {base}")
     except record_exchange.ExchangeError as error:
-        return _alone(look() if own is None else own, str(error), asked)
+        return _alone(look() if own is None else own, str(error), options)
 
 
-def _base(asked: MergeOptions) -> Path:
-    if asked.given["merge_dir"] is not None:
-        return Path(asked.given["merge_dir"])
+def _base(options: MergeOptions) -> Path:
+    if options.given["merge_dir"] is not None:
+        return Path(options.given["merge_dir"])
     try:
-        return Path(asked.world.working_folder)
+        return Path(options.world.working_folder)
     except OSError as error:
         raise click.UsageError(f"the working directory can't be had ({error.strerror}); give --merge-dir") from None
 
 
-def _collect(folder: Path, step: record_exchange.JobStep, wait_s: float, own: HostReport, asked: MergeOptions) -> int:
+def _collect(folder: Path, step: record_exchange.JobStep, wait_s: float, own: HostReport, options: MergeOptions) -> int:
     start = time.monotonic()
     collected = record_exchange.collect(folder, step, wait_s, own)
     hosts = one_per_host(collected.reports)
@@ -200,13 +200,13 @@ def _collect(folder: Path, step: record_exchange.JobStep, wait_s: float, own: Ho
     if len(collected.reports) == 1 and missing.anyone:
         where = f"{folder.parent} within {wait_s:g} s; is that a folder that all hosts share? --merge-dir names another"
         if not step.collects:
-            return _alone(own, f"no other host's record came to {where}", asked)
+            return _alone(own, f"no other host's record came to {where}", options)
         note = f"no other host's record came to {where}"
     else:
         note = ""
     elapsed_s = own.report.elapsed_s + time.monotonic() - start
-    end = asked.finish or finish
-    return end(hosts, missing, asked, scheduler=step.scheduler, elapsed_s=elapsed_s, note=note)
+    end = options.finish or finish
+    return end(hosts, missing, options, scheduler=step.scheduler, elapsed_s=elapsed_s, note=note)
 
 
 def _missing(
@@ -230,24 +230,24 @@ def _missing(
     )
 
 
-def _alone(own: HostReport, why: str, asked: MergeOptions) -> int:
+def _alone(own: HostReport, why: str, options: MergeOptions) -> int:
     """This host speaks for itself: one line says why, then its own findings in short."""
     click.echo(f"distcheck: {own.name}: {why}", err=True)
-    output.to_stdout(render(own.report, "concise", asked.style))
-    status, _ = _status(own.report, asked)
+    output.to_stdout(render(own.report, "concise", options.style))
+    status, _ = _status(own.report, options)
     return status or output.MISUSED
 
 
 # records that were written before
 
 
-def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], asked: MergeOptions) -> int:
+def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], options: MergeOptions) -> int:
     """Merge the records and facts of files and folders; ``-`` is standard input.
 
     :param judge_facts: makes a report of a facts file's text; raises ValueError
     """
     start = time.monotonic()
-    nodes, count = expected_of(asked.given["expect"])
+    nodes, count = expected_of(options.given["expect"])
     reports: list[HostReport] = []
     damaged: dict[str, str] = {}
     for name, text in _texts(words):
@@ -263,7 +263,7 @@ def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], as
     silent = silent_hosts(nodes, hosts, damaged.items())
     lost = 0 if count is None or nodes else max(0, count - len(hosts) - len(damaged))
     missing = Missing(tuple(silent), lost, tuple(damaged.items()), unit="host")
-    return finish(hosts, missing, asked, elapsed_s=time.monotonic() - start)
+    return finish(hosts, missing, options, elapsed_s=time.monotonic() - start)
 
 
 def expected_of(text: str | None) -> tuple[tuple[str, ...], int | None]:
@@ -348,7 +348,7 @@ def _one(plain: Mapping[str, Any], text: str, judge_facts: Callable[[str], HostR
 def finish(
     hosts: Sequence[HostReport],
     missing: Missing,
-    asked: MergeOptions,
+    options: MergeOptions,
     *,
     scheduler: str | None = None,
     elapsed_s: float | None = None,
@@ -359,17 +359,17 @@ def finish(
 
     report = merge(
         hosts,
-        judged=judge(cluster_of(hosts, missing), selection=asked.selection, command="env"),
+        judged=judge(cluster_of(hosts, missing), selection=options.selection, command="env"),
         missing=missing,
         scheduler=scheduler,
         elapsed_s=elapsed_s,
         note=note,
         seen_by_both=ALSO_SEEN_BY_HOSTS,
     )
-    report = asked.with_settings(report)
-    given = asked.given
-    written = output.emit(report, given["output_format"], given["output_file"], asked.style)
-    status, line = _status(report, asked)
+    report = options.with_settings(report)
+    given = options.given
+    written = output.emit(report, given["output_format"], given["output_file"], options.style)
+    status, line = _status(report, options)
     if missing.anyone:
         status = status or output.NOT_CHECKED
         line = line or f"distcheck: not every host was looked at: {_who(missing)}"
@@ -385,12 +385,12 @@ def _who(missing: Missing) -> str:
     return shorten_hosts(lost) if lost else f"nothing came from {missing.counted}"
 
 
-def _status(report: Report, asked: MergeOptions) -> tuple[int, str | None]:
+def _status(report: Report, options: MergeOptions) -> tuple[int, str | None]:
     return output.exit_status(
         report,
-        fail_on=asked.fail_on,
-        must_check=asked.must_check,
-        strict=asked.given["strict"],
+        fail_on=options.fail_on,
+        must_check=options.must_check,
+        strict=options.given["strict"],
     )
 
 

@@ -56,9 +56,9 @@ def command(**given: Any) -> int:
     """
     folder = _folder(given["folder"])
     systems = _systems(given, folder)
-    asks = sys.stdin.isatty() and sys.stdout.isatty() and not given["yes"]
+    interactive = sys.stdin.isatty() and sys.stdout.isatty() and not given["yes"]
     try:
-        baseline = _baseline(given["baseline"], folder, asks=asks)
+        baseline = _baseline(given["baseline"], folder, interactive=interactive)
         how = installation.find(folder, __version__)
         proposal = scaffold.propose(folder, systems, installation=how, baseline=baseline)
     except Unreadable as error:
@@ -67,7 +67,7 @@ def command(**given: Any) -> int:
         click.echo(f"already there: {text}")
     for change in proposal.changes:
         click.echo(_shown(change), nl=False)
-    status = _carry_out(proposal, folder, asks=asks, yes=given["yes"])
+    status = _carry_out(proposal, folder, interactive=interactive, yes=given["yes"])
     for note in proposal.notes:
         click.echo(f"to do by hand: {note.rstrip()}")
     return output.FOUND if status == output.CLEAN and proposal.notes else status
@@ -94,7 +94,7 @@ def _systems(given: dict[str, Any], folder: str) -> list[str]:
     return list(found)
 
 
-def _baseline(wanted: bool | None, folder: str, *, asks: bool) -> bytes | None:
+def _baseline(wanted: bool | None, folder: str, *, interactive: bool) -> bytes | None:
     """The text of a baseline with what is found now; None where none is wanted or nothing is found."""
     if wanted is False or (wanted is None and os.path.exists(os.path.join(folder, scaffold.BASELINE))):
         return None
@@ -129,7 +129,7 @@ def _baseline(wanted: bool | None, folder: str, *, asks: bool) -> bytes | None:
         return None
     if wanted is None:
         question = f"lint finds {number} thing{'s' * (number != 1)} here now"
-        if not asks:
+        if not interactive:
             click.echo(f"{question}: --baseline accepts what is there, so that only new ones are reported")
             return None
         if not click.confirm(f"{question}. Accept them in a baseline, so that only new ones are reported?"):
@@ -148,7 +148,7 @@ def _shown(change: ProposedFile) -> str:
     return f"\n{head} {change.path}\n{''.join(lines[:_MOST_LINES])}{more}"
 
 
-def _carry_out(proposal: Proposal, folder: str, *, asks: bool, yes: bool) -> int:
+def _carry_out(proposal: Proposal, folder: str, *, interactive: bool, yes: bool) -> int:
     """Write what was shown, where that is wanted."""
     if not proposal.changes:
         if not proposal.notes:
@@ -157,8 +157,8 @@ def _carry_out(proposal: Proposal, folder: str, *, asks: bool, yes: bool) -> int
     number = len(proposal.changes)
     files = f"{number} file{'s' * (number != 1)}"
     click.echo("")
-    if not yes and not (asks and click.confirm(f"Write {'this file' if number == 1 else f'these {files}'}?")):
-        how = "" if asks else ": this is no terminal to ask on; --yes writes without asking"
+    if not yes and not (interactive and click.confirm(f"Write {'this file' if number == 1 else f'these {files}'}?")):
+        how = "" if interactive else ": this is no terminal to ask on; --yes writes without asking"
         click.echo(f"nothing was written{how}")
         return output.FOUND
     return _write(proposal.changes, folder)

@@ -128,8 +128,8 @@ def command(**given: Any) -> int:
         shared.check_output_file(given[option], {"output_file": "-o"}.get(option, "--write-baseline"))
     world = World()
     configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    asked = asked_of(given, configuration)
-    inputs = lint_inputs.inputs_of(asked)
+    options = lint_options(given, configuration)
+    inputs = lint_inputs.inputs_of(options)
     wants_fixes = given["fix"] or given["diff"]
     changed: dict[str, bytes] = {}
     fixed = 0
@@ -137,12 +137,12 @@ def command(**given: Any) -> int:
 
     with Progress(sys.stderr) as line:
         progress = lint_inputs.DelayedProgress(line, began)
-        looked = lint_run.look(asked, inputs, changed, progress)
+        result = lint_run.look(options, inputs, changed, progress)
         if wants_fixes:
-            looked, fixed = lint_run.fix(asked, inputs, looked, changed, progress)
-    lint_run.save_cache(asked)
-    looked = looked._replace(report=looked.report._replace(elapsed_s=time.monotonic() - began))
-    return finish(asked, inputs, configuration, looked, changed, fixed)
+            result, fixed = lint_run.fix(options, inputs, result, changed, progress)
+    lint_run.save_cache(options)
+    result = result._replace(report=result.report._replace(elapsed_s=time.monotonic() - began))
+    return finish(options, inputs, configuration, result, changed, fixed)
 
 
 def _refuse_contradictions(given: Mapping[str, Any]) -> None:
@@ -162,7 +162,7 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
         raise click.UsageError(f"--cache-dir {given['cache_dir']}: it is a file; name a folder")
 
 
-def asked_of(given: Mapping[str, Any], configuration: Configuration) -> LintOptions:
+def lint_options(given: Mapping[str, Any], configuration: Configuration) -> LintOptions:
     """The options and the configuration in one; a usage error where they are not right."""
     from distcheck.checks.source.discovery import DEFAULT_EXCLUDES, Globs
 
@@ -234,40 +234,40 @@ def _per_file_ignores(
 def baseline_of(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
     from distcheck.core.baseline import BaselineError, load_baseline
 
-    path, said_by = given["baseline"], "--baseline"
+    path, origin = given["baseline"], "--baseline"
     if path is None:
         if given["write_baseline"] is not None or (path := configuration.word("baseline")) is None:
             return None
-        said_by = f"{configuration.origin('baseline')}: baseline"
+        origin = f"{configuration.origin('baseline')}: baseline"
         path = os.path.join(dict(reversed(configuration.placed("baseline")))[path], path)
     try:
         with open(path, encoding="utf-8") as file:
             return os.path.dirname(os.path.abspath(path)), load_baseline(file.read())
     except FileNotFoundError:
-        raise click.UsageError(f"{said_by} {path}: there is no such file; --write-baseline {path} makes it") from None
+        raise click.UsageError(f"{origin} {path}: there is no such file; --write-baseline {path} makes it") from None
     except OSError as error:
-        raise click.UsageError(f"{said_by} {path}: it can't be read: {error.strerror}") from None
+        raise click.UsageError(f"{origin} {path}: it can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise click.UsageError(f"{said_by} {path}: it is no text; name a file that --write-baseline wrote") from None
+        raise click.UsageError(f"{origin} {path}: it is no text; name a file that --write-baseline wrote") from None
     except BaselineError as error:
-        raise click.UsageError(f"{said_by} {path}: {error}") from None
+        raise click.UsageError(f"{origin} {path}: {error}") from None
 
 
 def _nodes(given: Mapping[str, Any], configuration: Configuration) -> Nodes | None:
     """The nodes that the option or the configuration states; a usage error where their file is not right."""
-    path, said_by = given["node_facts"], "--node-facts"
+    path, origin = given["node_facts"], "--node-facts"
     if path is None:
         placed = configuration.placed("node-facts")
         if not placed:
             return None
         path = os.path.join(placed[0][1], placed[0][0])
-        said_by = f"{configuration.origin('node-facts')}: node-facts"
+        origin = f"{configuration.origin('node-facts')}: node-facts"
     from distcheck.checks.launch_files.nodes import NodesError, read_nodes
 
     try:
         return read_nodes(path)
     except NodesError as error:
-        raise click.UsageError(f"{said_by} {path}: {error}") from None
+        raise click.UsageError(f"{origin} {path}: {error}") from None
 
 
 def _cache(given: Mapping[str, Any], configuration: Configuration, here: str) -> Cache | None:

@@ -25,8 +25,8 @@ from . import prolog_words
 DRAINING = ("DC309", "DC312", "DC313", "DC314")
 #: The rules that are said and never give status 1. A job that still runs may have filled /dev/shm (DC320) or /tmp
 #: (DC327), and the rest makes jobs slow.
-TOLD = ("DC310", "DC320", "DC327", "DC414", "DC416")
-RULES = (*DRAINING, *TOLD)
+WARNING_ONLY = ("DC310", "DC320", "DC327", "DC414", "DC416")
+RULES = (*DRAINING, *WARNING_ONLY)
 
 #: The job that the node is judged for: all GPUs of several nodes, over NCCL.
 JOB = Launch("planned", nnodes=2, backend="nccl")
@@ -34,13 +34,13 @@ JOB = Launch("planned", nnodes=2, backend="nccl")
 _USERS_OWN = Unavailable("what users have installed does not count here")
 
 
-def look(asked: prolog_words.PrologOptions, until: float) -> tuple[int, str]:
+def check_node(options: prolog_words.PrologOptions, until: float) -> tuple[int, str]:
     """Look at this node until then (monotonic seconds); the exit status and the line without its beginning."""
     start = time.monotonic()
     world = World({})
     try:
-        configuration = Configuration() if asked.isolated else _configuration(world, asked.config)
-        ignored = _ignored(asked.ignore, configuration)
+        configuration = Configuration() if options.isolated else _configuration(world, options.config)
+        ignored = _ignored(options.ignore, configuration)
     except (ConfigurationError, UnknownRule) as error:
         return 0, f"{prolog_words.NOT_CHECKED}: {error}"
     codes = tuple(code for code in RULES if code not in ignored)

@@ -83,13 +83,13 @@ def run(words: Sequence[str], spent_s: float = 0.0) -> int:
             number = getattr(signal, name)
             if signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, _end)
-        asked = read(words)
-        deadline = start + asked.limit_s - min(_TO_END_S, asked.limit_s / 4)
+        options = read(words)
+        deadline = start + options.limit_s - min(_TO_END_S, options.limit_s / 4)
         if time.monotonic() >= deadline:
             return _open_end(f"Python took {time.monotonic() - start:.1f} s to start")
         # a signal between the fork and the next line would leave a child that nobody knows of
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, before)
-        child, pipe = _fork(asked, deadline - min(_TO_JUDGE_S, asked.limit_s / 4), blocked)
+        child, pipe = _fork(options, deadline - min(_TO_JUDGE_S, options.limit_s / 4), blocked)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         status, line = _answer(child, pipe, deadline)
         say(line, deadline + _TO_END_S / 2)
@@ -109,14 +109,14 @@ def run(words: Sequence[str], spent_s: float = 0.0) -> int:
 
 def read(words: Sequence[str]) -> PrologOptions:
     """The command line, without the parser of options that may not import; raises Misused."""
-    asked = PrologOptions()
+    options = PrologOptions()
     rest = list(words)
     rest.remove("env")
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if name == "--isolated" and not equals:
-            asked = asked._replace(isolated=True)
+            options = options._replace(isolated=True)
             continue
         if name not in ("--profile", "--ignore", "--timeout", "--config"):
             raise Misused(f"{word[:30]!r} is no option here; expected {_TAKEN}")
@@ -127,12 +127,12 @@ def read(words: Sequence[str]) -> PrologOptions:
         if name == "--profile" and value != "prolog":
             raise Misused(f"no profile is called {value[:20]!r}; expected prolog")
         if name == "--ignore":
-            asked = asked._replace(ignore=(*asked.ignore, value))
+            options = options._replace(ignore=(*options.ignore, value))
         elif name == "--config":
-            asked = asked._replace(config=value)
+            options = options._replace(config=value)
         elif name == "--timeout":
-            asked = asked._replace(limit_s=_seconds(value))
-    return asked
+            options = options._replace(limit_s=_seconds(value))
+    return options
 
 
 def _seconds(text: str) -> float:
@@ -195,19 +195,19 @@ def _nowhere() -> int:
         return write_end
 
 
-def _fork(asked: PrologOptions, until: float, signals: set[int]) -> tuple[int, int]:
+def _fork(options: PrologOptions, until: float, signals: set[int]) -> tuple[int, int]:
     """The child that looks and judges; its number and the pipe on which it answers."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_the_child(asked, until, write_end, signals)
+        _be_the_child(options, until, write_end, signals)
     os.close(write_end)
     with suppress(OSError):  # it may have done so itself already
         os.setpgid(child, child)
     return child, read_end
 
 
-def _be_the_child(asked: PrologOptions, until: float, pipe: int, signals: set[int]) -> NoReturn:
+def _be_the_child(options: PrologOptions, until: float, pipe: int, signals: set[int]) -> NoReturn:
     """Look, judge, answer; whatever is printed on the way goes nowhere, and whoever hangs holds no stream open."""
     answer = f"0{NOT_CHECKED}: it ended without an answer"
     try:
@@ -220,12 +220,12 @@ def _be_the_child(asked: PrologOptions, until: float, pipe: int, signals: set[in
         nowhere = _nowhere()
         for number in (0, 1, 2):
             os.dup2(nowhere, number)
-        if asked.config is not None:
-            asked = asked._replace(config=os.path.abspath(asked.config))
+        if options.config is not None:
+            options = options._replace(config=os.path.abspath(options.config))
         os.chdir("/")  # the folder that it was started in may be gone, or a user's
-        from .prolog_check import look
+        from .prolog_check import check_node
 
-        status, line = look(asked, until)
+        status, line = check_node(options, until)
         answer = f"{status}{line}"
     except ImportError as error:
         answer = f"0{NOT_CHECKED}: a library is missing or broken: {_text(error)}"
@@ -242,25 +242,25 @@ def _answer(child: int, pipe: int, deadline: float) -> tuple[int, str]:
 
     Its last words end with a line's end: the pipe itself may be held open by what the child has left behind.
     """
-    said = b""
-    gone = None
-    while not said.endswith(b"\n"):
+    received = b""
+    exited = None
+    while not received.endswith(b"\n"):
         left = deadline - time.monotonic()
         if left <= 0:
             return 0, f"{NOT_CHECKED}: no answer in time: this node is very busy, or a driver or a file system hangs"
         if select.select([pipe], [], [], min(left, _BEAT_S))[0]:
             part = os.read(pipe, 1 << 16)
             if part:
-                said += part
+                received += part
                 continue
-        if gone is not None:
-            return 0, f"{NOT_CHECKED}: distcheck was ended{gone}"
+        if exited is not None:
+            return 0, f"{NOT_CHECKED}: distcheck was ended{exited}"
         with suppress(ChildProcessError):
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 # what it wrote just before is read first
-                gone = f" by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else ""
-    text = said.decode("utf-8", "replace").strip()
+                exited = f" by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else ""
+    text = received.decode("utf-8", "replace").strip()
     if text[:1] == "1":
         return 1, text[1:]
     return 0, text[1:]

@@ -149,11 +149,11 @@ def _run(given: Mapping[str, Any], selection: Selection, style: Style) -> int:
             return 0
         # whoever started it may be gone by now, with the terminal; the status is still the command's
         with contextlib.suppress(OSError):
-            _tell(given, ended, listener.diagnose(selection, log_folder(words, os.environ), began), style)
+            _report_failure(given, ended, listener.diagnose(selection, log_folder(words, os.environ), began), style)
     return ended.status
 
 
-def _tell(given: Mapping[str, Any], ended: tee.CommandExit, report: Report | None, style: Style) -> None:
+def _report_failure(given: Mapping[str, Any], ended: tee.CommandExit, report: Report | None, style: Style) -> None:
     """The diagnosis; a sentence where the output holds no failure."""
     if report is not None:
         if report.story["outcome"] == "clean" and given["output_format"] == "full":
@@ -200,13 +200,13 @@ class _Listener:
         self._end: deque[bytes] = deque()
         self._end_bytes = 0
         #: why not all is kept
-        self._trouble = ""
+        self._problem = ""
         self._lost = 0
 
     def take(self, data: bytes) -> None:
         if self._file is not None:
             data = self._log(self._file, data)
-        if data and not self._trouble:
+        if data and not self._problem:
             data = self._keep(data)
         if data:
             self._keep_the_end(data)
@@ -233,14 +233,14 @@ class _Listener:
 
                 self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - for the run
         except OSError as error:
-            self._trouble = error.strerror or str(error)
+            self._problem = error.strerror or str(error)
             return data
         written, error_of_write = _write_all(self._spool, data[: _MOST_SPOOLED - self._spooled])
         self._spooled += written
         if error_of_write is not None:
-            self._trouble = error_of_write.strerror or str(error_of_write)
+            self._problem = error_of_write.strerror or str(error_of_write)
         elif self._spooled >= _MOST_SPOOLED:
-            self._trouble = f"it is longer than {_MOST_SPOOLED >> 30} GiB"
+            self._problem = f"it is longer than {_MOST_SPOOLED >> 30} GiB"
         return data[written:]
 
     def _keep_the_end(self, data: bytes) -> None:
@@ -272,7 +272,7 @@ class _Listener:
         if self._lost:
             output.say(
                 f"distcheck run: {self._lost / 1e6:.0f} MB in the middle of the output could not be kept "
-                f"({self._trouble}): keep all of it with --log FILE"
+                f"({self._problem}): keep all of it with --log FILE"
             )
         reader: SourceReader | None = None
         for data in self._pieces():

@@ -48,7 +48,9 @@ class Answer(NamedTuple):
     text: str
 
 
-def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float, tell: Callable[[], None]) -> Answer:
+def call(
+    function: Callable[..., Any], arguments: Sequence[Any], limit_s: float, progress: Callable[[], None]
+) -> Answer:
     """Call a function of a module of ours, and wait for its value.
 
     :param arguments: and what the function returns: values that can be pickled
@@ -60,7 +62,7 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float,
     import subprocess
 
     until = time.monotonic() + limit_s
-    with _nameless() as request, _nameless() as said, _nameless() as printed:
+    with _nameless() as request, _nameless() as answered, _nameless() as printed:
         request.write(pickle.dumps((function.__module__, function.__name__, tuple(arguments), limit_s)))
         request.seek(0)
         flags = ["-I"] * sys.flags.isolated + ["-S"] * sys.flags.no_site
@@ -69,7 +71,7 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float,
                 process = subprocess.Popen(
                     [sys.executable, *flags, "-c", _PROGRAM, *filter(None, sys.path)],
                     stdin=request,
-                    stdout=said,
+                    stdout=answered,
                     stderr=printed,
                     start_new_session=True,
                 )
@@ -82,12 +84,12 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float,
                         raise Overdue
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(min(left, _LOOK_S))
-                    tell()
+                    progress()
             finally:
                 _end(process)
-        said.seek(0)
+        answered.seek(0)
         printed.seek(0)
-        data, text = said.read(), printed.read().decode("utf-8", "replace")
+        data, text = answered.read(), printed.read().decode("utf-8", "replace")
     if not data:
         raise Broken(_how(process.returncode) + _end_of(text))
     kind, value = pickle.loads(data)  # noqa: S301 - written by our own child to a file of ours

@@ -228,7 +228,7 @@ def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None], full: C
     types = ends.types
     resized = _Resized(ends)
     lingering = _Lingering(process)
-    told: set[int] = set()
+    reported: set[int] = set()
     with resized:
         while waiting:
             began = time.monotonic()
@@ -248,8 +248,8 @@ def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None], full: C
                 target = ends.outputs[descriptor]
                 error = _write(target, data)
                 listen(data)
-                if error is not None and error.errno in _FULL and target not in told:
-                    told.add(target)
+                if error is not None and error.errno in _FULL and target not in reported:
+                    reported.add(target)
                     full(target, error.strerror or "")
                 if error is not None and error.errno == errno.EPIPE:
                     # the command is told as it would be without us: SIGPIPE

@@ -51,7 +51,7 @@ def render(report: Report, style: Style = Style()) -> str:
     # where nothing at all could be looked at, nothing passed
     if not wrong and (report.checked or not skipped):
         cases.insert(0, _TestCase(f"distcheck {report.command}", {"time": _seconds(report.elapsed_s)}))
-    cases = list(_told_apart([*cases, *skipped]))
+    cases = list(_unique_names([*cases, *skipped]))
     return "\n".join(_document(report, cases)) + "\n"
 
 
@@ -70,8 +70,8 @@ def _document(report: Report, cases: list[_TestCase]) -> Iterator[str]:
     yield from _properties(report)
     for case in cases:
         yield from _written(case, report)
-    if said := "\n".join(_said(report)):
-        yield f"    <system-out>{_text(said)}</system-out>"
+    if run_text := "\n".join(_run_text(report)):
+        yield f"    <system-out>{_text(run_text)}</system-out>"
     yield "  </testsuite>"
     yield "</testsuites>"
 
@@ -86,14 +86,14 @@ def _case(finding: Finding, base: Repository) -> _TestCase:
         if where.cell is None and where.line is not None:
             attributes["line"] = where.line
     name = f"{finding.code} {finding.name}" + (f" ({place})" if place else "")
-    text = "\n".join(_told(finding, base))
+    text = "\n".join(_case_text(finding, base))
     if finding.severity is Severity.INFO:
         return _TestCase(name, attributes, text=text)
     outcome = "error" if finding.code in _BROKEN else "failure"
     return _TestCase(name, attributes, outcome, finding.severity.word, visible(finding.message), text)
 
 
-def _told(finding: Finding, base: Repository) -> Iterator[str]:
+def _case_text(finding: Finding, base: Repository) -> Iterator[str]:
     """The finding as a person reads it, in the body of its case."""
     where = finding.where
     yield f"{finding.severity.word}: {visible(finding.message)}"
@@ -124,7 +124,7 @@ def _skipped(item: NotChecked) -> Iterator[_TestCase]:
         yield _TestCase(f"{name}: not checked", outcome="skipped", message=f"not checked: {visible(item.why)}")
 
 
-def _told_apart(cases: list[_TestCase]) -> Iterator[_TestCase]:
+def _unique_names(cases: list[_TestCase]) -> Iterator[_TestCase]:
     """Cases whose names differ: of two with one name most readers show the last."""
     seen: dict[str, int] = {}
     for case in cases:
@@ -161,7 +161,7 @@ def _written(case: _TestCase, report: Report) -> Iterator[str]:
     yield "    </testcase>"
 
 
-def _said(report: Report) -> Iterator[str]:
+def _run_text(report: Report) -> Iterator[str]:
     """What belongs to the run and to no finding: what was looked at, the story of a log, what was measured."""
     plain = Style(width=_WIDTH)
     yield visible(first_line(report))

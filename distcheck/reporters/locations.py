@@ -138,7 +138,7 @@ def words(where: Where, *, lines: bool = True) -> str:
     return ", ".join(parts)
 
 
-def beside(where: Where) -> str:
+def context(where: Where) -> str:
     """`` (MASTER_PORT)``: what a message has to say of the place where a path and a line do not say it all."""
     if has_file(where) and where.line is not None and where.cell is None:
         # of which host or rank the file is; what is in the line is seen there

@@ -43,8 +43,8 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     yield f"## {_sign(found, report, style)}distcheck {_plain(report.command)}: {_verdict(found, report)}"
     yield ""
     # the first words stand in the heading
-    if said := first_line(report).partition(" · ")[2]:
-        yield _plain(said)
+    if subject := first_line(report).partition(" · ")[2]:
+        yield _plain(subject)
         yield ""
     if text := sentence(report):
         yield f"**{_plain(text)}**"

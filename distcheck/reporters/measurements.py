@@ -28,7 +28,7 @@ _PLAIN = str.maketrans({"–": "-", "µ": "u", "·": "-", "↔": "<->", "×": "x
 #: Lines of a stack that the text shows without ``-v``: the innermost ones.
 _STACK_LINES = 4
 #: Columns from which on two pictures have room beside each other.
-_BESIDE = 76
+_TWO_COLUMNS = 76
 
 
 class Expected(NamedTuple):
@@ -225,14 +225,14 @@ def measured_pairs(measurements: Mapping[str, Any]) -> list[MeasuredPair]:
     )
 
 
-def left_out(report: Report) -> list[tuple[str, str]]:
+def skipped_parts(report: Report) -> list[tuple[str, str]]:
     """What the proof and the sweep left out and why, save what the list of what was not checked says already."""
-    said = {item.why for item in report.not_checked}
+    known = {item.why for item in report.not_checked}
     found: dict[tuple[str, str], None] = {}
     for name in ("proof", "measured"):
         for row in items(part(report.measurements, name), "skipped"):
             what, why = str(row[0]), str(row[1])
-            if why not in said:
+            if why not in known:
                 found[what, why] = None
     return list(found)
 
@@ -349,22 +349,22 @@ def phases_text(measurements: Mapping[str, Any]) -> str:
     return " · ".join(f"{name} {time_text(number(seconds))}" for name, seconds in part(measurements, "phases").items())
 
 
-def proof_text(measurements: Mapping[str, Any]) -> str:
+def correctness_text(measurements: Mapping[str, Any]) -> str:
     """What was proved, in one line; empty where nothing was."""
-    proof = part(measurements, "proof")
-    if not proof:
+    correctness = part(measurements, "proof")
+    if not correctness:
         return ""
-    checks, wrong = int(proof.get("checks") or 0), items(proof, "wrong_ranks")
+    checks, wrong = int(correctness.get("checks") or 0), items(correctness, "wrong_ranks")
     word = f"{checks:,} result{'s' * (checks != 1)}"
-    ranks, size = proof.get("ranks"), proof.get("world_size")
+    ranks, size = correctness.get("ranks"), correctness.get("world_size")
     if ranks is not None and size is not None:
         word = f"{ranks:,} of {size:,} rank{'s' * (size != 1)}, {word}"
-    names, dtypes = items(proof, "collectives"), items(proof, "dtypes")
+    names, dtypes = items(correctness, "collectives"), items(correctness, "dtypes")
     if names and dtypes:
         word += f" of {len(names)} collective{'s' * (len(names) != 1)} × {len(dtypes)} dtype{'s' * (len(dtypes) != 1)}"
-    failures = len(items(proof, "failures"))
+    failures = len(items(correctness, "failures"))
     ends = []
-    named = [f"{row[0]} on ranks {_shortened(str(row[1]))}" for row in items(proof, "wrong")]
+    named = [f"{row[0]} on ranks {_shortened(str(row[1]))}" for row in items(correctness, "wrong")]
     if named:
         more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         ends.append(f"wrong: {', '.join(named[:SHOWN])}{more}")
@@ -396,9 +396,9 @@ def failure_text(measurements: Mapping[str, Any]) -> str:
     elapsed, limit = number(failure.get("elapsed_s")), number(failure.get("limit_s"))
     if elapsed:
         text += f", after {time_text(elapsed)}" + (f" (limit {time_text(limit)})" if limit else "")
-    culprits, waiting = items(failure, "culprits"), items(failure, "waiting")
-    if culprits:
-        text += f": {ranks_text(culprits)}"
+    failed, waiting = items(failure, "culprits"), items(failure, "waiting")
+    if failed:
+        text += f": {ranks_text(failed)}"
     if waiting:
         text += f"; {ranks_text(waiting)} waited"
     return text
@@ -478,13 +478,13 @@ def _blocks(report: Report, style: Style) -> Iterator[list[str]]:
     yield [
         *_failure(measurements, style),
         *_labelled("phases", phases_text(measurements), style),
-        *_labelled("proof", proof_text(measurements), style),
+        *_labelled("proof", correctness_text(measurements), style),
     ]
     yield from _tables(measurements, style)
     if style.verbose:
         yield from _curves(measurements, style)
     yield [*_lateness(measurements, style), *_pairs(measurements, style)]
-    yield [line for what, why in left_out(report) for line in _labelled("left out", f"{what}: {why}", style)]
+    yield [line for what, why in skipped_parts(report) for line in _labelled("left out", f"{what}: {why}", style)]
 
 
 def _labelled(name: str, text: str, style: Style) -> list[str]:
@@ -566,7 +566,7 @@ def _curves(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]
     groups = grouped(results(measurements))
     names = group_names(groups)
     width = min(max(style.width, 40), 120)
-    both = width >= _BESIDE
+    both = width >= _TWO_COLUMNS
     each = (width - 2) // 2 if both else width
     if any(len(group) > 1 for group in groups.values()):
         judged = any(row.expected for row in results(measurements))

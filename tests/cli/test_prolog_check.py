@@ -21,7 +21,7 @@ from hypothesis import strategies as some
 
 from distcheck import rules
 from distcheck.cli import prolog_guard, prolog_words
-from distcheck.cli.prolog_check import DRAINING, RULES, TOLD, examine_node, verdict
+from distcheck.cli.prolog_check import DRAINING, RULES, WARNING_ONLY, examine_node, verdict
 from distcheck.core.model import Fix, NotChecked, Report, Severity
 from tests.test_hosts import cases, facts_of, world_of
 
@@ -177,7 +177,7 @@ def test_healthy_machines_get_an_ok(name: str, trees: Path) -> None:
 def test_rules_that_drain_are_errors_and_the_others_never_do() -> None:
     known = rules.known()
     assert all(known[code].severity is Severity.ERROR for code in DRAINING)
-    assert not set(DRAINING) & set(TOLD)
+    assert not set(DRAINING) & set(WARNING_ONLY)
     for code in RULES:
         finding = known[code].found("trouble", fix=Fix("fix it"), severity=known[code].severities[-1])
         worst = finding._replace(severity=Severity.ERROR)
@@ -381,7 +381,7 @@ def configured(text: str | None, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("ignore = [", "it is no TOML"),
+        ("ignore = [", "it is not valid TOML"),
         ("ignored = ['DC309']", "no setting is called 'ignored'"),
         (None, "it can't be read"),
     ],

@@ -98,12 +98,12 @@ def _spread(row: measured.Result) -> tuple[float | None, float | None]:
 
 
 def _tip(name: str, row: measured.Result) -> str:
-    said = f"{name}, {measured.size_text(row.size_bytes)}: {measured.time_text(row.median_s)}"
+    tip = f"{name}, {measured.size_text(row.size_bytes)}: {measured.time_text(row.median_s)}"
     if row.min_s is not None and row.max_s is not None:
-        said += f" ({measured.range_text(row.min_s, row.max_s)})"
+        tip += f" ({measured.range_text(row.min_s, row.max_s)})"
     if row.busbw_gbytes_per_s is not None:
-        said += f", {measured.rate_text(row.busbw_gbytes_per_s)} GB/s bus bandwidth"
-    return said
+        tip += f", {measured.rate_text(row.busbw_gbytes_per_s)} GB/s bus bandwidth"
+    return tip
 
 
 def _latency(

@@ -25,9 +25,9 @@ _APART = ("source", "flow", "states", "role")
 
 def findings(report: Report) -> Iterator[str]:
     """All findings, worst first; without the one that a log's story tells."""
-    told = log_summary.lead_of(report) if report.story else None
+    lead = log_summary.lead_of(report) if report.story else None
     numbered = [
-        (number, _of_all(finding, report)) for number, finding in enumerate(report.findings, 1) if finding is not told
+        (number, _of_all(finding, report)) for number, finding in enumerate(report.findings, 1) if finding is not lead
     ]
     if len(numbered) >= _MANY:
         yield from _overview(numbered)
@@ -35,7 +35,7 @@ def findings(report: Report) -> Iterator[str]:
         group = [(number, finding) for number, finding in numbered if finding.severity is severity]
         if not group:
             continue
-        title = f"Other {_TITLES[severity].lower()}" if told is not None else _TITLES[severity]
+        title = f"Other {_TITLES[severity].lower()}" if lead is not None else _TITLES[severity]
         cards = (card(finding, f"finding-{number}") for number, finding in group)
         yield from section(identifier, title, cards, count=len(group))
 
@@ -181,7 +181,7 @@ def _lines(value: str) -> str:
     return "\n  ".join(text(line.replace("\t", "    ")) for line in value.rstrip().splitlines())
 
 
-def beside(finding: Finding) -> Iterator[str]:
+def details(finding: Finding) -> Iterator[str]:
     """What a story does not tell of its finding: its line, its flow and its values."""
     yield from _source(finding)
     yield from _flow(finding.evidence)

@@ -18,9 +18,9 @@ _CODE = re.compile(r"[A-Z]+[0-9]+")
 
 def to_paste(report: Report) -> Iterator[str]:
     """The methods that make an object picklable, where they were asked for."""
-    said = "\n".join(str(line) for line in report.subject.get("closing", ())).strip("\n")
-    if said and "object" in report.subject:
-        yield from section("to-paste", "To paste", [command(said)])
+    closing = "\n".join(str(line) for line in report.subject.get("closing", ())).strip("\n")
+    if closing and "object" in report.subject:
+        yield from section("to-paste", "To paste", [command(closing)])
 
 
 def not_checked(report: Report) -> Iterator[str]:

@@ -30,6 +30,6 @@ def _jobs(report: Report) -> Iterator[str]:
 
 
 def _body(group: Mapping[str, Any], job: Mapping[str, Any]) -> str:
-    told = "<br>".join(map(text, ranks.processes(group, job)))
+    named = "<br>".join(map(text, ranks.processes(group, job)))
     stack = "\n".join(line for line, _ in ranks.frames(group))
-    return f'<p class="soft">{told}</p>' + (f'<pre class="source">{lines(stack)}</pre>' if stack else "")
+    return f'<p class="soft">{named}</p>' + (f'<pre class="source">{lines(stack)}</pre>' if stack else "")

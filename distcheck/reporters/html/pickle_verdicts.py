@@ -46,15 +46,15 @@ def _row(file: Mapping[str, Any]) -> tuple[str, ...]:
     # "dangerous: …" and "malformed: …" begin with what the column beside them says
     verdict = file["verdict"]
     sentence = str(file["sentence"])
-    said = [prose(sentence.removeprefix(f"{verdict}: ") if _KINDS[verdict] == "error" else sentence)]
+    parts = [prose(sentence.removeprefix(f"{verdict}: ") if _KINDS[verdict] == "error" else sentence)]
     if file["confirmation"] is not None:
         answer = f": {file['confirmation']}" if file["confirmation"] else " agrees"
-        said.append(f'<span class="soft">torch.load{text(answer)}</span>')
-    said += [f'<span class="soft">not looked at: {text(item)}</span>' for item in file["unopened"]]
+        parts.append(f'<span class="soft">torch.load{text(answer)}</span>')
+    parts += [f'<span class="soft">not looked at: {text(item)}</span>' for item in file["unopened"]]
     return (
         text(file["path"]),
         badge(WORDS[verdict], _KINDS[verdict]),
-        "<br>".join(said),
+        "<br>".join(parts),
         text(file["format"]),
         text(size_text(file["size_bytes"])),
     )
