@@ -1,7 +1,7 @@
-"""``distcheck ci``: all that applies where it runs, in one report with one exit status, within a time limit.
+"""``distcheck ci``: run all checks that apply, in one report with one exit status, within a time limit.
 
-Which parts there are, and what differs between a CI runner, a login node, a GPU node and a container, stands in
-:mod:`..profiles`; the parts themselves are in :mod:`.ci_parts`.
+The profiles of a CI runner, a login node, a GPU node and a container are in :mod:`.ci_profiles`, and their parts in
+:mod:`.ci_parts`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
     from .ci_parts import PartResult
 
-WHAT, LIMITS, OUTPUT = "What is looked at", "Known findings", "Output and verdict"
+WHAT, LIMITS, OUTPUT = "What to check", "Known findings", "Output and verdict"
 _TITLES = {
     **dict.fromkeys(("profile", "show_profile", "parts", "with_pickle", "budget"), WHAT),
     **dict.fromkeys(("select", "extend_select", "ignore"), "Which rules"),
     **dict.fromkeys(("baseline", "write_baseline"), LIMITS),
     **dict.fromkeys(("config", "isolated"), "How it runs"),
 }
-#: Seconds below which a part is not begun: importing torch alone takes a few, and what is ended half way says nothing.
+#: The least seconds that a part needs: importing torch takes a few, and a part that is stopped midway has no result.
 _LEAST_S = {"lint": 0.3, "env": 0.05, "smoke": 5.0, "pickle": 0.3}
-#: How a part that broke is looked into: without the process in between, all that it prints is seen.
+#: The command that runs a part alone and shows all of its output.
 _ALONE = {"lint": "distcheck lint", "smoke": "distcheck collective --quick", "pickle": "distcheck pickle"}
-#: Seconds that are kept for a part that follows, so that a large repository does not take them all; and the most of
-#: the time that is left, since what comes first counts more.
+#: Seconds reserved for a part that follows, so that a large repository does not take all of them; and the largest
+#: share of the remaining time to reserve, because the first parts matter more.
 _KEPT_S, _MOST_KEPT = {"lint": 5.0, "env": 1.0, "smoke": 15.0, "pickle": 5.0}, 0.25
-#: Files that a project has in its first folder, also where it was brought without its repository.
+#: Files in the top folder of a project, even if it was copied without its repository.
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 EPILOG = """\b
@@ -55,10 +55,10 @@ Examples:
   distcheck ci                                      what applies here, within a minute
   distcheck ci src/ launch/ --budget 2m
   distcheck ci --profile gpu-node                   before a node takes jobs
-  distcheck ci --show-profile                       what would run here, and why; --profile NAME for another place
+  distcheck ci --show-profile                       what would run here, and why; --profile NAME for another profile
   distcheck ci --output-format github --summary "$GITHUB_STEP_SUMMARY"
   distcheck ci --also sarif=distcheck.sarif --also junit=distcheck.xml
-  distcheck ci --write-baseline known.json          accept what is there; later: --baseline known.json
+  distcheck ci --write-baseline known.json          accept today's findings; later: --baseline known.json
 
 'distcheck init' writes the file that runs this in GitHub, GitLab or pre-commit.
 
@@ -67,7 +67,7 @@ Each option can be given as a variable: DISTCHECK_CI_PROFILE=login-node.
 
 
 class CiCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections, and the profiles."""
+    """A command whose help shows its options in sections, and its profiles."""
 
     sections = (WHAT, "Which rules", LIMITS, OUTPUT, "How it runs")
     section_of = _TITLES
@@ -75,7 +75,7 @@ class CiCommand(shared.GroupedCommand):
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(context, formatter)
-        with formatter.section("Profiles (--show-profile --profile NAME tells all of one)"):
+        with formatter.section("Profiles (--show-profile --profile NAME shows all of one)"):
             formatter.write_dl(
                 [(item.name, f"{item.text}: {', '.join(item.parts)}") for item in PROFILES.values()], col_max=30
             )
@@ -91,7 +91,7 @@ class Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             return value
         seconds = shared.parse_seconds(str(value)) or 0.0
         if not 1.0 <= seconds <= 86400.0:
-            self.fail(f"{value!r} is no time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
+            self.fail(f"{value!r} is not a time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
         return seconds
 
 
@@ -106,12 +106,12 @@ class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
         wrong = [name for name in names if name not in PARTS]
         if wrong or not names:
-            self.fail(f"{(wrong or [value])[0]!r} is no part; expected some of {', '.join(PARTS)}")
+            self.fail(f"{(wrong or [value])[0]!r} is not a part; expected some of {', '.join(PARTS)}")
         return names
 
 
 class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """``FORMAT=FILE``: the same report once more."""
+    """``FORMAT=FILE``: the same report in another format."""
 
     name = "also"
 
@@ -126,18 +126,16 @@ class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 @click.command("ci", cls=CiCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_CI"})
 @click.argument("paths", metavar="[PATH]…", nargs=-1)
-@click.option(
-    "--profile", type=click.Choice(list(PROFILES)), help="What kind of place this is.  [default: told by what is here]"
-)
-@click.option("--show-profile", is_flag=True, help="Say what would run and which rules keep silent, and end.")
+@click.option("--profile", type=click.Choice(list(PROFILES)), help="The kind of host.  [default: detected]")
+@click.option("--show-profile", is_flag=True, help="Show what would run and which rules are off, and exit.")
 @click.option("--parts", type=Names(), metavar="NAMES", help=f"Exactly these parts, in this order: {', '.join(PARTS)}.")
-@click.option("--pickle", "with_pickle", is_flag=True, help="Judge the checkpoints and pickles of the repository too.")
+@click.option("--pickle", "with_pickle", is_flag=True, help="Also check the checkpoints and pickles of the repository.")
 @click.option(
     "--budget", type=Time(), default="60s", show_default=True, metavar="TIME",
     help="For all parts together; what does not fit is not checked.",
 )  # fmt: skip
 @shared.baseline_options
-@click.option("--summary", metavar="FILE", help="Add the report to the end of this file, as Markdown.")
+@click.option("--summary", metavar="FILE", help="Append the report to this file, as Markdown.")
 @click.option(
     "--also",
     type=OtherNames(),
@@ -150,11 +148,11 @@ class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @shared.verdict_options
 @shared.configuration_options
 def command(**given: Any) -> int:
-    """Check all that can be checked here, in one report with one exit status: for CI, and before a node takes jobs.
+    """Run all checks that apply here, in one report with one exit status: for CI, and before a node takes jobs.
 
-    It lints the repository, looks at this host, and lets two ranks prove every collective where torch is installed; the
-    profile says which of these, and which rules keep silent. PATHs are files and folders to lint; without one, the
-    working folder. It never takes longer than its time limit.
+    It lints the repository, checks this host, and verifies all collectives on two ranks if torch is installed. The
+    profile selects the parts and switches rules off. PATHs are files and folders to lint, by default the working
+    folder. It never takes longer than its time limit.
     """
     began = time.monotonic()
     shared.working_folder()
@@ -177,10 +175,10 @@ def command(**given: Any) -> int:
 
 
 def parts_of(given: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
-    """The parts that are wanted, in their order."""
+    """Return the requested parts, in order."""
     if given["parts"] is not None:
         return tuple(given["parts"])
-    # files that are named are to be read, also where the profile would read none
+    # named files are linted even if the profile has no lint part
     named = ("lint",) if given["paths"] and "lint" not in profile.parts else ()
     return (*named, *profile.parts, *(("pickle",) if given["with_pickle"] else ()))
 
@@ -189,16 +187,16 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
     for option in ("output_file", "write_baseline", "summary"):
         shared.check_output_file(given[option], {"output_file": "-o"}.get(option, f"--{option.replace('_', '-')}"))
     if "-" in (given["write_baseline"], given["summary"]):
-        raise click.UsageError("--summary and --write-baseline take the name of a file")
+        raise click.UsageError("--summary and --write-baseline need the name of a file")
     for _, path in given["also"]:
         if path == "-":
-            raise click.UsageError("--also takes the name of a file; --output-format says what is printed")
+            raise click.UsageError("--also needs the name of a file; --output-format selects what is printed")
         shared.check_output_file(path, "--also")
     _refuse_one_file_for_two(given)
     if given["parts"] is not None and given["with_pickle"] and "pickle" not in given["parts"]:
         raise click.UsageError("--pickle adds to the profile's parts, --parts names all of them; give one of them")
     if given["parts"] is not None and given["paths"] and not {"lint", "pickle"} & set(given["parts"]):
-        raise click.UsageError(f"{given['paths'][0]} is to be read, and --parts leaves out lint and pickle")
+        raise click.UsageError(f"{given['paths'][0]} is a file to check, but --parts has neither lint nor pickle")
     for path in given["paths"]:
         if path == "-":
             raise click.UsageError("standard input can't be checked here; 'distcheck lint -' reads it")
@@ -207,17 +205,17 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
 
 
 def _refuse_one_file_for_two(given: Mapping[str, Any]) -> None:
-    """Of two reports in one file the first would be lost without a word."""
+    """Raise UsageError if two reports have the same file: the first would be lost."""
     wanted = [given["output_file"], given["summary"], given["write_baseline"], *(path for _, path in given["also"])]
     seen = set()
     for path in wanted:
         target = os.path.realpath(path) if path not in (None, "-") else None
-        # a device or a pipe takes several
+        # a device or a pipe accepts several
         if target is None or (os.path.exists(target) and not os.path.isfile(target)):
             continue
         if target in seen:
             raise click.UsageError(
-                f"{path} is named for two reports, and would hold the last one; give each its own file"
+                f"{path} is named for two reports, and would hold only the last; give each its own file"
             )
         seen.add(target)
 
@@ -238,7 +236,7 @@ def _choice(name: str | None, world: World, gpus: int) -> ProfileChoice:
 
 
 def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> CiEnvironment:
-    """What the choice of a profile depends on."""
+    """Return the facts that the choice of a profile depends on."""
     from distcheck.checks.host.platform import read_platform
     from distcheck.launch.schedulers import scheduler_of
 
@@ -254,7 +252,7 @@ def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> CiEnvir
 def _in_a_repository() -> bool:
     from distcheck.checks.source.discovery import SUFFIXES
 
-    # scripts that lie open are somebody's work, which nobody wants to hear to be sound because it was not read
+    # a folder with scripts is a project: a report must not pass because they were not read
     try:
         names = os.listdir()
     except PermissionError:
@@ -264,7 +262,7 @@ def _in_a_repository() -> bool:
 
 
 def show(choice: ProfileChoice, gpus: int) -> int:
-    """Print what a profile means here."""
+    """Print what a profile runs here."""
     import textwrap
 
     from tabulate import tabulate
@@ -280,7 +278,7 @@ def show(choice: ProfileChoice, gpus: int) -> int:
 
 
 def _has_torch() -> bool:
-    """Whether torch is installed for this Python; a folder of that name is none. Nothing is imported."""
+    """Return whether torch is installed for this Python, without an import; a folder named torch does not count."""
     found = importlib.util.find_spec("torch")
     return found is not None and found.origin is not None
 
@@ -289,7 +287,7 @@ def _has_torch() -> bool:
 
 
 def _run(options: CiOptions, parts: Sequence[str]) -> list[PartStatus]:
-    """All parts, one after another: each may use what is left of the time, but for what the next ones need."""
+    """Run all parts in order. Each may use the remaining time, except for what the next ones need."""
     from distcheck.reporters.progress import Progress
 
     from .ci_parts import rules_of
@@ -317,7 +315,7 @@ def _can_begin(part: str) -> bool:
 def _one(part: str, options: CiOptions, line: Progress, kept_s: float) -> PartStatus:
     """Run one part.
 
-    :param kept_s: what the parts that follow want of the time
+    :param kept_s: seconds that the following parts need
     """
     from .subprocess_call import Broken, Overdue
 
@@ -335,7 +333,7 @@ def _one(part: str, options: CiOptions, line: Progress, kept_s: float) -> PartSt
     except Overdue:
         took = time.monotonic() - began
         return PartStatus(
-            part, "cut", took, detail=f"its time was over after {took:.1f} s; a larger --budget gives it more"
+            part, "cut", took, detail=f"its time limit ended after {took:.1f} s; a larger --budget gives it more"
         )
     except Broken as broken:
         detail = f"{broken}; '{_ALONE[part]}' runs it alone" if part in _ALONE else str(broken)
@@ -345,7 +343,7 @@ def _one(part: str, options: CiOptions, line: Progress, kept_s: float) -> PartSt
     elapsed = time.monotonic() - began
     lacking = seen.lacking
     if part == "lint" and lacking:
-        # nothing to read is nothing that could not be read
+        # a repository without files to lint is not an error
         named = named or bool(options.given["paths"])
         return PartStatus(part, "left-out", elapsed, None, lacking, lacking if named else "")
     return PartStatus(part, "ran", elapsed, seen.report, seen.detail, lacking)
@@ -384,7 +382,7 @@ def _look(part: str, options: CiOptions, limit_s: float, progress: Callable[[], 
 
 
 def _selecting(given: Mapping[str, Any]) -> list[str]:
-    """The options of the selection, as another command takes them."""
+    """Return the options of the selection, for another command."""
     return [
         word for name in ("select", "extend_select", "ignore") for codes in given[name]
         for word in (f"--{name.replace('_', '-')}", codes)
@@ -406,14 +404,14 @@ def _write_baseline(report: Report, done: Sequence[PartStatus], given: Mapping[s
     path = given["write_baseline"]
     cut = [item for item in done if item.status in ("cut", "broken")]
     if cut:
-        output.say(f"distcheck: no baseline is written: {cut[0].part} was not done: {cut[0].detail}")
+        output.say(f"distcheck: no baseline is written: {cut[0].part} did not finish: {cut[0].detail}")
         return output.NOT_CHECKED
     try:
         output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
     except OSError as error:
         raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
     number = len(report.findings)
-    output.say(f"distcheck: {path} knows {number} finding{'s' * (number != 1)} now; check against it with --baseline")
+    output.say(f"distcheck: {path} holds {number} finding{'s' * (number != 1)}; compare with it by --baseline")
     return output.CLEAN
 
 
@@ -421,7 +419,7 @@ def _write_baseline(report: Report, done: Sequence[PartStatus], given: Mapping[s
 
 
 def _finish(report: Report, done: Sequence[PartStatus], options: CiOptions) -> int:
-    """Write the report wherever it is wanted, and the exit status."""
+    """Write the report to all requested files, and return the exit status."""
     given = options.given
     report = output.with_settings_line(report, given, options.configuration)
     style = output.style_of(given)
@@ -446,7 +444,7 @@ def _finish(report: Report, done: Sequence[PartStatus], options: CiOptions) -> i
 
 
 def _required(codes: Iterable[str], done: Sequence[PartStatus], options: CiOptions) -> list[str]:
-    """The rules of the profile that must be checked: those of parts that were wanted, and not switched off by hand."""
+    """Return the rules that the profile requires, if their part was requested and they are selected."""
     from .ci_parts import rules_of
 
     wanted = {rule.code: rule for item in done for rule in rules_of(item.part)}
@@ -454,7 +452,7 @@ def _required(codes: Iterable[str], done: Sequence[PartStatus], options: CiOptio
 
 
 def _to_file(path: str, make: Callable[[], str], write: Callable[[str, str], None]) -> bool:
-    """Write a text to a file; False where that is not possible."""
+    """Write a text to a file; return False if that fails."""
     try:
         write(path, make())
     except OSError as error:
@@ -464,6 +462,6 @@ def _to_file(path: str, make: Callable[[], str], write: Callable[[str, str], Non
 
 
 def _append(path: str, text: str) -> None:
-    """As a CI system's file of summaries is written: what other steps have put there stays."""
+    """Append a text to a CI system's summary file, which other steps also write."""
     with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

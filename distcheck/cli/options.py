@@ -1,7 +1,6 @@
-"""The options that all checking commands share, and what they mean: selection, output, verdict.
+"""The options that several commands share: selection, configuration, output, verdict.
 
-One vocabulary: an option has the same name and the same meaning in every command. What is done with the report
-stands in :mod:`.output`.
+An option has the same name and meaning in each command. What happens with the report is in :mod:`.output`.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ SEVERITIES = ("error", "warning", "info", "never")
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows its options in sections; each command says which, in a class of its own."""
+    """A command whose help shows its options in sections, which a subclass defines."""
 
-    #: titles of the sections, in their order
+    #: titles of the sections, in order
     sections: tuple[str, ...] = ("Options",)
     #: parameter → title of its section
     section_of: Mapping[str, str] = {}
-    #: where all other options stand
+    #: the section of all other options
     others = "Options"
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -45,7 +44,7 @@ class GroupedCommand(click.Command):
 
 
 class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Rules by code, prefix or name, separated by commas; the option may be repeated."""
+    """Rules by code, prefix or name, separated by commas. The option may be repeated."""
 
     name = "codes"
 
@@ -61,7 +60,7 @@ class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 class _WithOldName(click.Option):
-    """An option whose names before the last are old ones: they work, and no help shows them."""
+    """An option whose last name is current. The others are old names, which work but are not in the help."""
 
     def get_help_record(self, context: click.Context) -> tuple[str, str] | None:
         names, self.opts = self.opts, self.opts[-1:]
@@ -72,7 +71,7 @@ class _WithOldName(click.Option):
 
 
 def hang_timeout_option(command: str, default_s: float, text: str) -> Callable[[Function], Function]:
-    """``--hang-timeout``, with its old name ``--patience``."""
+    """Return the option ``--hang-timeout``, with its old name ``--patience``."""
     prefix = f"DISTCHECK_{command.upper()}"
     return click.option(
         "--patience", "--hang-timeout", "hang_timeout", cls=_WithOldName, type=click.FloatRange(0.5, 86400.0),
@@ -152,7 +151,7 @@ wait_options = _options(
 
 
 def configuration_of(world: World, config: str | None, *, isolated: bool) -> Configuration:
-    """The configuration that applies; a usage error where a file is not right."""
+    """Return the configuration that applies; raises UsageError if a file is not valid."""
     if isolated:
         return Configuration()
     try:
@@ -191,7 +190,7 @@ def refuse_empty_selection(selection: Selection, command: str, *checks: str) -> 
 
 
 def selection_of(select: Iterable[str], extend_select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Selection:
-    """A selection from the options; a usage error names the nearest rule."""
+    """Return a selection from the options; the UsageError for an unknown rule names the nearest one."""
     try:
         return make_selection(select, extend_select, ignore)
     except UnknownRule as error:
@@ -205,15 +204,15 @@ def parse_seconds(text: str) -> float | None:
 
 
 def working_folder() -> str:
-    """Where the command was called; a usage error where that folder was removed meanwhile."""
+    """Return the working folder; raises UsageError if it was removed."""
     try:
         return os.getcwd()
     except OSError:
-        raise click.UsageError("the working folder does not exist any more; change to one that does") from None
+        raise click.UsageError("the working folder was removed; change to an existing folder") from None
 
 
 def why_absent(path: str) -> str:
-    """Why nothing can be read at a path: nothing is there, or what leads to it lets nobody through."""
+    """Return why nothing can be read at a path: it does not exist, or a parent folder can't be searched."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -224,11 +223,11 @@ def why_absent(path: str) -> str:
 
 
 def check_output_file(path: str | None, option: str = "-o") -> None:
-    """Refuse a file that can't be written before anything is looked at; raises click.UsageError."""
+    """Raise UsageError for a file that can't be written, before any check runs."""
     if path is None or path == "-":
         return
     if not path:
-        raise click.UsageError(f"{option} takes the name of a file, and was given none")
+        raise click.UsageError(f"{option} needs the name of a file")
     if os.path.isdir(path):
         raise click.UsageError(f"{option} {path}: it is a folder; name a file")
     folder = os.path.dirname(path) or "."
@@ -239,13 +238,13 @@ def check_output_file(path: str | None, option: str = "-o") -> None:
 
 
 def must_check_of(given: Mapping[str, Any], configuration: Configuration) -> Selection | None:
-    """The rules that must have been checked, by the option or the configuration; None where neither names any."""
+    """Return the rules that must be checked, from the option or the configuration; None if neither names any."""
     must = given["must_check"] or configuration.values("must-check")
     return selection_of(must) if must else None
 
 
 def fail_on_of(configuration: Configuration) -> str:
-    """The severity that the configuration fails on; ``error`` without one."""
+    """Return the severity that the configuration fails on, by default ``error``."""
     word = configuration.word("fail-on") or "error"
     if word not in SEVERITIES:
         raise click.UsageError(

@@ -499,9 +499,18 @@ def test_what_is_installed_may_be_broken() -> None:
             "failed: SystemExit: 3",
         ),
         ("import distcheck.core.checker as c\ndef run(*a, **b): raise MemoryError\nc.Plan.run = run", "MemoryError"),
-        ("import distcheck.cli.prolog_check as c, os\ndef look(*a): os.abort()\nc.look = look", "ended by signal 6"),
-        ("import distcheck.cli.prolog_check as c, os\ndef look(*a): os._exit(1)\nc.look = look", "distcheck was ended"),
-        ("import distcheck.cli.prolog_check as c\nc.look = lambda *a: print('export X=1') or (0, 'ok: 1')", "ok: 1"),
+        (
+            "import distcheck.cli.prolog_check as c, os\ndef check_node(*a): os.abort()\nc.check_node = check_node",
+            "ended by signal 6",
+        ),
+        (
+            "import distcheck.cli.prolog_check as c, os\ndef check_node(*a): os._exit(1)\nc.check_node = check_node",
+            "distcheck was ended",
+        ),
+        (
+            "import distcheck.cli.prolog_check as c\nc.check_node = lambda *a: print('export X=1') or (0, 'ok: 1')",
+            "ok: 1",
+        ),
         ("import os\ndef fork(): raise BlockingIOError(11, 'no more processes')\nos.fork = fork", "no more processes"),
         ("import os\ndel os.fork", "has no fork"),
     ],

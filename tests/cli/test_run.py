@@ -101,7 +101,7 @@ def test_preflight_only_starts_nothing(tmp_path: Path) -> None:
     ("arguments", "status", "said"),
     [
         (("run",), 2, "COMMAND"),
-        (("run", "--preflight-only", "--no-preflight", "--", "true"), 2, "leave nothing to do"),
+        (("run", "--preflight-only", "--no-preflight", "--", "true"), 2, "exclude each other"),
         (("run", "--log", "nowhere/x.log", "--", "true"), 2, "does not exist"),
         (("run", "--no-preflight", "--", "no-such-program-at-all"), 127, "can't be started"),
     ],
