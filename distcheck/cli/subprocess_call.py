@@ -1,7 +1,7 @@
-"""Runs one function in a Python of its own, with a deadline: for what can't be stopped from within.
+"""Run a function in its own Python process with a deadline, for code that can't be stopped from inside.
 
-The other Python looks for modules where this one does, is given the arguments and gives the value back through files
-without a name, and leads a session of its own, so that whatever it has started ends with it. What it prints is kept.
+The other Python has the module path of this one. Arguments and result are passed through unnamed files. It leads its
+own session, so that its child processes end with it. Its output is kept.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from .exit_status import signal_handlers
 if TYPE_CHECKING:
     import subprocess
 
-#: Seconds between two looks, and those that a killed process has to be gone.
+#: Seconds between two checks, and seconds to wait for a killed process.
 _LOOK_S, _GONE_WITHIN_S = 0.1, 2.0
-#: Seconds that the process lives beyond its limit, should nobody be left to end it.
+#: Seconds after its limit at which the process ends itself, in case this one has exited.
 _GRACE_S = 5
-#: What is told of the text of a process that broke, in characters.
+#: Characters of the output of a failed process that a message shows.
 _LONGEST_END = 300
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from distcheck.cli.subprocess_call import answer; answer()"
 
 
 class Overdue(Exception):  # noqa: N818 - a state, not an error
-    """The limit was over; the process was ended."""
+    """The process exceeded its limit and was ended."""
 
 
 class Broken(Exception):  # noqa: N818 - a state of the other process
-    """The process ended without an answer, or the function raised; the message says how."""
+    """The process exited without an answer, or the function raised; the message has the details."""
 
 
 class Answer(NamedTuple):
-    """What the function returned, and what was printed meanwhile."""
+    """The return value of the function, and its output."""
 
     value: Any
     text: str
@@ -101,11 +101,11 @@ def call(
 
 
 def answer() -> None:
-    """The other side; never returns."""
+    """Answer in the other process; never returns."""
     own = os.dup(1)
-    # whatever is printed, by C code too, must not stand in the answer
+    # output, also of C code, must not be part of the answer
     os.dup2(2, 1)
-    # whoever reads on finds the end: a bare root has no /dev/null
+    # standard input is read to its end, so that later readers find it empty
     module, name, arguments, limit_s = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - from our own parent
     if hasattr(signal, "alarm"):
         signal.alarm(int(limit_s) + _GRACE_S)
@@ -116,7 +116,7 @@ def answer() -> None:
         kind, value = "misused", error.format_message()
     except Broken as broken:
         kind, value = "raised", str(broken)
-    except Exception as error:  # noqa: BLE001 - crosses to the parent, which says it
+    except Exception as error:  # noqa: BLE001 - the parent reports it
         import traceback
 
         traceback.print_exc()
@@ -130,7 +130,7 @@ def answer() -> None:
 
 
 def _nameless() -> IO[bytes]:
-    """A file without a name, in memory where that can be had: a read-only root has no folder for temporary files."""
+    """Return an unnamed file, in memory if possible: a read-only root has no folder for temporary files."""
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):
             return os.fdopen(os.memfd_create("distcheck"), "w+b")
@@ -141,7 +141,7 @@ def _nameless() -> IO[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it and what it has started, where it still runs."""
+    """Kill the process and its children, if it still runs."""
     import subprocess
 
     if process.poll() is not None:
@@ -151,7 +151,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
-    # one that hangs in the kernel is left: nobody waits for a process that can't die
+    # do not wait long: a process that hangs in the kernel can't die
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_GONE_WITHIN_S)
 
@@ -166,7 +166,7 @@ def _how(status: int) -> str:
 
 
 def _end_of(text: str) -> str:
-    """The last line that it printed."""
+    """Return the last line of its output, for a message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"; it had printed: {lines[-1][-_LONGEST_END:]}" if lines else ""
 

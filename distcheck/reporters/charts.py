@@ -1,9 +1,8 @@
-"""From numbers to pictures: SVG for the page, text for the terminal, and the axes of both.
+"""Draw charts: SVG for the page, text for the terminal, and the axes of both.
 
-Pure functions without a dependency. A plotting library such as matplotlib draws more, but it would bring tens of
-megabytes and seconds of import into an environment that is being diagnosed, for four kinds of picture; and its SVG
-follows neither the reader's colour scheme nor his screen reader. Colours and fonts come from the page's style sheet by
-class, so that one picture serves light, dark and paper. What the numbers mean is not known here.
+These are pure functions without a dependency. matplotlib would add tens of megabytes and seconds of import to the
+environment under test, for four kinds of charts. Its SVG supports neither color schemes nor screen readers. Colors and
+fonts are set by the page's style sheet, so that one picture fits light and dark screens and paper.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import NamedTuple
 
 from . import escape
 
-#: Series beyond this number share colours; their marks still differ for twice as many.
+#: More series than this share colors; their marks still differ for twice as many.
 COLORS = 8
 #: Width of a character of the axis labels, in units of the picture: 12 px of a sans-serif font, rounded up.
 CHARACTER = 7.0
 #: Least distance between two labels above each other.
 _LINE = 13.0
-#: Anchors of cividis, from low to high. Made to look alike to people with and without colour-vision deficiency:
+#: Colors of cividis, from low to high. They look similar with and without color-vision deficiency:
 #: Nuñez, Anderton, Renslow, PLOS ONE 13(7) e0199239, 2018.
 _CIVIDIS = (
     (0x00, 0x22, 0x4E),
@@ -48,7 +47,7 @@ _BINS = 32
 
 
 class Tick(NamedTuple):
-    """A place on an axis, in the axis' own unit; a tick without a label is a thin line."""
+    """A tick of an axis, in the unit of the axis; a tick without a label is a thin line."""
 
     value: float
     label: str = ""
@@ -63,7 +62,7 @@ class Axis(NamedTuple):
     log: bool = True
 
     def share(self, value: float) -> float:
-        """How far along the axis a value stands: 0 at ``low``, 1 at ``high``, cut to these."""
+        """Return the position of a value on the axis: 0 at ``low``, 1 at ``high``, clipped to these."""
         if self.log:
             value, low, high = math.log(max(value, self.low)), math.log(self.low), math.log(self.high)
         else:
@@ -72,7 +71,7 @@ class Axis(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A measured value, its spread where it is known, and what a pointer that rests on it is told."""
+    """A measured value, its spread if known, and its tooltip."""
 
     x: float
     y: float
@@ -82,7 +81,7 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points that belong together. One that is ``expected`` is dashed, and labelled where it is drawn."""
+    """Points of one curve. An ``expected`` one is dashed, and has its label next to it."""
 
     name: str
     points: tuple[Point, ...]
@@ -90,7 +89,7 @@ class Series(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One square of a heat map, and its mirror image."""
+    """One cell of a heat map, and its mirror image."""
 
     row: int
     column: int
@@ -100,12 +99,12 @@ class Cell(NamedTuple):
 
 
 def drawable(value: object) -> bool:
-    """Whether a value can stand on a logarithmic axis: a finite number above zero."""
+    """Return whether a value fits on a logarithmic axis: a finite number above zero."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def size_axis(values: Iterable[float], room: int, label: Callable[[int], str]) -> Axis:
-    """A logarithmic axis of message sizes: labels at powers of two, at most ``room`` of them.
+    """Return a logarithmic axis of message sizes, with at most ``room`` labels at powers of two.
 
     :raises ValueError: without a value above zero
     """
@@ -115,7 +114,7 @@ def size_axis(values: Iterable[float], room: int, label: Callable[[int], str]) -
         first, last = first - 1, last + 1
     # steps under which 1 KiB, 1 MiB and 1 GiB (or their quarters) keep their labels
     for step in (1, 2, 4, 5, 10, 20, 40):
-        # from end to end where that comes out even: both ends are sizes that were measured
+        # if possible, both ends have labels: they are measured sizes
         start = first if (last - first) % step == 0 else first + -first % step
         exponents = list(range(start, last + 1, step))
         if len(exponents) <= max(room, 1):
@@ -126,7 +125,7 @@ def size_axis(values: Iterable[float], room: int, label: Callable[[int], str]) -
 
 
 def log_axis(values: Iterable[float], room: int, label: Callable[[float], str]) -> Axis:
-    """A logarithmic axis with labels at 1, 2, 5 of each power of ten, or fewer where there is no room for them.
+    """Return a logarithmic axis with labels at 1, 2, 5 of each power of ten, or fewer if there is no room.
 
     :raises ValueError: without a value above zero
     """
@@ -150,7 +149,7 @@ def log_axis(values: Iterable[float], room: int, label: Callable[[float], str]) 
 
 
 def linear_axis(high: float, room: int, label: Callable[[float], str]) -> Axis:
-    """An axis from zero to at least ``high``, in steps of 1, 2 or 5 times a power of ten."""
+    """Return an axis from zero to at least ``high``, in steps of 1, 2 or 5 times a power of ten."""
     high = high if drawable(high) else 1.0
     power = 10.0 ** math.floor(math.log10(high / max(room, 1)))
     step = next(factor * power for factor in (1, 2, 5, 10, 20) if high / (factor * power) <= max(room, 1))
@@ -166,12 +165,12 @@ def _span(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _power(exponent: int) -> float:
-    """Ten to this power, as near as a literal would be."""
+    """Return ten to this power, as exact as a literal."""
     return float(f"1e{exponent}")
 
 
 def _one_two_five(low: float, high: float) -> list[float]:
-    """The values 1, 2, 5 of each power of ten that enclose a span; at least two of them."""
+    """Return the values 1, 2, 5 of each power of ten that enclose a span; at least two of them."""
     first, last = math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1
     every = [float(f"{factor}e{exponent}") for exponent in range(first, last + 1) for factor in (1, 2, 5)]
     bottom = max(value for value in every if value <= low * (1 + 1e-9))
@@ -362,19 +361,19 @@ def heat_map_svg(
 
 
 def heat(share: float) -> tuple[str, str]:
-    """The colour of a share between 0 and 1, and the ink that can be read on it."""
+    """Return the color of a share between 0 and 1, and a text color that is readable on it."""
     place = min(max(share, 0.0), 1.0) * (len(_CIVIDIS) - 1)
     index = min(int(place), len(_CIVIDIS) - 2)
     low, high = _CIVIDIS[index], _CIVIDIS[index + 1]
     mixed = [round(a + (b - a) * (place - index)) for a, b in zip(low, high, strict=True)]
     red, green, blue = mixed
-    # black on what is brighter than the luminance at which black and white contrast alike (WCAG 2.2: 0.179)
+    # at a luminance of 0.179, black and white have the same contrast (WCAG 2.2)
     ink = "#000" if luminance(red, green, blue) > 0.179 else "#fff"
     return f"#{red:02x}{green:02x}{blue:02x}", ink
 
 
 def luminance(red: int, green: int, blue: int) -> float:
-    """Relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
+    """Return the relative luminance of a color, 0 to 1 (WCAG 2.2)."""
     parts = [part / 255 for part in (red, green, blue)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -389,7 +388,7 @@ def _scale(
     label: Callable[[float], str],
     low_is_bright: bool,
 ) -> list[str]:
-    """The colours and what they stand for, below a heat map."""
+    """Return the color scale below a heat map."""
     steps = 40
     parts = []
     for step in range(steps):
@@ -406,7 +405,7 @@ def _scale(
 
 
 def _frame(width: int, height: int, y: Axis) -> PlotArea:
-    """Room for the widest label on the left and for the names of the axes."""
+    """Return the plot area, with room for the widest label on the left and for the names of the axes."""
     widest = max((len(tick.label) for tick in y.ticks), default=1) * CHARACTER
     return PlotArea(32 + widest, 14, width - 16, height - 46)
 
@@ -418,7 +417,7 @@ def _axes(frame: PlotArea, x: Axis, y: Axis, caption: Caption) -> list[str]:
         at = frame.x(x.share(tick.value))
         parts.append(f'<path class="grid" d="M{_n(at)} {_n(frame.top)}V{_n(frame.bottom)}"/>')
         half = len(tick.label) * CHARACTER / 2
-        # a label that would touch its neighbour is left out; the line stays
+        # a label that would touch its neighbor is dropped; the line stays
         if tick.label and at - half > placed:
             # the last label must not hang over the edge
             shown = min(at, frame.right + 14 - half)
@@ -474,7 +473,7 @@ def _curve(item: Series, number: int, frame: PlotArea, x: Axis, y: Axis) -> list
 
 
 def _mark(number: int, x: float, y: float, title: str = "") -> str:
-    """A mark of its own for each series, so that colour is not all that tells them apart."""
+    """Return the mark of a series. Marks differ, so that color is not the only difference."""
     r = 4.0
     shapes = (
         f"M{_n(x - r)} {_n(y)}a{_n(r)} {_n(r)} 0 1 0 {_n(2 * r)} 0a{_n(r)} {_n(r)} 0 1 0 {_n(-2 * r)} 0z",
@@ -490,7 +489,7 @@ def _mark(number: int, x: float, y: float, title: str = "") -> str:
 
 
 def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
-    """What should have been reached: dashed, its name above its beginning, where measured curves are still low."""
+    """Return the dashed curve of expected values. Its name is above its start, where measured curves are low."""
     places = [(frame.x(x.share(point.x)), frame.y(y.share(point.y))) for point in item.points]
     if len(places) == 1:
         height = places[0][1]
@@ -534,12 +533,12 @@ def _label(x: float, y: float, text: str, css: str = "") -> str:
 
 
 def _text(value: str) -> str:
-    """A value as text of a picture: nothing in it is markup, and control characters are visible."""
+    """Return a value as escaped text of a picture, with control characters visible."""
     return escape_html(escape(value))
 
 
 def _n(value: float) -> str:
-    """A coordinate with a tenth of a unit: finer than any screen shows."""
+    """Return a coordinate with one decimal: finer than a screen shows."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -557,9 +556,9 @@ def curve_text(
     height: int = 8,
     unicode: bool = True,
 ) -> list[str]:
-    """One curve as lines of at most ``width`` characters: braille dots, or ``*`` and ``-`` where there are none.
+    """Return one curve as lines of at most ``width`` characters: braille dots, or ``*`` and ``-`` without Unicode.
 
-    What is expected is a broken line.
+    Expected values are a broken line.
     """
     margin = max((len(tick.label) for tick in y.ticks), default=1)
     columns = max(width - margin - 2, 8)
@@ -598,7 +597,7 @@ def curve_text(
 
 
 def side_by_side(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:
-    """Two blocks of lines beside each other, the second from column ``width`` on."""
+    """Return two blocks of lines next to each other, the second from column ``width`` on."""
     rows = max(len(left), len(right))
     padded = [*left, *[""] * (rows - len(left))]
     others = [*right, *[""] * (rows - len(right))]
@@ -606,7 +605,7 @@ def side_by_side(left: Sequence[str], right: Sequence[str], width: int) -> list[
 
 
 def bar_text(share: float, width: int, *, unicode: bool = True) -> str:
-    """A bar of at most ``width`` characters; anything above nothing has at least its thinnest mark."""
+    """Return a bar of at most ``width`` characters; a share above zero has at least the thinnest mark."""
     share = min(max(share, 0.0), 1.0)
     if not unicode:
         return "#" * max(round(share * width), 1 if share > 0 else 0)
@@ -615,7 +614,7 @@ def bar_text(share: float, width: int, *, unicode: bool = True) -> str:
 
 
 def _line(one: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, int]]:
-    """The dots between two dots, both included."""
+    """Return the dots between two dots, including both."""
     steps = max(abs(other[0] - one[0]), abs(other[1] - one[1]), 1)
     return [
         (round(one[0] + (other[0] - one[0]) * step / steps), round(one[1] + (other[1] - one[1]) * step / steps))
@@ -639,7 +638,7 @@ def _plain_rows(dots: Mapping[tuple[int, int], str], columns: int, height: int) 
 
 
 def _labels_below(x: Axis, offset: int, columns: int) -> str:
-    """The labels of the horizontal axis, each centred below its place, none touching another."""
+    """Return the labels of the horizontal axis, each centered below its tick, none touching another."""
     line = [" "] * (offset + columns)
     free = 0
     for tick in x.ticks:

@@ -150,7 +150,7 @@ def _invocation(report: Report) -> dict[str, Any]:
             {
                 "descriptor": {"id": "out-of-time"},
                 "level": "error",
-                "message": {"text": "the time limit was over before everything was looked at"},
+                "message": {"text": "the time limit ended before everything was checked"},
             }
         )
     return {

@@ -13,7 +13,7 @@ from .excerpt import excerpt
 
 
 def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
-    """A text in lines, escaped; words are not broken."""
+    """Return a text in lines, escaped; words are not broken."""
     return textwrap.wrap(
         escape(text),
         max(width, 40),
@@ -25,7 +25,7 @@ def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
 
 
 def paint(text: str, code: str, style: Style) -> str:
-    """A text in a colour, where colours are wanted."""
+    """Return a text in a color, if the style has colors."""
     return f"\x1b[{code}m{text}\x1b[0m" if style.color else text
 
 
@@ -42,7 +42,7 @@ BY = {"user": "", "admin": ", by an administrator", "site": ", by the site's adm
 
 
 def not_checked_lines(report: Report, style: Style) -> Iterator[str]:
-    """What could not be looked at, and why."""
+    """Yield what could not be checked, and why."""
     if report.not_checked:
         yield ""
         yield paint("not checked", "1", style)
@@ -51,7 +51,7 @@ def not_checked_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def closing_lines(report: Report, style: Style) -> Iterator[str]:
-    """Facts and probes with ``-v``, and the last lines."""
+    """Yield facts and probes with ``-v``, and the last lines."""
     if style.verbose and report.facts:
         yield ""
         yield from _facts(report.facts)
@@ -64,7 +64,7 @@ def closing_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def first_line(report: Report) -> str:
-    """What was looked at, in one sentence of parts."""
+    """Return what was checked, in one line."""
     parts = [f"distcheck {report.command}"]
     if report.stage:
         parts.append(f"stage {report.stage}")
@@ -78,7 +78,7 @@ def severity_text(finding: Finding, style: Style) -> str:
 
 
 def finding_lines(finding: Finding, style: Style) -> Iterator[str]:
-    """A finding with its fix; one in a file with the line of source, where there is one."""
+    """Yield a finding with its fix, and with its line of source if it has one."""
     yield from (_finding_in_code if in_code(finding) else _finding)(finding, style)
 
 
@@ -98,12 +98,12 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def in_code(finding: Finding) -> bool:
-    """Whether it is about a line of source, and fixed there: of a script, or of a launch file."""
+    """Return whether a finding is in a script or a launch file, and fixed there."""
     return finding.where.path is not None and (finding.fix.where == "code" or "source" in finding.evidence)
 
 
 def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
-    """The line of source with what is meant marked, the help for it, and what led there."""
+    """Yield the marked line of source, the fix, and the data-flow path."""
     place = escape(position(finding.where) + inside(finding.where))
     yield f"{severity_text(finding, style)} {finding.code} {finding.name}  ({place})"
     yield from wrapped(finding.message, style.width, "  ", "  ")
@@ -124,7 +124,7 @@ def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:
-    """A line of source under its number, and carets under the part that is meant."""
+    """Yield a line of source with its number, and carets below the marked part."""
     number = str(finding.where.line)
     line = excerpt(source, finding.where, max(style.width - len(number) - 6, 20), "…" if style.unicode else "...")
     bar = paint(f"  {number} |", "2", style)
@@ -136,7 +136,7 @@ def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:
 
 
 def info_lines(finding: Finding, style: Style) -> Iterator[str]:
-    """A line for each; with -v the fix as well."""
+    """Yield a line for an info finding, with its fix if ``-v`` is given."""
     host = f" ({finding.where.host})" if style.verbose and finding.where.host else ""
     first, *rest = wrapped(f"info {finding.code} {finding.message}{host}", style.width, "", "     ")
     yield paint("info", COLORS[Severity.INFO], style) + first.removeprefix("info")
@@ -148,7 +148,7 @@ def info_lines(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def place_text(finding: Finding) -> str:
-    """File and line, host, ranks, GPU and whatever else is concerned; empty where a finding has no place."""
+    """Return file and line, host, ranks, GPU and more; empty for a finding without a location."""
     where = finding.where
     offset = [] if where.offset is None else [f"byte {where.offset}"]
     return ", ".join([*([position(where)] if where.path is not None else []), *where_parts(where), *offset])
@@ -170,8 +170,7 @@ def where_parts(where: Where) -> Iterator[str]:
 def _evidence(evidence: Mapping[str, Any]) -> str:
     shown = []
     for name, value in evidence.items():
-        # where the ranks were is told in full at the end of a smoke test's text
-        # and what a line of a log is to its story orders the findings
+        # the states of ranks are at the end of a smoke test's text, and roles order the findings of a log
         if value is None or value in ("", [], {}) or name in ("states", "role"):
             continue
         shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {brief(value)}")
@@ -179,9 +178,9 @@ def _evidence(evidence: Mapping[str, Any]) -> str:
 
 
 def brief(value: Any) -> str:
-    """A plain value in one line."""
+    """Return a plain value in one line."""
     if isinstance(value, Mapping):
-        # what is not known, or not so, is in the JSON; a zero is a value
+        # unknown and false values are only in the JSON; a zero is a value
         known = ((key, part) for key, part in value.items() if part is not None and part is not False)
         return ", ".join(f"{key}={brief(part)}" for key, part in known)
     if isinstance(value, (list, tuple)):
@@ -199,7 +198,7 @@ def _shown(items: tuple[NotChecked, ...], style: Style) -> Iterator[NotChecked]:
 
 
 def _sentence(report: Report, style: Style) -> list[str]:
-    """The result of a smoke test in one line; where that is too long, backend and device stand on the last one."""
+    """Return the result of a smoke test in one line, or with backend and device on a second line if it is long."""
     text = sentence(report)
     lines = wrapped(text, style.width, "", "")
     head, end, tail = text.rpartition("; ")

@@ -393,8 +393,8 @@ def test_a_thousand_files_in_seconds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--merge",), "nothing here says which other hosts take part"),
-        (("--merge", "gone.json"), "gone.json: there is no such file; a command that is to be judged stands behind --"),
+        (("--merge",), "no variable shows which other hosts take part"),
+        (("--merge", "gone.json"), "gone.json: there is no such file; a command to check follows --"),
         (("--merge", "empty"), "empty: there is no .json file in this folder"),
         (("--merge", "text.json"), "text.json: there is no record in it"),
         (("--merge", "other.json"), "other.json: it is no record; expected what 'distcheck env --save-record' writes"),

@@ -161,7 +161,7 @@ FACTS = json.dumps({"kind": "distcheck facts", "host": "of-facts"})
         ("a.txt", f"{FACTS}\n{FACTS}\n", ["a.txt:1: of-facts", "a.txt:2: of-facts"]),
         ("+a.txt", f"{FACTS}\n{FACTS}\n", ["+a.txt:1: of-facts", "+a.txt:2: of-facts"]),
         ("-", f"some words {FACTS}\n{FACTS}\n", ["line1: of-facts", "line2: of-facts"]),
-        ("a.txt", f"gpu1: {FACTS[:-9]}\n", ["gpu1: it is damaged: no whole record stands on its line"]),
+        ("a.txt", f"gpu1: {FACTS[:-9]}\n", ["gpu1: it is damaged: its line has no complete record"]),
         ("a.txt", "no record\n", []),
         ("a.json", '{"kind": "distcheck record"}', ["a.json: refused"]),
     ],

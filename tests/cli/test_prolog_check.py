@@ -420,7 +420,7 @@ def test_a_projects_file_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--foo"], "'--foo' is no option here; expected --ignore, --timeout, --config or --isolated"),
+        (["--foo"], "'--foo' is not an option here; expected --ignore, --timeout, --config or --isolated"),
         (["--ignore", "DC3O9"], "DC3O9"),
         (["--ignore", "ALL"], "every rule of this profile is ignored"),
         (["--config", "/nowhere.toml"], "/nowhere.toml: it can't be read"),
@@ -435,16 +435,16 @@ def test_used_wrongly(words: list[str], says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--", "torchrun", "train.py"], "'--' is no option here"),
-        (["--output-format", "json"], "'--output-format' is no option here"),
-        (["-v"], "'-v' is no option here"),
-        (["--help"], "'--help' is no option here"),
-        (["--isolated=no"], "'--isolated=no' is no option here"),
+        (["--", "torchrun", "train.py"], "'--' is not an option here"),
+        (["--output-format", "json"], "'--output-format' is not an option here"),
+        (["-v"], "'-v' is not an option here"),
+        (["--help"], "'--help' is not an option here"),
+        (["--isolated=no"], "'--isolated=no' is not an option here"),
         (["--ignore"], "--ignore needs a value"),
         (["--timeout", "soon"], "expected seconds, at most 5"),
         (["--timeout", "-1"], "expected more than 0 seconds"),
         (["--timeout=nan"], "expected more than 0 seconds"),
-        (["--profile", "prologue"], "no profile is called 'prologue'; expected prolog"),
+        (["--profile", "prologue"], "there is no profile 'prologue'; expected prolog"),
     ],
 )
 def test_words_that_are_not_understood(words: list[str], says: str) -> None:
@@ -453,7 +453,7 @@ def test_words_that_are_not_understood(words: list[str], says: str) -> None:
 
 
 def test_words_before_the_command_are_read_as_well() -> None:
-    with pytest.raises(prolog_guard.Misused, match="'--foo' is no option here"):
+    with pytest.raises(prolog_guard.Misused, match="'--foo' is not an option here"):
         prolog_guard.read(["--foo", "env", "--profile", "prolog"])
 
 
