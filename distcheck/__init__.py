@@ -1,6 +1,6 @@
-"""distcheck says why a PyTorch distributed job will fail, hang or crawl, and what to type to fix it.
+"""distcheck explains why a PyTorch distributed job will fail, hang or run slowly, and prints the fix.
 
-The public API; each name is imported when it is first used, so that ``import distcheck`` costs nothing.
+This is the public API. Each name is imported when it is first used, so that ``import distcheck`` costs nothing.
 
 >>> import distcheck
 >>> report = distcheck.check_environment(nproc_per_node=2, backend="gloo")
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .checks.logs.diagnose import diagnose_log as diagnose_log
     from .checks.logs.model import Event as Event
     from .checks.logs.model import Timeline as Timeline
-    from .checks.logs.model import found as found_in_log  # noqa: F401 - its name outside of its room
+    from .checks.logs.model import found as found_in_log  # noqa: F401 - its public name
     from .checks.pickles.api import FileReport as FileReport
     from .checks.pickles.api import assert_picklable as assert_picklable
     from .checks.pickles.api import find_unpicklable as find_unpicklable
@@ -88,7 +88,7 @@ _HOMES = {
     "World": "core.world",
 }
 
-#: Names that say less in their own room.
+#: Public names that differ from the name in their module.
 _NAMES = {"found_in_log": "found"}
 
 __all__ = [*_HOMES]

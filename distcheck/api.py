@@ -1,7 +1,7 @@
-"""The environment probes as a Python call: a report, or an exception that stops a training job before it hangs.
+"""The environment probes as Python functions: a report, or an exception that stops a training job before it hangs.
 
-Where torchrun's agent serves a store, the hosts tell each other their verdicts through it, so that one host's trouble
-does not leave the others waiting for it.
+If torchrun's agent serves a store, the hosts exchange their verdicts through it. So a failure on one host does not
+leave the others waiting.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .launch.model import Launch
 from .launch.reader import LaunchOptions, make_launch
 from .reporters import Style, render
 
-#: Seconds within which all hosts learn of a host's verdict.
+#: Seconds within which all hosts receive a host's verdict.
 SHARE_WITHIN_S = 30.0
 _PREFIX = "distcheck/preflight"
-#: Verdicts of other hosts that a text names; one is enough to know.
+#: The most verdicts of other hosts that a message names.
 _MOST_VERDICTS = 8
 
 
 class PreflightError(RuntimeError):
-    """Something at or above the level was found. The text is the report; ``report`` holds it."""
+    """A finding is at or above the level. The text of the exception is the report; ``report`` holds it."""
 
     def __init__(self, text: str, report: Report | None = None) -> None:
         super().__init__(text)
@@ -52,26 +52,26 @@ def check_environment(
     timeout_s: float | None = None,
     world: World | None = None,
 ) -> Report:
-    """What ``distcheck env`` does, as a report.
+    """Return the report of ``distcheck env``, and print nothing.
 
-    The first nine arguments are the options of the command, and say what the launch will be; without any of them, the
-    launch is the one that this process is in. Nothing is printed.
+    The first nine arguments are the options of the command, and describe the launch. Without any of them, the launch is
+    that of this process.
 
     :param nproc_per_node: processes on this host, or ``gpu``, ``cpu``, ``auto``
     :param nnodes: hosts of the job, or ``MIN:MAX``
-    :param node_rank: which of them this one is, from 0
+    :param node_rank: the number of this host, from 0
     :param master_addr: name or address of the host that serves the store (static rendezvous)
     :param master_port: its port
-    :param rdzv_endpoint: ``HOST[:PORT]`` where torchrun's agents meet
-    :param rdzv_backend: how they meet: ``c10d``, ``static``, ``etcd-v2``, …
-    :param backend: the backend that ``init_process_group`` will be given: ``nccl``, ``gloo``, …
-    :param launched: this is a launched process, even where no variable says so
-    :param select: rules that may speak: codes, prefixes, names or ``ALL``; by default those that are on
-    :param ignore: rules that keep silent
-    :param timeout_s: seconds for all of it; what was not read by then is *not checked*; by default no limit of its own
-    :param world: another way to the outside than this process's own
-    :raises ValueError: an argument that can't be read
-    :raises distcheck.rules.UnknownRule: a rule that does not exist
+    :param rdzv_endpoint: ``HOST[:PORT]`` of the rendezvous of torchrun's agents
+    :param rdzv_backend: the rendezvous backend: ``c10d``, ``static``, ``etcd-v2``, …
+    :param backend: the backend of ``init_process_group``: ``nccl``, ``gloo``, …
+    :param launched: this is a launched process, even if no variable shows it
+    :param select: only these rules: codes, prefixes, names or ``ALL``; by default those that are on
+    :param ignore: rules to switch off
+    :param timeout_s: seconds for the whole check; what was not read by then is *not checked*; by default no limit
+    :param world: access to another system than this process's own, for tests
+    :raises ValueError: an argument is not valid
+    :raises distcheck.rules.UnknownRule: a rule does not exist
     """
     world = World() if world is None else world
     launch = make_launch(
@@ -102,18 +102,18 @@ def preflight(
 ) -> Report:
     """Run the environment probes in this launched process, before ``init_process_group``.
 
-    Every process that sees a finding raises; local rank 0 prints the report. Where the launcher's store can be had,
+    Each process with a finding raises, and local rank 0 prints the report. If the launcher's store is reachable,
     verdicts are shared within 30 s, and the processes of all hosts raise and name the host.
 
-    :param level: the severity from which on the job must not start: a :class:`Severity` or its word
-    :param backend: the backend that ``init_process_group`` will be given: ``nccl``, ``gloo``, …
-    :param select: rules that may speak: codes, prefixes, names or ``ALL``; by default those that are on
-    :param ignore: rules that keep silent
-    :param timeout_s: seconds for looking
-    :returns: the report of this process, with nothing at or above the level
-    :raises PreflightError: something at or above the level was found, here or on another host
-    :raises ValueError: a level that is none
-    :raises distcheck.rules.UnknownRule: a rule that does not exist
+    :param level: the lowest severity that stops the job: a :class:`Severity` or its word
+    :param backend: the backend of ``init_process_group``: ``nccl``, ``gloo``, …
+    :param select: only these rules: codes, prefixes, names or ``ALL``; by default those that are on
+    :param ignore: rules to switch off
+    :param timeout_s: seconds for the check
+    :returns: the report of this process, with no finding at or above the level
+    :raises PreflightError: a finding is at or above the level, here or on another host
+    :raises ValueError: the level is not valid
+    :raises distcheck.rules.UnknownRule: a rule does not exist
     """
     threshold = Severity.parse(level) if isinstance(level, str) else level
     world = World()
@@ -122,14 +122,14 @@ def preflight(
     bad = report.at_least(threshold)
     text = render(report, "full", Style())
     if bad and (launch.local_rank or 0) == 0:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 - one process a host says it, the others only raise
-    board = _Board.open(launch)
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - one process per host prints it, the others only raise
+    verdicts = _VerdictStore.open(launch)
     verdict = f"{report.subject['host']}: {bad[0].code} {bad[0].message}" if bad else ""
-    elsewhere = None if board is None else board.exchange(verdict)
+    elsewhere = None if verdicts is None else verdicts.exchange(verdict)
     if bad:
         raise PreflightError(text if elsewhere is not None else text + _how_to_end(launch), report)
     if elsewhere:
-        raise PreflightError("distcheck found trouble on another host:\n  " + "\n  ".join(elsewhere), report)
+        raise PreflightError("distcheck found an error on another host:\n  " + "\n  ".join(elsewhere), report)
     return report
 
 
@@ -137,25 +137,25 @@ def _how_to_end(launch: Launch) -> str:
     if (launch.world_size or 1) < 2:
         return ""
     return (
-        "\nThe other processes of this job may wait for this one, since no launcher's store was there to tell them. "
-        "End them together: Ctrl-C in torchrun, scancel JOB under Slurm, or delete the job.\n"
+        "\nThe other processes of this job may wait for this one, because there is no launcher's store to inform them. "
+        "fix: end all of them: Ctrl-C in torchrun, scancel JOB under Slurm, or delete the job.\n"
     )
 
 
-class _Board:
-    """Where the ranks post their verdicts: a few small keys in the store of torchrun's agent."""
+class _VerdictStore:
+    """The verdicts of all ranks: a few small keys in the store of torchrun's agent."""
 
     def __init__(self, store: Any, rank: int, world_size: int, attempt: str, end: float) -> None:
         self._store = store
         self._world_size = world_size
         self._end = end
-        # each rank counts its own calls, so that a second preflight() meets nothing of the first
+        # each rank counts its own calls, so that a second preflight() reads nothing of the first
         call = store.add(f"{_PREFIX}/{attempt}/call/{rank}", 1)
         self._prefix = f"{_PREFIX}/{attempt}/{call}"
 
     @classmethod
-    def open(cls, launch: Launch) -> _Board | None:
-        """The agent's store, None without one, without other processes, or where it can't be reached."""
+    def open(cls, launch: Launch) -> _VerdictStore | None:
+        """Return the agent's store; None without one, without other processes, or if it can't be reached."""
         if not launch.agent_store or launch.rank is None or (launch.world_size or 1) < 2:
             return None
         if launch.master_addr is None or launch.master_port is None:
@@ -166,31 +166,31 @@ class _Board:
             return None
         end = time.monotonic() + SHARE_WITHIN_S
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        # torch tries a connection more than once within its limit: a third of ours keeps all of it below ours
+        # torch tries to connect more than once within its limit: with a third of our limit, all tries stay within ours
         timeout = timedelta(seconds=SHARE_WITHIN_S / 3)
         try:
             store = TCPStore(
                 launch.master_addr, launch.master_port, is_master=False, wait_for_workers=False, timeout=timeout
             )
             return cls(store, launch.rank, launch.world_size or 1, attempt, end)
-        except RuntimeError:  # torch's DistError: the store can't be reached, which the report's text then says
+        except RuntimeError:  # torch's DistError: the store can't be reached, and the report shows that
             return None
 
     def exchange(self, verdict: str) -> list[str] | None:
-        """Post this rank's verdict ("" is clean) and wait until all ranks have; the verdicts of the others, each once.
+        """Write this rank's verdict ("" is clean), wait for all ranks, and return the bad verdicts of the others.
 
-        A rank that has bad news does not wait; the others leave as soon as there is any. None where the store is lost.
+        A rank with a bad verdict does not wait. The others return as soon as there is one. None if the store is lost.
         """
         try:
             return self._exchange(verdict)
-        except RuntimeError:  # its server went: the launcher is ending the job
+        except RuntimeError:  # the server exited: the launcher is ending the job
             return None
 
     def _exchange(self, verdict: str) -> list[str]:
         bad = f"{self._prefix}/bad"
         if verdict:
             number = self._store.add(f"{bad}/slots", 1)
-            # the text stands before it is announced: nobody waits for it
+            # the text is written before it is announced, so that no rank waits for it
             self._store.set(f"{bad}/{number}", verdict)
             self._store.add(bad, 1)
             return []
@@ -204,9 +204,9 @@ class _Board:
             if posted >= self._world_size:
                 return []
             time.sleep(pause)
-            pause = min(pause * 1.5, 1.0)  # a thousand ranks that ask often would keep the store busy
+            pause = min(pause * 1.5, 1.0)  # frequent requests of a thousand ranks would overload the store
             posted = self._store.add(f"{self._prefix}/clean", 0)
-        # whoever has not spoken by now is the matter of the rendezvous, not of this look at the environment
+        # a rank without a verdict by now is reported by the rendezvous, not by this check
         return []
 
 

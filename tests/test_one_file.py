@@ -300,7 +300,7 @@ def test_the_first_file_knows_a_prologue_as_the_package_does(words: list[str], v
     first = runpy.run_path(str(ROOT / "tools" / "one_file_main.py"), run_name="first")
     assert first["LONGEST_LINE"] == prolog_words.LONGEST_LINE
     environ = {} if variable is None else {"DISTCHECK_ENV_PROFILE": variable}
-    assert first["is_prologue"](words, environ) == prolog_guard.asked_for(words, environ)
+    assert first["is_prologue"](words, environ) == prolog_guard.is_prolog(words, environ)
 
 
 # a file that is not whole

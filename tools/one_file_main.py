@@ -65,7 +65,7 @@ def what_to_type():
 
 def is_prologue(words, environ):
     # type: (Sequence[str], Mapping[str, str]) -> bool
-    """Whether the command line is a scheduler's prologue, as ``distcheck.cli.prolog_guard.asked_for`` tells it."""
+    """Whether the command line is a scheduler's prologue, as ``distcheck.cli.prolog_guard.is_prolog`` tells it."""
     own = list(words[: words.index("--")] if "--" in words else words)
     if "env" not in own:
         return False

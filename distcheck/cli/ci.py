@@ -1,14 +1,13 @@
-"""``distcheck ci``: all that applies where it runs, in one report with one exit status, within a time limit.
+"""``distcheck ci``: run all checks that apply, in one report with one exit status, within a time limit.
 
-Which parts there are, and what differs between a CI runner, a login node, a GPU node and a container, stands in
-:mod:`..profiles`; the parts themselves are in :mod:`.ci_parts`.
+The profiles of a CI runner, a login node, a GPU node and a container are in :mod:`.ci_profiles`, and their parts in
+:mod:`.ci_parts`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import sys
 import time
@@ -34,22 +33,21 @@ if TYPE_CHECKING:
 
     from .ci_parts import PartResult
 
-WHAT, LIMITS, OUTPUT = "What is looked at", "Known findings", "Output and verdict"
+WHAT, LIMITS, OUTPUT = "What to check", "Known findings", "Output and verdict"
 _TITLES = {
     **dict.fromkeys(("profile", "show_profile", "parts", "with_pickle", "budget"), WHAT),
     **dict.fromkeys(("select", "extend_select", "ignore"), "Which rules"),
     **dict.fromkeys(("baseline", "write_baseline"), LIMITS),
     **dict.fromkeys(("config", "isolated"), "How it runs"),
 }
-#: Seconds below which a part is not begun: importing torch alone takes a few, and what is ended half way says nothing.
+#: The least seconds that a part needs: importing torch takes a few, and a part that is stopped midway has no result.
 _LEAST_S = {"lint": 0.3, "env": 0.05, "smoke": 5.0, "pickle": 0.3}
-#: How a part that broke is looked into: without the process in between, all that it prints is seen.
+#: The command that runs a part alone and shows all of its output.
 _ALONE = {"lint": "distcheck lint", "smoke": "distcheck collective --quick", "pickle": "distcheck pickle"}
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-#: Seconds that are kept for a part that follows, so that a large repository does not take them all; and the most of
-#: the time that is left, since what comes first counts more.
+#: Seconds reserved for a part that follows, so that a large repository does not take all of them; and the largest
+#: share of the remaining time to reserve, because the first parts matter more.
 _KEPT_S, _MOST_KEPT = {"lint": 5.0, "env": 1.0, "smoke": 15.0, "pickle": 5.0}, 0.25
-#: Files that a project has in its first folder, also where it was brought without its repository.
+#: Files in the top folder of a project, even if it was copied without its repository.
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 EPILOG = """\b
@@ -57,10 +55,10 @@ Examples:
   distcheck ci                                      what applies here, within a minute
   distcheck ci src/ launch/ --budget 2m
   distcheck ci --profile gpu-node                   before a node takes jobs
-  distcheck ci --show-profile                       what would run here, and why; --profile NAME for another place
+  distcheck ci --show-profile                       what would run here, and why; --profile NAME for another profile
   distcheck ci --output-format github --summary "$GITHUB_STEP_SUMMARY"
   distcheck ci --also sarif=distcheck.sarif --also junit=distcheck.xml
-  distcheck ci --write-baseline known.json          accept what is there; later: --baseline known.json
+  distcheck ci --write-baseline known.json          accept today's findings; later: --baseline known.json
 
 'distcheck init' writes the file that runs this in GitHub, GitLab or pre-commit.
 
@@ -69,7 +67,7 @@ Each option can be given as a variable: DISTCHECK_CI_PROFILE=login-node.
 
 
 class CiCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections, and the profiles."""
+    """A command whose help shows its options in sections, and its profiles."""
 
     sections = (WHAT, "Which rules", LIMITS, OUTPUT, "How it runs")
     section_of = _TITLES
@@ -77,7 +75,7 @@ class CiCommand(shared.GroupedCommand):
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(context, formatter)
-        with formatter.section("Profiles (--show-profile --profile NAME tells all of one)"):
+        with formatter.section("Profiles (--show-profile --profile NAME shows all of one)"):
             formatter.write_dl(
                 [(item.name, f"{item.text}: {', '.join(item.parts)}") for item in PROFILES.values()], col_max=30
             )
@@ -91,10 +89,9 @@ class Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|)", str(value).strip())
-        seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+        seconds = shared.parse_seconds(str(value)) or 0.0
         if not 1.0 <= seconds <= 86400.0:
-            self.fail(f"{value!r} is no time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
+            self.fail(f"{value!r} is not a time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
         return seconds
 
 
@@ -109,12 +106,12 @@ class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
         wrong = [name for name in names if name not in PARTS]
         if wrong or not names:
-            self.fail(f"{(wrong or [value])[0]!r} is no part; expected some of {', '.join(PARTS)}")
+            self.fail(f"{(wrong or [value])[0]!r} is not a part; expected some of {', '.join(PARTS)}")
         return names
 
 
 class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """``FORMAT=FILE``: the same report once more."""
+    """``FORMAT=FILE``: the same report in another format."""
 
     name = "also"
 
@@ -129,24 +126,16 @@ class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 @click.command("ci", cls=CiCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_CI"})
 @click.argument("paths", metavar="[PATH]…", nargs=-1)
-@click.option(
-    "--profile", type=click.Choice(list(PROFILES)), help="What kind of place this is.  [default: told by what is here]"
-)
-@click.option("--show-profile", is_flag=True, help="Say what would run and which rules keep silent, and end.")
+@click.option("--profile", type=click.Choice(list(PROFILES)), help="The kind of host.  [default: detected]")
+@click.option("--show-profile", is_flag=True, help="Show what would run and which rules are off, and exit.")
 @click.option("--parts", type=Names(), metavar="NAMES", help=f"Exactly these parts, in this order: {', '.join(PARTS)}.")
-@click.option("--pickle", "with_pickle", is_flag=True, help="Judge the checkpoints and pickles of the repository too.")
+@click.option("--pickle", "with_pickle", is_flag=True, help="Also check the checkpoints and pickles of the repository.")
 @click.option(
     "--budget", type=Time(), default="60s", show_default=True, metavar="TIME",
     help="For all parts together; what does not fit is not checked.",
 )  # fmt: skip
-@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
-@click.option(
-    "--write-baseline",
-    metavar="FILE",
-    allow_from_autoenv=False,
-    help="Write what is found to this file, and exit with 0.",
-)
-@click.option("--summary", metavar="FILE", help="Add the report to the end of this file, as Markdown.")
+@shared.baseline_options
+@click.option("--summary", metavar="FILE", help="Append the report to this file, as Markdown.")
 @click.option(
     "--also",
     type=OtherNames(),
@@ -159,42 +148,37 @@ class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @shared.verdict_options
 @shared.configuration_options
 def command(**given: Any) -> int:
-    """Check all that can be checked here, in one report with one exit status: for CI, and before a node takes jobs.
+    """Run all checks that apply here, in one report with one exit status: for CI, and before a node takes jobs.
 
-    It lints the repository, looks at this host, and lets two ranks prove every collective where torch is installed; the
-    profile says which of these, and which rules keep silent. PATHs are files and folders to lint; without one, the
-    working folder. It never takes longer than its time limit.
+    It lints the repository, checks this host, and verifies all collectives on two ranks if torch is installed. The
+    profile selects the parts and switches rules off. PATHs are files and folders to lint, by default the working
+    folder. It never takes longer than its time limit.
     """
     began = time.monotonic()
     shared.working_folder()
     world = World()
     _refuse_contradictions(given)
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    selection = shared.selection_of(
-        given["select"] or configuration.values("select"),
-        (*given["extend_select"], *configuration.values("extend-select")),
-        (*given["ignore"], *configuration.values("ignore")),
-    )
+    selection, configuration = shared.selection_and_configuration(world, given)
     gpus = _usable_gpus(world)
     choice = _choice(given["profile"], world, gpus)
     if given["show_profile"]:
         return show(choice, gpus)
     baseline = _baseline(given, configuration)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
-    asked = CiOptions(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
-    done = _run(asked, parts_of(given, choice.profile))
-    report = joined(done, asked, time.monotonic() - began)
+    options = CiOptions(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
+    done = _run(options, parts_of(given, choice.profile))
+    report = joined(done, options, time.monotonic() - began)
     if given["write_baseline"] is not None:
         return _write_baseline(report, done, given)
     report = against(report, baseline)
-    return _finish(report, done, asked)
+    return _finish(report, done, options)
 
 
 def parts_of(given: Mapping[str, Any], profile: Profile) -> tuple[str, ...]:
-    """The parts that are wanted, in their order."""
+    """Return the requested parts, in order."""
     if given["parts"] is not None:
         return tuple(given["parts"])
-    # files that are named are to be read, also where the profile would read none
+    # named files are linted even if the profile has no lint part
     named = ("lint",) if given["paths"] and "lint" not in profile.parts else ()
     return (*named, *profile.parts, *(("pickle",) if given["with_pickle"] else ()))
 
@@ -203,16 +187,16 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
     for option in ("output_file", "write_baseline", "summary"):
         shared.check_output_file(given[option], {"output_file": "-o"}.get(option, f"--{option.replace('_', '-')}"))
     if "-" in (given["write_baseline"], given["summary"]):
-        raise click.UsageError("--summary and --write-baseline take the name of a file")
+        raise click.UsageError("--summary and --write-baseline need the name of a file")
     for _, path in given["also"]:
         if path == "-":
-            raise click.UsageError("--also takes the name of a file; --output-format says what is printed")
+            raise click.UsageError("--also needs the name of a file; --output-format selects what is printed")
         shared.check_output_file(path, "--also")
     _refuse_one_file_for_two(given)
     if given["parts"] is not None and given["with_pickle"] and "pickle" not in given["parts"]:
         raise click.UsageError("--pickle adds to the profile's parts, --parts names all of them; give one of them")
     if given["parts"] is not None and given["paths"] and not {"lint", "pickle"} & set(given["parts"]):
-        raise click.UsageError(f"{given['paths'][0]} is to be read, and --parts leaves out lint and pickle")
+        raise click.UsageError(f"{given['paths'][0]} is a file to check, but --parts has neither lint nor pickle")
     for path in given["paths"]:
         if path == "-":
             raise click.UsageError("standard input can't be checked here; 'distcheck lint -' reads it")
@@ -221,17 +205,17 @@ def _refuse_contradictions(given: Mapping[str, Any]) -> None:
 
 
 def _refuse_one_file_for_two(given: Mapping[str, Any]) -> None:
-    """Of two reports in one file the first would be lost without a word."""
+    """Raise UsageError if two reports have the same file: the first would be lost."""
     wanted = [given["output_file"], given["summary"], given["write_baseline"], *(path for _, path in given["also"])]
     seen = set()
     for path in wanted:
         target = os.path.realpath(path) if path not in (None, "-") else None
-        # a device or a pipe takes several
+        # a device or a pipe accepts several
         if target is None or (os.path.exists(target) and not os.path.isfile(target)):
             continue
         if target in seen:
             raise click.UsageError(
-                f"{path} is named for two reports, and would hold the last one; give each its own file"
+                f"{path} is named for two reports, and would hold only the last; give each its own file"
             )
         seen.add(target)
 
@@ -252,23 +236,23 @@ def _choice(name: str | None, world: World, gpus: int) -> ProfileChoice:
 
 
 def surroundings(world: World, environ: Mapping[str, str], gpus: int) -> CiEnvironment:
-    """What the choice of a profile depends on."""
+    """Return the facts that the choice of a profile depends on."""
     from distcheck.checks.host.platform import read_platform
     from distcheck.launch.schedulers import scheduler_of
 
-    said = [name for name in ci_profiles.CI_VARIABLES if environ.get(name, "").lower() not in ("", "false", "0")]
+    detail = [name for name in ci_profiles.CI_VARIABLES if environ.get(name, "").lower() not in ("", "false", "0")]
     submitter = None
     scheduler = scheduler_of(world.environ)
     if scheduler is None or scheduler.job_id is None:
         submitter = next((name for name in ci_profiles.SUBMITTERS if shutil.which(name)), None)
     container = read_platform(world).container
-    return CiEnvironment(said[0] if said else None, gpus, submitter, container, _in_a_repository())
+    return CiEnvironment(detail[0] if detail else None, gpus, submitter, container, _in_a_repository())
 
 
 def _in_a_repository() -> bool:
     from distcheck.checks.source.discovery import SUFFIXES
 
-    # scripts that lie open are somebody's work, which nobody wants to hear to be sound because it was not read
+    # a folder with scripts is a project: a report must not pass because they were not read
     try:
         names = os.listdir()
     except PermissionError:
@@ -278,7 +262,7 @@ def _in_a_repository() -> bool:
 
 
 def show(choice: ProfileChoice, gpus: int) -> int:
-    """Print what a profile means here."""
+    """Print what a profile runs here."""
     import textwrap
 
     from tabulate import tabulate
@@ -294,7 +278,7 @@ def show(choice: ProfileChoice, gpus: int) -> int:
 
 
 def _has_torch() -> bool:
-    """Whether torch is installed for this Python; a folder of that name is none. Nothing is imported."""
+    """Return whether torch is installed for this Python, without an import; a folder named torch does not count."""
     found = importlib.util.find_spec("torch")
     return found is not None and found.origin is not None
 
@@ -302,13 +286,13 @@ def _has_torch() -> bool:
 # the parts
 
 
-def _run(asked: CiOptions, parts: Sequence[str]) -> list[PartStatus]:
-    """All parts, one after another: each may use what is left of the time, but for what the next ones need."""
+def _run(options: CiOptions, parts: Sequence[str]) -> list[PartStatus]:
+    """Run all parts in order. Each may use the remaining time, except for what the next ones need."""
     from distcheck.reporters.progress import Progress
 
     from .ci_parts import rules_of
 
-    useful = [part for part in parts if any(asked.selection.takes(rule) for rule in rules_of(part))]
+    useful = [part for part in parts if any(options.selection.takes(rule) for rule in rules_of(part))]
     if not useful:
         raise click.UsageError(
             f"the selection leaves no rule that {' or '.join(parts)} can see; 'distcheck rules' lists all of them"
@@ -317,10 +301,10 @@ def _run(asked: CiOptions, parts: Sequence[str]) -> list[PartStatus]:
     with Progress(sys.stderr) as line:
         for number, part in enumerate(parts):
             if part not in useful:
-                done.append(PartStatus(part, "left-out", 0.0, said="the selection leaves no rule that it can see"))
+                done.append(PartStatus(part, "left-out", 0.0, detail="the selection leaves no rule that it can see"))
                 continue
             kept_s = sum(_KEPT_S[name] for name in parts[number + 1 :] if name in useful and _can_begin(name))
-            done.append(_one(part, asked, line, kept_s))
+            done.append(_one(part, options, line, kept_s))
     return done
 
 
@@ -328,69 +312,69 @@ def _can_begin(part: str) -> bool:
     return part != "smoke" or _has_torch()
 
 
-def _one(part: str, asked: CiOptions, line: Progress, kept_s: float) -> PartStatus:
+def _one(part: str, options: CiOptions, line: Progress, kept_s: float) -> PartStatus:
     """Run one part.
 
-    :param kept_s: what the parts that follow want of the time
+    :param kept_s: seconds that the following parts need
     """
     from .subprocess_call import Broken, Overdue
 
     began = time.monotonic()
-    named = asked.given["parts"] is not None
-    left = asked.until - began
+    named = options.given["parts"] is not None
+    left = options.until - began
     if not _can_begin(part):
         why = f"torch is not installed for {sys.executable}"
-        return PartStatus(part, "left-out", 0.0, said=why, lacking=why if named else "")
+        return PartStatus(part, "left-out", 0.0, detail=why, lacking=why if named else "")
     if left < _LEAST_S[part]:
-        said = f"{max(left, 0.0):.1f} s of --budget were left, and it needs {_LEAST_S[part]:g} s"
-        return PartStatus(part, "cut", 0.0, said=said)
+        detail = f"{max(left, 0.0):.1f} s of --budget were left, and it needs {_LEAST_S[part]:g} s"
+        return PartStatus(part, "cut", 0.0, detail=detail)
     try:
-        seen = _look(part, asked, left - min(kept_s, left * _MOST_KEPT), lambda: line.show("ci", part))
+        seen = _look(part, options, left - min(kept_s, left * _MOST_KEPT), lambda: line.show("ci", part))
     except Overdue:
         took = time.monotonic() - began
         return PartStatus(
-            part, "cut", took, said=f"its time was over after {took:.1f} s; a larger --budget gives it more"
+            part, "cut", took, detail=f"its time limit ended after {took:.1f} s; a larger --budget gives it more"
         )
     except Broken as broken:
-        said = f"{broken}; '{_ALONE[part]}' runs it alone" if part in _ALONE else str(broken)
-        return PartStatus(part, "broken", time.monotonic() - began, said=said, lacking=said)
+        detail = f"{broken}; '{_ALONE[part]}' runs it alone" if part in _ALONE else str(broken)
+        return PartStatus(part, "broken", time.monotonic() - began, detail=detail, lacking=detail)
     finally:
         line.clear()
     elapsed = time.monotonic() - began
     lacking = seen.lacking
     if part == "lint" and lacking:
-        # nothing to read is nothing that could not be read
-        named = named or bool(asked.given["paths"])
+        # a repository without files to lint is not an error
+        named = named or bool(options.given["paths"])
         return PartStatus(part, "left-out", elapsed, None, lacking, lacking if named else "")
-    return PartStatus(part, "ran", elapsed, seen.report, seen.said, lacking)
+    return PartStatus(part, "ran", elapsed, seen.report, seen.detail, lacking)
 
 
-def _look(part: str, asked: CiOptions, limit_s: float, tell: Callable[[], None]) -> PartResult:
+def _look(part: str, options: CiOptions, limit_s: float, progress: Callable[[], None]) -> PartResult:
     from . import ci_parts
     from .subprocess_call import call
 
-    given = asked.given
-    profile = asked.choice.profile
+    given = options.given
+    profile = options.choice.profile
     if part == "env":
         return ci_parts.look_at_this_host(
-            profile, asked.gpus, asked.world, asked.configuration, asked.selection, limit_s,
-            every_fact=given["verbose"], all_info=asked.all_info,
+            profile, options.gpus, options.world, options.configuration, options.selection, limit_s,
+            every_fact=given["verbose"], all_info=options.all_info,
         )  # fmt: skip
     if part == "smoke":
-        ranks = asked.gpus if profile.nccl and asked.gpus > 1 else 0
-        selection = ci_parts.with_silence(asked.selection, profile, asked.gpus)
-        proved: PartResult = call(ci_parts.prove, (ranks, selection, limit_s), limit_s, tell).value
+        ranks = options.gpus if profile.nccl and options.gpus > 1 else 0
+        selection = ci_parts.with_silence(options.selection, profile, options.gpus)
+        proved: PartResult = call(ci_parts.prove, (ranks, selection, limit_s), limit_s, progress).value
         return proved
     words = _selecting(given)
     if part == "lint":
-        words += ["--verbose"] * asked.all_info + ["--quiet"] * given["quiet"]
-        answer = call(ci_parts.lint, ([*words, "--", *given["paths"]], asked.configuration), limit_s, tell)
+        words += ["--verbose"] * options.all_info + ["--quiet"] * given["quiet"]
+        answer = call(ci_parts.lint, ([*words, "--", *given["paths"]], options.configuration), limit_s, progress)
     else:
         from distcheck.checks.source.discovery import DEFAULT_EXCLUDES
 
         words += ["--exclude", ",".join(DEFAULT_EXCLUDES)]
         paths = given["paths"] or (".",)
-        answer = call(ci_parts.scan, ([*words, "--", *paths], asked.configuration), limit_s, tell)
+        answer = call(ci_parts.scan, ([*words, "--", *paths], options.configuration), limit_s, progress)
     if answer.text and not given["quiet"]:
         sys.stderr.write(answer.text)
     seen: PartResult = answer.value
@@ -398,7 +382,7 @@ def _look(part: str, asked: CiOptions, limit_s: float, tell: Callable[[], None])
 
 
 def _selecting(given: Mapping[str, Any]) -> list[str]:
-    """The options of the selection, as another command takes them."""
+    """Return the options of the selection, for another command."""
     return [
         word for name in ("select", "extend_select", "ignore") for codes in given[name]
         for word in (f"--{name.replace('_', '-')}", codes)
@@ -420,24 +404,24 @@ def _write_baseline(report: Report, done: Sequence[PartStatus], given: Mapping[s
     path = given["write_baseline"]
     cut = [item for item in done if item.status in ("cut", "broken")]
     if cut:
-        output.say(f"distcheck: no baseline is written: {cut[0].part} was not done: {cut[0].said}")
+        output.say(f"distcheck: no baseline is written: {cut[0].part} did not finish: {cut[0].detail}")
         return output.NOT_CHECKED
     try:
         output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
     except OSError as error:
         raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
     number = len(report.findings)
-    output.say(f"distcheck: {path} knows {number} finding{'s' * (number != 1)} now; check against it with --baseline")
+    output.say(f"distcheck: {path} holds {number} finding{'s' * (number != 1)}; compare with it by --baseline")
     return output.CLEAN
 
 
 # the end
 
 
-def _finish(report: Report, done: Sequence[PartStatus], asked: CiOptions) -> int:
-    """Write the report wherever it is wanted, and the exit status."""
-    given = asked.given
-    report = output.with_settings_line(report, given, asked.configuration)
+def _finish(report: Report, done: Sequence[PartStatus], options: CiOptions) -> int:
+    """Write the report to all requested files, and return the exit status."""
+    given = options.given
+    report = output.with_settings_line(report, given, options.configuration)
     style = output.style_of(given)
     written = output.emit(report, given["output_format"], given["output_file"], style)
     to_file = output.make_style("never", verbose=given["verbose"], quiet=False, to_file=True)
@@ -445,11 +429,11 @@ def _finish(report: Report, done: Sequence[PartStatus], asked: CiOptions) -> int
         written = _to_file(path, partial(render, report, chosen, to_file), output.write_file) and written
     if given["summary"] is not None:
         written = _to_file(given["summary"], partial(render, report, "markdown", to_file), _append) and written
-    own = asked.choice.profile.must_check
-    asked_for = given["must_check"] or asked.configuration.values("must-check")
-    must = shared.selection_of([*asked_for, *_required(own, done, asked)])
+    own = options.choice.profile.must_check
+    requested = given["must_check"] or options.configuration.values("must-check")
+    must = shared.selection_of([*requested, *_required(own, done, options)])
     status = output.conclude(
-        report, given, written=written, fail_on=asked.fail_on, must_check=must if must.select else None
+        report, given, written=written, fail_on=options.fail_on, must_check=must if must.select else None
     )
     if status != output.CLEAN or given["exit_zero"]:
         return status
@@ -459,16 +443,16 @@ def _finish(report: Report, done: Sequence[PartStatus], asked: CiOptions) -> int
     return output.NOT_CHECKED if lacking else output.CLEAN
 
 
-def _required(codes: Iterable[str], done: Sequence[PartStatus], asked: CiOptions) -> list[str]:
-    """The rules of the profile that must be checked: those of parts that were wanted, and not switched off by hand."""
+def _required(codes: Iterable[str], done: Sequence[PartStatus], options: CiOptions) -> list[str]:
+    """Return the rules that the profile requires, if their part was requested and they are selected."""
     from .ci_parts import rules_of
 
     wanted = {rule.code: rule for item in done for rule in rules_of(item.part)}
-    return [code for code in codes if code in wanted and asked.selection.takes(wanted[code])]
+    return [code for code in codes if code in wanted and options.selection.takes(wanted[code])]
 
 
 def _to_file(path: str, make: Callable[[], str], write: Callable[[str, str], None]) -> bool:
-    """Write a text to a file; False where that is not possible."""
+    """Write a text to a file; return False if that fails."""
     try:
         write(path, make())
     except OSError as error:
@@ -478,6 +462,6 @@ def _to_file(path: str, make: Callable[[], str], write: Callable[[str, str], Non
 
 
 def _append(path: str, text: str) -> None:
-    """As a CI system's file of summaries is written: what other steps have put there stays."""
+    """Append a text to a CI system's summary file, which other steps also write."""
     with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

@@ -1,7 +1,7 @@
-"""Where ``distcheck ci`` runs, as data: which parts it has there, which rules keep silent, which must be checked.
+"""The profiles of ``distcheck ci``, as data: their parts, the rules that are off, and the rules that must be checked.
 
-A profile says what differs between a CI runner, a login node, a GPU node and a container, and why. Everything here is a
-value: the command asks it, ``--show-profile`` prints it, and the documentation shows the same table.
+A profile states what differs between a CI runner, a login node, a GPU node and a container, and why. ``--show-profile``
+prints it, and the documentation shows the same table.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 #: What ``distcheck ci`` can do, by the name that a finding carries.
 PARTS: Mapping[str, str] = {
     "lint": "read training scripts and launch files",
-    "env": "look at this process and this host",
-    "smoke": "start ranks and prove every collective; needs torch",
-    "pickle": "judge the checkpoints and pickles of the repository; with --pickle only",
+    "env": "check this process and this host",
+    "smoke": "start ranks and verify all collectives; needs torch",
+    "pickle": "check the checkpoints and pickles of the repository; only with --pickle",
 }
 #: Rules of ``env`` about GPUs, their driver and what belongs to them.
 GPU_RULES = (
@@ -23,8 +23,8 @@ GPU_RULES = (
 )  # fmt: skip
 #: Rules of ``env`` about the network between nodes.
 FABRIC_RULES = ("DC406", "DC413", "DC414", "DC415", "DC416", "DC417", "DC418", "DC420")
-#: What can be looked at on every sound GPU node; where one of these can't be, it is none. (DC312, DC335 and DC336 are
-#: not among them: older GPUs, some builds of torch and some containers do not tell.)
+#: What can be checked on each working GPU node. (DC312, DC335 and DC336 are not included: older GPUs, some builds of
+#: torch and some containers do not report them.)
 REQUIRED_RULES = (
     "DC301", "DC304", "DC305", "DC307", "DC309", "DC310", "DC313", "DC314", "DC320", "DC321", "DC322", "DC323", "DC324",
     "DC325", "DC327", "DC406", "DC413", "DC414", "DC415", "DC416",
@@ -32,34 +32,34 @@ REQUIRED_RULES = (
 
 
 class SilencedRules(NamedTuple):
-    """Rules of ``env`` that keep silent, and why."""
+    """Rules of ``env`` that are off, and why."""
 
     codes: tuple[str, ...]
     why: str
-    #: only where no GPU can be used
+    #: only if no GPU is usable
     without_gpus: bool = False
 
 
 class Profile(NamedTuple):
-    """One kind of place."""
+    """The settings of one kind of host."""
 
     name: str
     #: what it is for, in one sentence
     text: str
-    #: the parts, in the order of their value: where the time is short, the last ones are not checked
+    #: the parts, most important first: if time is short, the last ones are not checked
     parts: tuple[str, ...]
-    #: ranks of the launch that ``env`` judges: "" none is planned, ``gpu`` one a GPU, ``any`` one a GPU or else 2
+    #: ranks of the launch that ``env`` checks: "" no launch, ``gpu`` one per GPU, ``any`` also 2 without GPUs
     ranks: str = ""
-    #: the smoke test takes NCCL where two GPUs or more can be used; else 2 ranks with gloo, on the CPU
+    #: the smoke test uses NCCL if two or more GPUs are usable, else 2 ranks with gloo on the CPU
     nccl: bool = False
     silent: tuple[SilencedRules, ...] = ()
     #: rules without which the status is 3
     must_check: tuple[str, ...] = ()
 
     def ignored(self, gpus: int) -> tuple[str, ...]:
-        """The rules of ``env`` that keep silent here.
+        """Return the rules of ``env`` that are off.
 
-        :param gpus: GPUs that can be used
+        :param gpus: usable GPUs
         """
         return tuple(code for item in self.silent if not (item.without_gpus and gpus) for code in item.codes)
 
@@ -92,21 +92,19 @@ PROFILES: Mapping[str, Profile] = {
         ),
         Profile(
             "container",
-            "an image, as a job will find it",
+            "an image, as a job will use it",
             ("env", "smoke"),
             ranks="any",
             nccl=True,
             silent=(
-                SilencedRules(
-                    (*GPU_RULES, *FABRIC_RULES), "the image is looked at without its GPUs", without_gpus=True
-                ),
-                SilencedRules(("DC330",), "the smoke test says it where torch is missing"),
+                SilencedRules((*GPU_RULES, *FABRIC_RULES), "the image is checked without GPUs", without_gpus=True),
+                SilencedRules(("DC330",), "the smoke test reports a missing torch"),
             ),
         ),
     )
 }
 
-#: Variables that a CI system sets in each of its jobs, the systems' own before the one that most set.
+#: Variables that a CI system sets in each of its jobs; the one that most systems set is last.
 CI_VARIABLES = (
     "GITHUB_ACTIONS",
     "GITLAB_CI",
@@ -117,33 +115,33 @@ CI_VARIABLES = (
     "TEAMCITY_VERSION",
     "CI",
 )
-#: Commands that hand a job over to other nodes.
+#: Commands that submit a job to other nodes.
 SUBMITTERS = ("sbatch", "qsub", "bsub")
 
 
 class CiEnvironment(NamedTuple):
-    """What the choice of a profile depends on."""
+    """The facts that the choice of a profile depends on."""
 
-    #: the variable by which a CI system shows itself
+    #: the variable that a CI system sets
     ci_variable: str | None = None
-    #: GPUs that can be used
+    #: usable GPUs
     gpus: int = 0
-    #: the command of a scheduler, outside of its jobs
+    #: a scheduler's command for submission, outside of its jobs
     submitter: str | None = None
     container: str | None = None
-    #: the working folder belongs to a repository, or is a project's
+    #: the working folder belongs to a repository or a project
     repository: bool = False
 
 
 class ProfileChoice(NamedTuple):
-    """A profile, and why it was taken."""
+    """A profile, and why it was chosen."""
 
     profile: Profile
     why: str
 
 
 def choose(seen: CiEnvironment) -> ProfileChoice:
-    """The profile that fits where nobody named one."""
+    """Return the profile that fits this environment."""
     if seen.ci_variable is not None:
         return ProfileChoice(PROFILES["ci"], f"{seen.ci_variable} is set")
     if seen.gpus:
@@ -156,15 +154,15 @@ def choose(seen: CiEnvironment) -> ProfileChoice:
 
 
 def rows(profile: Profile) -> list[tuple[str, str]]:
-    """What a profile means, as lines of a table: what, and how it is there."""
+    """Return what a profile runs, as rows of a table."""
     table = [("for", profile.text), ("parts", ", ".join(profile.parts))]
     table.append(
         (
-            "env judges",
+            "env checks",
             {
                 "": "this host; no launch is planned",
-                "gpu": "a launch of one rank a GPU",
-                "any": "a launch of one rank a GPU, or of 2 ranks with gloo",
+                "gpu": "a launch of one rank per GPU",
+                "any": "a launch of one rank per GPU, or of 2 ranks with gloo",
             }[profile.ranks],
         )
     )
@@ -173,8 +171,8 @@ def rows(profile: Profile) -> list[tuple[str, str]]:
             ("smoke", "NCCL on all GPUs; 2 ranks with gloo below two GPUs" if profile.nccl else "2 ranks with gloo")
         )
     for item in profile.silent:
-        where = ", where no GPU can be used" if item.without_gpus else ""
-        table.append((f"silent in env{where}", f"{', '.join(item.codes)}: {item.why}"))
+        where = ", if no GPU is usable" if item.without_gpus else ""
+        table.append((f"off in env{where}", f"{', '.join(item.codes)}: {item.why}"))
     if profile.must_check:
         table.append(("exit 3 if not checked", ", ".join(profile.must_check)))
     return table

@@ -1,4 +1,4 @@
-"""One report of all parts of ``distcheck ci``: what became of each, and every finding with the part that saw it."""
+"""Combine the parts of ``distcheck ci`` into one report. Each finding names the part that found it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ci_profiles import ProfileChoice
 
 
 class CiOptions(NamedTuple):
-    """What a call asks for."""
+    """The options of a call, and what they are compared with."""
 
     given: Mapping[str, Any]
     world: World
@@ -27,45 +27,45 @@ class CiOptions(NamedTuple):
 
     @property
     def all_info(self) -> bool:
-        """Whether findings of level info are wanted of all rules."""
+        """Return whether findings of level info are shown for all rules."""
         return bool(self.given["verbose"]) or self.fail_on == "info"
 
 
 class PartStatus(NamedTuple):
-    """What became of a part."""
+    """The outcome of a part."""
 
     part: str
-    #: ``ran``, ``left-out`` (there is nothing for it here), ``cut`` (the time was over) or ``broken``
+    #: ``ran``, ``left-out`` (nothing to check here), ``cut`` (out of time) or ``broken``
     status: str
     elapsed_s: float
     report: Report | None = None
-    #: what it looked at, or why it did not
-    said: str = ""
-    #: it applies here, or was named, and not all of it could be done: no clean end
+    #: what it checked, or why it did not
+    detail: str = ""
+    #: why not all of it could be done, if it applies here or was requested
     lacking: str = ""
 
 
-def joined(done: Sequence[PartStatus], asked: CiOptions, elapsed_s: float) -> Report:
-    """One report of all parts."""
+def joined(done: Sequence[PartStatus], options: CiOptions, elapsed_s: float) -> Report:
+    """Return one report of all parts."""
     reports = [item.report._replace(findings=_marked(item)) for item in done if item.report is not None]
     first, *others = reports or [Report("ci")]
     report = first.merge(*others)
     by_part = {item.part: item.report for item in done if item.report is not None}
     host = by_part.get("env")
     smoke = by_part.get("smoke")
-    unseen = [NotChecked(item.part, item.said) for item in done if item.status != "ran"]
+    unseen = [NotChecked(item.part, item.detail) for item in done if item.status != "ran"]
     unseen += [NotChecked(item.part, item.lacking) for item in done if item.status == "ran" and item.lacking]
     about = host or smoke
     subject = {} if about is None else {name: value for name, value in about.subject.items() if name != "line"}
-    subject["profile"] = asked.choice.profile.name
+    subject["profile"] = options.choice.profile.name
     subject["parts"] = [
-        {"part": item.part, "status": item.status, "elapsed_s": round(item.elapsed_s, 3), "said": item.said}
+        {"part": item.part, "status": item.status, "elapsed_s": round(item.elapsed_s, 3), "said": item.detail}
         for item in done
     ]
-    why = asked.choice.why
+    why = options.choice.why
     subject["line"] = [
-        f"profile {asked.choice.profile.name}" + (f" ({why})" if why else ""),
-        *(f"{item.part}: {item.said if item.status == 'ran' else 'not checked'}" for item in done),
+        f"profile {options.choice.profile.name}" + (f" ({why})" if why else ""),
+        *(f"{item.part}: {item.detail if item.status == 'ran' else 'not checked'}" for item in done),
     ]
     return report._replace(
         command="ci",
@@ -81,14 +81,14 @@ def joined(done: Sequence[PartStatus], asked: CiOptions, elapsed_s: float) -> Re
 
 
 def _marked(item: PartStatus) -> tuple[Finding, ...]:
-    """The findings of a part, each with its name."""
+    """Return the findings of a part, each with the part's name."""
     if item.report is None:
         return ()
     return tuple(finding._replace(evidence={**finding.evidence, "part": item.part}) for finding in item.report.findings)
 
 
 def each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """What two parts saw of this host is told by the one that thinks worse of it; two places in a file are two."""
+    """Return each finding about this host once, with its worst severity; findings in files stay separate."""
     kept: dict[str, Finding] = {}
     rest: list[Finding] = []
     for finding in sort_findings(findings):
@@ -102,13 +102,13 @@ def each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def against(report: Report, baseline: tuple[str, Mapping[str, int]] | None) -> Report:
-    """The report without what the baseline knows."""
+    """Return the report without the findings of the baseline."""
     if baseline is None:
         return report
     from distcheck.core.baseline import compare
 
     folder, counts = baseline
-    # which files lint has read whole is known to it alone: what is gone is its matter
-    compared = compare(report.findings, counts, folder=folder, looked_at=())
+    # only lint knows which files it has read completely, so it alone reports fixed findings
+    compared = compare(report.findings, counts, folder=folder, checked_paths=())
     subject = {**report.subject, "line": [*report.subject["line"], f"{len(compared.known)} known to the baseline"]}
     return report._replace(findings=sort_findings(compared.new), subject=subject)

@@ -1,4 +1,4 @@
-"""``distcheck collective``: are all ranks there, are the results right, how fast is it, and who is to blame if not."""
+"""``distcheck collective``: check membership, results and speed of all ranks, and name the failed one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distcheck.rules import Selection
 from . import options as shared
 from . import output
 
-LAUNCH, TEST = "Which ranks", "What is run"
+LAUNCH, TEST = "Ranks", "Test"
 
 EPILOG = """\b
 Examples:
@@ -39,7 +39,7 @@ _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A number of bytes as nccl-tests takes it: ``8M`` is 8 x 1024 x 1024."""
+    """A number of bytes in the notation of nccl-tests: ``8M`` is 8 x 1024 x 1024."""
 
     name = "size"
 
@@ -50,7 +50,7 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
         if size < 1:
             self.fail(
-                f"{value!r} is no size; expected a number of bytes such as 1024, 64K, 8M or 1G", parameter, context
+                f"{value!r} is not a size; expected a number of bytes such as 1024, 64K, 8M or 1G", parameter, context
             )
         return size
 
@@ -58,8 +58,8 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 _LAUNCH_NAMES = frozenset(
     {"nproc", "nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "roll_port", "backend", "device"}
 )
-#: Options that describe ranks to be started.
-_MEETING = ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
+#: Options that describe the ranks to start.
+_RENDEZVOUS = ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
 _TEST_NAMES = frozenset(
     {
         "min_bytes", "max_bytes", "factor", "iterations", "warmup", "check", "collectives", "dtype", "quick", "pairs",
@@ -70,7 +70,7 @@ _TITLES = {**dict.fromkeys(_LAUNCH_NAMES, LAUNCH), **dict.fromkeys(_TEST_NAMES, 
 
 
 class CollectiveCommand(shared.GroupedCommand):
-    """Shows its many options in sections."""
+    """A command whose help shows its options in sections."""
 
     sections = (LAUNCH, TEST, "Options")
     section_of = _TITLES
@@ -81,27 +81,34 @@ class CollectiveCommand(shared.GroupedCommand):
     epilog=EPILOG,
     context_settings={"auto_envvar_prefix": "DISTCHECK_COLLECTIVE"},
 )
-@click.option("--nproc", metavar="N|gpu", help="Ranks to start on this host.  [default: one a GPU; 2 without GPUs]")
-@click.option("--nnodes", type=click.IntRange(min=1), help="Hosts; this command is started on each.")
-@click.option("--node-rank", type=click.IntRange(min=0), help="Which of the hosts this one is.")
+@click.option("--nproc", metavar="N|gpu", help="Ranks to start on this host.  [default: one per GPU; 2 without GPUs]")
+@click.option("--nnodes", type=click.IntRange(min=1), help="Number of hosts. Start this command on each.")
+@click.option("--node-rank", type=click.IntRange(min=0), help="The number of this host, from 0.")
 @click.option("--master-addr", help="The first host's name or address.")
-@click.option("--master-port", type=click.IntRange(1, 65535), help="Where torch's store is served.  [default: 29500]")
-@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help=("Rendezvous of the hosts by c10d, without node ranks."))
+@click.option("--master-port", type=click.IntRange(1, 65535), help="Port of torch's store.  [default: 29500]")
+@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help="c10d rendezvous of the hosts, without node ranks.")
 @click.option(
-    "--roll-port", type=click.IntRange(1, 65535), help="Where the hosts call their roll.  [default: the other port + 1]"
+    "--roll-port", type=click.IntRange(1, 65535), help="Port of the membership check.  [default: the other port + 1]"
 )
 @click.option(
     "--backend", type=click.Choice(["auto", "nccl", "gloo"]), default="auto", help="[default: NCCL; gloo without GPUs]"
 )
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Where the tensors are.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="Device of the tensors.")
 @click.option("-b", "--min-bytes", type=Size(), metavar="SIZE", help="Smallest message: 1024, 64K, 8M.")
 @click.option("-e", "--max-bytes", type=Size(), metavar="SIZE", help="Largest message.")
-@click.option("-f", "--factor", type=click.IntRange(min=2), default=4, show_default=True, help="From size to size.")
 @click.option(
-    "-n", "--iterations", type=click.IntRange(min=1), default=20, show_default=True, help="Timed, at each size."
+    "-f", "--factor", type=click.IntRange(min=2), default=4, show_default=True, help="Factor from size to size."
 )
 @click.option(
-    "-w", "--warmup", type=click.IntRange(min=0), default=5, show_default=True, help="Before that, not timed."
+    "-n",
+    "--iterations",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Timed iterations at each size.",
+)
+@click.option(
+    "-w", "--warmup", type=click.IntRange(min=0), default=5, show_default=True, help="Untimed iterations before that."
 )
 @click.option(
     "-c",
@@ -109,16 +116,16 @@ class CollectiveCommand(shared.GroupedCommand):
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help=("Correctness checks with new seeds; 0: none."),
+    help="Correctness checks with new seeds; 0: none.",
 )
 @click.option(
     "--collectives", metavar="NAMES", help="What to measure: all, or all_reduce,all_gather,…  [default: all_reduce]"
 )
 @click.option(
     "--dtype", type=click.Choice(["float32", "float16", "bfloat16", "int64"]), default="float32", show_default=True,
-    help="What to measure with.",
+    help="Data type of the measurement.",
 )  # fmt: skip
-@click.option("--quick", is_flag=True, help="Check membership, compare and verify; measure nothing.")
+@click.option("--quick", is_flag=True, help="Check membership, compare hosts and verify results; measure nothing.")
 @click.option("--pairs/--no-pairs", default=None, help="Measure pairs of ranks, to find a slow link.")
 @click.option(
     "--timeout",
@@ -128,35 +135,30 @@ class CollectiveCommand(shared.GroupedCommand):
     metavar="S",
     help="Seconds for each phase.",
 )
-@click.option("--continue", "go_on", is_flag=True, help="Go on although something was found that should stop the run.")
+@click.option("--continue", "go_on", is_flag=True, help="Continue after a finding that would stop the run.")
 @click.option("--min-busbw", type=click.FloatRange(0.0, 1e6), metavar="GB/S", help="Fail below this bus bandwidth.")
 @click.option("--baseline", metavar="FILE", help="Compare with the JSON of an earlier run.")
-@click.option("--list", "list_phases", is_flag=True, help="Show the phases and end.")
-@click.option("--output-dir", metavar="DIR", help="Let each rank leave a record in this folder.")
-@click.option("--merge", metavar="DIR", help="Judge the records of such a folder instead of running.")
+@click.option("--list", "list_phases", is_flag=True, help="Show the phases and exit.")
+@click.option("--output-dir", metavar="DIR", help="Write a record of each rank to this folder.")
+@click.option("--merge", metavar="DIR", help="Check the records of such a folder instead of running.")
 @shared.selection_options
 @shared.configuration_options
 @shared.verdict_options
 @shared.output_options
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> int:
-    """Prove that every rank is there, that all see the same world, and that collectives are right and fast.
+    """Verify that all ranks are present and see the same world, and that collectives are correct and fast.
 
-    Starts the ranks of this host itself, or is one rank where a launcher started it. Whatever hangs is ended at its
-    phase's deadline, and the rank, host or link to blame is named.
+    It starts the ranks of this host, or runs as one rank if a launcher started it. A hang is ended at the deadline of
+    its phase, and the failed rank, host or link is named.
     """
     if given["list_phases"]:
         return list_phases()
     world = World()
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    selection = shared.selection_of(
-        given["select"] or configuration.values("select"),
-        (*given["extend_select"], *configuration.values("extend-select")),
-        (*given["ignore"], *configuration.values("ignore")),
-    )
+    selection, configuration = shared.selection_and_configuration(world, given)
     environ = dict(os.environ)
     first = environ.get("RANK", environ.get("SLURM_PROCID", "0")) in ("", "0")
-    if first:  # only the first rank writes, and its host may be the only one that has the folder
+    if first:  # only the first rank writes, and the folder may exist only on its host
         shared.check_output_file(given["output_file"])
     finish = _Finish(given, configuration)
     if given["merge"] is not None:
@@ -175,14 +177,14 @@ def command(context: click.Context, /, **given: Any) -> int:
         given[name] is not None for name in ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
     )
     rank_info = rank_info_of(environ)
-    # a variable is an option's default for all commands of a shell; a launcher's word counts more
-    typed = any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _MEETING)
+    # variables set defaults for all commands of a shell; the launcher's variables take precedence
+    typed = any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _RENDEZVOUS)
     if as_rank and rank_info is not None and not typed:
         described = False
     if as_rank and described:
         raise click.UsageError(
-            "a launcher started this rank and sets the number of ranks; --nproc, --nnodes and the rendezvous "
-            "belong to 'distcheck collective'"
+            "the launcher has started this rank and sets the number of ranks; --nproc, --nnodes and the rendezvous "
+            "are options of 'distcheck collective'"
         )
     from distcheck.runtime.smoke_test.run import SmokeTorchMissing
 
@@ -195,27 +197,27 @@ def command(context: click.Context, /, **given: Any) -> int:
 def start(
     given: dict[str, Any], environ: dict[str, str], rank_info: Any, as_rank: bool, ask: Any, finish: _Finish
 ) -> int:
-    """Be a rank, or start those of this host, alone or among several."""
+    """Run as one rank, or start the ranks of this host or of one of several hosts."""
     if as_rank or rank_info is not None:
         return run_rank(environ, rank_info, ask, finish)
     if (given["nnodes"] or 1) > 1:
         return run_hosts(given, ask, finish)
-    meeting = [name for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint") if given[name] is not None]
-    if meeting:
-        option = "--" + meeting[0].replace("_", "-")
-        raise click.UsageError(
-            f"{option} sets a rendezvous of several hosts, but --nnodes is not given; add --nnodes N"
-        )
+    rendezvous = [
+        name for name in ("node_rank", "master_addr", "master_port", "rdzv_endpoint") if given[name] is not None
+    ]
+    if rendezvous:
+        option = "--" + rendezvous[0].replace("_", "-")
+        raise click.UsageError(f"{option} is for several hosts, but --nnodes is not given; add --nnodes N")
     return run_here(given, ask, finish)
 
 
 class _Finish:
-    """Writes the report as the options say, and knows the exit status."""
+    """Writes the report as the options request, and decides the exit status."""
 
     def __init__(self, given: dict[str, Any], configuration: Configuration) -> None:
         self.given = given
         self.configuration = configuration
-        # a bound that was given must be judged
+        # with a bound, its rule must be checked
         bound = ("DC513",) if given["min_busbw"] is not None or given["baseline"] is not None else ()
         must = (*given["must_check"], *bound)
         self.must_check = shared.selection_of(must) if must else None
@@ -223,12 +225,12 @@ class _Finish:
         self.line: Any = None
 
     def unstarted(self, report: Report) -> int:
-        """The exit status of a report on ranks that were not started: never 0 unless that was asked for."""
+        """Write a report on ranks that did not start. Return its exit status: never 0 without ``--exit-zero``."""
         status = self.status(report)
         return status if self.given["exit_zero"] or status != output.CLEAN else output.NOT_CHECKED
 
     def show(self, phase: str, step: str, _seconds: float = 0.0) -> None:
-        """Say on the terminal what goes on."""
+        """Show the progress on the terminal."""
         if self.line is None:
             from distcheck.reporters.progress import Progress
 
@@ -237,20 +239,20 @@ class _Finish:
             self.line.show(phase, step)
 
     def status(self, report: Report) -> int:
-        """Print or write; the exit status."""
+        """Write the report, and return the exit status."""
         given = self.given
         if self.line is not None:
             self.line.clear()
         status = output.finish(report, given, self.configuration, fail_on=self.fail_on, must_check=self.must_check)
         if given["exit_zero"]:
             return status
-        # a run that did not come to its end is no sound one, whatever rules may speak
+        # a run that did not finish is not a success, whichever rules are selected
         unfinished = report.command == "collective" and dict(report.measurements).get("failure")
         return max(status, output.NOT_CHECKED) if unfinished and status == output.CLEAN else status
 
 
 def list_phases() -> int:
-    """The phases as a table."""
+    """Print the phases as a table."""
     from tabulate import tabulate
 
     from distcheck.runtime.smoke_test.phases import PHASES
@@ -261,9 +263,9 @@ def list_phases() -> int:
 
 
 def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
-    """What is asked for, as a value; a usage error where options contradict each other.
+    """Return the request of the options; raises UsageError if they contradict each other.
 
-    :param first: this process may be the one that judges
+    :param first: this process may be the coordinator
     """
     from distcheck.runtime.smoke_test.bandwidth_checks import BandwidthBaselineError, load_baseline
     from distcheck.runtime.smoke_test.model import Options
@@ -274,13 +276,11 @@ def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
     for name in ("min_busbw", "baseline"):
         if given["quick"] and given[name] is not None:
             option = "--" + name.replace("_", "-")
-            raise click.UsageError(
-                f"{option} judges what is measured, and --quick measures nothing; leave one of them out"
-            )
+            raise click.UsageError(f"{option} needs a measurement, and --quick measures nothing; drop one of them")
     if given["min_busbw"] != given["min_busbw"] or given["timeout"] != given["timeout"]:
-        raise click.UsageError("--timeout and --min-busbw take numbers; nan is none")
+        raise click.UsageError("--timeout and --min-busbw need numbers, not nan")
     if given["backend"] == "nccl" and given["device"] == "cpu":
-        raise click.UsageError("--backend nccl works on GPUs only; leave --device cpu out, or take --backend gloo")
+        raise click.UsageError("--backend nccl works only on GPUs; drop --device cpu, or use --backend gloo")
     baselines = None
     if given["baseline"] is not None and first:
         try:
@@ -297,7 +297,7 @@ def ask_of(given: dict[str, Any], selection: Selection, *, first: bool) -> Any:
 
 
 def folder_of(path: str | None) -> str | None:
-    """The folder for the ranks' records, made where it is not there; a usage error where that can't be."""
+    """Create the folder for the ranks' records, and return it; raises UsageError if that fails."""
     if path is None:
         return None
     try:
@@ -310,7 +310,7 @@ def folder_of(path: str | None) -> str | None:
 
 
 def collectives_of(text: str | None) -> tuple[str, ...]:
-    """The collectives to measure, by name; a usage error names what is not known."""
+    """Return the collectives to measure, by name; raises UsageError for an unknown one."""
     from distcheck.runtime.smoke_test.bandwidth import COLLECTIVES, collective_name
 
     names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
@@ -323,17 +323,17 @@ def collectives_of(text: str | None) -> tuple[str, ...]:
 
 
 def run_rank(environ: dict[str, str], rank_info: Any, ask: Any, finish: _Finish) -> int:
-    """One rank that a launcher started."""
+    """Run one rank that a launcher started."""
     from distcheck.checks.host.examine import examine
     from distcheck.runtime.smoke_test import run
 
     if rank_info is not None and rank_info.world_size == 1:
-        # one rank meets nobody; what it lacks is of no consequence
+        # a single rank needs no rendezvous
         alone = {"LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
         environ = {**environ, **{name: value for name, value in alone.items() if not environ.get(name)}}
     world = World(environ)
     launch = make_launch(world.environ, launched=True, host_name=world.host_name())
-    # so that the line to type names this module, and a number of ranks that proves something
+    # so that printed commands name this module, and at least two ranks
     command_line = LaunchCommand("python", script="distcheck.collective", module=True)
     if rank_info is None or rank_info.rank >= rank_info.world_size:
         launch = launch._replace(command=command_line, script=command_line.script, nproc=run.usable_gpus(world) or 2)
@@ -345,7 +345,7 @@ def run_rank(environ: dict[str, str], rank_info: Any, ask: Any, finish: _Finish)
 
 
 def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
-    """All ranks on this host, started and watched by this process."""
+    """Start and supervise all ranks on this host."""
     from distcheck.runtime.coordination.rank_info import RankInfo
     from distcheck.runtime.smoke_test import run
 
@@ -363,7 +363,7 @@ def run_here(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
 
 
 def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
-    """The ranks of this host among several: the roll of hosts first, then torchrun's launch API."""
+    """Run the ranks of one of several hosts: the membership check first, then torchrun's launch API."""
     import importlib.util
 
     from distcheck.checks.cluster.membership_check import MembershipError
@@ -416,7 +416,7 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
 
 
 def job_of(world: World) -> str:
-    """The scheduler's number of the job, "" without one."""
+    """Return the scheduler's job ID, "" without one."""
     from distcheck.launch.schedulers import scheduler_of
 
     scheduler = scheduler_of(world.environ)
@@ -424,7 +424,7 @@ def job_of(world: World) -> str:
 
 
 def _rank_of_host(ask: Any, given: dict[str, Any], configuration: Configuration) -> int:
-    """What torchrun's agent runs for each rank, forked from this process."""
+    """Run one rank, forked by torchrun's agent."""
     from distcheck.runtime.coordination.rank_info import rank_info_of
 
     environ = dict(os.environ)
@@ -435,7 +435,7 @@ def _rank_of_host(ask: Any, given: dict[str, Any], configuration: Configuration)
 
 
 def finished(ended: Any, finish: _Finish) -> int:
-    """Print where this process speaks, and tell the others how it ended; else hear it."""
+    """Print the report and publish the exit status if this process is the coordinator; else receive the status."""
     if ended.report is None:
         status, line = ended.hear()
         if line is not None:
@@ -444,7 +444,7 @@ def finished(ended: Any, finish: _Finish) -> int:
     try:
         status = finish.status(ended.report)
     except BaseException:
-        ended.publish(output.MISUSED)  # the others must not wait for a verdict that will not come
+        ended.publish(output.MISUSED)  # the others must not wait for a verdict
         raise
     ended.keep(ended.report.as_dict())
     ended.publish(status)
@@ -452,13 +452,13 @@ def finished(ended: Any, finish: _Finish) -> int:
 
 
 def ranks_here(text: str | None, world: World) -> int:
-    """How many ranks to start; a usage error for what is no number."""
+    """Return how many ranks to start; raises UsageError if the option is not a number."""
     if text is None or text == "gpu":
         from distcheck.runtime.smoke_test.run import usable_gpus
 
         gpus = usable_gpus(world)
         if gpus == 0 and text == "gpu":
-            raise click.UsageError("--nproc gpu: no GPU can be used here; give a number")
+            raise click.UsageError("--nproc gpu: no GPU is usable here; give a number")
         return gpus or 2
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 1024:
         raise click.UsageError(f"--nproc {text}: expected a number from 1 to 1024, or gpu")

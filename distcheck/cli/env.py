@@ -1,4 +1,4 @@
-"""``distcheck env``: this process and this host, against a launch that runs or is yet to come."""
+"""``distcheck env``: check this process and this host against a launch that runs or is planned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distcheck import rules
 from distcheck._version import __version__
 from distcheck.checks.cluster.local_position import LocalPosition, place_of
 from distcheck.checks.host.examine import ELSEWHERE, examine
@@ -32,27 +31,27 @@ if TYPE_CHECKING:
 
     from .env_merge import MergeOptions
 
-LAUNCH_OPTIONS = "The launch that is judged"
+LAUNCH_OPTIONS = "The launch to check"
 MERGE_OPTIONS = "Many hosts, one report"
 _TITLES = {
     **dict.fromkeys((*LaunchOptions._fields, "launched"), LAUNCH_OPTIONS),
     **dict.fromkeys(("merge", "merge_dir", "wait", "expect", "save_record"), MERGE_OPTIONS),
 }
-#: Where the click context keeps whether ``--`` stood in front of the words that are no options.
+#: The key in click's context that is true if ``--`` precedes the words that are not options.
 _DASHES = "distcheck.env.dashes"
 
 
 class EnvCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections, and that knows a command behind ``--`` from files."""
+    """A command with sections in its help. It distinguishes a command after ``--`` from files."""
 
     sections = (LAUNCH_OPTIONS, MERGE_OPTIONS, "Options")
     section_of = _TITLES
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         words = list(args)
-        if prolog_guard.asked_for(["env", *words], os.environ):
+        if prolog_guard.is_prolog(["env", *words], os.environ):
             context.exit(prolog_guard.run(["env", *words]))
-        # behind --merge stand files, and options may follow them; a command's own options stand behind --
+        # files follow --merge, and options may follow files; the options of a command follow --
         context.allow_interspersed_args = "--merge" in words[: words.index("--") if "--" in words else None]
         rest = super().parse_args(context, args)
         behind = len(context.params.get("command_line") or ())
@@ -71,7 +70,7 @@ Examples:
   distcheck env --save-facts good.json              for 'distcheck diff' and --facts
   srun -N40 --ntasks-per-node=1 distcheck env --merge
   pdsh -w gpu[01-40] distcheck env --save-record - | distcheck env --merge -
-  distcheck env --profile prolog                    in a scheduler's prologue
+  distcheck env --profile prolog                    in a scheduler's prolog
 
 Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 """
@@ -84,13 +83,13 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
 )
 @click.option("--nproc-per-node", metavar="N|gpu|auto|cpu", help="Processes on this host.")
 @click.option("--nnodes", metavar="N|MIN:MAX", help="Nodes of the job.")
-@click.option("--node-rank", type=click.IntRange(min=0), help="Which of the nodes this one is.")
-@click.option("--master-addr", help="Where the store is served (static rendezvous).")
-@click.option("--master-port", type=int, help="And on which port.")
-@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help="Where the agents meet (c10d, etcd).")
-@click.option("--rdzv-backend", metavar="c10d|static|etcd…", help="How they meet.")
-@click.option("--backend", metavar="nccl|gloo…", help="The backend that init_process_group will be given.")
-@click.option("--launched", is_flag=True, help="This is a launched process, even where no variable says so.")
+@click.option("--node-rank", type=click.IntRange(min=0), help="The number of this node, from 0.")
+@click.option("--master-addr", help="Host of the store (static rendezvous).")
+@click.option("--master-port", type=int, help="Port of the store.")
+@click.option("--rdzv-endpoint", metavar="HOST[:PORT]", help="Rendezvous of the agents (c10d, etcd).")
+@click.option("--rdzv-backend", metavar="c10d|static|etcd…", help="Rendezvous backend of the agents.")
+@click.option("--backend", metavar="nccl|gloo…", help="The backend of init_process_group.")
+@click.option("--launched", is_flag=True, help="This is a launched process, even if no variable shows it.")
 @shared.selection_options
 @shared.configuration_options
 @shared.verdict_options
@@ -98,7 +97,7 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
     "--timeout",
     type=click.FloatRange(min=0.05),
     metavar="S",
-    help="Seconds for all of it; what is not read by then is not checked.",
+    help="Seconds for the whole check; what is not read by then is not checked.",
 )
 @shared.output_options
 @click.option(
@@ -106,38 +105,33 @@ Each option can be given as a variable: DISTCHECK_ENV_FAIL_ON=warning.
     type=click.Choice(["prolog"]),
     help="prolog: node facts only, within 5 s, one line on stderr, status 1 only for what drains a node.",
 )
-@click.option("--save-facts", metavar="FILE", help="Keep what was read in a file.")
+@click.option("--save-facts", metavar="FILE", help="Save the facts in a file.")
 @click.option("--redact", is_flag=True, help="With --save-facts: replace names of hosts and users, and addresses.")
-@click.option("--facts", metavar="FILE|DIR", help="Judge a saved file instead of this host, or a folder of them.")
+@click.option("--facts", metavar="FILE|DIR", help="Check a saved file instead of this host, or a folder of them.")
 @click.option(
     "--merge",
     is_flag=True,
-    help="One report of all hosts that srun or mpirun started this on, or of the record FILEs behind it.",
+    help="One report of all hosts on which srun or mpirun started this, or of the record FILEs after it.",
 )
 @click.option(
     "--merge-dir", metavar="DIR", help="The folder, shared by all hosts, for their records.  [default: this one]"
 )
-@click.option("--wait", metavar="TIME", help="How long other hosts are waited for: 30s, 2m.  [default: 30s]")
-@click.option("--expect", metavar="HOSTS|N", help="The hosts that must send something: 'gpu[01-40]', or how many.")
-@click.option("--save-record", metavar="FILE|DIR", help="Keep what --merge needs of this host; '-' prints it.")
+@shared.wait_options
+@click.option("--save-record", metavar="FILE|DIR", help="Save the record of this host for --merge; '-' prints it.")
 @click.argument("command_line", metavar="[-- COMMAND …]", nargs=-1, type=click.UNPROCESSED)
 def command(**given: Any) -> int:
-    """Look at this process and this host, and say what will make a distributed job fail, hang or crawl.
+    """Check this process and this host for what makes a distributed job fail, hang or run slowly.
 
-    Nothing is changed, no GPU is touched, torch is not imported. COMMAND is read, never run: the launch that it
-    describes is judged. Without one, and outside a launch, only what is wrong with the host itself is said.
+    Nothing is changed, no GPU is used, torch is not imported. COMMAND is read but never run: the launch that it
+    describes is checked. Without a command, and outside of a launch, only errors of the host itself are reported.
     """
     seen = World()
-    configuration = shared.configuration_of(seen, given["config"], isolated=given["isolated"])
-    chosen = {name: given[name.replace("-", "_")] or configuration.values(name) for name in ("select", "must-check")}
-    ignore = (*given["ignore"], *configuration.values("ignore"))
-    extend = (*given["extend_select"], *configuration.values("extend-select"))
-    selection = shared.selection_of(chosen["select"], extend, ignore)
+    selection, configuration = shared.selection_and_configuration(seen, given)
     merging = given["merge"] or (given["facts"] is not None and os.path.isdir(given["facts"]))
     ways = ("env", "launch") if given["command_line"] else ("env",)
-    refuse_an_empty_selection(selection, ("env", "ranks") if merging else ways)
+    shared.refuse_empty_selection(selection, "env", *(("env", "ranks") if merging else ways))
     refuse_what_only_merging_takes(given, merging)
-    must_check = shared.selection_of(chosen["must-check"]) if chosen["must-check"] else None
+    must_check = shared.must_check_of(given, configuration)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
     shared.check_output_file(given["output_file"])
     shared.check_output_file(given["save_facts"], "--save-facts")
@@ -151,8 +145,8 @@ def command(**given: Any) -> int:
         from .env_merge import MergeOptions, rank_of
 
         with_settings = partial(output.with_settings_line, given=given, configuration=configuration)
-        asked = MergeOptions(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
-        status = merged(asked)
+        options = MergeOptions(given, seen, configuration, selection, must_check, fail_on, style, with_settings)
+        status = merged(options)
         if status is not None:
             return status
 
@@ -171,7 +165,7 @@ def command(**given: Any) -> int:
         own = examine(launch, world, facts=facts, selection=selection, budget_s=given["timeout"], per="process")
         if host_records.send(place, own, rank_of(own, launch, world) if merging else None):
             return output.CLEAN
-        # nobody collects: what this rank saw must not be lost
+        # no process collects the reports: this rank prints its own
         report = own
     else:
         report = look(launch, world, facts, selection, given["timeout"], wants_all, place)
@@ -190,7 +184,7 @@ def command(**given: Any) -> int:
 
 
 def refuse_what_only_merging_takes(given: Mapping[str, Any], merging: bool) -> None:
-    """Options that mean nothing without ``--merge``, and files that would be written by every host at once."""
+    """Raise UsageError for options that need ``--merge``, and for files that each host would write."""
     for name in ("merge_dir", "wait", "expect"):
         if given[name] is not None and not merging:
             raise click.UsageError(f"--{name.replace('_', '-')} belongs to --merge")
@@ -204,38 +198,44 @@ def refuse_what_only_merging_takes(given: Mapping[str, Any], merging: bool) -> N
         shared.check_output_file(path, "--save-record")
 
 
-def merged(asked: MergeOptions) -> int | None:
-    """The report of many hosts; None where another process of this host speaks for this one."""
+def merged(options: MergeOptions) -> int | None:
+    """Report on many hosts and return the exit status; None if another process of this host does it."""
     from . import env_merge as merging
 
-    given = asked.given
+    given = options.given
     words = given["command_line"]
     if given["facts"] is not None:
         if given["merge_dir"] is not None:
-            raise click.UsageError("--merge-dir is where hosts exchange records; --facts brings them along")
-        return merging.run_files([given["facts"]], partial(judged_facts, given=given, asked=asked, plans={}), asked)
+            raise click.UsageError(
+                "--merge-dir is the folder in which hosts exchange records; it has no effect with --facts"
+            )
+        return merging.run_files(
+            [given["facts"]], partial(judged_facts, given=given, options=options, plans={}), options
+        )
     if words and not click.get_current_context().meta.get(_DASHES):
         if given["merge_dir"] is not None:
-            raise click.UsageError("--merge-dir is where hosts exchange records; FILEs hold them already")
+            raise click.UsageError(
+                "--merge-dir is the folder in which hosts exchange records; it has no effect with FILEs"
+            )
         given = {**given, "command_line": ()}
-        return merging.run_files(words, partial(judged_facts, given=given, asked=asked, plans={}), asked)
-    launch = launch_of(asked.world.environ, given, asked.world.host_name())
-    step = merging.step_here(launch, asked)
+        return merging.run_files(words, partial(judged_facts, given=given, options=options, plans={}), options)
+    launch = launch_of(options.world.environ, given, options.world.host_name())
+    step = merging.step_here(launch, options)
     if not step.first_on_host:
         return output.CLEAN if launch.stage == "planned" else None
 
     def look_here() -> HostReport:
-        place = None if launch.stage == "planned" else own_place(asked.world, launch)
-        facts: dict[type, object] = {Configuration: asked.configuration}
+        place = None if launch.stage == "planned" else own_place(options.world, launch)
+        facts: dict[type, object] = {Configuration: options.configuration}
         ranks: list[RankRecord] = []
-        report = look(launch, asked.world, facts, asked.selection, given["timeout"], True, place, ranks)
-        return merging.host_report(with_what_is_not_known(report, launch), launch, asked.world, step, ranks)
+        report = look(launch, options.world, facts, options.selection, given["timeout"], True, place, ranks)
+        return merging.host_report(with_what_is_not_known(report, launch), launch, options.world, step, ranks)
 
-    return merging.run_in_step(step, look_here, asked)
+    return merging.run_in_step(step, look_here, options)
 
 
-def judged_facts(text: str, *, given: Mapping[str, Any], asked: MergeOptions, plans: dict[Any, Plan]) -> HostReport:
-    """What the facts of one host's file give; raises ValueError for a file that is none.
+def judged_facts(text: str, *, given: Mapping[str, Any], options: MergeOptions, plans: dict[Any, Plan]) -> HostReport:
+    """Return the report on a file with the facts of one host; raises ValueError for another file.
 
     :param plans: kept from one file to the next
     """
@@ -247,7 +247,7 @@ def judged_facts(text: str, *, given: Mapping[str, Any], asked: MergeOptions, pl
     report = examine(
         launch,
         facts=facts,
-        selection=asked.selection,
+        selection=options.selection,
         budget_s=given["timeout"],
         every_fact=True,
         plans=plans,
@@ -256,19 +256,10 @@ def judged_facts(text: str, *, given: Mapping[str, Any], asked: MergeOptions, pl
 
 
 def known_facts() -> dict[str, type]:
-    """All facts of one host by their names."""
+    """Return the types of all facts of a host by their names."""
     __import__("distcheck.checks.host")
     # with --merge, own_record's are among them
     return {made.__name__: made for made in (Launch, *registry.readers())}
-
-
-def refuse_an_empty_selection(selection: Selection, ways: tuple[str, ...] = ("env",)) -> None:
-    """A run in which no rule may speak would look like a sound host; a usage error says so."""
-    seen_here = [rule for rule in rules.known().values() if set(ways) & set(rule.ways)]
-    if not any(selection.takes(rule) for rule in seen_here):
-        raise click.UsageError(
-            "the selection leaves no rule that env can see; 'distcheck rules --way env' lists those that it can"
-        )
 
 
 def look(
@@ -281,21 +272,21 @@ def look(
     place: LocalPosition | None,
     ranks: list[RankRecord] | None = None,
 ) -> Report:
-    """The report on this host; local rank 0 of several adds what the others saw.
+    """Return the report on this host; local rank 0 adds the reports of the others.
 
-    :param ranks: what the others say of themselves is added here
+    :param ranks: the records of the other ranks are added to this list
     """
     if place is None:
         return examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
     from distcheck.checks.cluster import host_records
 
-    with host_records.collecting(place) as trouble:
+    with host_records.collecting(place) as problems:
         report = examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
-        return report.merge(*host_records.receive(place, trouble, ranks))
+        return report.merge(*host_records.receive(place, problems, ranks))
 
 
 def own_place(world: World, launch: Launch) -> LocalPosition | None:
-    """Where this process stands among the launched ones of its host; the scheduler may know it where torch does not."""
+    """Return the position of this process among those of its host, from torch's or the scheduler's variables."""
     from distcheck.launch.schedulers import read_scheduler
 
     try:
@@ -306,7 +297,7 @@ def own_place(world: World, launch: Launch) -> LocalPosition | None:
 
 
 def launch_of(environ: Mapping[str, str], given: Mapping[str, Any], host_name: str) -> Launch:
-    """The launch that the options, the command and the variables describe; a usage error where they can't be read."""
+    """Return the launch that options, command and variables describe; raises UsageError if they are not valid."""
     launch_options = LaunchOptions(**{name: given[name] for name in LaunchOptions._fields})
     try:
         return make_launch(
@@ -321,7 +312,7 @@ def launch_of(environ: Mapping[str, str], given: Mapping[str, Any], host_name: s
 
 
 def read_command(environ: Mapping[str, str], given: Mapping[str, Any]) -> LaunchCommand | None:
-    """The command behind ``--``."""
+    """Return the command after ``--``, or None."""
     if not given["command_line"]:
         return None
     from distcheck.launch.command import parse_command
@@ -330,11 +321,11 @@ def read_command(environ: Mapping[str, str], given: Mapping[str, Any]) -> Launch
     if len(words) == 1 and " " in words[0].strip():
         import shlex
 
-        # the whole command in quotes: a shell would take it apart
+        # the whole command is quoted
         try:
             words = shlex.split(words[0])
         except ValueError as error:
-            raise click.UsageError(f"the command {words[0]!r} can't be taken apart: {error}") from None
+            raise click.UsageError(f"the command {words[0]!r} can't be split into words: {error}") from None
     return parse_command(words, environ)
 
 
@@ -347,7 +338,7 @@ def with_job_script(
     saved: Mapping[type, object] | None,
     origin: str | None,
 ) -> Report:
-    """The report with what is wrong with the script that the command hands over (``sbatch train.sbatch``).
+    """Return the report with the findings in the script of the command (``sbatch train.sbatch``).
 
     :param saved: the facts of a node that the job will run on, from the file ``origin``
     """
@@ -369,17 +360,17 @@ def with_job_script(
 
 
 def with_what_is_not_known(report: Report, launch: Launch) -> Report:
-    """A command that is no launcher is said to be none: what it starts was not judged."""
+    """Return the report; if the command is not a launcher, what it starts is listed as not checked."""
     command = launch.command
     if command is None or command.launcher != "other":
         return report
     word = command.argv[0] if command.argv else ""
-    unread = NotChecked("what the command starts", f"{word!r} is no launcher whose options are known here")
+    unread = NotChecked("what the command starts", f"{word!r} is not a known launcher")
     return report._replace(not_checked=(*report.not_checked, unread))
 
 
 def read_facts(path: str) -> Mapping[type, object]:
-    """The facts of a saved file; a usage error that says what is wrong with it."""
+    """Return the facts of a saved file; raises UsageError if it is not valid."""
     from distcheck.core.facts_file import FactsFileError, load_facts
 
     known = known_facts()
@@ -393,13 +384,13 @@ def read_facts(path: str) -> Mapping[type, object]:
     except OSError as error:
         raise click.UsageError(f"--facts {path}: it can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise click.UsageError(f"--facts {path}: it is no text; name a file that --save-facts wrote") from None
+        raise click.UsageError(f"--facts {path}: it is not a text file; name a file that --save-facts wrote") from None
     except FactsFileError as error:
         raise click.UsageError(f"--facts {path}: {error}") from None
 
 
 def replayed_launch(saved: Mapping[type, object], given: Mapping[str, Any]) -> tuple[Launch, Mapping[type, object]]:
-    """The launch of a saved file, or another one for the same host: then what depended on the old one is dropped."""
+    """Return the launch and the facts of a saved file. If the options describe another launch, drop its old facts."""
     described = (
         any(given[name] is not None for name in LaunchOptions._fields) or given["command_line"] or given["launched"]
     )
@@ -425,7 +416,7 @@ def replayed_launch(saved: Mapping[type, object], given: Mapping[str, Any]) -> t
 
 
 def outlives_its_launch(made: type) -> bool:
-    """Whether a saved fact holds for another launch on the same host; what is only derived is derived again."""
+    """Return whether a saved fact is valid for another launch on the same host; derived facts are derived again."""
     reader = registry.readers().get(made)
     if reader is None or reader.of_launch:
         return False
@@ -433,13 +424,13 @@ def outlives_its_launch(made: type) -> bool:
 
 
 def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> None:
-    """Write what was read; a usage error where the file can't be written."""
+    """Write the facts; raises UsageError if the file can't be written."""
     from datetime import datetime, timezone
 
     from distcheck.core.facts_file import dump_facts, redacted
 
     known = {made.__name__: made for made in (Launch, *registry.readers())}
-    # that this host is not in one job says nothing about another
+    # that this host is not part of this job is not a fact of the host
     facts = {known[name]: value for name, value in report.facts.items() if name in known and value != ELSEWHERE}
     facts[Launch] = without_credentials(launch)
     text = dump_facts(

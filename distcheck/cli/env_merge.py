@@ -1,7 +1,7 @@
-"""``distcheck env --merge``: many hosts, one report. Imported only where it is asked for.
+"""``distcheck env --merge``: one report of many hosts. It is imported only for this option.
 
-Three ways lead here: tasks that a scheduler or mpirun has started together exchange records in a shared folder;
-records that were written before (``--save-record``) are named; or a folder of facts files is judged.
+The records have three sources: tasks of a scheduler or mpirun exchange them in a shared folder, the command line names
+files of ``--save-record``, or a folder has files of facts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,19 +30,20 @@ from distcheck.launch.schedulers import expand_hostlist, scheduler_of
 from distcheck.reporters import Style, render
 from distcheck.rules import Selection
 
+from . import options as shared
 from . import output
+from .exit_status import signal_handlers
 
-#: Seconds that hosts are waited for without ``--wait``.
+#: Seconds to wait for hosts without ``--wait``.
 WAIT_S = 30.0
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _HOW = (
-    "start it on every host with srun --ntasks-per-node=1 or mpirun, or name what --save-record wrote: "
+    "start it on each host with srun --ntasks-per-node=1 or mpirun, or name files of --save-record: "
     "distcheck env --merge FILE…"
 )
 
 
 class MergeOptions(NamedTuple):
-    """What the options say, read and checked."""
+    """The options, read and checked."""
 
     given: Mapping[str, Any]
     world: World
@@ -52,20 +52,20 @@ class MergeOptions(NamedTuple):
     must_check: Selection | None
     fail_on: str
     style: Style
-    #: the line that the report's first line gets where something hides findings
+    #: adds to the report's first line what hides rules
     with_settings: Callable[[Report], Report]
-    #: what another command does with what came together, in place of :func:`finish`
+    #: the function of another command instead of :func:`finish`
     finish: Callable[..., int] | None = None
 
 
 def seconds_of(text: str | None) -> float:
-    """``30``, ``30s``, ``2m`` as seconds, WAIT_S for None; a usage error for what is none."""
+    """Return ``30``, ``30s`` or ``2m`` in seconds, WAIT_S for None; raises UsageError for another text."""
     if text is None:
         return WAIT_S
-    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|)", text.strip())
-    if match is None:
+    seconds = shared.parse_seconds(text)
+    if seconds is None:
         raise click.UsageError(f"--wait is {text!r}; expected a time such as 30s, 30 or 2m")
-    return float(match[1]) * _UNITS[match[2]]
+    return seconds
 
 
 # one host
@@ -78,10 +78,10 @@ def host_report(
     step: record_exchange.JobStep | None = None,
     ranks: Sequence[RankRecord] = (),
 ) -> HostReport:
-    """What this host sends: its report, and the record that is laid beside the others'.
+    """Return the report of this host, with the record that is compared with other hosts.
 
-    :param world: None where facts of a file were judged
-    :param ranks: other ranks of this host, as they said of themselves
+    :param world: None if the facts are from a file
+    :param ranks: the records of the other ranks of this host
     """
     host = str(report.subject.get("host") or "localhost")
     record = None
@@ -93,7 +93,7 @@ def host_report(
         record = record._replace(ranks=tuple(sorted((*record.ranks, *ranks), key=lambda item: item.rank)))
     return HostReport(
         host,
-        # the facts of a thousand hosts are many, and the record holds what is compared
+        # the facts of a thousand hosts are large, and the record has all that is compared
         report._replace(facts={}),
         record,
         node=None if step is None else step.node,
@@ -106,7 +106,7 @@ def host_report(
 
 
 def rank_of(report: Report, launch: Launch, world: World) -> RankRecord | None:
-    """What a rank beside the first of its host says of itself; None where it is no rank."""
+    """Return the record of a rank that is not the first of its host; None if this is not a rank."""
     return next(iter(own_record.read_host_record(launch, world, report.facts, whole=False).ranks), None)
 
 
@@ -121,66 +121,78 @@ class _Signalled(BaseException):
         self.number = number
 
 
-def step_here(launch: Launch, asked: MergeOptions) -> record_exchange.JobStep:
-    """Where this process stands among those that were started together; a usage error where nothing tells."""
-    given = asked.given
-    step = record_exchange.step_of(os.environ, launch, scheduler_of(asked.world.environ))
+def step_here(launch: Launch, options: MergeOptions) -> record_exchange.JobStep:
+    """Return the position of this process among those of the job step; raises UsageError if it is unknown."""
+    given = options.given
+    step = record_exchange.step_of(os.environ, launch, scheduler_of(options.world.environ))
     if step is None:
-        raise click.UsageError(f"--merge: nothing here says which other hosts take part; {_HOW}")
+        raise click.UsageError(f"--merge: no variable shows which other hosts take part; {_HOW}")
     if not step.key and given["merge_dir"] is None:
         raise click.UsageError(
-            "--merge: nothing here tells this run from others; name a new folder that all hosts share with --merge-dir"
+            "--merge: no variable identifies this run; name a new folder that all hosts share with --merge-dir"
         )
     if given["merge_dir"] is not None and not os.path.isdir(given["merge_dir"]):
-        raise click.UsageError(f"--merge-dir {given['merge_dir']}: it is no folder on {asked.world.host_name()}")
+        raise click.UsageError(f"--merge-dir {given['merge_dir']}: it is not a folder on {options.world.host_name()}")
     seconds_of(given["wait"])
     nodes, count = expected_of(given["expect"])
     return step._replace(nodes=nodes or step.nodes, hosts=count or step.hosts)
 
 
-def run_in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], asked: MergeOptions) -> int:
-    """Look at this host, and hand what was seen to the first task, or be it."""
+def run_in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], options: MergeOptions) -> int:
+    """Check this host, and send the report to the first task, or collect the reports as the first task."""
     try:
-        with _signals_that_end():
-            return _in_step(step, look, asked)
+        with _end_on_signals():
+            return _in_step(step, look, options)
     except _Signalled as ended:
         return 128 + ended.number
 
 
-def _in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], asked: MergeOptions) -> int:
-    base = _base(asked)
-    wait_s = seconds_of(asked.given["wait"])
+def _end_on_signals() -> contextlib.AbstractContextManager[None]:
+    """Raise _Signalled at a signal that ends this process, so that its folder is removed."""
+    own_pid = os.getpid()
+
+    def end(number: int, _frame: object) -> None:
+        if os.getpid() != own_pid:  # a forked reader must not remove the folder
+            os._exit(128 + number)
+        raise _Signalled(number)
+
+    return signal_handlers({"SIGTERM": end, "SIGHUP": end})
+
+
+def _in_step(step: record_exchange.JobStep, look: Callable[[], HostReport], options: MergeOptions) -> int:
+    base = _base(options)
+    wait_s = seconds_of(options.given["wait"])
     own: HostReport | None = None
     try:
         if step.collects:
             with contextlib.suppress(record_exchange.TakenError), record_exchange.collecting(base, step) as folder:
-                return _collect(folder, step, wait_s, look(), asked)
+                return _collect(folder, step, wait_s, look(), options)
         own = look()
         text = record_exchange.to_text(own)
         if record_exchange.send(base, step, text, wait_s):
             return output.CLEAN
-        # the first task did not come: whoever notices first takes its place, and the others find its folder
+        # the first task did not arrive: the first process that notices replaces it, and the others find its folder
         try:
             with record_exchange.collecting(base, step) as folder:
-                return _collect(folder, step, wait_s, own, asked)
+                return _collect(folder, step, wait_s, own, options)
         except record_exchange.TakenError:
             if record_exchange.send(base, step, text, wait_s):
                 return output.CLEAN
         raise record_exchange.ExchangeError(f"no task collected the records in {base}")
     except record_exchange.ExchangeError as error:
-        return _alone(look() if own is None else own, str(error), asked)
+        return _alone(look() if own is None else own, str(error), options)
 
 
-def _base(asked: MergeOptions) -> Path:
-    if asked.given["merge_dir"] is not None:
-        return Path(asked.given["merge_dir"])
+def _base(options: MergeOptions) -> Path:
+    if options.given["merge_dir"] is not None:
+        return Path(options.given["merge_dir"])
     try:
-        return Path(asked.world.working_folder)
+        return Path(options.world.working_folder)
     except OSError as error:
-        raise click.UsageError(f"the working directory can't be had ({error.strerror}); give --merge-dir") from None
+        raise click.UsageError(f"the working directory can't be read ({error.strerror}); give --merge-dir") from None
 
 
-def _collect(folder: Path, step: record_exchange.JobStep, wait_s: float, own: HostReport, asked: MergeOptions) -> int:
+def _collect(folder: Path, step: record_exchange.JobStep, wait_s: float, own: HostReport, options: MergeOptions) -> int:
     start = time.monotonic()
     collected = record_exchange.collect(folder, step, wait_s, own)
     hosts = one_per_host(collected.reports)
@@ -188,19 +200,19 @@ def _collect(folder: Path, step: record_exchange.JobStep, wait_s: float, own: Ho
     if len(collected.reports) == 1 and missing.anyone:
         where = f"{folder.parent} within {wait_s:g} s; is that a folder that all hosts share? --merge-dir names another"
         if not step.collects:
-            return _alone(own, f"no other host's record came to {where}", asked)
+            return _alone(own, f"no other host's record came to {where}", options)
         note = f"no other host's record came to {where}"
     else:
         note = ""
     elapsed_s = own.report.elapsed_s + time.monotonic() - start
-    end = asked.finish or finish
-    return end(hosts, missing, asked, scheduler=step.scheduler, elapsed_s=elapsed_s, note=note)
+    end = options.finish or finish
+    return end(hosts, missing, options, scheduler=step.scheduler, elapsed_s=elapsed_s, note=note)
 
 
 def _missing(
     step: record_exchange.JobStep, hosts: Sequence[HostReport], collected: record_exchange.Collected, wait_s: float
 ) -> Missing:
-    """Who sent nothing: by name where the list of hosts leaves no doubt, else counted."""
+    """Return which hosts sent nothing: by name if the list of hosts is certain, else their number."""
     damaged = collected.damaged
     if collected.complete:
         return Missing(damaged=damaged)
@@ -208,7 +220,7 @@ def _missing(
     senders = len(hosts) + len(damaged)
     lost_tasks = None if step.tasks is None else step.tasks - sum(item.tasks for item in hosts) - len(damaged)
     lost = lost_tasks if step.hosts is None else step.hosts - senders
-    # the list is the job's, and the run may use fewer hosts
+    # the list is that of the job, and the run may use fewer hosts
     certain = silent and (lost is None or len(silent) <= lost)
     return Missing(
         silent=tuple(silent) if certain else (),
@@ -218,53 +230,24 @@ def _missing(
     )
 
 
-def _alone(own: HostReport, why: str, asked: MergeOptions) -> int:
-    """This host speaks for itself: one line says why, then its own findings in short."""
+def _alone(own: HostReport, why: str, options: MergeOptions) -> int:
+    """Print the reason and the findings of this host alone."""
     click.echo(f"distcheck: {own.name}: {why}", err=True)
-    output.to_stdout(render(own.report, "concise", asked.style))
-    status, _ = _status(own.report, asked)
+    output.to_stdout(render(own.report, "concise", options.style))
+    status, _ = _status(own.report, options)
     return status or output.MISUSED
-
-
-@contextlib.contextmanager
-def _signals_that_end() -> Iterator[None]:
-    """Signals that end a process at once end it with its folder removed."""
-
-    own_pid = os.getpid()
-
-    def end(number: int, _frame: object) -> None:
-        if os.getpid() != own_pid:  # a forked reader: the folder is not its to remove
-            os._exit(128 + number)
-        raise _Signalled(number)
-
-    names = ("SIGTERM", "SIGHUP")
-    try:
-        before = {
-            number: signal.signal(number, end)
-            for name in names
-            if (number := getattr(signal, name, None)) is not None
-            # nohup's own setting stands
-            and signal.getsignal(number) is not signal.SIG_IGN
-        }
-    except ValueError:  # not the main thread: the caller handles signals
-        before = {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # records that were written before
 
 
-def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], asked: MergeOptions) -> int:
+def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], options: MergeOptions) -> int:
     """Merge the records and facts of files and folders; ``-`` is standard input.
 
-    :param judge_facts: makes a report of a facts file's text; raises ValueError
+    :param judge_facts: returns the report on the text of a facts file; raises ValueError
     """
     start = time.monotonic()
-    nodes, count = expected_of(asked.given["expect"])
+    nodes, count = expected_of(options.given["expect"])
     reports: list[HostReport] = []
     damaged: dict[str, str] = {}
     for name, text in _texts(words):
@@ -280,11 +263,11 @@ def run_files(words: Sequence[str], judge_facts: Callable[[str], HostReport], as
     silent = silent_hosts(nodes, hosts, damaged.items())
     lost = 0 if count is None or nodes else max(0, count - len(hosts) - len(damaged))
     missing = Missing(tuple(silent), lost, tuple(damaged.items()), unit="host")
-    return finish(hosts, missing, asked, elapsed_s=time.monotonic() - start)
+    return finish(hosts, missing, options, elapsed_s=time.monotonic() - start)
 
 
 def expected_of(text: str | None) -> tuple[tuple[str, ...], int | None]:
-    """``--expect``: hosts by name, and their number."""
+    """Return the hosts of ``--expect`` by name, and their number."""
     if text is None:
         return (), None
     if re.fullmatch(r"[0-9]{1,7}", text.strip()):
@@ -297,7 +280,7 @@ def expected_of(text: str | None) -> tuple[tuple[str, ...], int | None]:
 
 
 def _texts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Name and text of each file; a usage error for one that can't be read."""
+    """Yield name and text of each file; raises UsageError if one can't be read."""
     for word in words:
         if word == "-":
             yield "-", sys.stdin.read()
@@ -313,9 +296,7 @@ def _texts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             try:
                 yield str(file), file.read_text(encoding="utf-8", errors="replace")
             except FileNotFoundError:
-                raise click.UsageError(
-                    f"{word}: there is no such file; a command that is to be judged stands behind --"
-                ) from None
+                raise click.UsageError(f"{word}: there is no such file; a command to check follows --") from None
             except OSError as error:
                 raise click.UsageError(f"{file}: it can't be read: {error.strerror}") from None
 
@@ -323,7 +304,7 @@ def _texts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _documents(
     name: str, text: str, judge_facts: Callable[[str], HostReport]
 ) -> Iterator[tuple[str, HostReport | str]]:
-    """What stands in one text: one record or facts file, or a record on each line, as pdsh collects them."""
+    """Yield the records of one text: one record or facts file, or one record per line, as pdsh collects them."""
     whole = _json(text)
     if isinstance(whole, dict):
         yield name if name != "-" else "standard input", _one(whole, text, judge_facts)
@@ -332,14 +313,14 @@ def _documents(
         front, brace, rest = line.partition("{")
         if not brace or not line.strip():
             continue
-        # pdsh and clush put "host: " in front of each line
+        # pdsh and clush prefix each line with "host: "
         host = front.strip().removesuffix(":")
         place = host if re.fullmatch(r"[\w.-]+", host) else f"{'line' if name == '-' else name + ':'}{number}"
         plain = _json(brace + rest)
         if isinstance(plain, dict):
             yield place, _one(plain, line, judge_facts)
         else:
-            yield place, "it is damaged: no whole record stands on its line"
+            yield place, "it is damaged: its line has no complete record"
 
 
 def _json(text: str) -> Any:
@@ -350,7 +331,7 @@ def _json(text: str) -> Any:
 
 
 def _one(plain: Mapping[str, Any], text: str, judge_facts: Callable[[str], HostReport]) -> HostReport | str:
-    """A record, a facts file judged, or why neither."""
+    """Return the report of a record or a facts file, or why it is neither."""
     try:
         if plain.get("kind") == "distcheck facts":
             return judge_facts(text)
@@ -365,28 +346,28 @@ def _one(plain: Mapping[str, Any], text: str, judge_facts: Callable[[str], HostR
 def finish(
     hosts: Sequence[HostReport],
     missing: Missing,
-    asked: MergeOptions,
+    options: MergeOptions,
     *,
     scheduler: str | None = None,
     elapsed_s: float | None = None,
     note: str = "",
 ) -> int:
-    """Compare, merge, print; the exit status."""
+    """Compare and merge the hosts, print the report, and return the exit status."""
     from distcheck.checks.cluster.comparison import ALSO_SEEN_BY_HOSTS, judge
 
     report = merge(
         hosts,
-        judged=judge(cluster_of(hosts, missing), selection=asked.selection, command="env"),
+        judged=judge(cluster_of(hosts, missing), selection=options.selection, command="env"),
         missing=missing,
         scheduler=scheduler,
         elapsed_s=elapsed_s,
         note=note,
         seen_by_both=ALSO_SEEN_BY_HOSTS,
     )
-    report = asked.with_settings(report)
-    given = asked.given
-    written = output.emit(report, given["output_format"], given["output_file"], asked.style)
-    status, line = _status(report, asked)
+    report = options.with_settings(report)
+    given = options.given
+    written = output.emit(report, given["output_format"], given["output_file"], options.style)
+    status, line = _status(report, options)
     if missing.anyone:
         status = status or output.NOT_CHECKED
         line = line or f"distcheck: not every host was looked at: {_who(missing)}"
@@ -402,12 +383,12 @@ def _who(missing: Missing) -> str:
     return shorten_hosts(lost) if lost else f"nothing came from {missing.counted}"
 
 
-def _status(report: Report, asked: MergeOptions) -> tuple[int, str | None]:
+def _status(report: Report, options: MergeOptions) -> tuple[int, str | None]:
     return output.exit_status(
         report,
-        fail_on=asked.fail_on,
-        must_check=asked.must_check,
-        strict=asked.given["strict"],
+        fail_on=options.fail_on,
+        must_check=options.must_check,
+        strict=options.given["strict"],
     )
 
 

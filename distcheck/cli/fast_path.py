@@ -1,10 +1,10 @@
-"""The short ways: ``distcheck pickle FILE…`` with nothing but paths, and a scheduler's prologue.
+"""The entry point of ``distcheck`` and ``python -m distcheck``: it decides which code runs a command line.
 
-The first is the same run without the parser of options; the second must not fail where that parser can't be imported.
-
-Reading a small checkpoint takes less time than importing click, and scripts call this a thousand times.
-Whatever is not plain (an option, a variable, a configuration file, a path that is not there) goes the long way, so that
-there is one parser and one place that says what was wrong.
+1. ``env --profile prolog`` goes to :mod:`.prolog_guard`, which must not fail where a library is missing.
+2. ``pickle FILE…`` with nothing but paths is run without click. Reading a small checkpoint takes less time than
+   importing click, and scripts call this a thousand times.
+3. All other command lines go to :mod:`.main`. Options, variables, configuration files and absent paths are there,
+   so that there is one parser and one place for usage errors.
 """
 
 from __future__ import annotations
@@ -12,49 +12,45 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-
-#: Files that may hold settings of ours, as :mod:`.configuration` reads them.
-_PROJECT_FILES = ("pyproject.toml", "setup.cfg", "tox.ini")
-_SITE_FILE = "/etc/distcheck.toml"
-#: Folders that are looked at upwards, as :mod:`.configuration` does.
-_MOST_FOLDERS = 64
+from contextlib import suppress
 
 
 def main() -> None:
-    """The console script."""
-    _prologue_first(sys.argv[1:], os.environ)
-    run = shortcut(sys.argv[1:], os.environ)
+    """Run the command line and end the process."""
+    words = sys.argv[1:]
+    _run_prolog(words, os.environ)
+    run = fast_pickle(words, os.environ)
     if run is None:
-        from .main import main as long_way
+        from .main import main as run_with_click
 
-        long_way()
+        run_with_click()
         return
     from .exit_status import end_with, leave
 
     end_with(run, leave)
 
 
-def _prologue_first(words: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Hand a scheduler's prologue to its own door, which ends the process, before anything can fail to import."""
-    named = "DISTCHECK_ENV_PROFILE" in environ or any(word.startswith("--profile") for word in words)
-    if "env" not in words or not named:
+def _run_prolog(words: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Run the check of a scheduler's prolog, which ends the process; return for any other command line."""
+    has_profile = "DISTCHECK_ENV_PROFILE" in environ or any(word.startswith("--profile") for word in words)
+    if "env" not in words or not has_profile:
         return
     try:
         from . import prolog_guard
 
-        asked = prolog_guard.asked_for(words, environ)
-    except Exception as error:  # noqa: BLE001 - not even this module: the node is not to blame
+        is_prolog = prolog_guard.is_prolog(words, environ)
+    except Exception as error:  # noqa: BLE001 - a broken installation must not drain the node
         line = f"distcheck prolog: NOT CHECKED: the installation is broken: {error}"
         try:
             os.write(2, line.encode("ascii", "backslashreplace")[:120] + b"\n")
         finally:
             os._exit(0)
-    if asked:
+    if is_prolog:
         prolog_guard.main(words)
 
 
-def shortcut(words: Sequence[str], environ: Mapping[str, str]) -> Callable[[], int] | None:
-    """What to run where a command line is plain; None where it needs the parser."""
+def fast_pickle(words: Sequence[str], environ: Mapping[str, str]) -> Callable[[], int] | None:
+    """Return the function that runs ``pickle FILE…``, or None if the command line needs click."""
     if len(words) < 2 or words[0] != "pickle" or any(word.startswith("-") or not word for word in words[1:]):
         return None
     if any(name.startswith(("DISTCHECK_PICKLE", "_DISTCHECK")) for name in environ):
@@ -75,25 +71,16 @@ def _scan(paths: tuple[str, ...]) -> int:
 
 
 def _is_configured() -> bool:
-    """Whether a file that may be meant for us says anything about us."""
-    if os.path.exists(_SITE_FILE):
+    """Return whether a configuration file may hold settings for distcheck."""
+    from distcheck.core.configuration_files import SITE_FILE, project_files
+
+    if os.path.exists(SITE_FILE):
         return True
     try:
-        folder = os.getcwd()
+        for path in project_files(os.getcwd()):
+            with suppress(FileNotFoundError), open(path, "rb") as file:
+                if b"distcheck" in file.read():
+                    return True
     except OSError:
         return True
-    for _ in range(_MOST_FOLDERS):
-        for name in _PROJECT_FILES:
-            try:
-                with open(os.path.join(folder, name), "rb") as file:
-                    if b"distcheck" in file.read():
-                        return True
-            except FileNotFoundError:
-                continue
-            except OSError:
-                return True
-        parent = os.path.dirname(folder)
-        if parent == folder or os.path.exists(os.path.join(folder, ".git")):
-            break
-        folder = parent
     return False

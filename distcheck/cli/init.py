@@ -1,6 +1,6 @@
-"""``distcheck init``: the configuration and the CI file for the repository at hand, shown before they are written.
+"""``distcheck init``: show and write the configuration and the CI file of a repository.
 
-What is to be written is decided in :mod:`..setting_up`.
+:mod:`.scaffold` decides what to write.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from . import installation, output, scaffold
 from . import options as shared
 from .scaffold import Proposal, ProposedFile, Unreadable
 
-#: Seconds for the look at what is there, before a baseline is offered.
+#: Seconds for linting the repository before a baseline is offered.
 _LOOK_S = 60.0
 #: Lines of a file that are shown; a baseline may have thousands.
 _MOST_LINES = 60
 
 EPILOG = """\b
 Examples:
-  distcheck init                                    shows what it would write, and asks
-  distcheck init --github --yes                     writes without asking
-  distcheck init --pre-commit --baseline            accepts the findings that are there now
+  distcheck init                                    shows the changes, and writes them after a confirmation
+  distcheck init --github --yes                     writes without a confirmation
+  distcheck init --pre-commit --baseline            accepts today's findings
 
-Nothing that somebody wrote is changed: a file that is there is only added to, and a second run changes nothing.
-Exit status: 0 written, or nothing to do; 1 shown, and not written; 2 a file can't be read or written.
+Existing content is never changed, only added to, and a second run changes nothing.
+Exit status: 0 written, or nothing to do; 1 shown but not written; 2 a file can't be read or written.
 """
 
 
@@ -45,20 +45,20 @@ Exit status: 0 written, or nothing to do; 1 shown, and not written; 2 a file can
 @click.option(
     "--baseline/--no-baseline",
     default=None,
-    help="Accept the findings of lint that are there now, so that only new ones are reported.  [default: ask]",
+    help="Accept today's findings of lint, so that only new ones are reported.  [default: ask]",
 )
-@click.option("-y", "--yes", is_flag=True, allow_from_autoenv=False, help="Write without asking.")
+@click.option("-y", "--yes", is_flag=True, allow_from_autoenv=False, help="Write without a confirmation.")
 def command(**given: Any) -> int:
     """Write the configuration and the CI file for this repository, after showing them.
 
-    Which CI systems it uses is told by what is there (.github, .gitlab-ci.yml, .pre-commit-config.yaml, the remotes),
-    or by the options. DIR is the repository; without it, the one that holds the working folder.
+    It detects CI systems by .github, .gitlab-ci.yml, .pre-commit-config.yaml and the remotes, unless options name them.
+    DIR is the repository, by default that of the working folder.
     """
     folder = _folder(given["folder"])
     systems = _systems(given, folder)
-    asks = sys.stdin.isatty() and sys.stdout.isatty() and not given["yes"]
+    interactive = sys.stdin.isatty() and sys.stdout.isatty() and not given["yes"]
     try:
-        baseline = _baseline(given["baseline"], folder, asks=asks)
+        baseline = _baseline(given["baseline"], folder, interactive=interactive)
         how = installation.find(folder, __version__)
         proposal = scaffold.propose(folder, systems, installation=how, baseline=baseline)
     except Unreadable as error:
@@ -67,7 +67,7 @@ def command(**given: Any) -> int:
         click.echo(f"already there: {text}")
     for change in proposal.changes:
         click.echo(_shown(change), nl=False)
-    status = _carry_out(proposal, folder, asks=asks, yes=given["yes"])
+    status = _carry_out(proposal, folder, interactive=interactive, yes=given["yes"])
     for note in proposal.notes:
         click.echo(f"to do by hand: {note.rstrip()}")
     return output.FOUND if status == output.CLEAN and proposal.notes else status
@@ -90,12 +90,12 @@ def _systems(given: dict[str, Any], folder: str) -> list[str]:
     for name, why in found.items():
         click.echo(f"{name}: {why}")
     if not found:
-        click.echo("nothing here shows a CI system: --github, --gitlab and --pre-commit write a file for one")
+        click.echo("no CI system is detected: --github, --gitlab and --pre-commit write a file for one")
     return list(found)
 
 
-def _baseline(wanted: bool | None, folder: str, *, asks: bool) -> bytes | None:
-    """The text of a baseline with what is found now; None where none is wanted or nothing is found."""
+def _baseline(wanted: bool | None, folder: str, *, interactive: bool) -> bytes | None:
+    """Return the text of a baseline with today's findings; None if it is not requested or there are no findings."""
     if wanted is False or (wanted is None and os.path.exists(os.path.join(folder, scaffold.BASELINE))):
         return None
     from distcheck.core.baseline import dump_baseline
@@ -129,8 +129,8 @@ def _baseline(wanted: bool | None, folder: str, *, asks: bool) -> bytes | None:
         return None
     if wanted is None:
         question = f"lint finds {number} thing{'s' * (number != 1)} here now"
-        if not asks:
-            click.echo(f"{question}: --baseline accepts what is there, so that only new ones are reported")
+        if not interactive:
+            click.echo(f"{question}: --baseline accepts them, so that only new ones are reported")
             return None
         if not click.confirm(f"{question}. Accept them in a baseline, so that only new ones are reported?"):
             return None
@@ -138,7 +138,7 @@ def _baseline(wanted: bool | None, folder: str, *, asks: bool) -> bytes | None:
 
 
 def _shown(change: ProposedFile) -> str:
-    """The difference, or the whole of a new file; of a wheel or ``distcheck.pyz``, how long it is."""
+    """Return the difference or the whole new file; for a wheel or ``distcheck.pyz``, its size."""
     if b"\0" in change.new:
         return f"\nnew file {change.path}\n{len(change.new)} bytes: this distcheck\n"
     text = unified_diff(change.path, change.old or b"", change.new, python=False)
@@ -148,8 +148,8 @@ def _shown(change: ProposedFile) -> str:
     return f"\n{head} {change.path}\n{''.join(lines[:_MOST_LINES])}{more}"
 
 
-def _carry_out(proposal: Proposal, folder: str, *, asks: bool, yes: bool) -> int:
-    """Write what was shown, where that is wanted."""
+def _carry_out(proposal: Proposal, folder: str, *, interactive: bool, yes: bool) -> int:
+    """Write the proposed files after a confirmation."""
     if not proposal.changes:
         if not proposal.notes:
             click.echo("nothing to do")
@@ -157,8 +157,8 @@ def _carry_out(proposal: Proposal, folder: str, *, asks: bool, yes: bool) -> int
     number = len(proposal.changes)
     files = f"{number} file{'s' * (number != 1)}"
     click.echo("")
-    if not yes and not (asks and click.confirm(f"Write {'this file' if number == 1 else f'these {files}'}?")):
-        how = "" if asks else ": this is no terminal to ask on; --yes writes without asking"
+    if not yes and not (interactive and click.confirm(f"Write {'this file' if number == 1 else f'these {files}'}?")):
+        how = "" if interactive else ": this is no terminal to ask on; --yes writes without asking"
         click.echo(f"nothing was written{how}")
         return output.FOUND
     return _write(proposal.changes, folder)
@@ -170,7 +170,7 @@ def _write(changes: Sequence[ProposedFile], folder: str) -> int:
         try:
             if change.old is None:
                 os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-                # whoever made it meanwhile keeps it
+                # a file that was created meanwhile is kept
                 with open(path, "xb") as file:
                     file.write(change.new)
             else:

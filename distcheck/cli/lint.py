@@ -1,6 +1,6 @@
-"""``distcheck lint``: rank and device misuse in training scripts, and what is wrong with the files that start them.
+"""``distcheck lint``: find rank and device misuse in training scripts, and errors in launch files.
 
-Here are the options and what they and the configuration ask for; the work is done in :mod:`.linting`.
+This module reads the options and the configuration. The work is done in :mod:`.lint_run`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import click
 from distcheck import rules
 from distcheck._version import __version__
 from distcheck.core.configuration import SITE_FILE, Configuration, pattern_pairs
-from distcheck.core.model import Rule
 from distcheck.core.world import World
 from distcheck.rules import Selection
 
@@ -47,23 +46,23 @@ EPILOG = """\b
 Examples:
   distcheck lint                                    all scripts, notebooks and launch files below this folder
   distcheck lint train.py src/ --select DC2,DC701
-  distcheck lint train.sbatch --node-facts h100.json  before it is submitted; the script that it starts is read, too
+  distcheck lint train.sbatch --node-facts h100.json  before it is submitted; reads the script that it starts, too
   distcheck lint --fix                              fix what can be fixed safely
   distcheck lint --unsafe-fixes --diff              show what --fix would change, and change nothing
-  distcheck lint --write-baseline known.json        accept what is there; later: --baseline known.json
+  distcheck lint --write-baseline known.json        accept today's findings; later: --baseline known.json
   distcheck lint --per-file-ignores 'tests/*:DC720'
   distcheck lint --output-format github             annotations of a pull request
   distcheck lint --stdin-filename train.py - < train.py
 
 \b
-One finding is silenced in its line, one rule in a file:
+A comment suppresses a finding on its line, or a rule in a file:
   torch.cuda.set_device(rank)  # noqa: DC201
   torch.cuda.set_device(rank)  # distcheck: ignore[DC201] one host only
   # distcheck: ignore-file[DC720]
-In launch files also in a comment above the command, where none can stand behind it.
+In launch files, the comment may also be above the command.
 
-'distcheck explain DC201' prints the page of a rule; 'distcheck rules --way lint' and '--way launch' list those that
-are seen here.
+'distcheck explain DC201' prints the page of a rule; 'distcheck rules --way lint' and '--way launch' list the rules of
+this command.
 """
 
 
@@ -82,52 +81,46 @@ class LintCommand(shared.GroupedCommand):
     "--per-file-ignores",
     multiple=True,
     metavar="PATTERN:CODES",
-    help="Rules that keep silent in some files: 'tests/*:DC720,DC721'.",
+    help="Rules to switch off in some files: 'tests/*:DC720,DC721'.",
 )
 @click.option("--preview", is_flag=True, default=None, help="Add the rules that are off by default.")
-@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Leave these out instead of the usual folders.")
-@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Leave these out as well.")
-@click.option("--force-exclude", is_flag=True, default=None, help="Leave excluded files out even where they are named.")
+@click.option("--exclude", multiple=True, metavar="PATTERNS", help="Skip these instead of the default folders.")
+@click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Also skip these.")
+@click.option("--force-exclude", is_flag=True, default=None, help="Skip excluded files even if they are named.")
 @click.option(
     "--respect-gitignore/--no-respect-gitignore",
     default=None,
-    help="Leave out what .gitignore names.  [default: respect]",
+    help="Skip the files in .gitignore.  [default: respect]",
 )
 @click.option(
-    "--include-markdown", is_flag=True, default=None, help="Look for commands in the Markdown files of folders as well."
+    "--include-markdown", is_flag=True, default=None, help="Also check commands in the Markdown files of folders."
 )
 @click.option(
     "--node-facts",
     metavar="FILE",
-    help="The nodes that jobs will run on: a file of 'distcheck env --save-facts' there, or of the site.",
+    help="Facts of the nodes of the job: a file of 'distcheck env --save-facts' from there, or of the site.",
 )
-@click.option("--stdin-filename", metavar="FILE", help="The name of what - reads from standard input.")
-@click.option("--fix", is_flag=True, allow_from_autoenv=False, help="Carry out the safe fixes.")
+@click.option("--stdin-filename", metavar="FILE", help="The file name of standard input.")
+@click.option("--fix", is_flag=True, allow_from_autoenv=False, help="Apply the safe fixes.")
 @click.option(
-    "--unsafe-fixes", is_flag=True, allow_from_autoenv=False, help="With --fix or --diff: also those that have a risk."
+    "--unsafe-fixes", is_flag=True, allow_from_autoenv=False, help="With --fix or --diff: also fixes with a risk."
 )
 @click.option("--diff", is_flag=True, help="Print what --fix would change; exit with 1 if it would change anything.")
-@click.option("--baseline", metavar="FILE", help="Report only what this file does not know.")
-@click.option(
-    "--write-baseline",
-    metavar="FILE",
-    allow_from_autoenv=False,
-    help="Write what is found to this file, and exit with 0.",
-)
+@shared.baseline_options
 @click.option("--statistics", is_flag=True, help="Count the findings of each rule instead of showing them.")
 @shared.output_options
 @shared.verdict_options
 @shared.configuration_options
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
+@shared.jobs_option
 @click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
-@click.option("--cache-dir", metavar="DIR", help="Where the cache is.  [default: the user's cache folder]")
+@click.option("--cache-dir", metavar="DIR", help="Folder of the cache.  [default: the user's cache folder]")
 def command(**given: Any) -> int:
-    """Find rank and device misuse in training scripts, and what is wrong with the files that start them.
+    """Find rank and device misuse in training scripts, and errors in launch files.
 
-    In Python files it follows what a value is (the global rank, the local rank, a device) and which ranks reach a line,
-    across functions and files. In launch files (shell and Slurm scripts, Kubernetes manifests, Dockerfiles, Makefiles,
-    workflows, configurations of Accelerate and DeepSpeed) it reads launch commands, variables and allocations, and
-    compares them. Nothing is run or imported, torch is not needed. PATHs are files and folders; - is standard input.
+    In Python files it follows values (the global rank, the local rank, a device) and which ranks reach a line, across
+    functions and files. In launch files (shell and Slurm scripts, Kubernetes manifests, Dockerfiles, Makefiles,
+    workflows, configurations of Accelerate and DeepSpeed) it compares launch commands, variables and allocations.
+    Nothing is run or imported, and torch is not needed. PATHs are files and folders; - is standard input.
     """
     began = time.monotonic()
     _refuse_contradictions(given)
@@ -135,8 +128,8 @@ def command(**given: Any) -> int:
         shared.check_output_file(given[option], {"output_file": "-o"}.get(option, "--write-baseline"))
     world = World()
     configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    asked = asked_of(given, configuration)
-    inputs = lint_inputs.inputs_of(asked)
+    options = lint_options(given, configuration)
+    inputs = lint_inputs.inputs_of(options)
     wants_fixes = given["fix"] or given["diff"]
     changed: dict[str, bytes] = {}
     fixed = 0
@@ -144,48 +137,43 @@ def command(**given: Any) -> int:
 
     with Progress(sys.stderr) as line:
         progress = lint_inputs.DelayedProgress(line, began)
-        looked = lint_run.look(asked, inputs, changed, progress)
+        result = lint_run.look(options, inputs, changed, progress)
         if wants_fixes:
-            looked, fixed = lint_run.fix(asked, inputs, looked, changed, progress)
-    lint_run.save_cache(asked)
-    looked = looked._replace(report=looked.report._replace(elapsed_s=time.monotonic() - began))
-    return finish(asked, inputs, configuration, looked, changed, fixed)
+            result, fixed = lint_run.fix(options, inputs, result, changed, progress)
+    lint_run.save_cache(options)
+    result = result._replace(report=result.report._replace(elapsed_s=time.monotonic() - began))
+    return finish(options, inputs, configuration, result, changed, fixed)
 
 
 def _refuse_contradictions(given: Mapping[str, Any]) -> None:
     if given["unsafe_fixes"] and not (given["fix"] or given["diff"]):
-        raise click.UsageError("--unsafe-fixes belongs to --fix or --diff")
+        raise click.UsageError("--unsafe-fixes needs --fix or --diff")
     if given["fix"] and given["diff"]:
-        raise click.UsageError("--diff shows what --fix would do; give one of them")
+        raise click.UsageError("--diff shows what --fix would change; give one of them")
     if given["write_baseline"] is not None and (given["fix"] or given["diff"]):
-        raise click.UsageError("--write-baseline keeps what is there; run it after --fix")
+        raise click.UsageError("--write-baseline accepts findings; run it after --fix")
     if given["write_baseline"] in ("", "-"):
-        raise click.UsageError("--write-baseline takes the name of a file")
+        raise click.UsageError("--write-baseline needs the name of a file")
     if "-" in given["paths"] and len(given["paths"]) > 1:
-        raise click.UsageError("- is standard input, and stands alone")
+        raise click.UsageError("- is standard input, and can't be combined with other paths")
     if given["stdin_filename"] is not None and given["paths"] not in ((), ("-",)):
         raise click.UsageError("--stdin-filename names what - reads; give - and no other path")
     if given["cache_dir"] is not None and os.path.exists(given["cache_dir"]) and not os.path.isdir(given["cache_dir"]):
         raise click.UsageError(f"--cache-dir {given['cache_dir']}: it is a file; name a folder")
 
 
-def asked_of(given: Mapping[str, Any], configuration: Configuration) -> LintOptions:
-    """The options and the configuration in one; a usage error where they are not right."""
+def lint_options(given: Mapping[str, Any], configuration: Configuration) -> LintOptions:
+    """Return the options, completed by the configuration; raises UsageError if they are not valid."""
     from distcheck.checks.source.discovery import DEFAULT_EXCLUDES, Globs
 
-    select = given["select"] or configuration.values("select")
-    extend = (*given["extend_select"], *configuration.values("extend-select"))
-    ignore = (*given["ignore"], *configuration.values("ignore"))
-    preview = bool(configuration.flag("preview") if given["preview"] is None else given["preview"])
-    if preview:
-        # a rule that was switched off by its code stays off
-        extend = (*extend, *(rule.code for rule in _seen_here() if not rule.on_by_default and rule.code not in ignore))
-    selection = shared.selection_of(select, extend, ignore)
-    if not any(selection.takes(rule) for rule in _seen_here()):
-        raise click.UsageError(
-            "the selection leaves no rule that lint can see; 'distcheck rules --way lint' and '--way launch' list "
-            "those that it can"
-        )
+    extend: list[str] = []
+    if configuration.flag("preview") if given["preview"] is None else given["preview"]:
+        # a rule that is ignored by its code stays off
+        ignore = (*given["ignore"], *configuration.values("ignore"))
+        every = [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
+        extend = [rule.code for rule in every if not rule.on_by_default and rule.code not in ignore]
+    selection = shared.selected_rules(given, configuration, extend)
+    shared.refuse_empty_selection(selection, "lint", "lint", "launch")
     here = shared.working_folder()
     own = configuration.placed("exclude") or tuple((name, here) for name in DEFAULT_EXCLUDES)
     if given["exclude"]:
@@ -213,10 +201,6 @@ def asked_of(given: Mapping[str, Any], configuration: Configuration) -> LintOpti
         _nodes(given, configuration),
         configuration,
     )
-
-
-def _seen_here() -> list[Rule]:
-    return [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
 
 
 def _split(texts: Iterable[str]) -> list[str]:
@@ -250,44 +234,46 @@ def _per_file_ignores(
 def baseline_of(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
     from distcheck.core.baseline import BaselineError, load_baseline
 
-    path, said_by = given["baseline"], "--baseline"
+    path, origin = given["baseline"], "--baseline"
     if path is None:
         if given["write_baseline"] is not None or (path := configuration.word("baseline")) is None:
             return None
-        said_by = f"{configuration.origin('baseline')}: baseline"
+        origin = f"{configuration.origin('baseline')}: baseline"
         path = os.path.join(dict(reversed(configuration.placed("baseline")))[path], path)
     try:
         with open(path, encoding="utf-8") as file:
             return os.path.dirname(os.path.abspath(path)), load_baseline(file.read())
     except FileNotFoundError:
-        raise click.UsageError(f"{said_by} {path}: there is no such file; --write-baseline {path} makes it") from None
+        raise click.UsageError(f"{origin} {path}: there is no such file; --write-baseline {path} creates it") from None
     except OSError as error:
-        raise click.UsageError(f"{said_by} {path}: it can't be read: {error.strerror}") from None
+        raise click.UsageError(f"{origin} {path}: it can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise click.UsageError(f"{said_by} {path}: it is no text; name a file that --write-baseline wrote") from None
+        raise click.UsageError(
+            f"{origin} {path}: it is not a text file; name a file that --write-baseline wrote"
+        ) from None
     except BaselineError as error:
-        raise click.UsageError(f"{said_by} {path}: {error}") from None
+        raise click.UsageError(f"{origin} {path}: {error}") from None
 
 
 def _nodes(given: Mapping[str, Any], configuration: Configuration) -> Nodes | None:
-    """The nodes that the option or the configuration states; a usage error where their file is not right."""
-    path, said_by = given["node_facts"], "--node-facts"
+    """Return the nodes of the option or the configuration; raises UsageError if their file is not valid."""
+    path, origin = given["node_facts"], "--node-facts"
     if path is None:
         placed = configuration.placed("node-facts")
         if not placed:
             return None
         path = os.path.join(placed[0][1], placed[0][0])
-        said_by = f"{configuration.origin('node-facts')}: node-facts"
+        origin = f"{configuration.origin('node-facts')}: node-facts"
     from distcheck.checks.launch_files.nodes import NodesError, read_nodes
 
     try:
         return read_nodes(path)
     except NodesError as error:
-        raise click.UsageError(f"{said_by} {path}: {error}") from None
+        raise click.UsageError(f"{origin} {path}: {error}") from None
 
 
 def _cache(given: Mapping[str, Any], configuration: Configuration, here: str) -> Cache | None:
-    """The cache in the folder of the option, of the site, or of this user. A project can't choose what is written."""
+    """Return the cache in the folder of the option, the site or the user. A project can't choose where to write."""
     from distcheck.checks.source.cache import Cache, user_folder
     from distcheck.checks.source.summary import ENGINE_VERSION
     from distcheck.reporters.locations import checkout_of

@@ -74,22 +74,22 @@ class DelayedProgress:
         self.line = line
         self._from = began + _PROGRESS_AFTER_S
 
-    def tell(self, phase: str, done: int = 0, total: int = 0) -> None:
+    def show(self, phase: str, done: int = 0, total: int = 0) -> None:
         """Say where the run is."""
         if time.monotonic() >= self._from:
             self.line.show("lint", phase, done, total)
 
-    def tell_files(self, done: int, total: int) -> None:
+    def show_files(self, done: int, total: int) -> None:
         """Say how many files are done."""
-        self.tell("reading files", done, total)
+        self.show("reading files", done, total)
 
 
-def inputs_of(asked: LintOptions) -> LintFiles:
+def inputs_of(options: LintOptions) -> LintFiles:
     """The files that are meant."""
-    given = asked.given
+    given = options.given
     if given["paths"] == ("-",) or given["stdin_filename"] is not None:
         name = given["stdin_filename"] or "<stdin>"
-        if asked.force_exclude and asked.excludes.match_file(name, os.getcwd()):
+        if options.force_exclude and options.excludes.match_file(name, os.getcwd()):
             return LintFiles((), {}, standard_input=True)
         texts = {name: sys.stdin.buffer.read()}
         if _is_no_python(name, texts[name]):
@@ -99,10 +99,10 @@ def inputs_of(asked: LintOptions) -> LintFiles:
 
     found = discover(
         given["paths"] or (".",),
-        excludes=asked.excludes,
-        force_exclude=asked.force_exclude,
-        respect_gitignore=asked.respect_gitignore,
-        include_markdown=asked.include_markdown,
+        excludes=options.excludes,
+        force_exclude=options.force_exclude,
+        respect_gitignore=options.respect_gitignore,
+        include_markdown=options.include_markdown,
     )
     problems = tuple((problem.path, problem.why) for problem in found.problems)
     return LintFiles(found.files, {}, problems, launch=found.launch_files, named=found.named)
@@ -154,9 +154,9 @@ def _has_changed(path: str, inputs: LintFiles) -> bool:
     return inputs.stamps[path] != (found.st_mtime_ns, found.st_size)
 
 
-def say(asked: LintOptions, text: str) -> None:
+def say(options: LintOptions, text: str) -> None:
     """A line on standard error, unless one line is all that is wanted."""
-    if not asked.quiet:
+    if not options.quiet:
         from distcheck.reporters import escape
 
         click.echo(f"distcheck: {escape(text)}", err=True)

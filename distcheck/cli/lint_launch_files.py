@@ -47,7 +47,7 @@ class LaunchSide(NamedTuple):
         return tuple(file.path for file in self.files.files)
 
     @property
-    def unasked(self) -> frozenset[str]:
+    def not_requested(self) -> frozenset[str]:
         """What was read for the sake of launch files only: its comments count, and are not judged."""
         return self.scripts | (self.by_path.keys() - set(self.paths))
 
@@ -89,7 +89,7 @@ class LaunchSide(NamedTuple):
             for why, line, column in file.faults
         ]
 
-    def not_looked_at(self) -> list[NotChecked]:
+    def not_checked(self) -> list[NotChecked]:
         """Whose shell nothing here can read."""
         whys = {file.path: file.why_no_shell for file in self.files.files if file.why_no_shell is not None}
         shown = list(whys)[: _MOST_NAMED if len(whys) > _MOST_NAMED + 1 else None]
@@ -106,7 +106,9 @@ def _how_much(file: LaunchFile) -> str:
     return "a part of it" if engine.has_contents(file) or file.lines else "it"
 
 
-def read(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress) -> LaunchSide:
+def read(
+    options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress
+) -> LaunchSide:
     """Which of what may be launch files are some, what they say, and which scripts they start."""
     from .lint_inputs import beginning_of
 
@@ -114,15 +116,15 @@ def read(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], pr
         return engine.LaunchSource(path, lambda limit: beginning_of(path, limit, inputs, changed))
 
     known = {**inputs.texts, **changed}
-    given = [path for path in asked.given["paths"] if path != "-"]
+    given = [path for path in options.given["paths"] if path != "-"]
     roots = [path if os.path.isdir(path) else os.path.dirname(path) for path in given]
     look_up = engine.remembering(engine.look_up_below(os.getcwd(), known, roots=roots))
     files = engine.read_launch_files(
         [source(path) for path in inputs.launch],
         look_up=look_up,
-        include_markdown=asked.include_markdown,
+        include_markdown=options.include_markdown,
         named=inputs.named,
-        progress=lambda done, total: progress.tell("reading launch files", done, total),
+        progress=lambda done, total: progress.show("reading launch files", done, total),
     )
     scripts: frozenset[str] = frozenset()
     if any(file.sites for file in files.files):
@@ -132,26 +134,26 @@ def read(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], pr
     return LaunchSide(files, scripts, look_up, {file.path: file for file in files.files})
 
 
-def judge(asked: LintOptions, side: LaunchSide, program: Program, python: Report) -> tuple[LaunchSide, Report]:
+def judge(options: LintOptions, side: LaunchSide, program: Program, python: Report) -> tuple[LaunchSide, Report]:
     """The report on the Python files with what is found in the launch files, and where both are seen."""
     # they are read for what the launch makes of them; nobody has asked for their own findings
     own = [finding for finding in python.findings if finding.where.path not in side.scripts]
-    unread = side.not_looked_at()
+    unread = side.not_checked()
     python = python._replace(findings=tuple(own), not_checked=merge_not_checked([*python.not_checked, *unread]))
     if not unread and not any(engine.has_contents(file) for file in side.files.files):
         return side, python
     from distcheck.checks.launch_files.scripts import find_started, without_missing_launchers, without_weaker
 
     started = find_started(side.files, program)
-    nodes = NotApplicable("no --node-facts were given") if asked.nodes is None else asked.nodes
-    judged = probe(side.files, started, nodes, asked.configuration, selection=asked.selection, command="lint")
+    nodes = NotApplicable("no --node-facts were given") if options.nodes is None else options.nodes
+    judged = probe(side.files, started, nodes, options.configuration, selection=options.selection, command="lint")
     side = _with_sourced(side, judged.findings, program)
     here = os.getcwd()
     found = [
         finding
         for finding in _each_once(judged.findings)
         # what was left out is not to be heard of because another file sources it
-        if finding.where.path not in side.unasked or not asked.excludes.match_file(finding.where.path, here)
+        if finding.where.path not in side.not_requested or not options.excludes.match_file(finding.where.path, here)
     ]
     return side, python._replace(
         findings=tuple(without_missing_launchers(without_weaker([*python.findings, *found]), started)),

@@ -20,22 +20,22 @@ from .lint_run import LintResult
 
 
 def finish(
-    asked: LintOptions,
+    options: LintOptions,
     inputs: LintFiles,
     configuration: Configuration,
-    looked: LintResult,
+    result: LintResult,
     changed: Mapping[str, bytes],
     fixed: int,
 ) -> int:
     """Write what is to be written, and the exit status."""
-    given = asked.given
-    report = described(looked, inputs, asked, configuration)
+    given = options.given
+    report = described(result, inputs, options, configuration)
     style = output.style_of(given)
-    tell_what_is_odd(asked, inputs, looked)
+    warn_about_inputs(options, inputs, result)
     if given["write_baseline"] is not None:
-        return _write_baseline(asked, inputs, report)
+        return _write_baseline(options, inputs, report)
     if given["diff"]:
-        return _print_diff(asked, inputs, changed, fixed)
+        return _print_diff(options, inputs, changed, fixed)
     written = True
     if given["fix"] and inputs.standard_input:
         # what was read comes out again, fixed or not; the report must not stand in it
@@ -44,7 +44,7 @@ def finish(
         sys.stdout.buffer.write(changed.get(name, inputs.texts.get(name, b"")))
         sys.stdout.flush()
     elif given["fix"]:
-        written = _write_changes(asked, changed, fixed)
+        written = _write_changes(options, changed, fixed)
     if given["statistics"]:
         written = _print(_statistics(report, given["output_format"]), given["output_file"]) and written
     elif given["fix"] and inputs.standard_input and given["output_file"] is None:
@@ -53,12 +53,12 @@ def finish(
         click.echo(render(report, _format(given), style), err=True, nl=False)
     else:
         written = output.emit(report, _format(given), given["output_file"], style) and written
-    _say_what_can_be_fixed(asked, looked)
-    if _nothing_was_read(inputs, looked):
+    _say_what_can_be_fixed(options, result)
+    if _nothing_was_read(inputs, result):
         click.echo("distcheck: none of the input could be read", err=True)
         return output.MISUSED
     must_check = shared.must_check_of(given, configuration)
-    return output.conclude(report, given, written=written, fail_on=asked.fail_on, must_check=must_check)
+    return output.conclude(report, given, written=written, fail_on=options.fail_on, must_check=must_check)
 
 
 def _format(given: Mapping[str, Any]) -> str:
@@ -67,31 +67,31 @@ def _format(given: Mapping[str, Any]) -> str:
     return "full" if given["quiet"] and chosen == "concise" else chosen
 
 
-def _nothing_was_read(inputs: LintFiles, looked: LintResult) -> bool:
-    files = looked.program.files
+def _nothing_was_read(inputs: LintFiles, result: LintResult) -> bool:
+    files = result.program.files
     problems = sum(path in files and files[path].problem is not None for path in inputs.paths)
     number = len(inputs.paths)
-    if looked.launch is not None:
-        problems += looked.launch.unread
-        number += len(looked.launch.paths)
+    if result.launch is not None:
+        problems += result.launch.unread
+        number += len(result.launch.paths)
     return problems == number if number else bool(inputs.problems)
 
 
-def described(looked: LintResult, inputs: LintFiles, asked: LintOptions, configuration: Configuration) -> Report:
+def described(result: LintResult, inputs: LintFiles, options: LintOptions, configuration: Configuration) -> Report:
     """The report with its first line."""
-    launch_files = 0 if looked.launch is None else len(looked.launch.paths)
+    launch_files = 0 if result.launch is None else len(result.launch.paths)
     number = len(inputs.paths) + launch_files
     line = ["standard input" if inputs.standard_input else _of_files(number, launch_files)]
-    if asked.baseline is not None:
-        line.append(f"{looked.known} known to the baseline")
-    if looked.silenced:
-        line.append(f"{looked.silenced} silenced in the code or by per-file-ignores")
-    if looked.hidden:
-        line.append(f"{looked.hidden} info not shown (-v)")
-    report = looked.report._replace(
+    if options.baseline is not None:
+        line.append(f"{result.known} known to the baseline")
+    if result.silenced:
+        line.append(f"{result.silenced} silenced in the code or by per-file-ignores")
+    if result.hidden:
+        line.append(f"{result.hidden} info not shown (-v)")
+    report = result.report._replace(
         subject={"files": number, "python": ".".join(map(str, sys.version_info[:3])), "line": line},
     )
-    return output.with_settings_line(report, asked.given, configuration)
+    return output.with_settings_line(report, options.given, configuration)
 
 
 def _of_files(number: int, launch_files: int) -> str:
@@ -102,42 +102,42 @@ def _of_files(number: int, launch_files: int) -> str:
     return f"{number} file{'s' * (number != 1)}" + (among if launch_files else "")
 
 
-def tell_what_is_odd(asked: LintOptions, inputs: LintFiles, looked: LintResult) -> None:
+def warn_about_inputs(options: LintOptions, inputs: LintFiles, result: LintResult) -> None:
     """What a user has to know and what is no finding."""
-    launch_files = () if looked.launch is None else looked.launch.paths
+    launch_files = () if result.launch is None else result.launch.paths
     silent = sorted(inputs.named.difference(launch_files))
     for path in silent:
-        say(asked, f"{path}: nothing in it starts ranks or configures a launcher")
+        say(options, f"{path}: nothing in it starts ranks or configures a launcher")
     if not (inputs.paths or launch_files or silent or inputs.problems or inputs.standard_input):
-        say(asked, f"no Python files and no launch files in {', '.join(asked.given['paths']) or 'this folder'}")
-    if inputs.problems and not asked.selection.takes(rules.DC904):
+        say(options, f"no Python files and no launch files in {', '.join(options.given['paths']) or 'this folder'}")
+    if inputs.problems and not options.selection.takes(rules.DC904):
         for path, why in inputs.problems:
-            say(asked, f"{path}: {why}")
-    for path, line, text in looked.unknown:
-        say(asked, f"{path}:{line}: a comment that silences nothing: {text}")
-    if looked.gone:
+            say(options, f"{path}: {why}")
+    for path, line, text in result.unknown:
+        say(options, f"{path}:{line}: a comment that silences nothing: {text}")
+    if result.gone:
         say(
-            asked,
-            f"{looked.gone} finding{'s' * (looked.gone != 1)} of the baseline "
-            f"{'is' if looked.gone == 1 else 'are'} gone; --write-baseline forgets them",
+            options,
+            f"{result.gone} finding{'s' * (result.gone != 1)} of the baseline "
+            f"{'is' if result.gone == 1 else 'are'} gone; --write-baseline forgets them",
         )
 
 
-def _say_what_can_be_fixed(asked: LintOptions, looked: LintResult) -> None:
-    if asked.given["output_format"] not in ("full", "concise"):
+def _say_what_can_be_fixed(options: LintOptions, result: LintResult) -> None:
+    if options.given["output_format"] not in ("full", "concise"):
         return
-    fixes = [finding.fix for finding in looked.report.findings if finding.fix.edits]
+    fixes = [finding.fix for finding in result.report.findings if finding.fix.edits]
     safe = sum(fix.safe for fix in fixes)
     if safe:
-        say(asked, f"{safe} of these can be fixed with --fix")
-    if len(fixes) > safe and not asked.given["unsafe_fixes"]:
-        say(asked, f"{len(fixes) - safe} of these can be fixed with --fix --unsafe-fixes; --diff shows how")
+        say(options, f"{safe} of these can be fixed with --fix")
+    if len(fixes) > safe and not options.given["unsafe_fixes"]:
+        say(options, f"{len(fixes) - safe} of these can be fixed with --fix --unsafe-fixes; --diff shows how")
 
 
-def _write_baseline(asked: LintOptions, inputs: LintFiles, report: Report) -> int:
+def _write_baseline(options: LintOptions, inputs: LintFiles, report: Report) -> int:
     from distcheck.core.baseline import dump_baseline
 
-    path = asked.given["write_baseline"]
+    path = options.given["write_baseline"]
     if inputs.problems and not inputs.paths:
         click.echo("distcheck: none of the input could be read; no baseline is written", err=True)
         return output.MISUSED
@@ -146,24 +146,24 @@ def _write_baseline(asked: LintOptions, inputs: LintFiles, report: Report) -> in
     except OSError as error:
         raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
     number = len(report.findings)
-    say(asked, f"{path} knows {number} finding{'s' * (number != 1)} now; check against it with --baseline {path}")
+    say(options, f"{path} knows {number} finding{'s' * (number != 1)} now; check against it with --baseline {path}")
     return output.CLEAN
 
 
-def _print_diff(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], fixed: int) -> int:
+def _print_diff(options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], fixed: int) -> int:
     from distcheck.core.fixes import unified_diff
 
     texts = []
     for path in sorted(changed):
         texts.append(unified_diff(path, bytes_of(path, inputs), changed[path], python=path in inputs.paths))
-    if not _print("".join(texts), asked.given["output_file"]):
+    if not _print("".join(texts), options.given["output_file"]):
         return output.MISUSED
     number = len(changed)
-    say(asked, f"--fix would fix {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
-    return output.FOUND if changed and not asked.given["exit_zero"] else output.CLEAN
+    say(options, f"--fix would fix {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
+    return output.FOUND if changed and not options.given["exit_zero"] else output.CLEAN
 
 
-def _write_changes(asked: LintOptions, changed: Mapping[str, bytes], fixed: int) -> bool:
+def _write_changes(options: LintOptions, changed: Mapping[str, bytes], fixed: int) -> bool:
     """Write the changed files; False where one can't be written."""
     from distcheck.core.fixes import write_atomically
 
@@ -175,7 +175,7 @@ def _write_changes(asked: LintOptions, changed: Mapping[str, bytes], fixed: int)
         except OSError as error:
             click.echo(f"distcheck: {path} can't be written: {error.strerror}", err=True)
     if number:
-        say(asked, f"fixed {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
+        say(options, f"fixed {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
     return number == len(changed)
 
 

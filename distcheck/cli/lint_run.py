@@ -44,7 +44,9 @@ class LintResult(NamedTuple):
     unknown: tuple[tuple[str, int, str], ...]
 
 
-def look(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress) -> LintResult:
+def look(
+    options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress
+) -> LintResult:
     """Analyse and judge, and keep back what is not to be reported.
 
     :param changed: bytes that stand in place of a file's own
@@ -56,19 +58,21 @@ def look(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], pr
     if inputs.launch:
         from . import lint_launch_files
 
-        launch = lint_launch_files.read(asked, inputs, changed, progress)
+        launch = lint_launch_files.read(options, inputs, changed, progress)
     paths = inputs.paths if launch is None else (*inputs.paths, *sorted(launch.scripts))
     program = analyse(
-        _source_files(paths, inputs, changed), jobs=asked.jobs, cache=asked.cache, progress=progress.tell_files
+        _source_files(paths, inputs, changed), jobs=options.jobs, cache=options.cache, progress=progress.show_files
     )
-    progress.tell("judging")
-    plan = Checker(asked.selection, rooms=("distcheck.checks.source",)).plan(type(program), command="lint", closed=True)
+    progress.show("judging")
+    plan = Checker(options.selection, rooms=("distcheck.checks.source",)).plan(
+        type(program), command="lint", closed=True
+    )
     report = plan.run(program)
     if launch is not None:
-        launch, report = lint_launch_files.judge(asked, launch, program, report)
+        launch, report = lint_launch_files.judge(options, launch, program, report)
     progress.line.clear()
 
-    takes = asked.selection.takes
+    takes = options.selection.takes
     broken = {path for path, facts in program.files.items() if facts.problem is not None}
     comments = {path: facts.comments for path, facts in program.files.items() if path not in broken}
     unreadable = [*_unread(inputs), *_not_parsed(program), *(() if launch is None else launch.not_read())]
@@ -78,8 +82,8 @@ def look(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], pr
         looked_for=report.checked.__contains__,
         lines_of=None if launch is None else launch.lines_of,
     )
-    unasked = frozenset() if launch is None else launch.unasked
-    unused = [finding for finding in heard.unused if finding.where.path not in unasked]
+    not_requested = frozenset() if launch is None else launch.not_requested
+    unused = [finding for finding in heard.unused if finding.where.path not in not_requested]
     lines: dict[str, list[str]] = {}
     found = [
         _in_place(finding, program, lines) if launch is None else launch.in_place(_in_place(finding, program, lines))
@@ -90,16 +94,16 @@ def look(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], pr
         )
     ]
     known_rules = rules.known()
-    said = [item for item in found if not _ignored_there(item, known_rules, asked)]
-    shown = [item for item in said if _is_shown(item, known_rules, asked)]
+    said = [item for item in found if not _ignored_there(item, known_rules, options)]
+    shown = [item for item in said if _is_shown(item, known_rules, options)]
     new, known, gone = tuple(shown), 0, 0
-    if asked.baseline is not None:
+    if options.baseline is not None:
         from distcheck.core.baseline import compare
 
-        folder, counts = asked.baseline
+        folder, counts = options.baseline
         whole = [path for path in inputs.paths if path not in broken]
         whole.extend(() if launch is None else launch.whole)
-        compared = compare(sort_findings(shown), counts, folder=folder, looked_at=whole)
+        compared = compare(sort_findings(shown), counts, folder=folder, checked_paths=whole)
         new, known, gone = compared.new, len(compared.known), compared.gone
     report = report._replace(
         findings=sort_findings(new),
@@ -107,7 +111,7 @@ def look(asked: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], pr
         checked=report.checked | {rules.DC904.code, rules.DC905.code},
     )
     silenced = len(heard.silenced) + len(found) - len(said)
-    unknown = tuple(item for item in heard.unknown if item[0] not in unasked)
+    unknown = tuple(item for item in heard.unknown if item[0] not in not_requested)
     return LintResult(report, program, launch, silenced, len(said) - len(shown), known, gone, unknown)
 
 
@@ -155,7 +159,7 @@ def _not_parsed(program: Program) -> list[Finding]:
     return found
 
 
-def _ignored_there(finding: Finding, known: Mapping[str, Rule], asked: LintOptions) -> bool:
+def _ignored_there(finding: Finding, known: Mapping[str, Rule], options: LintOptions) -> bool:
     """Whether a per-file ignore is about it."""
     path = finding.where.path
     rule = known.get(finding.code)
@@ -163,21 +167,22 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], asked: LintOptio
         return False
     here = os.getcwd()
     return any(
-        globs.match_file(path, here) is not negated and codes.matches(rule) for globs, negated, codes in asked.per_file
+        globs.match_file(path, here) is not negated and codes.matches(rule)
+        for globs, negated, codes in options.per_file
     )
 
 
-def _is_shown(finding: Finding, known: Mapping[str, Rule], asked: LintOptions) -> bool:
+def _is_shown(finding: Finding, known: Mapping[str, Rule], options: LintOptions) -> bool:
     """Findings of level info are shown where their rule was asked for."""
-    if finding.severity > Severity.INFO or asked.all_info:
+    if finding.severity > Severity.INFO or options.all_info:
         return True
     rule = known.get(finding.code)
-    wanted = Selection((*asked.selection.select, *asked.selection.extend_select))
+    wanted = Selection((*options.selection.select, *options.selection.extend_select))
     return rule is not None and wanted.matches(rule)
 
 
 def fix(
-    asked: LintOptions, inputs: LintFiles, looked: LintResult, changed: dict[str, bytes], progress: DelayedProgress
+    options: LintOptions, inputs: LintFiles, result: LintResult, changed: dict[str, bytes], progress: DelayedProgress
 ) -> tuple[LintResult, int]:
     """Fix, look again, and so on until nothing is left to do; nothing is written. How many fixes were carried out."""
     from distcheck.core.fixes import apply_fixes
@@ -187,8 +192,8 @@ def fix(
     fixed = 0
     refused: dict[str, str] = {}
     for _ in range(_MOST_ROUNDS):
-        fixes = [finding.fix for finding in looked.report.findings if _wants(asked, finding)]
-        others = {} if looked.launch is None else dict.fromkeys(looked.launch.paths, looked.launch.why_it_reads_worse)
+        fixes = [finding.fix for finding in result.report.findings if _wants(options, finding)]
+        others = {} if result.launch is None else dict.fromkeys(result.launch.paths, result.launch.why_it_reads_worse)
         paths = {edit.path for fix in fixes for edit in fix.edits} & {*inputs.paths, *others}
         texts: dict[str, bytes] = {}
         for path in paths - set(refused):
@@ -212,14 +217,14 @@ def fix(
             break
         changed.update(edited.files)
         fixed += len(edited.done)
-        looked = look(asked, inputs, changed, progress)
+        result = look(options, inputs, changed, progress)
     for path, why in refused.items():
-        say(asked, f"{path} is left as it is: {why}")
-    return looked, fixed
+        say(options, f"{path} is left as it is: {why}")
+    return result, fixed
 
 
-def _wants(asked: LintOptions, finding: Finding) -> bool:
-    return bool(finding.fix.edits) and (finding.fix.safe or bool(asked.given["unsafe_fixes"]))
+def _wants(options: LintOptions, finding: Finding) -> bool:
+    return bool(finding.fix.edits) and (finding.fix.safe or bool(options.given["unsafe_fixes"]))
 
 
 def _as_one_source(finding: Finding, program: Program) -> Finding:
@@ -255,16 +260,16 @@ def _in_place(finding: Finding, program: Program, known: dict[str, list[str]]) -
     return finding._replace(where=where, evidence=evidence)
 
 
-def save_cache(asked: LintOptions) -> None:
+def save_cache(options: LintOptions) -> None:
     """Write what is new in the cache, and report a folder that is not used."""
-    if asked.cache is None:
+    if options.cache is None:
         return
-    given = asked.given
-    for entry in asked.configuration.entries:
+    given = options.given
+    for entry in options.configuration.entries:
         if entry.name == "cache-dir" and entry.origin != SITE_FILE and not given["cache_dir"]:
-            say(asked, f"{entry.origin}: cache-dir is ignored: a project can not choose it; fix: pass --cache-dir")
-    why = asked.cache.save()
-    if asked.cache.unsafe is not None:
-        say(asked, f"the cache is not used: {why}")
+            say(options, f"{entry.origin}: cache-dir is ignored: a project can not choose it; fix: pass --cache-dir")
+    why = options.cache.save()
+    if options.cache.unsafe is not None:
+        say(options, f"the cache is not used: {why}")
     elif why is not None and (given["cache_dir"] or given["verbose"]):
-        say(asked, f"the cache can't be written: {why}")
+        say(options, f"the cache can't be written: {why}")

@@ -1,11 +1,7 @@
-"""The command ``distcheck``: a lazy table of subcommands. Each is imported only when it is called.
-
-It also turns what a user's shell may do (a closed pipe, Ctrl-C) into a quiet end with a proper status.
-"""
+"""The commands of ``distcheck``, run with click. Each command is imported only when it is called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -14,22 +10,22 @@ from distcheck._version import __version__
 
 from .exit_status import end_with, leave
 
-#: name → module and function, short help. The help stands here so that ``--help`` imports no subcommand.
+#: name → module, short help. The help is here so that ``--help`` imports no command.
 COMMANDS = {
-    "env": ("env", "Look at this process and this host, against a launch that runs or is yet to come."),
-    "collective": ("collective", "Prove that all ranks are there and that collectives are right and fast."),
-    "lint": ("lint", "Find rank and device misuse in training scripts, by reading them."),
-    "pickle": ("pickle", "Say what loading a file would do, or what in a live object can't be pickled."),
-    "log": ("log", "Find the guilty rank and the cause in the log of a job that died."),
-    "rehearse": ("rehearse", "Run a script's first steps here as if on all nodes, and say what would go wrong."),
-    "watch": ("watch", "Run a training script unmodified, and say within seconds who is stuck where."),
-    "stuck": ("stuck", "Say where the ranks of a job that runs stand, and who keeps the others waiting."),
-    "run": ("run", "Look first, run a command, and look at what it printed if it fails."),
-    "explain": ("explain", "Print the page of a rule, or find the rule by a pasted error message."),
+    "env": ("env", "Check this process and this host against a launch that runs or is planned."),
+    "collective": ("collective", "Verify that all ranks are present, and that collectives are correct and fast."),
+    "lint": ("lint", "Find rank and device misuse in training scripts and launch files, without running them."),
+    "pickle": ("pickle", "Show what loading a file would do, or what in a live object can't be pickled."),
+    "log": ("log", "Find the failed rank and the root cause in the log of a failed job."),
+    "rehearse": ("rehearse", "Run the first steps of a script on simulated nodes, and report what would go wrong."),
+    "watch": ("watch", "Run an unmodified training script, and report hung ranks within seconds."),
+    "stuck": ("stuck", "Show where the ranks of a running job are, and which rank the others wait for."),
+    "run": ("run", "Check the launch, run the command, and find the cause in its output if it fails."),
+    "explain": ("explain", "Print the page of a rule, or find the rule of a pasted error message."),
     "rules": ("rules", "List the rules."),
-    "ci": ("ci", "Check all that applies here, in one report: lint, env, smoke test."),
-    "init": ("init", "Write the configuration and the CI file for this repository, after showing them."),
-    "diff": ("diff", "Compare two saved facts files: a good node against a bad one."),
+    "ci": ("ci", "Run all checks that apply here, in one report: lint, env, smoke test."),
+    "init": ("init", "Show and write the configuration and the CI file of this repository."),
+    "diff": ("diff", "Compare two saved facts files, of a good and a bad node."),
 }
 
 SYMPTOMS = (
@@ -38,21 +34,21 @@ SYMPTOMS = (
     ("EADDRINUSE, Address already in use", "distcheck env -- torchrun … train.py"),
     ("hangs in init_process_group or the first collective", "torchrun … -m distcheck.collective"),
     ("before the first job on many GPUs", "distcheck rehearse --nnodes 2 -- train.py"),
-    ("a job runs, and nothing moves", "distcheck stuck"),
+    ("a running job makes no progress", "distcheck stuck"),
     ("it hangs, and the watchdog takes half an hour", "torchrun … -m distcheck.watch train.py"),
     ("Watchdog caught collective operation timeout", "distcheck log train.log"),
     ("Bus error, No space left on device, Too many open files", "distcheck env --nproc-per-node=8"),
     ("hangs at the same step, trains on one GPU, torn checkpoints", "distcheck lint"),
     ("cannot pickle … object, Can't pickle local object", "distcheck pickle --object module:name"),
     ("Weights only load failed; is this checkpoint safe to load", "distcheck pickle model.pt"),
-    ("a job died, and its log is long", "distcheck log train.log"),
-    ("works on one node and not on the other", "distcheck env --save-facts FILE; distcheck diff A B"),
+    ("a job failed, and its log is long", "distcheck log train.log"),
+    ("works on one node but not on another", "distcheck env --save-facts FILE; distcheck diff A B"),
     ("any other text", 'distcheck explain "the text"'),
 )
 
 
 class LazyGroup(click.Group):
-    """A group whose subcommands stand in COMMANDS."""
+    """A group with the commands of COMMANDS."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -81,7 +77,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def format_help_text(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("What you see, and what to type"):
+        with formatter.section("Symptom, and what to type"):
             formatter.write_dl(list(SYMPTOMS), col_max=34)
         super().format_help_text(context, formatter)
 
@@ -90,48 +86,42 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DISTCHE
 
 
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
-# a pipeline that pins a release in DISTCHECK_VERSION does not ask for it to be printed
+# a pipeline may pin a release in DISTCHECK_VERSION, which must not print the version
 @click.version_option(__version__, prog_name="distcheck", allow_from_autoenv=False)
 def group() -> None:
-    """Says why a PyTorch distributed job will fail, hang or crawl, and what to type to fix it.
+    """Explain why a PyTorch distributed job will fail, hang or run slowly, and print the fix.
 
-    Exit status: 0 nothing at or above --fail-on; 1 findings; 2 used wrongly, or input can't be read; 3 nothing
-    found, but something that had to be checked was not.
+    Exit status: 0 no finding at or above --fail-on; 1 findings; 2 wrong usage, or unreadable input; 3 no finding, but
+    a required check did not run.
     """
 
 
 def main() -> None:
-    """The console script."""
-    _end_with(lambda: group.main(prog_name="distcheck", standalone_mode=False))
+    """Run the command line of ``distcheck`` and end the process."""
+    _run(group, "distcheck")
 
 
 def run_command(name: str, **obj: object) -> None:
-    """A module that is a door to one command (``python -m distcheck.collective``); ``obj`` tells it so."""
-    found = group.get_command(click.Context(group), name)
-    if found is None:
+    """Run one command as its own module (``python -m distcheck.collective``) and end the process.
+
+    :param obj: the object of click's context, which shows the command how it was started
+    """
+    command = group.get_command(click.Context(group), name)
+    if command is None:
         raise ValueError(f"no command {name!r}")
-    settings = {**CONTEXT, **found.context_settings, "obj": obj}
-    settings.pop("auto_envvar_prefix", None)
-    _end_with(
-        lambda: found.main(
-            prog_name=f"python -m distcheck.{name}",
-            standalone_mode=False,
-            **{**settings, "auto_envvar_prefix": f"DISTCHECK_{name.upper()}"},
-        )
-    )
+    settings = {**CONTEXT, **command.context_settings, "auto_envvar_prefix": f"DISTCHECK_{name.upper()}"}
+    _run(command, f"python -m distcheck.{name}", obj=obj, **settings)
 
 
-def _end_with(run: Callable[[], Any]) -> None:
-    """Run a command and end the process with its status."""
-    end_with(lambda: _with_clicks_errors(run), lambda status: leave(status))
+def _run(command: click.Command, program: str, **settings: Any) -> None:
+    def run() -> Any:
+        try:
+            return command.main(prog_name=program, standalone_mode=False, **settings)
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except click.Abort:
+            click.echo("Interrupted.", err=True)
+            return 130
 
-
-def _with_clicks_errors(run: Callable[[], Any]) -> Any:
-    try:
-        return run()
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort:
-        click.echo("Interrupted.", err=True)
-        return 130
+    end_with(run, lambda status: leave(status))

@@ -1,12 +1,12 @@
-"""The options that all checking commands share, and what they mean: selection, output, verdict.
+"""The options that several commands share: selection, configuration, output, verdict.
 
-One vocabulary: an option has the same name and the same meaning in every command. What is done with the report
-stands in :mod:`.output`.
+An option has the same name and meaning in each command. What happens with the report is in :mod:`.output`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -16,19 +16,20 @@ from distcheck.core.checker import make_selection
 from distcheck.core.configuration import Configuration, ConfigurationError, load
 from distcheck.core.world import World
 from distcheck.reporters import FORMATS
-from distcheck.rules import Selection, UnknownRule
+from distcheck.rules import Selection, UnknownRule, known
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+SEVERITIES = ("error", "warning", "info", "never")
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows its options in sections; each command says which, in a class of its own."""
+    """A command whose help shows its options in sections, which a subclass defines."""
 
-    #: titles of the sections, in their order
+    #: titles of the sections, in order
     sections: tuple[str, ...] = ("Options",)
     #: parameter → title of its section
     section_of: Mapping[str, str] = {}
-    #: where all other options stand
+    #: the section of all other options
     others = "Options"
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -43,7 +44,7 @@ class GroupedCommand(click.Command):
 
 
 class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Rules by code, prefix or name, separated by commas; the option may be repeated."""
+    """Rules by code, prefix or name, separated by commas. The option may be repeated."""
 
     name = "codes"
 
@@ -59,7 +60,7 @@ class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 class _WithOldName(click.Option):
-    """An option whose names before the last are old ones: they work, and no help shows them."""
+    """An option whose last name is current. The others are old names, which work but are not in the help."""
 
     def get_help_record(self, context: click.Context) -> tuple[str, str] | None:
         names, self.opts = self.opts, self.opts[-1:]
@@ -70,7 +71,7 @@ class _WithOldName(click.Option):
 
 
 def hang_timeout_option(command: str, default_s: float, text: str) -> Callable[[Function], Function]:
-    """``--hang-timeout``, with its old name ``--patience``."""
+    """Return the option ``--hang-timeout``, with its old name ``--patience``."""
     prefix = f"DISTCHECK_{command.upper()}"
     return click.option(
         "--patience", "--hang-timeout", "hang_timeout", cls=_WithOldName, type=click.FloatRange(0.5, 86400.0),
@@ -79,27 +80,78 @@ def hang_timeout_option(command: str, default_s: float, text: str) -> Callable[[
     )  # fmt: skip
 
 
-def selection_options(function: Function) -> Function:
-    """``--select``, ``--extend-select``, ``--ignore``."""
-    for name, text in (
-        ("--ignore", "Rules that keep silent."),
-        ("--extend-select", "Rules to add to those that are on by default."),
-        ("--select", "Only these rules: codes (DC401), prefixes (DC4), names (master-port-in-use), or ALL."),
-    ):
-        function = click.option(name, type=Codes(), multiple=True, metavar="CODES", help=text)(function)
-    return function
+def _options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Return one decorator that adds these options in this order."""
+
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
-def configuration_options(function: Function) -> Function:
-    """``--config``, ``--isolated``."""
-    function = click.option("--isolated", is_flag=True, help="Read no configuration file.")(function)
-    return click.option(
+selection_options = _options(
+    click.option(
+        "--select", type=Codes(), multiple=True, metavar="CODES",
+        help="Only these rules: codes (DC401), prefixes (DC4), names (master-port-in-use), or ALL.",
+    ),
+    click.option(
+        "--extend-select", type=Codes(), multiple=True, metavar="CODES",
+        help="Rules to add to those that are on by default.",
+    ),
+    click.option("--ignore", type=Codes(), multiple=True, metavar="CODES", help="Rules to switch off."),
+)  # fmt: skip
+configuration_options = _options(
+    click.option(
         "--config", metavar="FILE", help="Read this file instead of the nearest pyproject.toml, setup.cfg or tox.ini."
-    )(function)
+    ),
+    click.option("--isolated", is_flag=True, help="Read no configuration file."),
+)
+verdict_options = _options(
+    click.option(
+        "--fail-on", type=click.Choice(SEVERITIES),
+        help="Exit with 1 at findings of this severity or worse.  [default: error]",
+    ),
+    click.option(
+        "--must-check", type=Codes(), multiple=True, metavar="CODES",
+        help="Exit with 3 if one of these rules could not be checked.",
+    ),
+    click.option("--strict", is_flag=True, help="Exit with 3 if anything could not be checked."),
+    click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings. Usage errors give 2."),
+)  # fmt: skip
+output_options = _options(
+    click.option(
+        "--output-format", type=click.Choice(list(FORMATS)), default="full", show_default=True,
+        help="How to write the report.",
+    ),
+    click.option("-o", "--output-file", metavar="FILE", help="Write the report to this file."),
+    click.option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
+        help="Colors. auto: on a terminal; NO_COLOR and FORCE_COLOR override it.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Print one line."),
+    click.option("-v", "--verbose", is_flag=True, help="Show more: info findings, facts, each probe and its time."),
+)  # fmt: skip
+baseline_options = _options(
+    click.option("--baseline", metavar="FILE", help="Report only findings that are not in this file."),
+    click.option(
+        "--write-baseline", metavar="FILE", allow_from_autoenv=False,
+        help="Write all findings to this file, and exit with 0.",
+    ),
+)  # fmt: skip
+jobs_option = click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one for each core]"
+)
+#: Options of commands that combine several hosts (``--merge``).
+wait_options = _options(
+    click.option("--wait", metavar="TIME", help="How long to wait for other hosts: 30s, 2m.  [default: 30s]"),
+    click.option("--expect", metavar="HOSTS|N", help="The hosts that must send something: 'gpu[01-40]', or how many."),
+)
 
 
 def configuration_of(world: World, config: str | None, *, isolated: bool) -> Configuration:
-    """The configuration that applies; a usage error where a file is not right."""
+    """Return the configuration that applies; raises UsageError if a file is not valid."""
     if isolated:
         return Configuration()
     try:
@@ -108,66 +160,59 @@ def configuration_of(world: World, config: str | None, *, isolated: bool) -> Con
         raise click.UsageError(str(error)) from None
 
 
-def verdict_options(function: Function) -> Function:
-    """``--fail-on``, ``--must-check``, ``--strict``, ``--exit-zero``."""
-    function = click.option(
-        "--exit-zero", is_flag=True, help="Exit with 0 whatever is found (not where it was used wrongly)."
-    )(function)
-    function = click.option("--strict", is_flag=True, help="Exit with 3 if anything could not be checked.")(function)
-    function = click.option(
-        "--must-check",
-        type=Codes(),
-        multiple=True,
-        metavar="CODES",
-        help="Exit with 3 if one of these rules could not be checked.",
-    )(function)
-    return click.option(
-        "--fail-on",
-        type=click.Choice(["error", "warning", "info", "never"]),
-        help="Exit with 1 at findings of this severity or worse.  [default: error]",
-    )(function)
+def selection_and_configuration(world: World, given: Mapping[str, Any]) -> tuple[Selection, Configuration]:
+    """Return the rules that the options and the configuration select, and the configuration; raises UsageError."""
+    configuration = configuration_of(world, given["config"], isolated=given["isolated"])
+    return selected_rules(given, configuration), configuration
 
 
-def output_options(function: Function) -> Function:
-    """``--output-format``, ``-o``, ``--color``, ``-q``, ``-v``."""
-    function = click.option(
-        "-v", "--verbose", is_flag=True, help="Show more: info findings, facts, each probe and its time."
-    )(function)
-    function = click.option("-q", "--quiet", is_flag=True, help="Print one line.")(function)
-    function = click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        help="Colours; auto: on a terminal, and as NO_COLOR and FORCE_COLOR say.",
-    )(function)
-    function = click.option("-o", "--output-file", metavar="FILE", help="Write the report to this file.")(function)
-    return click.option(
-        "--output-format",
-        type=click.Choice(list(FORMATS)),
-        default="full",
-        show_default=True,
-        help="How to write the report.",
-    )(function)
+def selected_rules(given: Mapping[str, Any], configuration: Configuration, extend: Iterable[str] = ()) -> Selection:
+    """Return the rules that the options and the configuration select; raises UsageError for an unknown rule.
+
+    :param extend: more entries of ``extend-select``
+    """
+    return selection_of(
+        given["select"] or configuration.values("select"),
+        (*given["extend_select"], *configuration.values("extend-select"), *extend),
+        (*given["ignore"], *configuration.values("ignore")),
+    )
+
+
+def refuse_empty_selection(selection: Selection, command: str, *checks: str) -> None:
+    """Raise UsageError if no rule of these checks is selected: the report would look like a sound job's.
+
+    :param checks: by default the command's name
+    """
+    checks = checks or (command,)
+    if not any(selection.takes(rule) for rule in known().values() if set(checks) & set(rule.ways)):
+        listing = " or ".join(f"'distcheck rules --way {check}'" for check in checks)
+        raise click.UsageError(f"the selection leaves no rule that {command} can see; list them with {listing}")
 
 
 def selection_of(select: Iterable[str], extend_select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Selection:
-    """A selection from the options; a usage error names the nearest rule."""
+    """Return a selection from the options; the UsageError for an unknown rule names the nearest one."""
     try:
         return make_selection(select, extend_select, ignore)
     except UnknownRule as error:
         raise click.UsageError(str(error)) from None
 
 
+def parse_seconds(text: str) -> float | None:
+    """Return ``30``, ``30s`` or ``2m`` in seconds; None for any other text."""
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smh]?)", text.strip())
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else None
+
+
 def working_folder() -> str:
-    """Where the command was called; a usage error where that folder was removed meanwhile."""
+    """Return the working folder; raises UsageError if it was removed."""
     try:
         return os.getcwd()
     except OSError:
-        raise click.UsageError("the working folder does not exist any more; change to one that does") from None
+        raise click.UsageError("the working folder was removed; change to an existing folder") from None
 
 
 def why_absent(path: str) -> str:
-    """Why nothing can be read at a path: nothing is there, or what leads to it lets nobody through."""
+    """Return why nothing can be read at a path: it does not exist, or a parent folder can't be searched."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -178,11 +223,11 @@ def why_absent(path: str) -> str:
 
 
 def check_output_file(path: str | None, option: str = "-o") -> None:
-    """Refuse a file that can't be written before anything is looked at; raises click.UsageError."""
+    """Raise UsageError for a file that can't be written, before any check runs."""
     if path is None or path == "-":
         return
     if not path:
-        raise click.UsageError(f"{option} takes the name of a file, and was given none")
+        raise click.UsageError(f"{option} needs the name of a file")
     if os.path.isdir(path):
         raise click.UsageError(f"{option} {path}: it is a folder; name a file")
     folder = os.path.dirname(path) or "."
@@ -193,15 +238,15 @@ def check_output_file(path: str | None, option: str = "-o") -> None:
 
 
 def must_check_of(given: Mapping[str, Any], configuration: Configuration) -> Selection | None:
-    """The rules that must have been checked, by the option or the configuration; None where neither names any."""
+    """Return the rules that must be checked, from the option or the configuration; None if neither names any."""
     must = given["must_check"] or configuration.values("must-check")
     return selection_of(must) if must else None
 
 
 def fail_on_of(configuration: Configuration) -> str:
-    """The severity that the configuration fails on; ``error`` without one."""
+    """Return the severity that the configuration fails on, by default ``error``."""
     word = configuration.word("fail-on") or "error"
-    if word not in ("error", "warning", "info", "never"):
+    if word not in SEVERITIES:
         raise click.UsageError(
             f"{configuration.origin('fail-on')}: fail-on is {word!r}; expected error, warning, info or never"
         )

@@ -1,6 +1,6 @@
-"""How a command ends: the report written where it was asked for, and the exit status.
+"""Write the report of a command, and decide the exit status.
 
-No click here: what a command line needs to be read stands in :mod:`.options`.
+This module does not import click. The options of the command line are in :mod:`.options`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ CLEAN, FOUND, MISUSED, NOT_CHECKED = 0, 1, 2, 3
 
 
 def say(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def make_style(color: str, *, verbose: bool, quiet: bool, to_file: bool) -> Style:
-    """How to write, from the options, the terminal and NO_COLOR (no-color.org) or FORCE_COLOR."""
+    """Return the style from the options, the terminal, and NO_COLOR (no-color.org) or FORCE_COLOR."""
     colored = color == "always"
     if color == "auto" and not to_file:
         forced = os.environ.get("FORCE_COLOR", "") not in ("", "0")
@@ -38,13 +38,13 @@ def make_style(color: str, *, verbose: bool, quiet: bool, to_file: bool) -> Styl
 
 
 def style_of(given: Mapping[str, Any]) -> Style:
-    """How to write the report that the options ask for."""
+    """Return the style of the report that the options request."""
     to_file = given["output_file"] not in (None, "-")
     return make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=to_file)
 
 
 def _shows_unicode() -> bool:
-    """Whether standard output can be written more than ASCII to; files are always UTF-8."""
+    """Return whether standard output accepts more than ASCII; files are always UTF-8."""
     try:
         "⣿█µ".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -53,7 +53,7 @@ def _shows_unicode() -> bool:
 
 
 def _width() -> int:
-    """Columns to write in: the terminal's, between 40 and 120; 80 where there is none."""
+    """Return the columns of the terminal, between 40 and 120; 80 without a terminal."""
     try:
         return min(max(os.get_terminal_size(sys.stdout.fileno()).columns, 40), 120)
     except (OSError, ValueError):
@@ -61,7 +61,7 @@ def _width() -> int:
 
 
 def emit(report: Report, output_format: str, output_file: str | None, style: Style) -> bool:
-    """Write the report. False where it could not be written; it is then on standard output, so that nothing is lost."""
+    """Write the report. Return False if the file can't be written; the report is then on standard output."""
     text = render(report, output_format, style)
     if output_file is not None and output_file != "-":
         try:
@@ -76,7 +76,7 @@ def emit(report: Report, output_format: str, output_file: str | None, style: Sty
 
 
 def to_stdout(text: str) -> None:
-    """Print; whoever closes the pipe early (``| head``) has read enough."""
+    """Print a text; a reader may close the pipe early (``| head``)."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -88,7 +88,7 @@ def write_file(path: str, text: str) -> None:
     """Write a file whole or not at all; a device or pipe is written directly. Raises OSError."""
     from pathlib import Path
 
-    # a link stays a link: what it leads to is written
+    # a link stays a link: its target is written
     target = Path(os.path.realpath(path))
     device = os.path.abspath(path).startswith(("/dev/", "/proc/"))
     if device or (target.exists() and not target.is_file()):
@@ -107,9 +107,9 @@ def write_file(path: str, text: str) -> None:
 
 
 def exit_status(report: Report, *, fail_on: str, must_check: Selection | None, strict: bool) -> tuple[int, str | None]:
-    """The exit status, and a line for standard error where it needs one.
+    """Return the exit status, and a line for standard error that explains it, or None.
 
-    1 before 3: what was found counts more than what could not be looked at.
+    1 comes before 3: findings count more than what could not be checked.
     """
     if fail_on != "never" and report.at_least(Severity.parse(fail_on)):
         return FOUND, None
@@ -117,20 +117,20 @@ def exit_status(report: Report, *, fail_on: str, must_check: Selection | None, s
         every = known().values()
         missed = [rule.code for rule in every if must_check.matches(rule) and rule.code not in report.checked]
         if missed:
-            return NOT_CHECKED, f"distcheck: had to be checked, and was not: {', '.join(missed)}"
+            return NOT_CHECKED, f"distcheck: these rules must be checked and were not: {', '.join(missed)}"
     if report.out_of_time:
-        return NOT_CHECKED, "distcheck: the time limit was over before everything was looked at"
+        return NOT_CHECKED, "distcheck: the time limit ended before everything was checked"
     if strict and report.not_checked:
-        return NOT_CHECKED, "distcheck: --strict, and not everything could be checked"
+        return NOT_CHECKED, "distcheck: not everything could be checked, and --strict is given"
     return CLEAN, None
 
 
 def conclude(
     report: Report, given: Mapping[str, Any], *, written: bool, fail_on: str, must_check: Selection | None
 ) -> int:
-    """The exit status of a command whose report is out, and the line on standard error that explains it.
+    """Return the exit status after the report is written, and print the line that explains it.
 
-    :param written: whether the report could be written where it was asked for
+    :param written: whether the report was written to the requested file
     """
     status, line = exit_status(
         report,
@@ -154,10 +154,10 @@ def finish(
     must_check: Selection | None,
     output_format: str | None = None,
 ) -> int:
-    """Write the report as the options ask; the exit status.
+    """Write the report as the options request, and return the exit status.
 
-    :param configuration: what it says of rules is told in the first line; None where it was not read
-    :param output_format: another one than was asked for
+    :param configuration: its selection of rules is shown in the first line; None if it was not read
+    :param output_format: a format instead of the requested one
     """
     if configuration is not None:
         report = with_settings_line(report, given, configuration)
@@ -166,7 +166,7 @@ def finish(
 
 
 def with_settings_line(report: Report, given: Mapping[str, Any], configuration: Configuration) -> Report:
-    """Say in the first line what hides findings: rules selected or ignored by an option, a variable or a file."""
+    """Return the report with all options, variables and settings that hide rules in its first line."""
     hidden = [f"--{name} {','.join(given[name])}" for name in ("select", "ignore") if given[name]]
     hidden += [
         f"{entry.name} {','.join(entry.values)} ({entry.origin})"
@@ -181,7 +181,7 @@ def with_settings_line(report: Report, given: Mapping[str, Any], configuration: 
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

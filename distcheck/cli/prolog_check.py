@@ -1,7 +1,7 @@
-"""What ``distcheck env --profile prolog`` looks at, and what of it takes a node out of service.
+"""The checks of ``distcheck env --profile prolog``, and the rules that drain a node.
 
-It judges the node alone, as a job that takes all of it and talks to others over NCCL would find it: no variable, no
-option of a launch, no file of a user and no plug-in counts. The door, with its time limit, is :mod:`..prolog`.
+They check the node alone, for a job that uses all of its GPUs and NCCL: no variables, launch options, user files or
+plug-ins. The entry point with the time limit is :mod:`.prolog_guard`.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from distcheck.rules import Selection, UnknownRule
 
 from . import prolog_words
 
-#: The rules that give status 1 at severity *error*: faults of the hardware or its driver that every job on these
-#: GPUs dies of, that no user has caused and no user can fix.
+#: The rules that give status 1 at severity *error*: faults of the hardware or its driver that end every job on these
+#: GPUs, and that no user has caused or can fix.
 DRAINING = ("DC309", "DC312", "DC313", "DC314")
-#: The rules that are said and never give status 1. A job that still runs may have filled /dev/shm (DC320) or /tmp
-#: (DC327), and the rest makes jobs slow.
-TOLD = ("DC310", "DC320", "DC327", "DC414", "DC416")
-RULES = (*DRAINING, *TOLD)
+#: The rules that are reported and never give status 1. A running job may have filled /dev/shm (DC320) or /tmp (DC327),
+#: and the other rules only make jobs slow.
+WARNING_ONLY = ("DC310", "DC320", "DC327", "DC414", "DC416")
+RULES = (*DRAINING, *WARNING_ONLY)
 
-#: The job that the node is judged for: all GPUs of several nodes, over NCCL.
+#: The job for which the node is checked: all GPUs of several nodes, with NCCL.
 JOB = Launch("planned", nnodes=2, backend="nccl")
-#: What torch is installed is a user's matter; reading it would search every folder of packages.
+#: The installed torch belongs to users, and reading it would search all folders of packages.
 _USERS_OWN = Unavailable("what users have installed does not count here")
 
 
-def look(asked: prolog_words.PrologOptions, until: float) -> tuple[int, str]:
-    """Look at this node until then (monotonic seconds); the exit status and the line without its beginning."""
+def check_node(options: prolog_words.PrologOptions, until: float) -> tuple[int, str]:
+    """Check this node until then (monotonic seconds). Return the exit status, and the line without its beginning."""
     start = time.monotonic()
     world = World({})
     try:
-        configuration = Configuration() if asked.isolated else _configuration(world, asked.config)
-        ignored = _ignored(asked.ignore, configuration)
+        configuration = Configuration() if options.isolated else _configuration(world, options.config)
+        ignored = _ignored(options.ignore, configuration)
     except (ConfigurationError, UnknownRule) as error:
         return 0, f"{prolog_words.NOT_CHECKED}: {error}"
     codes = tuple(code for code in RULES if code not in ignored)
@@ -58,20 +58,20 @@ def examine_node(
     *,
     facts: dict[type, object] | None = None,
 ) -> Report:
-    """The report on the node itself.
+    """Return the report on the node itself.
 
-    :param facts: facts that are already there, by type
+    :param facts: facts that are already read, by type
     """
     given: dict[type, object] = {**(facts or {}), Launch: JOB, Configuration: configuration, Software: _USERS_OWN}
-    # no plug-in: what is foreign must not decide about a node, nor run as root before every job
+    # no plug-in: it must not decide about a node, nor run as root before every job
     plan = Checker(Selection.of(codes), plug_ins=False).plan(type(world), *given)
     return plan.run(world, facts=given, budget_s=budget_s)
 
 
 def verdict(report: Report, codes: tuple[str, ...], elapsed_s: float) -> tuple[int, str]:
-    """The exit status, and the line: what is worst first, then what was not checked.
+    """Return the exit status and the line: the worst finding first, then what was not checked.
 
-    Where the driver did not answer nothing is called ok; what a driver that does answer can't tell is named behind it.
+    If the driver did not answer, the line is never "ok". If it answers without some values, they are named at the end.
     """
     loud = [finding for finding in report.findings if finding.severity > Severity.INFO]
     drains = [item for item in loud if item.severity is Severity.ERROR and item.code in DRAINING]
@@ -100,7 +100,7 @@ def verdict(report: Report, codes: tuple[str, ...], elapsed_s: float) -> tuple[i
 
 
 def _unseen(missed: Sequence[str], report: Report) -> tuple[str, str]:
-    """The codes of what was not checked for the same reason as the first, how many others there are, and the reason."""
+    """Return the codes that were not checked for the first reason, the number of others, and that reason."""
     reasons = {code: item.why for item in report.not_checked for code in item.what.split(", ")}
     why = reasons.get(missed[0], "no probe ran") if missed else ""
     alike = [code for code in missed if reasons.get(code, "no probe ran") == why]
@@ -114,18 +114,18 @@ def _shortened(text: str, room: int) -> str:
 
 
 def _configuration(world: World, path: str | None) -> Configuration:
-    """The site's file, or that one and the site's; a project's file is a user's matter."""
+    """Return the site's configuration, with that of ``--config`` if given; a project's file belongs to a user."""
     if path is not None:
         return load(world, path)
     return load(world, SITE_FILE) if world.exists(SITE_FILE) else Configuration()
 
 
 def _ignored(options: tuple[str, ...], configuration: Configuration) -> frozenset[str]:
-    """The codes of this profile that an option or the site's file silences; raises UnknownRule for an option's."""
+    """Return the codes that an option or the site's file ignores; raises UnknownRule for those of an option."""
     entries = list(Selection.of((), (), options).ignore)
     for value in configuration.values("ignore"):
         try:
             entries.extend(Selection.of((), (), (value,)).ignore)
         except UnknownRule:
-            continue  # a plug-in's rule: none of those that are asked here
+            continue  # a plug-in's rule is not one of this profile
     return frozenset(code for code in RULES if any(entry == "ALL" or code.startswith(entry) for entry in entries))

@@ -1,9 +1,8 @@
-"""The door of ``distcheck env --profile prolog``: at most 5 seconds, one line on standard error, and it fails open.
+"""The entry point of ``distcheck env --profile prolog``: at most 5 seconds, one line on standard error, fails open.
 
-A scheduler that runs a prologue takes a node out of service for any other status than 0. So everything that can go
-wrong with distcheck itself happens in a child process, and this one keeps the time: it imports nothing of ours and
-nothing that was installed, and it waits for nobody who can't answer. What is looked at, and what of it gives status 1,
-stands in :mod:`.commands.prolog`.
+A scheduler drains a node if its prolog exits with any status but 0. So the checks run in a child process, and this
+process keeps the time. It imports only the standard library, and never waits for an unresponsive process. The checks
+are in :mod:`.prolog_check`.
 """
 
 from __future__ import annotations
@@ -20,31 +19,31 @@ from typing import Any, NoReturn
 
 from .prolog_words import LIMIT_S, NAME, NOT_CHECKED, PrologOptions, one_line
 
-#: Of these, what is left for the line and the end once time is up; and before that, for judging what was read.
+#: Seconds of the limit that are reserved for the line and the exit, and before that for judging the facts.
 _TO_END_S = 0.5
 _TO_JUDGE_S = 0.5
-#: How often it is asked whether the child has ended, in seconds.
+#: Seconds between two checks whether the child has exited.
 _BEAT_S = 0.02
-#: An age of this process beyond this many seconds is a sandbox that does not know it (gVisor says 0 for every start).
+#: An age of this process above this many seconds is wrong: gVisor reports 0 as the start of each process.
 _ODD_AGE_S = 60.0
-#: What a scheduler or an impatient administrator sends.
+#: Signals that a scheduler or an administrator sends.
 _ENDING_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
 _TAKEN = "--ignore, --timeout, --config or --isolated"
 
 
 class Misused(Exception):  # noqa: N818 - what the caller typed
-    """A command line that can't be understood; the text says what and what is."""
+    """The command line is not valid; the text names the error and what was expected."""
 
 
 class _PrologSignalled(BaseException):
-    """A signal asked this process to end."""
+    """A signal that ends this process."""
 
 
-def asked_for(words: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether a command line is meant for this door, however wrong the rest of it is.
+def is_prolog(words: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Return whether a command line is for this module, even if the rest of it is wrong.
 
-    ``--profile Prologue`` is as well: whoever writes it means a prologue, and a usage error would drain the node.
-    ``tools/one_file_main.py`` asks the same in the words of Pythons that are too old for this module.
+    So is ``--profile Prologue``: it means the prolog, and a usage error would drain the node.
+    ``tools/one_file_main.py`` has the same function for Pythons that are too old for this module.
     """
     own = list(words[: words.index("--")] if "--" in words else words)
     if "env" not in own:
@@ -57,20 +56,20 @@ def asked_for(words: Sequence[str], environ: Mapping[str, str]) -> bool:
 
 
 def main(words: Sequence[str]) -> NoReturn:
-    """The console script's way in; ends the process."""
+    """Run the check and end the process."""
     status = 0
     try:
         status = run(words, process_age_s())
     finally:
-        # nothing that hangs in the interpreter's end counts any more
+        # the interpreter's shutdown must not hang
         os._exit(status)
 
 
 def run(words: Sequence[str], spent_s: float = 0.0) -> int:
-    """Look at this node, say one line, return the exit status: 1 only for what takes a node out of service.
+    """Check this node, print one line, and return the exit status: 1 only for rules that drain a node.
 
-    :param words: the command line behind ``distcheck``
-    :param spent_s: seconds that this process has already used of its limit
+    :param words: the command line after ``distcheck``
+    :param spent_s: seconds of the limit that this process has already used
     """
     start = time.monotonic() - spent_s
     before: dict[int, Any] = {}
@@ -83,13 +82,13 @@ def run(words: Sequence[str], spent_s: float = 0.0) -> int:
             number = getattr(signal, name)
             if signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, _end)
-        asked = read(words)
-        deadline = start + asked.limit_s - min(_TO_END_S, asked.limit_s / 4)
+        options = read(words)
+        deadline = start + options.limit_s - min(_TO_END_S, options.limit_s / 4)
         if time.monotonic() >= deadline:
             return _open_end(f"Python took {time.monotonic() - start:.1f} s to start")
-        # a signal between the fork and the next line would leave a child that nobody knows of
+        # a signal between the fork and the next line would leave an unknown child
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, before)
-        child, pipe = _fork(asked, deadline - min(_TO_JUDGE_S, asked.limit_s / 4), blocked)
+        child, pipe = _fork(options, deadline - min(_TO_JUDGE_S, options.limit_s / 4), blocked)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         status, line = _answer(child, pipe, deadline)
         say(line, deadline + _TO_END_S / 2)
@@ -98,7 +97,7 @@ def run(words: Sequence[str], spent_s: float = 0.0) -> int:
         return _open_end(str(error))
     except _PrologSignalled as error:
         return _open_end(f"ended by {error}")
-    except Exception as error:  # noqa: BLE001 - whatever it is, the node is not to blame
+    except Exception as error:  # noqa: BLE001 - an error of distcheck must not drain the node
         return _open_end(_text(error))
     finally:
         if child:
@@ -108,31 +107,31 @@ def run(words: Sequence[str], spent_s: float = 0.0) -> int:
 
 
 def read(words: Sequence[str]) -> PrologOptions:
-    """The command line, without the parser of options that may not import; raises Misused."""
-    asked = PrologOptions()
+    """Return the options, parsed without click, which may not import; raises Misused."""
+    options = PrologOptions()
     rest = list(words)
     rest.remove("env")
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if name == "--isolated" and not equals:
-            asked = asked._replace(isolated=True)
+            options = options._replace(isolated=True)
             continue
         if name not in ("--profile", "--ignore", "--timeout", "--config"):
-            raise Misused(f"{word[:30]!r} is no option here; expected {_TAKEN}")
+            raise Misused(f"{word[:30]!r} is not an option here; expected {_TAKEN}")
         if not equals:
             if not rest:
                 raise Misused(f"{name} needs a value")
             value = rest.pop(0)
         if name == "--profile" and value != "prolog":
-            raise Misused(f"no profile is called {value[:20]!r}; expected prolog")
+            raise Misused(f"there is no profile {value[:20]!r}; expected prolog")
         if name == "--ignore":
-            asked = asked._replace(ignore=(*asked.ignore, value))
+            options = options._replace(ignore=(*options.ignore, value))
         elif name == "--config":
-            asked = asked._replace(config=value)
+            options = options._replace(config=value)
         elif name == "--timeout":
-            asked = asked._replace(limit_s=_seconds(value))
-    return asked
+            options = options._replace(limit_s=_seconds(value))
+    return options
 
 
 def _seconds(text: str) -> float:
@@ -146,9 +145,9 @@ def _seconds(text: str) -> float:
 
 
 def say(line: str, until: float) -> None:
-    """One line on standard error, if somebody takes it before ``until`` (monotonic seconds)."""
+    """Print a line on standard error, if it can be written before ``until`` (monotonic seconds)."""
     text = one_line(NAME + line) + "\n"
-    # a pipe that nobody empties would keep us for ever
+    # a full pipe would block forever
     with suppress(OSError, ValueError):
         _, ready, _ = select.select([], [2], [], max(0.0, until - time.monotonic()))
         if ready:
@@ -156,10 +155,10 @@ def say(line: str, until: float) -> None:
 
 
 def process_age_s() -> float:
-    """Seconds since this process was started; 0 where the system does not tell."""
+    """Return the seconds since this process was started; 0 if unknown."""
     try:
         with open("/proc/self/stat", "rb") as file:
-            # field 22 (proc(5)), counted behind the program's name, which may hold blanks
+            # field 22 (proc(5)), counted after the program's name, which may hold blanks
             ticks = int(file.read().rpartition(b")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
@@ -168,13 +167,13 @@ def process_age_s() -> float:
 
 
 def _open_end(why: str) -> int:
-    """Nothing could be said about the node: that is said, and the job goes on."""
+    """Print that the node was not checked, and return 0, so that the job continues."""
     say(f"{NOT_CHECKED}: {why}", time.monotonic() + _TO_END_S / 2)
     return 0
 
 
 def _open_what_is_closed() -> None:
-    """A pipe of ours must not get the number of a standard stream that whoever started this has closed."""
+    """Open closed standard streams, so that no pipe gets the descriptor of one."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -186,7 +185,7 @@ def _open_what_is_closed() -> None:
 
 
 def _nowhere() -> int:
-    """A stream that swallows everything, or refuses it where a bare root has no /dev/null."""
+    """Return a null stream, or a closed pipe if a minimal container has no /dev/null."""
     try:
         return os.open(os.devnull, os.O_RDWR)
     except OSError:
@@ -195,20 +194,20 @@ def _nowhere() -> int:
         return write_end
 
 
-def _fork(asked: PrologOptions, until: float, signals: set[int]) -> tuple[int, int]:
-    """The child that looks and judges; its number and the pipe on which it answers."""
+def _fork(options: PrologOptions, until: float, signals: set[int]) -> tuple[int, int]:
+    """Fork the child that checks the node. Return its process ID and the pipe of its answer."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_the_child(asked, until, write_end, signals)
+        _be_the_child(options, until, write_end, signals)
     os.close(write_end)
-    with suppress(OSError):  # it may have done so itself already
+    with suppress(OSError):  # the child may have done so already
         os.setpgid(child, child)
     return child, read_end
 
 
-def _be_the_child(asked: PrologOptions, until: float, pipe: int, signals: set[int]) -> NoReturn:
-    """Look, judge, answer; whatever is printed on the way goes nowhere, and whoever hangs holds no stream open."""
+def _be_the_child(options: PrologOptions, until: float, pipe: int, signals: set[int]) -> NoReturn:
+    """Check the node and answer. All output is dropped, and a hung process holds no stream open."""
     answer = f"0{NOT_CHECKED}: it ended without an answer"
     try:
         with suppress(OSError):
@@ -216,20 +215,20 @@ def _be_the_child(asked: PrologOptions, until: float, pipe: int, signals: set[in
         for name in _ENDING_SIGNALS:
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-        signal.alarm(int(LIMIT_S) + 1)  # should nobody be left to end it
+        signal.alarm(int(LIMIT_S) + 1)  # in case the parent has exited
         nowhere = _nowhere()
         for number in (0, 1, 2):
             os.dup2(nowhere, number)
-        if asked.config is not None:
-            asked = asked._replace(config=os.path.abspath(asked.config))
-        os.chdir("/")  # the folder that it was started in may be gone, or a user's
-        from .prolog_check import look
+        if options.config is not None:
+            options = options._replace(config=os.path.abspath(options.config))
+        os.chdir("/")  # the working folder may be removed, or belong to a user
+        from .prolog_check import check_node
 
-        status, line = look(asked, until)
+        status, line = check_node(options, until)
         answer = f"{status}{line}"
     except ImportError as error:
         answer = f"0{NOT_CHECKED}: a library is missing or broken: {_text(error)}"
-    except BaseException as error:  # noqa: BLE001 - a crash of ours is no fault of the node
+    except BaseException as error:  # noqa: BLE001 - a crash of distcheck must not drain the node
         answer = f"0{NOT_CHECKED}: distcheck failed: {_text(error)}"
     finally:
         with suppress(BaseException):
@@ -238,36 +237,36 @@ def _be_the_child(asked: PrologOptions, until: float, pipe: int, signals: set[in
 
 
 def _answer(child: int, pipe: int, deadline: float) -> tuple[int, str]:
-    """What the child says before the deadline.
+    """Return the child's status and line, if it answers before the deadline.
 
-    Its last words end with a line's end: the pipe itself may be held open by what the child has left behind.
+    An answer ends with a line break. Processes that the child started may hold the pipe open.
     """
-    said = b""
-    gone = None
-    while not said.endswith(b"\n"):
+    received = b""
+    exited = None
+    while not received.endswith(b"\n"):
         left = deadline - time.monotonic()
         if left <= 0:
             return 0, f"{NOT_CHECKED}: no answer in time: this node is very busy, or a driver or a file system hangs"
         if select.select([pipe], [], [], min(left, _BEAT_S))[0]:
             part = os.read(pipe, 1 << 16)
             if part:
-                said += part
+                received += part
                 continue
-        if gone is not None:
-            return 0, f"{NOT_CHECKED}: distcheck was ended{gone}"
+        if exited is not None:
+            return 0, f"{NOT_CHECKED}: distcheck was ended{exited}"
         with suppress(ChildProcessError):
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
-                # what it wrote just before is read first
-                gone = f" by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else ""
-    text = said.decode("utf-8", "replace").strip()
+                # what it wrote before it exited is read first
+                exited = f" by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else ""
+    text = received.decode("utf-8", "replace").strip()
     if text[:1] == "1":
         return 1, text[1:]
     return 0, text[1:]
 
 
 def _leave(child: int) -> None:
-    """End the child and what it has started, without waiting: who hangs in the kernel dies when the kernel lets it."""
+    """Kill the child and its processes without waiting: one that hangs in the kernel can't die yet."""
     with suppress(OSError):
         os.killpg(child, signal.SIGKILL)
     with suppress(OSError):
@@ -281,5 +280,5 @@ def _end(number: int, _frame: object) -> NoReturn:
 def _text(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - even its text can be broken
+    except Exception:  # noqa: BLE001 - its __str__ may raise
         return type(error).__name__

@@ -191,8 +191,8 @@ def _looked(typed: ParsedCommand, findings: Iterable[Finding], configuration: Co
     from distcheck.reporters.progress import Progress
 
     from . import lint_inputs, lint_run
-    from .lint import asked_of
     from .lint import command as lint_command
+    from .lint import lint_options
 
     paths = [_file_of(typed.plan), *(finding.where.path for finding in findings)]
     files = list(dict.fromkeys(path for path in paths if path and path.endswith(".py") and os.path.isfile(path)))
@@ -201,9 +201,9 @@ def _looked(typed: ParsedCommand, findings: Iterable[Finding], configuration: Co
     words = ["--no-cache", "-j", "1", "--", *files]
     given = dict(lint_command.make_context("lint", words, auto_envvar_prefix=None).params)
     try:
-        asked = asked_of(given, configuration)
+        asked = lint_options(given, configuration)
     except click.UsageError:  # what is selected can't be seen by reading
-        asked = asked_of(given, Configuration())
+        asked = lint_options(given, Configuration())
     with Progress(sys.stderr) as line:
         return lint_run.look(asked, lint_inputs.inputs_of(asked), {}, lint_inputs.DelayedProgress(line, float("inf")))
 

@@ -1,4 +1,4 @@
-"""``distcheck run -- torchrun … train.py``: look first, run it, and tell what happened if it fails."""
+"""``distcheck run -- torchrun … train.py``: check the launch, run it, and explain a failure."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _TITLES = {
     **dict.fromkeys(("log_file", "output_format", "output_file", "color", "verbose", "quiet"), AFTER),
     **dict.fromkeys(("select", "extend_select", "ignore"), RULES),
 }
-#: What the output is called where no file keeps it.
+#: The name of the output without ``--log``.
 _UNNAMED = "output"
-#: Bytes that a temporary file keeps of the output until the command has ended (it may be in memory that the job needs),
-#: and bytes of the end that memory keeps where that is not enough, or the disk is full.
+#: Bytes of the output that a temporary file keeps until the command exits (its file system may be in memory), and bytes
+#: of the end that are kept in memory if that is not enough, or if the disk is full.
 _MOST_SPOOLED = 1 << 30
 _END_BYTES = 16 << 20
 _PIECE = 1 << 20
-#: Options by which torchrun is told where each rank's text goes, and its variable.
+#: torchrun's options for the folder of the ranks' output, and its variable.
 _LOG_DIR, _LOG_DIR_VARIABLE = ("--log-dir", "--log_dir"), "PET_LOG_DIR"
 
 EPILOG = """\b
@@ -54,9 +54,8 @@ Examples:
   distcheck run --no-preflight -o verdict.json --output-format json -- torchrun … train.py
 
 \b
-The output and the exit status are the command's own; what distcheck has to say goes to standard error.
-128 and the number of a signal where one ended it, 127 where there is no such command; 1 where the pre-flight found
-an error and nothing was started.
+Output and exit status are those of the command; reports go to standard error. The status is 128 and the number of the
+signal that ended the command, 127 if there is no such command, and 1 if the pre-flight found an error.
 """
 
 
@@ -74,36 +73,38 @@ class RunCommand(shared.GroupedCommand):
     epilog=EPILOG,
     context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_RUN"},
 )
-@click.option("--preflight/--no-preflight", default=True, help="Look at this host and the launch first.  [default: do]")
-@click.option("--preflight-only", is_flag=True, help="Look, say what is wrong, and start nothing.")
+@click.option("--preflight/--no-preflight", default=True, help="Check this host and the launch first.  [default: yes]")
+@click.option("--preflight-only", is_flag=True, help="Check, report, and start nothing.")
 @click.option(
     "--fail-on",
-    type=click.Choice(["error", "warning", "info", "never"]),
+    type=click.Choice(shared.SEVERITIES),
     help="Do not start at findings of this severity or worse.  [default: error]",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=0.05), default=20.0, show_default=True, metavar="S", help="Seconds to look."
+    "--timeout",
+    type=click.FloatRange(min=0.05),
+    default=20.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds for the check.",
 )
-@click.option("--log", "log_file", metavar="FILE", help="Keep what the command writes in this file as well.")
+@click.option("--log", "log_file", metavar="FILE", help="Also write the command's output to this file.")
 @shared.selection_options
 @shared.output_options
 @shared.configuration_options
 @click.argument("command_line", metavar="-- COMMAND …", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(**given: Any) -> int:
-    """Look at this host and the launch first, run the command, and find the cause in what it printed if it fails.
+    """Check this host and the launch, run the command, and find the cause of a failure in its output.
 
-    The command runs as it would without distcheck: its output is passed on unchanged, it has a terminal where there is
-    one, signals reach it, and its exit status is the one that you get.
+    The command runs as without distcheck: its output is passed through unchanged, it has a terminal if there is one,
+    signals reach it, and its exit status is returned.
     """
     if given["preflight_only"] and not given["preflight"]:
-        raise click.UsageError("--preflight-only and --no-preflight leave nothing to do; give one of them")
+        raise click.UsageError("--preflight-only and --no-preflight exclude each other; give one of them")
     shared.check_output_file(given["output_file"])
     shared.check_output_file(given["log_file"], "--log")
     world = World()
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    select = given["select"] or configuration.values("select")
-    extend = (*given["extend_select"], *configuration.values("extend-select"))
-    selection = shared.selection_of(select, extend, (*given["ignore"], *configuration.values("ignore")))
+    selection, configuration = shared.selection_and_configuration(world, given)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
     style = _style(given)
     if given["preflight"]:
@@ -123,7 +124,7 @@ def command(**given: Any) -> int:
 
 
 def look(given: Mapping[str, Any], world: World, configuration: Configuration, selection: Selection) -> Report:
-    """The report of ``distcheck env -- COMMAND``."""
+    """Return the report of ``distcheck env -- COMMAND``."""
     options = dict.fromkeys(LaunchOptions._fields)
     launch = launch_of(
         world.environ, {**options, "command_line": given["command_line"], "launched": False}, world.host_name()
@@ -136,7 +137,7 @@ def look(given: Mapping[str, Any], world: World, configuration: Configuration, s
 
 
 def _run(given: Mapping[str, Any], selection: Selection, style: Style) -> int:
-    """Run it; the diagnosis where it fails."""
+    """Run the command, and explain a failure."""
     words: Sequence[str] = given["command_line"]
     listener = _Listener(given["log_file"])
     began = time.time()
@@ -150,33 +151,35 @@ def _run(given: Mapping[str, Any], selection: Selection, style: Style) -> int:
             return error.status
         if ended.status == 0:
             return 0
-        # whoever started it may be gone by now, with the terminal; the status is still the command's
+        # the terminal may be closed by now; the status is still the command's
         with contextlib.suppress(OSError):
-            _tell(given, ended, listener.diagnose(selection, log_folder(words, os.environ), began), style)
+            _report_failure(given, ended, listener.diagnose(selection, log_folder(words, os.environ), began), style)
     return ended.status
 
 
-def _tell(given: Mapping[str, Any], ended: tee.CommandExit, report: Report | None, style: Style) -> None:
-    """The diagnosis; a sentence where the output holds no failure."""
+def _report_failure(given: Mapping[str, Any], ended: tee.CommandExit, report: Report | None, style: Style) -> None:
+    """Write the root cause, or one sentence if the output holds no failure."""
     if report is not None:
         if report.story["outcome"] == "clean" and given["output_format"] == "full":
             if ended.signal != signal.SIGINT:
-                output.say(f"distcheck run: {_how(ended)}, and nothing that it printed says why")
+                output.say(f"distcheck run: {_how(ended)}, and its output does not show why")
             if given["output_file"] in (None, "-"):
                 return
         _write(report, given, style)
 
 
 def _stream_is_full(descriptor: int, why: str) -> None:
-    """Standard output or standard error takes no more, and the command goes on as if it did."""
+    """Report that standard output or standard error is full; the command continues."""
     name = "standard output" if descriptor == 1 else "standard error"
     # it may be on the same disk
     with contextlib.suppress(OSError):
-        output.say(f"distcheck run: {name} can't be written ({why}): the command goes on, and its text is lost there")
+        output.say(
+            f"distcheck run: {name} can't be written ({why}): the command continues, and its output there is lost"
+        )
 
 
 def _how(ended: tee.CommandExit) -> str:
-    """How the command ended, in words."""
+    """Return how the command ended."""
     if ended.signal is not None:
         return f"the command was ended by {_signal_name(ended.signal)}"
     return f"the command ended with status {ended.status}"
@@ -190,32 +193,32 @@ def _signal_name(number: int) -> str:
 
 
 class _Listener:
-    """Keeps what the command writes, to be read if it fails. Whatever goes wrong here must not touch the command."""
+    """Keep the command's output, to be read if it fails. An error here must not affect the command."""
 
     def __init__(self, log_file: str | None) -> None:
         self._file: IO[bytes] | None = open(log_file, "wb", buffering=0) if log_file else None  # noqa: SIM115 - for the run
         self._path = log_file or _UNNAMED
-        #: the same file to read from, where that gives back what was written
+        #: the same file opened for reading, if it is a regular file
         self._again = _to_read_again(log_file, self._file) if log_file and self._file else None
         self._logged = 0
         self._spool: IO[bytes] | None = None
         self._spooled = 0
         self._end: deque[bytes] = deque()
         self._end_bytes = 0
-        #: why not all is kept
-        self._trouble = ""
+        #: why some of the output is lost
+        self._problem = ""
         self._lost = 0
 
     def take(self, data: bytes) -> None:
         if self._file is not None:
             data = self._log(self._file, data)
-        if data and not self._trouble:
+        if data and not self._problem:
             data = self._keep(data)
         if data:
             self._keep_the_end(data)
 
     def _log(self, file: IO[bytes], data: bytes) -> bytes:
-        """Write to the file that was asked for; what is to be kept elsewhere."""
+        """Write to the requested file, and return the bytes that must be kept elsewhere."""
         written, error = _write_all(file, data)
         if error is not None:
             self._file = None
@@ -229,21 +232,21 @@ class _Listener:
         return data[written:]
 
     def _keep(self, data: bytes) -> bytes:
-        """Write to an unnamed temporary file; what does not fit there."""
+        """Write to an unnamed temporary file, and return the bytes that do not fit."""
         try:
             if self._spool is None:
                 import tempfile
 
                 self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - for the run
         except OSError as error:
-            self._trouble = error.strerror or str(error)
+            self._problem = error.strerror or str(error)
             return data
         written, error_of_write = _write_all(self._spool, data[: _MOST_SPOOLED - self._spooled])
         self._spooled += written
         if error_of_write is not None:
-            self._trouble = error_of_write.strerror or str(error_of_write)
+            self._problem = error_of_write.strerror or str(error_of_write)
         elif self._spooled >= _MOST_SPOOLED:
-            self._trouble = f"it is longer than {_MOST_SPOOLED >> 30} GiB"
+            self._problem = f"it is longer than {_MOST_SPOOLED >> 30} GiB"
         return data[written:]
 
     def _keep_the_end(self, data: bytes) -> None:
@@ -255,7 +258,7 @@ class _Listener:
             self._lost += len(first)
 
     def close(self) -> None:
-        """The text is not needed any more."""
+        """Close all files."""
         for file in (self._file, self._again, self._spool):
             if file is not None:
                 file.close()
@@ -271,11 +274,11 @@ class _Listener:
         yield from self._end
 
     def _read(self) -> LogReading | None:
-        """The reading of what was kept; None where nothing was written."""
+        """Return the reading of the kept output; None if nothing was written."""
         if self._lost:
             output.say(
                 f"distcheck run: {self._lost / 1e6:.0f} MB in the middle of the output could not be kept "
-                f"({self._trouble}): keep all of it with --log FILE"
+                f"({self._problem}): keep all of it with --log FILE"
             )
         reader: SourceReader | None = None
         for data in self._pieces():
@@ -295,7 +298,7 @@ class _Listener:
             fresh = list(_written_since(folder, began)) if folder else []
             if fresh:
                 readings.extend(read(fresh))
-            # it did not: what stands behind the failure was kept back in a buffer until the command ended
+            # output after the failure was buffered until the command exited: the job did not continue
             timeline = timeline_of(readings)._replace(went_on=False)
             return with_subject(diagnose(timeline, selection=selection))
         except Exception as error:  # noqa: BLE001 - the command's status is worth more than its diagnosis
@@ -305,7 +308,7 @@ class _Listener:
 
 
 def _write_all(file: IO[bytes], data: bytes) -> tuple[int, OSError | None]:
-    """Write to an unbuffered file; the bytes that it took, and why not all."""
+    """Write to an unbuffered file. Return the number of bytes written, and the error if not all were."""
     done = 0
     while done < len(data):
         try:
@@ -316,7 +319,7 @@ def _write_all(file: IO[bytes], data: bytes) -> tuple[int, OSError | None]:
 
 
 def _to_read_again(path: str, file: IO[bytes]) -> IO[bytes] | None:
-    """A second view of an open file; None of a pipe, of a device, and of what may not be read."""
+    """Open the file again for reading; return None for a pipe, a device, or an unreadable file."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None
     try:
@@ -335,19 +338,19 @@ def _new_reader(path: str) -> SourceReader:
 
 
 def log_folder(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Where torchrun was told to keep each rank's text; None where it was not."""
+    """Return torchrun's folder for the ranks' output, or None."""
     for position, word in enumerate(words):
         option, equals, value = word.partition("=")
         if option in _LOG_DIR:
             return value if equals else words[position + 1] if position + 1 < len(words) else None
         if word.endswith(".py"):
-            # what follows is the script's own, which may have an option of that name as well
+            # the options after the script are its own, and may have the same names
             break
     return environ.get(_LOG_DIR_VARIABLE) or None
 
 
 def _written_since(folder: str, began: float) -> Iterable[str]:
-    """The files below a folder that this run wrote; those of earlier runs stand beside them."""
+    """Yield the files below a folder that this run wrote, not those of earlier runs."""
     for root, _, names in os.walk(folder):
         for name in sorted(names):
             if not name.endswith((".log", ".json")):
@@ -361,7 +364,7 @@ def _written_since(folder: str, began: float) -> Iterable[str]:
 
 
 def _style(given: Mapping[str, Any]) -> Style:
-    """How to write to standard error, or to a file."""
+    """Return the style for standard error or a file."""
     style = output.style_of(given)
     if given["color"] == "auto" and given["output_file"] in (None, "-"):
         style = style._replace(color=style.color and sys.stderr.isatty())
@@ -369,7 +372,7 @@ def _style(given: Mapping[str, Any]) -> Style:
 
 
 def _write(report: Report, given: Mapping[str, Any], style: Style) -> None:
-    """To the file, or to standard error: standard output is the command's."""
+    """Write to the file or to standard error: standard output is the command's."""
     text = render(report, given["output_format"], style)
     path = given["output_file"]
     if path not in (None, "-"):
@@ -385,14 +388,14 @@ def _write(report: Report, given: Mapping[str, Any], style: Style) -> None:
 
 
 def sentence(report: Report) -> str:
-    """A report in one line."""
+    """Return a report in one line."""
     if report.story:
         return str(report.story.get("why") or "no failure is in the text")
     return f"{report.count(Severity.ERROR)} errors, {report.count(Severity.WARNING)} warnings"
 
 
 def _mention(report: Report, given: Mapping[str, Any]) -> None:
-    """What is not bad enough to stop for, a line each."""
+    """Print one line for each finding that does not stop the launch."""
     if given["quiet"]:
         return
     for finding in report.at_least(Severity.WARNING):

@@ -1,8 +1,7 @@
-"""What ``distcheck init`` would write into a repository: the configuration, and the file that runs us in its CI.
+"""Decide what ``distcheck init`` writes into a repository: the configuration, and the file that runs distcheck in CI.
 
-It reads the repository and decides; it writes nothing. What somebody wrote stays as it is, byte for byte: a file that
-is there is only ever added to, and only where the result, read again, is the old file and our part. Where that can't
-be had, a note says what to add by hand.
+This module reads the repository and writes nothing. Existing content is kept byte for byte: a file is only added to,
+and only if the result, parsed again, is the old file plus our part. Otherwise a note shows what to add by hand.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,11 +22,11 @@ BASELINE = "distcheck-baseline.json"
 GITHUB_FILE = ".github/workflows/distcheck.yml"
 GITLAB_FILE, GITLAB_JOB = ".gitlab-ci.yml", ".gitlab/distcheck.yml"
 PRE_COMMIT_FILES = (".pre-commit-config.yaml", ".pre-commit-config.yml")
-#: Folders whose code others wrote.
+#: Folders with third-party code.
 _FOREIGN = ("third_party", "thirdparty", "3rdparty", "vendor", "vendored", "external", "submodules")
-#: Bytes of a file that is read: these are written by hand.
+#: The most bytes of a file that is read: these files are written by hand.
 _LONGEST = 4 << 20
-#: Names of files that lint reads, as pre-commit asks for them: by suffix, and those that tell by their name.
+#: Names of the files that lint reads, as a pattern of pre-commit.
 HOOK_FILES = (
     r"(?i)(\.("
     + "|".join(suffix[1:] for suffix in (*SUFFIXES, *LAUNCH_SUFFIXES))
@@ -38,7 +36,7 @@ HOOK_FILES = (
 
 
 class Unreadable(Exception):  # noqa: N818 - a state of a file
-    """A file that would be added to can't be read, or is broken already; the message names it and says why."""
+    """A file to add to can't be read, or is not valid; the message names it and the error."""
 
 
 class ProposedFile(NamedTuple):
@@ -52,12 +50,12 @@ class ProposedFile(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """All that would be done."""
+    """All changes that are proposed."""
 
     changes: tuple[ProposedFile, ...] = ()
-    #: what is there already, in a sentence each
+    #: what already exists, in a sentence each
     settled: tuple[str, ...] = ()
-    #: what is left to do by hand, in a sentence each; lines to add follow it
+    #: what to do by hand, in a sentence each, followed by lines to add
     notes: tuple[str, ...] = ()
 
     def __add__(self, other: object) -> Proposal:
@@ -67,7 +65,7 @@ class Proposal(NamedTuple):
 
 
 def detected(folder: str) -> dict[str, str]:
-    """The systems that this repository uses, each with what shows it."""
+    """Return the CI systems that this repository uses, each with the evidence."""
     found: dict[str, str] = {}
     remotes = _remotes(folder)
     if os.path.isdir(os.path.join(folder, ".github")):
@@ -87,11 +85,11 @@ def detected(folder: str) -> dict[str, str]:
 def propose(
     folder: str, systems: Sequence[str], *, installation: Installation, baseline: bytes | None = None
 ) -> Proposal:
-    """What is to be written so that the repository is checked.
+    """Return what to write so that CI checks the repository.
 
-    :param installation: how CI gets distcheck
-    :param baseline: the text of a baseline to begin with; None for none
-    :raises Unreadable: a file that would be added to can't be read
+    :param installation: how CI installs distcheck
+    :param baseline: the text of a baseline, or None
+    :raises Unreadable: a file to add to can't be read
     """
     known = Proposal()
     if baseline is not None:
@@ -108,7 +106,7 @@ def propose(
 
 
 def _copy(folder: str, installation: Installation) -> Proposal:
-    """The file that CI installs or runs, in the repository."""
+    """Return a copy of the file that CI installs or runs."""
     notes = () if installation.note is None else (installation.note,)
     if installation.path is None or installation.source is None:
         return Proposal(notes=notes)
@@ -123,7 +121,7 @@ def _copy(folder: str, installation: Installation) -> Proposal:
     with contextlib.suppress(OSError), open(path, "rb") as file:
         if file.read() == new:
             return Proposal(settled=(f"{installation.path} is this distcheck",), notes=notes)
-    return Proposal(notes=(*notes, f"{installation.path} is another distcheck than this, and is left alone"))
+    return Proposal(notes=(*notes, f"{installation.path} is another version of distcheck, and is not changed"))
 
 
 # the configuration
@@ -160,7 +158,7 @@ def _configuration(folder: str, *, with_baseline: bool) -> Proposal:
 
 
 def _section(name: str, settings: Sequence[tuple[str, str | list[str]]]) -> str:
-    """Our section as text."""
+    """Return our section as text."""
     lines = ["# see 'distcheck rules' for what can be selected and ignored"]
     if name.endswith(".toml"):
         lines.append("[tool.distcheck]")
@@ -179,7 +177,7 @@ def _toml_value(value: Any) -> str:
 
 
 def _with_key(name: str, old: bytes, key: str, value: str) -> Proposal:
-    """One more key in our section that is there."""
+    """Return a proposal with one more key in our section."""
     is_toml = name.endswith(".toml")
     line = f"{key} = {_toml_value(value) if is_toml else value}"
     header = (
@@ -201,29 +199,20 @@ def _with_key(name: str, old: bytes, key: str, value: str) -> Proposal:
 
 
 def _plain(name: str, data: bytes, *, ours: bool = False) -> Mapping[str, Any]:
-    """What a file of settings says, as plain values; {} for a text of ours that would not be read."""
-    try:
-        text = data.decode("utf-8").removeprefix("\ufeff")
-        if name.endswith(".toml"):
-            if sys.version_info >= (3, 11):
-                import tomllib
-            else:
-                import tomli as tomllib
-            return tomllib.loads(text)
-        import configparser
+    """Return the tables of a configuration file; {} if our own change made it invalid."""
+    from distcheck.core.configuration import parse_settings
 
-        parser = configparser.ConfigParser(interpolation=None, default_section="")
-        parser.read_string(text)
-        return {section: dict(parser.items(section)) for section in parser.sections()}
+    try:
+        return parse_settings(name, data.decode("utf-8").removeprefix("\ufeff"))
     except Exception as error:
-        # the parsers raise errors of their own, all with a message that says where
+        # the parsers raise their own errors, all with a message that shows the location
         from configparser import Error
 
         if not isinstance(error, (ValueError, Error)):
             raise
         if ours:
             return {}
-        raise Unreadable(f"{name} can't be read, and is left alone: {str(error).splitlines()[0]}") from None
+        raise Unreadable(f"{name} can't be read, and is not changed: {str(error).splitlines()[0]}") from None
 
 
 def _own_table(name: str, plain: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -240,14 +229,14 @@ def _without_us(name: str, plain: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _foreign(folder: str) -> list[str]:
-    """Folders of the repository whose code others wrote: by their names, and the submodules."""
+    """Return folders with third-party code: by their names, and the submodules."""
     found = [name for name in _FOREIGN if os.path.isdir(os.path.join(folder, name))]
     modules = _read(folder, ".gitmodules")
     if modules is not None:
         text = modules.decode("utf-8", "replace")
         found += [match[1].strip() for match in re.finditer(r"(?m)^[ \t]*path[ \t]*=(.*)$", text)]
     inside = [name for name in dict.fromkeys(found) if name and name.split("/")[0] not in DEFAULT_EXCLUDES]
-    # what is below a folder that is left out is left out with it
+    # folders below an excluded folder are excluded with it
     return [name for name in inside if not any(name.startswith(f"{other}/") for other in inside)]
 
 
@@ -269,12 +258,12 @@ def _github(folder: str, installation: Installation) -> Proposal:
         if text is not None and b"distcheck" in text:
             return Proposal(settled=(f".github/workflows/{name} runs distcheck",))
     if os.path.lexists(os.path.join(folder, GITHUB_FILE)):
-        return Proposal(notes=(f"{GITHUB_FILE} is there and does not name distcheck; it is left alone",))
+        return Proposal(notes=(f"{GITHUB_FILE} exists and does not name distcheck; it is not changed",))
     return Proposal((ProposedFile(GITHUB_FILE, github_workflow(installation).encode()),))
 
 
 def github_workflow(installation: Installation) -> str:
-    """A workflow that checks each pull request."""
+    """Return a workflow that checks each pull request."""
     steps = _steps(installation, "      - run: ")
     return f"""\
 # written by 'distcheck init', and yours to change
@@ -305,7 +294,7 @@ jobs:
 
 
 def _steps(installation: Installation, start: str) -> str:
-    """The line that installs it, below its comment; nothing where it runs from a file."""
+    """Return the line that installs distcheck, with a comment; "" if it runs from a file."""
     if not installation.requirement:
         return ""
     column = " " * (len(start) - len(start.lstrip()))
@@ -339,7 +328,7 @@ def _gitlab(folder: str, installation: Installation) -> Proposal:
 
 
 def gitlab_job(installation: Installation, stage: str | None = None) -> str:
-    """A job whose findings stand in the merge request."""
+    """Return a job whose findings are shown in the merge request."""
     steps = _steps(installation, "    - ")
     where = f"  stage: {stage}\n" if stage is not None else ""
     return f"""\
@@ -387,8 +376,8 @@ def _pre_commit(folder: str, installation: Installation) -> Proposal:
 
 
 def pre_commit_hook(installation: Installation) -> str:
-    """An item of the list of repositories: our linter, installed by pre-commit."""
-    # pre-commit reads a path in a folder of its own: there the distcheck that is installed runs
+    """Return an item of the list of repositories: our linter, installed by pre-commit."""
+    # pre-commit resolves a path in its own folder, so the installed distcheck runs instead
     how = f'language: python\n      additional_dependencies: ["{installation.requirement}"]'
     return f"""\
 - repo: local
@@ -403,9 +392,9 @@ def pre_commit_hook(installation: Installation) -> str:
 
 
 def _end_of_list(data: bytes, key: str) -> tuple[int, int] | None:
-    """Where the next item of a list at the top of a YAML file belongs: the byte, and the column of its dash.
+    """Return where to add an item to a top-level list of a YAML file: the byte, and the column of its dash.
 
-    None where the list is written in brackets, or is empty.
+    None if the list is in brackets, or empty.
     """
     import yaml
 
@@ -423,11 +412,11 @@ def _end_of_list(data: bytes, key: str) -> tuple[int, int] | None:
 
 
 def _top_level(name: str, data: bytes) -> Mapping[str, Any]:
-    """What the last document of a YAML file says; a tag of a CI system (``!reference``) is read as what follows it."""
+    """Return the last document of a YAML file. A tag of a CI system (``!reference``) is read as its value."""
     import yaml
 
     class AnyTagLoader(yaml.SafeLoader):
-        """Knows every tag."""
+        """A loader that accepts all tags."""
 
     def of_any_tag(loader: Any, _suffix: str, node: Any) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -440,10 +429,10 @@ def _top_level(name: str, data: bytes) -> Mapping[str, Any]:
     try:
         documents = list(yaml.load_all(data.decode("utf-8"), Loader=AnyTagLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Unreadable(f"{name} can't be read, and is left alone: {' '.join(str(error).split())}") from None
+        raise Unreadable(f"{name} can't be read, and is not changed: {' '.join(str(error).split())}") from None
     last = documents[-1] if documents else None
     if last is not None and not isinstance(last, dict):
-        raise Unreadable(f"{name} can't be read, and is left alone: it is no table of keys")
+        raise Unreadable(f"{name} can't be read, and is not changed: it is not a mapping")
     return last or {}
 
 
@@ -451,7 +440,7 @@ def _top_level(name: str, data: bytes) -> Mapping[str, Any]:
 
 
 def _read(folder: str, name: str) -> bytes | None:
-    """The bytes of a file of the repository; None where there is none."""
+    """Return the bytes of a file of the repository, or None."""
     path = os.path.join(folder, *name.split("/"))
     try:
         if not os.path.lexists(path):
@@ -461,7 +450,7 @@ def _read(folder: str, name: str) -> bytes | None:
     except OSError as error:
         raise Unreadable(f"{name} can't be read: {error.strerror}") from None
     if len(data) > _LONGEST:
-        raise Unreadable(f"{name} is longer than {_LONGEST >> 20} MiB, and is left alone")
+        raise Unreadable(f"{name} is longer than {_LONGEST >> 20} MiB, and is not changed")
     return data
 
 
@@ -470,7 +459,7 @@ def _first(folder: str, names: Sequence[str]) -> str | None:
 
 
 def _remotes(folder: str) -> str:
-    """The addresses of the repository's remotes, in small letters."""
+    """Return the addresses of the repository's remotes, in lower case."""
     try:
         data = _read(folder, ".git/config")
     except Unreadable:
@@ -480,7 +469,7 @@ def _remotes(folder: str) -> str:
 
 
 def _added(old: bytes, section: str) -> bytes:
-    """A file with a section behind its end, in its own kind of lines."""
+    """Return a file with a section appended, with the line endings of the file."""
     end = _newline(old)
     gap = b"" if not old.strip() else (b"" if old.endswith(b"\n") else end) + end
     return old + gap + section.encode().replace(b"\n", end)

@@ -1,7 +1,7 @@
-"""Runs one function in a Python of its own, with a deadline: for what can't be stopped from within.
+"""Run a function in its own Python process with a deadline, for code that can't be stopped from inside.
 
-The other Python looks for modules where this one does, is given the arguments and gives the value back through files
-without a name, and leads a session of its own, so that whatever it has started ends with it. What it prints is kept.
+The other Python has the module path of this one. Arguments and result are passed through unnamed files. It leads its
+own session, so that its child processes end with it. Its output is kept.
 """
 
 from __future__ import annotations
@@ -14,39 +14,43 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from .exit_status import signal_handlers
+
 if TYPE_CHECKING:
     import subprocess
 
-#: Seconds between two looks, and those that a killed process has to be gone.
+#: Seconds between two checks, and seconds to wait for a killed process.
 _LOOK_S, _GONE_WITHIN_S = 0.1, 2.0
-#: Seconds that the process lives beyond its limit, should nobody be left to end it.
+#: Seconds after its limit at which the process ends itself, in case this one has exited.
 _GRACE_S = 5
-#: What is told of the text of a process that broke, in characters.
+#: Characters of the output of a failed process that a message shows.
 _LONGEST_END = 300
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from distcheck.cli.subprocess_call import answer; answer()"
 
 
 class Overdue(Exception):  # noqa: N818 - a state, not an error
-    """The limit was over; the process was ended."""
+    """The process exceeded its limit and was ended."""
 
 
 class Broken(Exception):  # noqa: N818 - a state of the other process
-    """The process ended without an answer, or the function raised; the message says how."""
+    """The process exited without an answer, or the function raised; the message has the details."""
 
 
 class Answer(NamedTuple):
-    """What the function returned, and what was printed meanwhile."""
+    """The return value of the function, and its output."""
 
     value: Any
     text: str
 
 
-def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float, tell: Callable[[], None]) -> Answer:
+def call(
+    function: Callable[..., Any], arguments: Sequence[Any], limit_s: float, progress: Callable[[], None]
+) -> Answer:
     """Call a function of a module of ours, and wait for its value.
 
     :param arguments: and what the function returns: values that can be pickled
@@ -58,16 +62,16 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float,
     import subprocess
 
     until = time.monotonic() + limit_s
-    with _nameless() as request, _nameless() as said, _nameless() as printed:
+    with _nameless() as request, _nameless() as answered, _nameless() as printed:
         request.write(pickle.dumps((function.__module__, function.__name__, tuple(arguments), limit_s)))
         request.seek(0)
         flags = ["-I"] * sys.flags.isolated + ["-S"] * sys.flags.no_site
-        with _signals_that_end():
+        with signal_handlers({"SIGTERM": _exit, "SIGHUP": _exit}):
             try:
                 process = subprocess.Popen(
                     [sys.executable, *flags, "-c", _PROGRAM, *filter(None, sys.path)],
                     stdin=request,
-                    stdout=said,
+                    stdout=answered,
                     stderr=printed,
                     start_new_session=True,
                 )
@@ -80,12 +84,12 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float,
                         raise Overdue
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(min(left, _LOOK_S))
-                    tell()
+                    progress()
             finally:
                 _end(process)
-        said.seek(0)
+        answered.seek(0)
         printed.seek(0)
-        data, text = said.read(), printed.read().decode("utf-8", "replace")
+        data, text = answered.read(), printed.read().decode("utf-8", "replace")
     if not data:
         raise Broken(_how(process.returncode) + _end_of(text))
     kind, value = pickle.loads(data)  # noqa: S301 - written by our own child to a file of ours
@@ -97,11 +101,11 @@ def call(function: Callable[..., Any], arguments: Sequence[Any], limit_s: float,
 
 
 def answer() -> None:
-    """The other side; never returns."""
+    """Answer in the other process; never returns."""
     own = os.dup(1)
-    # whatever is printed, by C code too, must not stand in the answer
+    # output, also of C code, must not be part of the answer
     os.dup2(2, 1)
-    # whoever reads on finds the end: a bare root has no /dev/null
+    # standard input is read to its end, so that later readers find it empty
     module, name, arguments, limit_s = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - from our own parent
     if hasattr(signal, "alarm"):
         signal.alarm(int(limit_s) + _GRACE_S)
@@ -112,7 +116,7 @@ def answer() -> None:
         kind, value = "misused", error.format_message()
     except Broken as broken:
         kind, value = "raised", str(broken)
-    except Exception as error:  # noqa: BLE001 - crosses to the parent, which says it
+    except Exception as error:  # noqa: BLE001 - the parent reports it
         import traceback
 
         traceback.print_exc()
@@ -126,7 +130,7 @@ def answer() -> None:
 
 
 def _nameless() -> IO[bytes]:
-    """A file without a name, in memory where that can be had: a read-only root has no folder for temporary files."""
+    """Return an unnamed file, in memory if possible: a read-only root has no folder for temporary files."""
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):
             return os.fdopen(os.memfd_create("distcheck"), "w+b")
@@ -137,7 +141,7 @@ def _nameless() -> IO[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it and what it has started, where it still runs."""
+    """Kill the process and its children, if it still runs."""
     import subprocess
 
     if process.poll() is not None:
@@ -147,7 +151,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
-    # one that hangs in the kernel is left: nobody waits for a process that can't die
+    # do not wait long: a process that hangs in the kernel can't die
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_GONE_WITHIN_S)
 
@@ -162,27 +166,11 @@ def _how(status: int) -> str:
 
 
 def _end_of(text: str) -> str:
-    """The last line that it printed."""
+    """Return the last line of its output, for a message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"; it had printed: {lines[-1][-_LONGEST_END:]}" if lines else ""
 
 
-@contextlib.contextmanager
-def _signals_that_end() -> Iterator[None]:
-    """A signal that ends this process ends the other one first."""
-
-    def end(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = {}
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # nohup's own setting stands; outside of the main thread the caller handles signals
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            with contextlib.suppress(ValueError):
-                before[number] = signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _exit(number: int, _frame: object) -> None:
+    """Handle a signal that ends this process: the other process ends first."""
+    raise SystemExit(128 + number)

@@ -1,7 +1,7 @@
-"""Another command, run as if we were not there: its output passed on unchanged while somebody else listens as well.
+"""Run a command with its output passed through unchanged, and copied to a callback.
 
-Each of its streams is a pseudo-terminal where ours is a terminal, and a pipe elsewhere; signals are forwarded; it ends
-when we are killed. It knows nothing of what the command is, nor of what is made of its output.
+Each of its streams is a pseudo-terminal if ours is a terminal, else a pipe. Signals are forwarded. The command ends
+when this process is killed. This module knows nothing about the command or its output.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-#: What a scheduler or a person sends; SIGKILL and SIGSTOP can't be caught, and SIGCHLD is ours.
+from .exit_status import signal_handlers
+
+#: Signals that a scheduler or a user sends. SIGKILL and SIGSTOP can't be caught, and SIGCHLD is not forwarded.
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
 _PIECE = 1 << 16
-#: A disk, a quota, or a file that is as long as it may be.
+#: A full disk, a full quota, or a file at its maximum size.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-#: What a shell says of a command that it can't find, and of one that it may not run (POSIX, exit status of commands).
+#: The shell's status of a command that does not exist, and of one that can't be executed (POSIX, exit status).
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 #: prctl(2): the signal that a child gets when its parent dies.
 _PR_SET_PDEATHSIG = 1
 
 
 class CommandExit(NamedTuple):
-    """How a command ended."""
+    """The exit status of a command."""
 
-    #: what a shell would say: the status, or 128 and the number of the signal
+    #: as in a shell: the status, or 128 plus the number of the signal
     status: int
-    #: the signal that ended it; None where it exited
+    #: the signal that ended it; None if it exited
     signal: int | None = None
 
 
 class CannotStart(Exception):  # noqa: N818 - said to a user
-    """The command can't be started; ``status`` is what a shell would end with."""
+    """The command can't be started; ``status`` is the shell's exit status."""
 
     def __init__(self, why: str, status: int) -> None:
         super().__init__(why)
@@ -48,12 +50,12 @@ class CannotStart(Exception):  # noqa: N818 - said to a user
 def run(
     command: Sequence[str], listen: Callable[[bytes], None], full: Callable[[int, str], None] = lambda *_: None
 ) -> CommandExit:
-    """Run a command to its end.
+    """Run a command until it exits.
 
-    :param listen: called with all that it writes, on either stream, after that was passed on
-    :param full: called once for each stream of ours that has no room for what the command writes, with its number and
-        why; the command is not told, and goes on
-    :raises CannotStart: there is no such program, or it may not be run
+    :param listen: called with the output of both streams, after it was passed through
+    :param full: called once for each of our streams that is full, with its descriptor and the reason; the command
+        continues
+    :raises CannotStart: there is no such program, or it can't be executed
     """
     ends = _Ends.open()
     failed, report = os.pipe()
@@ -74,7 +76,7 @@ def run(
     with _forwarding(process, ends):
         with ends.raw():
             _pass_on(process, ends, listen, full)
-        # a command may close its streams long before it ends: by now a key makes a signal again
+        # a command may close its streams long before it exits: by now the terminal handles Ctrl-C again
         _, status = os.waitpid(process, 0)
     ends.close()
     code = os.waitstatus_to_exitcode(status)
@@ -82,17 +84,17 @@ def run(
 
 
 class _Ends:
-    """Our ends and the child's ends of its streams."""
+    """Our ends and the child's ends of the streams."""
 
     def __init__(self) -> None:
-        #: what we read → where it is passed on to
+        #: descriptor to read from → descriptor to write to
         self.outputs: dict[int, int] = {}
-        #: the pseudo-terminal, and our terminal that it stands for
+        #: our end of the pseudo-terminal
         self.terminal: int | None = None
         #: the child's descriptors of 0, 1 and 2
         self.child: list[int] = [0, 1, 2]
         self._theirs: set[int] = set()
-        #: whether no key makes a signal at our own terminal
+        #: whether our own terminal is in raw mode
         self.is_raw = False
         self._modes: list[Any] = []
 
@@ -126,7 +128,7 @@ class _Ends:
         shown = next(descriptor for descriptor in (1, 2, 0) if descriptor in terminals)
         _copy_size(shown, ours)
         if 0 not in terminals:
-            # nobody types here; what the child writes is translated once, by the real terminal
+            # there is no input; only the real terminal translates the child's output
             modes = termios.tcgetattr(theirs)
             modes[1] &= ~termios.OPOST
             termios.tcsetattr(theirs, termios.TCSANOW, modes)
@@ -153,12 +155,12 @@ class _Ends:
 
     @property
     def types(self) -> bool:
-        """Whether what is typed here goes to the child through the pseudo-terminal."""
+        """Return whether input goes to the child through the pseudo-terminal."""
         return self.terminal is not None and self.child[0] != 0
 
     @contextlib.contextmanager
     def raw(self) -> Iterator[None]:
-        """Hand each key to the child as it is typed; the terminal is as it was when this ends."""
+        """Pass each key to the child as it is typed, and restore the terminal at the end."""
         if not self.types:
             yield
             return
@@ -177,12 +179,12 @@ class _Ends:
     def _restore(self) -> None:
         import termios
 
-        # a terminal that hung up has no modes any more
+        # a closed terminal has no modes
         with contextlib.suppress(termios.error):
             termios.tcsetattr(0, termios.TCSADRAIN, self._modes)
 
     def type(self, process: int) -> bool:
-        """Hand on what was typed; False where nothing more will be."""
+        """Pass input to the child; return False at its end."""
         keys = _read(0)
         if self.terminal is not None and keys:
             _write(self.terminal, keys)
@@ -191,7 +193,7 @@ class _Ends:
         return bool(keys)
 
     def _stops(self, process: int, keys: bytes) -> bool:
-        """Whether these keys are to stop the command: its session has no shell that the kernel would do it for."""
+        """Return whether these keys stop the command (Ctrl-Z): the kernel does not stop a session without a shell."""
         import termios
 
         terminal = -1 if self.terminal is None else self.terminal
@@ -204,14 +206,14 @@ class _Ends:
         return bool(modes[3] & termios.ISIG) and in_front and key != b"\0" and key in keys
 
     def _stop(self, process: int) -> None:
-        """Stop with the command, and go on with it when our shell says so."""
+        """Stop this process and the command, and continue both when our shell continues us."""
         import termios
         import tty
 
         self._restore()
         _signal_all(process, signal.SIGSTOP)
         before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        # where no shell could wake us up again, the kernel leaves us running
+        # without a shell that could continue us, the kernel does not stop us
         os.kill(0, signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, before)
         with contextlib.suppress(termios.error):
@@ -221,12 +223,12 @@ class _Ends:
 
 
 def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None], full: Callable[[int, str], None]) -> None:
-    """Until the child's streams are closed; what its own children still hold open does not keep us for ever."""
+    """Pass output and input through until the child's streams are closed, or its children alone hold them open."""
     waiting = set(ends.outputs)
     types = ends.types
     resized = _Resized(ends)
     lingering = _Lingering(process)
-    told: set[int] = set()
+    reported: set[int] = set()
     with resized:
         while waiting:
             began = time.monotonic()
@@ -246,36 +248,36 @@ def _pass_on(process: int, ends: _Ends, listen: Callable[[bytes], None], full: C
                 target = ends.outputs[descriptor]
                 error = _write(target, data)
                 listen(data)
-                if error is not None and error.errno in _FULL and target not in told:
-                    told.add(target)
+                if error is not None and error.errno in _FULL and target not in reported:
+                    reported.add(target)
                     full(target, error.strerror or "")
                 if error is not None and error.errno == errno.EPIPE:
-                    # the command is told as it would be without us: SIGPIPE
+                    # the command gets SIGPIPE, as without us
                     waiting.discard(descriptor)
                     del ends.outputs[descriptor]
                     os.close(descriptor)
 
 
-#: Seconds between two looks at whether the child has ended while something else holds its streams open.
+#: Seconds between two checks whether the child has exited while another process holds its streams open.
 _PATIENCE_S = 0.5
-#: What others may still write after its end: seconds that we wait for it, and bytes.
+#: Limits for the output of other processes after the child has exited, in seconds and bytes.
 _LINGER_S = 2.0
 _LINGER_BYTES = 16 << 20
 
 
 class _Lingering:
-    """Whether to leave: the child has ended, and what it wrote was read; its own children may hold the streams."""
+    """Decide when to stop reading: the child has exited and its output was read. Its children may hold the streams."""
 
     def __init__(self, process: int) -> None:
         self._process = process
         self._ended = False
         self._waited = 0.0
         self._unlooked = 0.0
-        #: that were read since it ended
+        #: bytes read since it exited
         self.bytes = 0
 
     def is_over(self, readable: bool, waited: float) -> bool:
-        """Whether it is, after a wait of so many seconds. Time in which nobody took our output does not count."""
+        """Return whether to stop, after a wait of so many seconds. Time in which our output blocked does not count."""
         self._unlooked += waited
         if not self._ended and (not readable or self._unlooked >= _PATIENCE_S or self.bytes >= _LINGER_BYTES):
             self._unlooked, self.bytes = 0.0, 0
@@ -286,12 +288,12 @@ class _Lingering:
 
 
 def _has_ended(process: int) -> bool:
-    """Whether the child is a zombie by now; it stays one, so that its status can be asked for."""
+    """Return whether the child is a zombie. It stays one, so that its status can be read."""
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _signal_all(process: int, number: int) -> None:
-    """Send it to the command and what it started in its process group."""
+    """Send a signal to the process group of the command."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, number)
 
@@ -300,13 +302,13 @@ def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, _PIECE)
     except OSError as error:
-        if error.errno == errno.EIO:  # the last one who held the other side of a pseudo-terminal has gone
+        if error.errno == errno.EIO:  # no process has the other end of the pseudo-terminal open
             return b""
         raise
 
 
 def _write(descriptor: int, data: bytes) -> OSError | None:
-    """All of it, or what can be, and why not all. A job goes on behind a terminal that was closed."""
+    """Write all data; return the error if that fails. A job continues after its terminal was closed."""
     while data:
         try:
             data = data[os.write(descriptor, data) :]
@@ -318,7 +320,7 @@ def _write(descriptor: int, data: bytes) -> OSError | None:
 
 
 class _Resized:
-    """Keeps the size of the pseudo-terminal that of the real one."""
+    """Keep the size of the pseudo-terminal equal to that of the real one."""
 
     def __init__(self, ends: _Ends) -> None:
         self._ends = ends
@@ -347,10 +349,10 @@ def _copy_size(source: int, target: int) -> None:
 
 @contextlib.contextmanager
 def _forwarding(process: int, ends: _Ends) -> Iterator[None]:
-    """Send the child what is sent to us. What we were told to ignore (nohup) it ignores as well."""
+    """Forward signals to the child. A signal that we ignore (nohup) is also ignored by the child."""
 
     def forward(number: int, _: FrameType | None) -> None:
-        # a terminal sends these to all that it runs, and the child's group is not ours
+        # a terminal sends these to its whole foreground group, and the child's group is another
         if number == signal.SIGHUP or (number in (signal.SIGINT, signal.SIGQUIT) and not ends.is_raw):
             _signal_all(process, number)
             return
@@ -358,25 +360,17 @@ def _forwarding(process: int, ends: _Ends) -> Iterator[None]:
             os.kill(process, number)
 
     def stop(number: int, _: FrameType | None) -> None:
-        # its session has no shell that could wake it up again: it stops and goes on with us
+        # its session has no shell that could continue it: it stops and continues with us
         _signal_all(process, signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
         _signal_all(process, signal.SIGCONT)
 
-    before = {}
-    for name in (*_FORWARDED, "SIGTSTP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, stop if name == "SIGTSTP" else forward)
-    try:
+    with signal_handlers({**dict.fromkeys(_FORWARDED, forward), "SIGTSTP": stop}):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _is_in_front() -> bool:
-    """Whether our terminal takes what is typed to us (a job in the foreground)."""
+    """Return whether this process is in the foreground of its terminal."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -384,7 +378,7 @@ def _is_in_front() -> bool:
 
 
 def _are_one(one: int, other: int) -> bool:
-    """Whether two descriptors lead to the same file."""
+    """Return whether two descriptors refer to the same file."""
     try:
         first, second = os.fstat(one), os.fstat(other)
     except OSError:
@@ -393,7 +387,7 @@ def _are_one(one: int, other: int) -> bool:
 
 
 def _guard() -> Callable[[], None]:
-    """Has the child end when we are killed, where the kernel can (Linux); made ready before the fork."""
+    """Return a function that makes the child end when we are killed (Linux only); prepared before the fork."""
     parent = os.getpid()
     if sys.platform != "linux":
         return lambda: None
@@ -406,16 +400,16 @@ def _guard() -> Callable[[], None]:
 
     def end_with_the_parent() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if os.getppid() != parent:  # it died before this
+        if os.getppid() != parent:  # the parent has already exited
             os.kill(os.getpid(), signal.SIGTERM)
 
     return end_with_the_parent
 
 
 def _become(command: Sequence[str], ends: _Ends, report: int, guard: Callable[[], None]) -> None:
-    """In the child: take the streams and become the command; never returns."""
+    """Set up the streams in the child and execute the command; never returns."""
     try:
-        # a session of its own: a key on the terminal reaches the command once, and only through us
+        # in its own session, the command gets each key once, from us
         os.setsid()
         if ends.terminal is not None:
             _take_terminal(ends)
@@ -428,7 +422,7 @@ def _become(command: Sequence[str], ends: _Ends, report: int, guard: Callable[[]
                 signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         guard()
-        os.execvp(command[0], list(command))  # noqa: S606 - this is what we were asked for
+        os.execvp(command[0], list(command))  # noqa: S606 - the user's command
     except OSError as error:
         os.write(report, f"{error.errno}:{error.strerror}".encode())
     finally:
@@ -436,7 +430,7 @@ def _become(command: Sequence[str], ends: _Ends, report: int, guard: Callable[[]
 
 
 def _take_terminal(ends: _Ends) -> None:
-    """Make the pseudo-terminal the one that the command's session belongs to."""
+    """Make the pseudo-terminal the controlling terminal of the command's session."""
     import fcntl
     import termios
 

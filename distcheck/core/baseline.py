@@ -57,7 +57,7 @@ def load_baseline(text: str) -> dict[str, int]:
 
 
 def compare(
-    findings: Iterable[Finding], baseline: Mapping[str, int], *, folder: str, looked_at: Collection[str]
+    findings: Iterable[Finding], baseline: Mapping[str, int], *, folder: str, checked_paths: Collection[str]
 ) -> Compared:
     """Which findings are new. Of several with one key, as many as the baseline counts are known: the first ones.
 
@@ -73,7 +73,7 @@ def compare(
             known.append(finding)
         else:
             new.append(finding)
-    paths = {_relative(path, folder) for path in looked_at}
+    paths = {_relative(path, folder) for path in checked_paths}
     gone = sum(count for key, count in left.items() if count and _path_of(key) in paths)
     return Compared(tuple(new), tuple(known), gone)
 

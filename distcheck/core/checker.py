@@ -1,6 +1,6 @@
-"""Plans which probes run on what is given, gathers only the facts that they ask for, isolates what fails.
+"""Plan which probes run on the given facts, read only the facts that they need, and isolate failures.
 
-It knows nothing of any topic: rooms register their readers and probes on import, and it works on types.
+It knows no topic. Packages register their readers and probes on import, and the checker works on types.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from . import isolation
 
-#: Rooms whose readers and probes look at one process and one host.
+#: Packages whose readers and probes check one process and one host.
 ENVIRONMENT = ("distcheck.checks.host",)
 
-_REPORT_IT = "run it again with -v, and report what it prints to the authors of {what}; the other probes ran"
+_REPORT_IT = "run it again with -v, and send the output to the authors of {what}; the other probes ran"
 
 
 class PlanError(Exception):
-    """Probes that can't be planned: a fact that nobody reads, or facts that ask for each other in a circle."""
+    """Probes can't be planned: a fact has no reader, or facts need each other in a cycle."""
 
 
 class ResolvedStep(NamedTuple):
@@ -39,12 +39,12 @@ class ResolvedStep(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What will run. Making it resolves and verifies all; running it is cheap and can be repeated."""
+    """The readers and probes that will run. Planning resolves and verifies them; running can be repeated cheaply."""
 
     command: str
     probes: tuple[ResolvedStep, ...]
     readers: Mapping[type, ResolvedStep]
-    #: what a closed run does without: types that are not given and that nobody reads
+    #: types that a closed run lacks: they are not given and have no reader
     absent: frozenset[type]
     selection: Selection
     early: tuple[Finding, ...]
@@ -56,21 +56,21 @@ class Plan(NamedTuple):
         budget_s: float | None = None,
         place: Where = Where(),
     ) -> Report:
-        """Gather what is missing, judge, report.
+        """Read the missing facts, run the probes, and return the report.
 
-        :param given: facts; each counts for its own type and those it derives from
-        :param facts: facts by type, where Unavailable may stand for one
-        :param budget_s: seconds for all of the gathering; what was not read by then is *not checked*
+        :param given: facts; each counts for its own type and its base types
+        :param facts: facts by type; a value may be Unavailable
+        :param budget_s: seconds for reading all facts; what was not read by then is *not checked*
         :param place: the rank that findings of probes *per process* belong to
         """
         return _Run(self, given, facts or {}, budget_s, place).report()
 
 
 class Checker:
-    """Chooses probes and makes plans of them.
+    """Choose probes and make plans of them.
 
-    :param selection: which rules may speak; all that are on by default without one
-    :param rooms: modules to import for their readers and probes; a package may have a function ``load_probes`` for it
+    :param selection: the selected rules; by default all that are on
+    :param rooms: modules to import for their readers and probes; a package may have a function ``load_probes`` for this
     :param plug_ins: import the modules of the entry-point group ``distcheck.plugins`` as well
     """
 
@@ -81,7 +81,7 @@ class Checker:
         self.rooms = tuple(rooms)
         for room in self.rooms:
             __import__(room)
-            # a package whose readers are used where nothing is judged registers its probes when they are wanted
+            # a package whose readers are also used without probes registers the probes only on demand
             load = getattr(sys.modules[room], "load_probes", None)
             if load is not None:
                 load()
@@ -98,13 +98,13 @@ class Checker:
     ) -> Plan:
         """Resolve which probes run and what they need.
 
-        :param given: the types that :meth:`Plan.run` will be given
-        :param command: what the report says that it comes from
-        :param closed: read nothing from outside: what can't be derived from what was given is *not checked*
-        :param every_fact: read also what no selected probe asks for
-        :param also: facts to read although no selected probe may ask for them
+        :param given: the types of the facts that :meth:`Plan.run` will get
+        :param command: the command that the report names
+        :param closed: read nothing from the system: what can't be derived from the given facts is *not checked*
+        :param every_fact: also read facts that no selected probe needs
+        :param also: facts to read even if no selected probe needs them
         :param per: only the probes that judge per ``host`` or per ``process``
-        :raises PlanError: a fact that nobody reads, or a circle
+        :raises PlanError: a fact has no reader, or facts need each other in a cycle
         """
         readers = registry.readers()
         chosen = tuple(
@@ -116,7 +116,7 @@ class Checker:
         )
         wanted = [*also, *(parameter.type for step in chosen for parameter in step.parameters)]
         if every_fact:
-            # facts of a command that is given what nobody reads (a rehearsal) are only that command's
+            # a command such as rehearse is given facts without a reader; what derives from them belongs to it alone
             wanted.extend(made for made in readers if _is_within_reach(made, given, readers))
         needed: dict[type, ResolvedStep] = {}
         absent: set[type] | None = set() if closed else None
@@ -125,22 +125,22 @@ class Checker:
         return Plan(command, chosen, needed, frozenset(absent or ()), self.selection, self.early)
 
     def _is_here(self, probe: Probe, given: tuple[type, ...], closed: bool) -> bool:
-        """Whether a probe belongs to the rooms of this checker; those of plug-ins go where what they ask for is."""
+        """Return whether a probe belongs to this checker. A probe of a plug-in belongs where its facts are."""
         module = probe.function.__module__
         if module.startswith("distcheck."):
             return any(module == room or module.startswith(f"{room}.") for room in self.rooms)
-        asked = [parameter.type for parameter in registry.parameters(probe.function)]
+        required = [parameter.type for parameter in registry.parameters(probe.function)]
         if not closed or self.rooms in ((), ENVIRONMENT):
-            # a fact of ours that nobody reads is given by one command only: the probe belongs to that one
+            # one command alone gives a fact of distcheck that has no reader: the probe belongs to that command
             readers = registry.readers()
             elsewhere = [
                 made
-                for made in asked
+                for made in required
                 if made.__module__.startswith("distcheck.") and made not in readers
                 if not any(issubclass(one, made) for one in given)
             ]
             return not elsewhere
-        return any(issubclass(one, made) for one in given for made in asked)
+        return any(issubclass(one, made) for one in given for made in required)
 
     def _need(
         self,
@@ -153,7 +153,7 @@ class Checker:
     ) -> None:
         if made in path:
             circle = " → ".join(part.__name__ for part in (*path[path.index(made) :], made))
-            raise PlanError(f"facts ask for each other in a circle: {circle}")
+            raise PlanError(f"facts need each other in a cycle: {circle}")
         if made in needed or any(issubclass(one, made) for one in given):
             return
         reader = readers.get(made)
@@ -162,16 +162,16 @@ class Checker:
             return
         if reader is None:
             raise PlanError(f"no reader makes the fact {made.__name__}, and it is not given")
-        asked = registry.parameters(reader.function)
-        for parameter in asked:
+        required = registry.parameters(reader.function)
+        for parameter in required:
             self._need(parameter.type, given, readers, needed, absent, (*path, made))
-        needed[made] = ResolvedStep(reader, asked)
+        needed[made] = ResolvedStep(reader, required)
 
 
 def _is_within_reach(
     made: type, given: tuple[type, ...], readers: Mapping[type, Reader], path: tuple[type, ...] = ()
 ) -> bool:
-    """Whether a fact can be had from what is given; a circle is told where the plan is made."""
+    """Return whether a fact can be derived from what is given. A cycle is reported when the plan is made."""
     if made in path or any(issubclass(one, made) for one in given):
         return True
     reader = readers.get(made)
@@ -184,7 +184,7 @@ def _is_within_reach(
 def make_selection(
     select: Iterable[str] = (), extend_select: Iterable[str] = (), ignore: Iterable[str] = ()
 ) -> Selection:
-    """A selection from what users type, the rules of plug-ins included; raises UnknownRule for what names no rule."""
+    """Return a selection from what users type, with rules of plug-ins; raises UnknownRule for an unknown rule."""
     entries = (tuple(select), tuple(extend_select), tuple(ignore))
     if not any(entries):
         return Selection()
@@ -193,7 +193,7 @@ def make_selection(
 
 
 def load_plug_ins() -> tuple[Finding, ...]:
-    """Import all plug-ins; a finding for each that does not import."""
+    """Import all plug-ins. Return a finding for each that does not import."""
     found = []
     for name, error in registry.load_plug_ins(entry for entry in sys.path if entry):
         if error is not None:
@@ -203,7 +203,8 @@ def load_plug_ins() -> tuple[Finding, ...]:
                     where=Where(object=name),
                     evidence={"error": f"{type(error).__name__}: {error}"},
                     fix=Fix(
-                        "fix or uninstall the package that brings it; the built-in probes ran without it", where="host"
+                        "fix or uninstall the package that contains it; the built-in probes ran without it",
+                        where="host",
                     ),
                 )
             )
@@ -263,11 +264,11 @@ class _Run:
     # gathering
 
     def gather(self) -> None:
-        """Read all facts that are missing: isolated ones in forked children first, the others in daemon threads."""
+        """Read all missing facts: isolated ones in forked children first, then the others in daemon threads."""
         missing = {made: step for made, step in self.plan.readers.items() if made not in self.facts}
         if not missing:
             return
-        # a closed run reads nothing, and is not to wait for the import of threads and processes
+        # a closed run reads nothing, and must not wait for the import of threads and processes
         import queue
 
         from . import isolation
@@ -275,7 +276,7 @@ class _Run:
         answers: queue.SimpleQueue[tuple[type, object, float]] = queue.SimpleQueue()
         deadlines: dict[type, float] = {}
         children: dict[type, isolation.Child] = {}
-        # forked before the first thread starts: a child of a threaded process may inherit a lock that nobody frees
+        # forked before the first thread starts: a child of a threaded process may inherit a lock that is never released
         for made, step in missing.items():
             known = step.item.isolated and all(parameter.type in self.facts for parameter in step.parameters)
             if known and _lacking(step.parameters, [self.facts[part.type] for part in step.parameters]) is None:
@@ -309,7 +310,7 @@ class _Run:
         deadlines: dict[type, float],
         answers: queue.SimpleQueue[tuple[type, object, float]],
     ) -> None:
-        """Start every reader whose own needs are there; those whose needs can't be had are unavailable at once."""
+        """Start each reader whose facts are there. A reader that lacks a fact is unavailable at once."""
         settled = True
         while settled:
             settled = False
@@ -354,7 +355,7 @@ class _Run:
                     where=Where(object=name),
                     evidence={"limit_s": reader.limit_s},
                     fix=Fix(
-                        "look at what it reads: a device, a mount or a name server that does not answer hangs it too",
+                        "check what it reads: a device, a mount or a name server that does not answer makes it hang",
                         by="admin",
                         where="host",
                     ),
@@ -375,7 +376,7 @@ class _Run:
         self.not_slow(name, elapsed)
 
     def not_slow(self, name: str, elapsed: float) -> None:
-        """Readers that answered are listed with their seconds, so that a slow start can be explained."""
+        """List a reader that answered with its seconds, so that a slow start can be explained."""
         if not self.runs or self.runs[-1].name != name:
             self.runs.append(ProbeRun(name, "ran", round(elapsed, 6)))
 
@@ -387,7 +388,7 @@ class _Run:
         lacking = _lacking(step.parameters, values)
         codes = [rule.code for rule in probe.rules if self.plan.selection.takes(rule)]
         if lacking is not None:
-            self.not_looked(probe, codes, lacking)
+            self.not_run(probe, codes, lacking)
             return
         start = time.perf_counter()
         try:
@@ -396,7 +397,7 @@ class _Run:
                     raise TypeError(f"it yielded {type(finding).__name__}, not a Finding")
                 self.findings.append(self.placed(finding) if probe.per == "process" else finding)
         except Unavailable as unavailable:
-            self.not_looked(probe, codes, unavailable)
+            self.not_run(probe, codes, unavailable)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken probe must not take the others with it
             self.runs.append(ProbeRun(probe.name, "failed", time.perf_counter() - start, _trace(error)))
             self.findings.append(_failure(probe.name, error))
@@ -405,8 +406,8 @@ class _Run:
             self.runs.append(ProbeRun(probe.name, "ran", round(time.perf_counter() - start, 6)))
             self.checked.update(codes)
 
-    def not_looked(self, probe: Probe, codes: list[str], lacking: Unavailable) -> None:
-        """A probe that lacks a fact: there was nothing to look at, or it could not look."""
+    def not_run(self, probe: Probe, codes: list[str], lacking: Unavailable) -> None:
+        """Record a probe that lacks a fact: it had nothing to check, or it could not check."""
         if isinstance(lacking, NotApplicable):
             self.runs.append(ProbeRun(probe.name, "not-applicable"))
             return
@@ -414,7 +415,7 @@ class _Run:
         self.runs.append(ProbeRun(probe.name, "not-checked"))
 
     def placed(self, finding: Finding) -> Finding:
-        """The finding with this process's rank, unless it names one."""
+        """Return the finding with this process's rank, unless it has one."""
         where = finding.where
         if where.rank is not None or where.ranks is not None:
             return finding
@@ -422,7 +423,7 @@ class _Run:
 
 
 def group_not_checked(pairs: Iterable[tuple[str, str]]) -> tuple[NotChecked, ...]:
-    """One line for each reason, with all the codes that it concerns."""
+    """Return one entry for each reason, with the codes that it concerns."""
     groups: dict[str, dict[str, None]] = {}
     for what, why in pairs:
         groups.setdefault(why, {})[what] = None
@@ -448,7 +449,7 @@ def _failure(name: str, error: BaseException) -> Finding:
         f"{name} failed with {_text(error)}",
         where=Where(object=name),
         evidence={"error": _text(error)},
-        fix=Fix(_REPORT_IT.format(what="distcheck or of the plug-in that brings it"), where="host"),
+        fix=Fix(_REPORT_IT.format(what="distcheck or of the plug-in that contains it"), where="host"),
     )
 
 
@@ -459,17 +460,17 @@ def _trace(error: BaseException) -> str:
 
 
 def _timed(function: Any) -> tuple[object, float]:
-    """What a function gives or raises, and the seconds that it took."""
+    """Return what a function returns or raises, and the seconds that it took."""
     start = time.perf_counter()
     try:
         value = function()
-    except BaseException as error:  # noqa: BLE001 - crosses a thread: it is judged where it is taken
+    except BaseException as error:  # noqa: BLE001 - it crosses a thread, and the main thread handles it
         value = error
     return value, time.perf_counter() - start
 
 
 def _in_thread(function: Any) -> None:
-    """Daemon: a reader that hangs must not keep the process from ending."""
+    """Run a function in a daemon thread: a reader that hangs must not keep the process from exiting."""
     import threading
 
     try:

@@ -1,7 +1,7 @@
-"""The configuration: what a project and a site have settled once, and which file says so.
+"""The configuration of a project and of a site, with the file that each setting comes from.
 
 ``[tool.distcheck]`` in pyproject.toml, ``[distcheck]`` in setup.cfg or tox.ini (the nearest upwards from the working
-directory), and the site's ``/etc/distcheck.toml``. It says nothing about how a setting is used.
+directory), and the site's ``/etc/distcheck.toml``. How a setting is used is not defined here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from .configuration_files import PROJECT_FILES as PROJECT_FILES
+from .configuration_files import SITE_FILE as SITE_FILE
+from .configuration_files import project_files
 from .model import Unavailable
 from .registry import fact
 from .world import World
 
-SITE_FILE = "/etc/distcheck.toml"
-#: The project's files, in the order in which they are asked, and the section that is ours.
-PROJECT_FILES = (("pyproject.toml", "tool.distcheck"), ("setup.cfg", "distcheck"), ("tox.ini", "distcheck"))
 #: Settings that are lists of rules, names or patterns; those of the site and of the project add up.
 LISTS = ("select", "extend-select", "ignore", "must-check", "known-variables", "exclude", "extend-exclude")
 #: Settings that are tables from a pattern to a list of rules; ``pattern:CODE`` for each pair.
@@ -27,16 +27,14 @@ WORDS = ("fail-on", "baseline", "cache-dir", "node-facts")
 FLAGS = ("preview", "force-exclude", "respect-gitignore", "include-markdown")
 _ALL = (*LISTS, *TABLES, *WORDS, *FLAGS)
 _ON, _OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-#: Folders looked at upwards, so that a strange tree can't hold the run up.
-_MOST_FOLDERS = 64
 
 
 class ConfigurationError(ValueError):
-    """A file can't be read, or holds what nobody asked for; the message names the file and what was expected."""
+    """A file can't be read or holds an unknown setting. The message names the file and what was expected."""
 
 
 class ConfigurationEntry(NamedTuple):
-    """One setting and the file that it comes from."""
+    """One setting, and the file that it comes from."""
 
     name: str
     values: tuple[str, ...]
@@ -49,20 +47,20 @@ class Configuration(NamedTuple):
     entries: tuple[ConfigurationEntry, ...] = ()
 
     def values(self, name: str) -> tuple[str, ...]:
-        """The values of a list: the site's and the project's together."""
+        """Return the values of a list, the site's and the project's together."""
         return tuple(dict.fromkeys(value for entry in self.entries if entry.name == name for value in entry.values))
 
     def word(self, name: str) -> str | None:
-        """The value of a single word; the project's wins over the site's."""
+        """Return the value of a single word; the project's wins over the site's."""
         return next((entry.values[0] for entry in self.entries if entry.name == name and entry.values), None)
 
     def flag(self, name: str) -> bool | None:
-        """Whether a setting is on; None where no file says it."""
+        """Return whether a setting is on; None if no file sets it."""
         word = self.word(name)
         return None if word is None else word == "true"
 
     def placed(self, name: str) -> tuple[tuple[str, str], ...]:
-        """The values of a list, each with the folder of the file that says it: patterns are relative to that."""
+        """Return the values of a list, each with the folder of its file, to which patterns are relative."""
         return tuple(
             (value, os.path.dirname(entry.origin))
             for entry in self.entries
@@ -71,13 +69,13 @@ class Configuration(NamedTuple):
         )
 
     def origin(self, name: str) -> str:
-        """The files that say it, joined by commas."""
+        """Return the files that set it, joined by commas."""
         return ", ".join(entry.origin for entry in self.entries if entry.name == name)
 
 
 @fact(of_this_host=False)
 def read_configuration(world: World) -> Configuration:
-    """From the project's nearest file and the site's."""
+    """Return the settings of the project's nearest file and of the site's."""
     try:
         return load(world)
     except ConfigurationError as error:
@@ -85,10 +83,10 @@ def read_configuration(world: World) -> Configuration:
 
 
 def load(world: World, path: str | None = None) -> Configuration:
-    """The configuration that applies here.
+    """Return the configuration that applies here.
 
     :param path: this file instead of the project's nearest one
-    :raises ConfigurationError: an unreadable file, an unknown setting, a value of the wrong kind
+    :raises ConfigurationError: an unreadable file, an unknown setting, or a value of the wrong type
     """
     entries: list[ConfigurationEntry] = []
     if path is not None:
@@ -109,17 +107,11 @@ def _nearest(world: World) -> list[ConfigurationEntry]:
         folder = world.working_folder
     except OSError:
         return []
-    for _ in range(_MOST_FOLDERS):
-        for name, _section in PROJECT_FILES:
-            path = os.path.join(folder, name)
-            text = _read(world, path)
-            found = [] if text is None else list(_entries(path, text, required=False))
-            if found:
-                return found
-        parent = os.path.dirname(folder)
-        if parent == folder or world.exists(os.path.join(folder, ".git")):
-            break
-        folder = parent
+    for path in project_files(folder, world.exists):
+        text = _read(world, path)
+        found = [] if text is None else list(_entries(path, text, required=False))
+        if found:
+            return found
     return []
 
 
@@ -131,7 +123,7 @@ def _read(world: World, path: str) -> str | None:
 
 
 def _entries(path: str, text: str, *, required: bool) -> Iterator[ConfigurationEntry]:
-    """The settings of one file. Without ``required``, a file that does not name us is none of our business."""
+    """Yield the settings of one file. Without ``required``, a file that does not name distcheck is skipped."""
     if not required and "distcheck" not in text:
         return
     name = os.path.basename(path)
@@ -140,36 +132,44 @@ def _entries(path: str, text: str, *, required: bool) -> Iterator[ConfigurationE
         yield ConfigurationEntry(_known(path, key), _values(path, key, value), path)
 
 
-def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
+def parse_settings(name: str, text: str) -> dict[str, Any]:
+    """Return the tables of a .toml, .cfg or .ini file; raises ValueError (TOML) or configparser.Error."""
+    if name.endswith((".cfg", ".ini")):
+        import configparser
+
+        parser = configparser.ConfigParser(interpolation=None, default_section="")
+        parser.read_string(text)
+        return {section: dict(parser.items(section)) for section in parser.sections()}
     import sys
 
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
+    return tomllib.loads(text.removeprefix("\ufeff"))
+
+
+def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
     try:
-        plain = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path}: it is no TOML: {error}") from None
+        plain = parse_settings(name, text)
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: it is not valid TOML: {error}") from None
     tool = plain.get("tool", {})
     inside = name == "pyproject.toml" or (isinstance(tool, dict) and "distcheck" in tool)
     found = (tool.get("distcheck", {}) if isinstance(tool, dict) else {}) if inside else plain
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{path}: tool.distcheck is no table; write [tool.distcheck] and settings below it")
+        raise ConfigurationError(f"{path}: tool.distcheck is not a table; write [tool.distcheck] and settings below it")
     return found
 
 
 def _ini(path: str, text: str) -> Mapping[str, Any]:
     import configparser
 
-    parser = configparser.ConfigParser(interpolation=None, default_section="")
     try:
-        parser.read_string(text)
+        plain = parse_settings(path, text)
     except configparser.Error as error:
         raise ConfigurationError(f"{path}: {str(error).splitlines()[0]}") from None
-    if not parser.has_section("distcheck"):
-        return {}
-    return {key: value.replace("\n", ",") for key, value in parser.items("distcheck")}
+    return {key: value.replace("\n", ",") for key, value in plain.get("distcheck", {}).items()}
 
 
 def _known(path: str, key: str) -> str:
@@ -204,7 +204,7 @@ def _values(path: str, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _pairs_of(path: str, key: str, value: Any) -> tuple[str, ...]:
-    """``pattern:CODE`` for each pair of a table, or of a text as Flake8 takes it."""
+    """Return ``pattern:CODE`` for each pair of a table, or of a text in Flake8's form."""
     if isinstance(value, str):
         try:
             return pattern_pairs(value)
@@ -223,7 +223,7 @@ def _pairs_of(path: str, key: str, value: Any) -> tuple[str, ...]:
 
 
 def pattern_pairs(text: str) -> tuple[str, ...]:
-    """``"tests/*:DC720,DC721 x.py:DC2"`` as ``pattern:CODE`` pairs; raises ValueError where a code has no pattern."""
+    """Return ``"tests/*:DC720,DC721 x.py:DC2"`` as ``pattern:CODE`` pairs; raises ValueError for a code alone."""
     pairs: list[str] = []
     pattern = ""
     for part in filter(None, (part.strip() for part in text.replace("\n", ",").split(","))):
@@ -231,7 +231,7 @@ def pattern_pairs(text: str) -> tuple[str, ...]:
         if colon:
             pattern, part = head.strip(), code.strip()
         if not pattern:
-            raise ValueError(f"{part!r} stands without a pattern; write 'tests/*:{part}'")
+            raise ValueError(f"{part!r} has no pattern; write 'tests/*:{part}'")
         if part:
             pairs.append(f"{pattern}:{part}")
     return tuple(pairs)

@@ -1,8 +1,8 @@
-"""Carries out the edits of fixes in the bytes of source files: what is around them stays as it is, byte for byte.
+"""Apply the edits of fixes to the bytes of source files. All other bytes stay the same.
 
-It decides nothing about which fixes are wanted. A fix is carried out whole or not at all; one that overlaps another
-waits for the next round; a file that would no longer compile is left alone. Of files that are not Python the caller
-says whether they can still be read.
+The caller chooses the fixes. A fix is applied whole or not at all. A fix that overlaps another waits for the next
+round. A file that would no longer compile is not changed. For files that are not Python, the caller decides whether
+they can still be read.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from typing import NamedTuple
 
 from .model import Edit, Fix
 
-#: The ends of lines that Python knows; a form feed or U+2028 is none.
+#: The line endings of Python; a form feed or U+2028 is none.
 _LINE_END = re.compile(r"\r\n|\r|\n")
-#: Those of any other text: nothing else takes a lone carriage return for one.
+#: The line endings of any other text: only Python accepts a lone carriage return.
 _OTHER_LINE_END = re.compile(r"\r\n|\n")
-#: Says of a path and its new bytes what is wrong with them, None where nothing is.
+#: Return what is wrong with the new bytes of a path, or None.
 Verify = Callable[[str, bytes], "str | None"]
 #: The declaration of an encoding in the first two lines (PEP 263).
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
 class SkippedFile(NamedTuple):
-    """A file that was left alone, and why."""
+    """A file that was not changed, and why."""
 
     path: str
     why: str
 
 
 class Edited(NamedTuple):
-    """What became of some fixes: the new bytes of the files that change, and what was not done."""
+    """The result of applying fixes: the new bytes of the files that change, and what was not applied."""
 
     files: Mapping[str, bytes] = {}
-    #: the fixes that were carried out
+    #: the fixes that were applied
     done: tuple[Fix, ...] = ()
-    #: the fixes that overlap one that was carried out: for another round
+    #: the fixes that overlap an applied one: for another round
     postponed: tuple[Fix, ...] = ()
     refused: tuple[SkippedFile, ...] = ()
 
 
 class _FileText(NamedTuple):
-    """The text of a file, and what it takes to write it again."""
+    """The text of a file, and what is needed to write it again."""
 
     text: str
     #: where each line starts, and where its end of line starts
@@ -69,10 +69,10 @@ class _Span(NamedTuple):
 def apply_fixes(
     fixes: Iterable[Fix], files: Mapping[str, bytes], *, others: Mapping[str, Verify] | None = None
 ) -> Edited:
-    """Carry out as many fixes as go together.
+    """Apply as many fixes as fit together.
 
-    :param files: the bytes of the files that may be changed; a fix that names another one is left out
-    :param others: those of them that are no Python but UTF-8, each with what says whether it can still be read
+    :param files: the bytes of the files that may be changed; a fix of another file is dropped
+    :param others: those files that are not Python but UTF-8, each with a function that verifies its new bytes
     """
     others = {} if others is None else others
     texts: dict[str, _FileText] = {}
@@ -110,24 +110,24 @@ def apply_fixes(
                 continue
             if path in others:
                 why = others[path](path, data)
-                trouble = f"it could no longer be read: {why}"
+                problem = f"it could no longer be read: {why}"
             else:
                 why = why_it_does_not_compile(data)
-                trouble = f"it would no longer compile: {why}"
+                problem = f"it would no longer compile: {why}"
             if why is None:
                 changed[path] = data
             else:
-                refused[path] = SkippedFile(path, trouble)
+                refused[path] = SkippedFile(path, problem)
                 broken.add(path)
         if not broken:
             kept = {path: data for path, data in changed.items() if data != files[path]}
             return Edited(kept, tuple(done), tuple(postponed), tuple(refused.values()))
-        # what is done elsewhere must not depend on a file that is left alone
+        # a fix must not change one file if another of its files stays unchanged
         wanted = [(fix, spans) for fix, spans in wanted if not broken & set(spans)]
 
 
 def why_it_does_not_compile(data: bytes) -> str | None:
-    """What Python's parser says of a source; None where it takes it."""
+    """Return the error of Python's parser, or None if it accepts the source."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -138,7 +138,7 @@ def why_it_does_not_compile(data: bytes) -> str | None:
 
 
 def unified_diff(path: str, old: bytes, new: bytes, *, python: bool = True) -> str:
-    """The difference as ``patch`` takes it; empty where there is none."""
+    """Return the difference in the format of ``patch``; empty if there is none."""
     import difflib
 
     before, after = (_diff_lines(_read(data, python=python)) for data in (old, new))
@@ -149,11 +149,11 @@ def unified_diff(path: str, old: bytes, new: bytes, *, python: bool = True) -> s
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Write a file whole or not at all, with the mode that it has; a link stays one. Raises OSError."""
+    """Write a file whole or not at all, and keep its mode; a link stays a link. Raises OSError."""
     target = os.path.realpath(path)
     mode = stat.S_IMODE(os.stat(target).st_mode)
     if not os.access(target, os.W_OK):
-        # replacing it would need the folder's leave only
+        # replacing it would only need write access to the folder
         raise PermissionError(13, "Permission denied", path)
     draft = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}")
     try:
@@ -169,7 +169,7 @@ def write_atomically(path: str, data: bytes) -> None:
 def _compatible(
     wanted: Sequence[tuple[Fix, dict[str, list[_Span]]]],
 ) -> tuple[list[Fix], list[Fix], dict[str, list[_Span]]]:
-    """The fixes that don't overlap, first come first served; equal edits are one."""
+    """Return the fixes that don't overlap, in order, and those that do; equal edits count once."""
     done: list[Fix] = []
     postponed: list[Fix] = []
     taken: dict[str, list[_Span]] = {}
@@ -195,18 +195,18 @@ def _compatible(
 
 
 def _overlap(first: _Span, second: _Span) -> bool:
-    """Whether the order of two edits matters; insertions at one place do overlap."""
+    """Return whether two edits overlap; so do insertions at the same location."""
     if first.start == first.end or second.start == second.end:
         return first.start <= second.end and second.start <= first.end
     return first.start < second.end and second.start < first.end
 
 
 def _read(data: bytes, *, python: bool = True) -> _FileText:
-    """Decode as Python does, or as UTF-8 what is no Python; raises UnicodeError or LookupError."""
+    """Decode as Python does, or as UTF-8 if the file is not Python; raises UnicodeError or LookupError."""
     if python:
         bom, encoding = _encoding_of(data)
     else:
-        # a mark of the order of bytes takes a column there, as for whoever reads the file
+        # a byte-order mark takes a column there, as in the reader of that file
         bom, encoding = b"", "utf-8"
     text = data[len(bom) :].decode(encoding)
     lines = []

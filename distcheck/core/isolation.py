@@ -1,8 +1,8 @@
-"""Runs a reader in a process of its own, for what may hang where no signal reaches (a driver, the kernel).
+"""Run a reader in its own process, for what may hang where no signal arrives (a driver, the kernel).
 
-The child is forked, so nothing is imported again; where this process already has threads (a training process) a fresh
-Python is started instead. A child that outlasts its limit is killed and left: nobody waits for a process that
-can't die.
+The child is forked, so nothing is imported again. A process that already has threads, such as a training process,
+starts a fresh Python instead. A child that exceeds its limit is killed and not waited for, because a process that hangs
+in the kernel can't die.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from .model import Unavailable
 from .registry import Reader
 
-#: Seconds that a child lives beyond its reader's limit, should nobody be left to end it.
+#: Seconds after its reader's limit at which a child ends itself, in case its parent has exited.
 _GRACE_S = 2
 
 
 class Child:
-    """A reader at work in another process."""
+    """A reader that runs in another process."""
 
     def __init__(self, process: int, pipe: int) -> None:
         self._process = process
@@ -32,7 +32,7 @@ class Child:
         self._reaped = False
 
     def result(self) -> object:
-        """Block until the child answers; its fact, or raises what the reader raised."""
+        """Wait for the child and return its fact; raises what the reader raised."""
         chunks = []
         try:
             while chunk := os.read(self._pipe, 1 << 16):
@@ -40,7 +40,7 @@ class Child:
         finally:
             os.close(self._pipe)
         status = 0
-        # where somebody else reaps our children, what the child said counts all the same
+        # other code of this process may have reaped the child; its answer is still valid
         with contextlib.suppress(ChildProcessError):
             _, status = os.waitpid(self._process, 0)
         self._reaped = True
@@ -55,7 +55,7 @@ class Child:
         return value
 
     def leave(self) -> None:
-        """End the child if it still runs, without waiting for it."""
+        """Kill the child if it still runs, without waiting for it."""
         if self._reaped:
             return
         try:
@@ -66,7 +66,7 @@ class Child:
 
 
 class Inline:
-    """Where nothing can be forked, the reader runs in the thread that asks; its limit is kept all the same."""
+    """A reader on a platform without fork: it runs in the calling thread, and its limit still holds."""
 
     def __init__(self, reader: Reader, values: list[Any]) -> None:
         self._reader = reader
@@ -80,7 +80,7 @@ class Inline:
 
 
 class Failed:
-    """No process could be started: the limit of processes or files is reached, which is a finding of its own."""
+    """No process could be started: the limit of processes or files is reached, which has its own rule."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -93,7 +93,7 @@ class Failed:
 
 
 def may_fork() -> bool:
-    """Whether a forked child is sure to find no lock held: this process has one thread, and torch has made none."""
+    """Return whether a forked child can't inherit a held lock: there is one thread, and torch is not imported."""
     return threading.active_count() == 1 and "torch" not in sys.modules
 
 
@@ -120,7 +120,7 @@ def _start(reader: Reader, values: list[Any]) -> Any:
 
 
 def _child(function: Callable[..., Any], limit_s: float, values: list[Any], pipe: int) -> None:
-    """What the forked child does: read, answer, leave without running anything that the parent left behind."""
+    """Read and answer in the forked child, and exit without running the parent's exit handlers."""
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -146,11 +146,11 @@ def _answer(function: Callable[..., Any], values: list[Any], pipe: int) -> None:
 
 
 def _spawn(reader: Reader, values: list[Any]) -> Child:
-    """A fresh Python: forking a process with threads may copy a lock that is never freed."""
+    """Start a fresh Python: forking a process with threads may copy a lock that is never released."""
     read_end, write_end = os.pipe()
     request_read, request_write = os.pipe()
     os.set_inheritable(write_end, True)
-    # it looks where this process looks (distcheck.pyz is such a place), and PYTHONPATH counts for nothing under -I
+    # it gets the module path of this process, which may hold distcheck.pyz; -I ignores PYTHONPATH
     program = (
         "import sys; sys.path[:] = sys.argv[2:]; "
         "from distcheck.core.isolation import answer_request as answer; answer(int(sys.argv[1]))"
@@ -167,14 +167,14 @@ def _spawn(reader: Reader, values: list[Any]) -> Child:
     function = reader.function
     # an environment can be longer than a command line may be
     request = pickle.dumps((function.__module__, function.__name__, reader.limit_s, values))
-    # one that ended at once has closed its pipe: result() says how it ended
+    # a process that exited at once has closed its pipe; result() reports how it exited
     with contextlib.suppress(BrokenPipeError), os.fdopen(request_write, "wb") as file:
         file.write(request)
     return Child(process, read_end)
 
 
 def answer_request(pipe: int) -> None:
-    """The other side of a fresh Python; never returns."""
+    """Answer in the fresh Python; never returns."""
     from importlib import import_module
 
     module, name, limit_s, values = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - from our own parent

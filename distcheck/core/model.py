@@ -1,7 +1,7 @@
-"""The words that every part of distcheck speaks: rule, finding, fix, report.
+"""The values that all of distcheck shares: rule, finding, fix, report.
 
-Only values stand here, no behaviour that looks at the world, and no import of another module of ours,
-so that readers, probes, reporters and plug-ins can all build on it.
+This module reads nothing from the system and imports no other module of distcheck. So readers, probes, reporters and
+plug-ins can all use it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 
 
 class Severity(IntEnum):
-    """How bad a finding is. Ordered: ``Severity.ERROR > Severity.WARNING > Severity.INFO``."""
+    """How serious a finding is. Ordered: ``Severity.ERROR > Severity.WARNING > Severity.INFO``."""
 
     INFO = 1
     WARNING = 2
@@ -23,20 +23,20 @@ class Severity(IntEnum):
 
     @property
     def word(self) -> str:
-        """The word that users type and read: ``error``, ``warning`` or ``info``."""
+        """Return ``error``, ``warning`` or ``info``, as users type and read it."""
         return self.name.lower()
 
     @classmethod
     def parse(cls, word: str) -> Severity:
-        """Read ``error``, ``warning`` or ``info``; raises ValueError for anything else."""
+        """Return the severity of ``error``, ``warning`` or ``info``; raises ValueError for another word."""
         try:
             return cls[word.strip().upper()]
         except KeyError:
             raise ValueError(f"severity {word!r} is none of error, warning, info") from None
 
 
-class Unavailable(Exception):  # noqa: N818 - it is a fact as well ("could not look"), not only an error
-    """A fact that can't be had, and why. Readers raise it; it is saved and shown in the fact's place."""
+class Unavailable(Exception):  # noqa: N818 - it is also a fact ("could not be read"), not only an error
+    """A fact that can't be read, and why. Readers raise it. It is saved and shown instead of the fact."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -50,15 +50,14 @@ class Unavailable(Exception):  # noqa: N818 - it is a fact as well ("could not l
 
 
 class NotApplicable(Unavailable):
-    """There is nothing that the fact could describe: no scheduler is around, no launch names a port.
+    """There is nothing that the fact could describe: no scheduler, no launch that names a port.
 
-    Probes that need such a fact have nothing to look at. That is not the same as *could not look*, and it is not
-    listed as *not checked*.
+    Probes that need such a fact have nothing to check. They are not listed as *not checked*.
     """
 
 
 class Where(NamedTuple):
-    """The place of a finding. Only what applies is set; lines and columns count from 1."""
+    """The location of a finding. Only fields that apply are set. Lines and columns count from 1."""
 
     path: str | None = None
     line: int | None = None
@@ -78,12 +77,12 @@ class Where(NamedTuple):
     offset: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
+        """Return the fields that are set, by name."""
         return {name: value for name, value in zip(self._fields, self, strict=True) if value is not None}
 
 
 class Edit(NamedTuple):
-    """One replacement in a file: from (line, column) up to (end_line, end_column), exclusive, counted from 1."""
+    """One replacement in a file, from (line, column) to (end_line, end_column), exclusive. Both count from 1."""
 
     path: str
     line: int
@@ -93,69 +92,69 @@ class Edit(NamedTuple):
     text: str
 
 
-#: Who can carry a fix out.
+#: Who can apply a fix.
 FIX_BY = ("user", "admin", "site")
-#: Where a fix has to be carried out to have an effect.
+#: Where a fix must be applied to have an effect.
 FIX_WHERE = ("launch-line", "job-script", "each-task", "this-shell", "host", "code")
 
 
 class Fix(NamedTuple):
     """What to do about a finding.
 
-    ``command`` is given only if the caller may run it, it touches nothing of other users or jobs, and it
-    works in the place that ``where`` names; otherwise it is None and ``text`` says who can help.
+    ``command`` is set only if the caller may run it, it changes nothing of other users or jobs, and it works at the
+    location that ``where`` names. Otherwise it is None, and ``text`` names who can help.
     """
 
     #: for a person: what to do
     text: str
     #: the line to type
     command: str | None = None
-    #: changes of files that do the same; they may be applied together
+    #: changes of files with the same effect; they may be applied together
     edits: tuple[Edit, ...] = ()
-    #: the edits can be applied without a look at them
+    #: the edits can be applied without a review
     safe: bool = False
-    #: who can carry it out: ``user``, ``admin`` or ``site``
+    #: who can apply it: ``user``, ``admin`` or ``site``
     by: str = "user"
     #: where it has an effect: ``launch-line``, ``job-script``, ``each-task``, ``this-shell``, ``host`` or ``code``
     where: str = "this-shell"
-    #: what it may cost or break; None: nothing that is known
+    #: what it may cost or break; None if nothing is known
     risk: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fix as plain JSON values."""
+        """Return the fix as plain JSON values."""
         return {**self._asdict(), "edits": [edit._asdict() for edit in self.edits]}
 
 
 class Finding(NamedTuple):
-    """A rule that is broken here: where, the values seen, and the fix for exactly this case.
+    """One violation of a rule: location, observed values, and the fix for this case.
 
-    Made by :meth:`Rule.found`, which insists on a fix.
+    :meth:`Rule.found` makes findings. It requires a fix.
     """
 
     #: of the rule
     code: str
     #: of the rule
     name: str
-    #: of this case, which may differ from the rule's default
+    #: of this case; it may differ from the rule's default
     severity: Severity
-    #: one sentence: what is wrong, with the values seen
+    #: one sentence: what is wrong, with the observed values
     message: str
-    #: for exactly this case
+    #: for this case
     fix: Fix
     where: Where = Where()
-    #: the values seen, as plain JSON values; names of quantities end in their unit (``free_bytes``)
+    #: the observed values, as plain JSON values; names of quantities end in their unit (``free_bytes``)
     evidence: Mapping[str, Any] = {}
 
     @property
     def key(self) -> str:
-        """Identifies the finding without its line, its host and its rank: for baselines and for merging."""
+        """Return an identifier without line, host and rank, for baselines and for merging."""
         place = self.where
         parts = (place.path, place.cell, place.variable, place.gpu, place.peer, place.phase, place.object)
         subject = ":".join(str(part) for part in parts if part is not None)
         return f"{self.code}:{subject or self.message}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding as plain JSON values, in the order of the published schema."""
+        """Return the finding as plain JSON values, in the order of the published schema."""
         return {
             "code": self.code,
             "name": self.name,
@@ -170,7 +169,7 @@ class Finding(NamedTuple):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
-        """The reverse of :meth:`as_dict`."""
+        """Return a finding from the values of :meth:`as_dict`."""
         fix = dict(plain["fix"])
         fix["edits"] = tuple(Edit(**edit) for edit in fix.get("edits", ()))
         return cls(
@@ -185,26 +184,26 @@ class Finding(NamedTuple):
 
 
 def page_url(code: str) -> str:
-    """Where the page of a rule stands in the documentation."""
+    """Return the address of a rule's page in the documentation."""
     return f"https://distcheck.readthedocs.io/rules/{code}/"
 
 
 class Rule(NamedTuple):
-    """One thing that can be wrong: one code, one name, one page, however many probes can see it."""
+    """One thing that can be wrong: one code, one name, one page, and any number of probes that detect it."""
 
-    #: letters and digits, ours begin with ``DC``; a plug-in takes letters of its own
+    #: letters and digits; ``DC`` is reserved for distcheck, and plug-ins use other letters
     code: str
     #: words joined by hyphens
     name: str
-    #: of a finding that says nothing else
+    #: of a finding that sets no other
     severity: Severity
-    #: what can see it: ``env``, ``ranks``, ``live``, ``lint``, ``launch``, ``pickle``, ``log``
+    #: the checks that can detect it: ``env``, ``ranks``, ``live``, ``lint``, ``launch``, ``pickle``, ``log``
     ways: tuple[str, ...]
     #: one sentence without a full stop
     summary: str
-    #: every severity that a finding of this rule may have, its default among them
+    #: all severities that a finding of this rule may have, with its default
     severities: tuple[Severity, ...]
-    #: False: only where it is selected
+    #: False: it runs only if it is selected
     on_by_default: bool = True
 
     def found(
@@ -216,20 +215,20 @@ class Rule(NamedTuple):
         evidence: Mapping[str, Any] | None = None,
         severity: Severity | None = None,
     ) -> Finding:
-        """Make a finding of this rule.
+        """Return a finding of this rule.
 
-        :param message: one sentence, no full stop at its end: what is wrong, with the values seen
-        :param fix: what to do about it, for exactly this case
-        :param where: its place; nothing of it where it concerns the whole host or launch
-        :param evidence: the values seen, as plain JSON values, names with their unit (``free_bytes``)
-        :param severity: another severity than the default, where the catalogue allows it
-        :raises ValueError: without a fix or a message, or for a severity that the catalogue does not list;
-            ``info`` is always allowed, since no rule speaks louder about a launch that nobody has planned
+        :param message: one sentence without a full stop: what is wrong, with the observed values
+        :param fix: what to do about it, for this case
+        :param where: its location; empty if it concerns the whole host or launch
+        :param evidence: the observed values, as plain JSON values, names with their unit (``free_bytes``)
+        :param severity: a severity other than the default, if the catalogue allows it
+        :raises ValueError: without a fix or a message, or for a severity that the catalogue does not list.
+            ``info`` is always allowed, because rules about an unplanned launch are at most ``info``
         """
         if not message.strip():
             raise ValueError(f"{self.code}: a finding needs a message")
         if not isinstance(fix, Fix) or not fix.text.strip():
-            raise ValueError(f"{self.code}: a finding needs a fix that says what to do")
+            raise ValueError(f"{self.code}: a finding needs a fix with a text")
         if fix.by not in FIX_BY or fix.where not in FIX_WHERE:
             raise ValueError(
                 f"{self.code}: a fix is by one of {FIX_BY} and in one of {FIX_WHERE}, not {fix.by}, {fix.where}"
@@ -241,14 +240,14 @@ class Rule(NamedTuple):
 
 
 class NotChecked(NamedTuple):
-    """Something that could not be looked at, and why. ``what`` is a list of rule codes or a short phrase."""
+    """Something that could not be checked, and why. ``what`` is a list of rule codes or a short phrase."""
 
     what: str
     why: str
 
 
 class ProbeRun(NamedTuple):
-    """What became of one probe or reader: ``ran``, ``failed``, ``timed-out``, ``not-checked`` or ``not-applicable``."""
+    """The status of one probe or reader: ``ran``, ``failed``, ``timed-out``, ``not-checked`` or ``not-applicable``."""
 
     name: str
     status: str
@@ -257,49 +256,49 @@ class ProbeRun(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The outcome of a run. Reports add up: ``rank0 + rank1``."""
+    """The result of a run. Reports can be added: ``rank0 + rank1``."""
 
-    #: which command made it: ``env``, ``lint``, ``log``, …
+    #: the command that made it: ``env``, ``lint``, ``log``, …
     command: str
     #: ``shell``, ``planned`` or ``rank``; None for commands that judge no launch
     stage: str | None = None
-    #: what was looked at, as plain JSON values
+    #: what was checked, as plain JSON values
     subject: Mapping[str, Any] = {}
-    #: worst first; of ``log`` the cause first
+    #: worst first; for ``log``, the cause first
     findings: tuple[Finding, ...] = ()
-    #: what could not be looked at, grouped by its reason: never to be read as *fine*
+    #: what could not be checked, grouped by reason; it must not be read as passed
     not_checked: tuple[NotChecked, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
     #: facts by the name of their type
     facts: Mapping[str, Any] = {}
     #: seconds
     elapsed_s: float = 0.0
-    #: codes of the rules that at least one probe looked for, to its end
+    #: codes of the rules for which at least one probe ran to its end
     checked: frozenset[str] = frozenset()
     #: the caller's time limit was over before all facts were read
     out_of_time: bool = False
-    #: what the smoke test measured, as plain JSON values; {} elsewhere
+    #: what the smoke test measured, as plain JSON values; {} for other commands
     measurements: Mapping[str, Any] = {}
-    #: what a log tells, as plain JSON values: what happened first, where, why, what it led to; {} elsewhere
+    #: the root-cause summary of a log, as plain JSON values; {} for other commands
     story: Mapping[str, Any] = {}
 
     def count(self, severity: Severity) -> int:
-        """How many findings have exactly this severity."""
+        """Return how many findings have exactly this severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
     @property
     def worst(self) -> Severity | None:
-        """The highest severity found, None without findings."""
+        """Return the highest severity of the findings, or None without findings."""
         return max((finding.severity for finding in self.findings), default=None)
 
     def at_least(self, severity: Severity) -> tuple[Finding, ...]:
-        """The findings at or above a severity, worst first."""
+        """Return the findings at or above a severity, worst first."""
         return tuple(finding for finding in self.findings if finding.severity >= severity)
 
     def as_dict(self, *, with_facts: bool = False) -> dict[str, Any]:
-        """The report as plain JSON values, in the published shape (``reporters/report.schema.json``).
+        """Return the report as plain JSON values, in the published shape (``reporters/report.schema.json``).
 
-        :param with_facts: with the facts, which ``-v`` adds
+        :param with_facts: add the facts, as ``-v`` does
         """
         from distcheck._version import __version__
 
@@ -328,7 +327,7 @@ class Report(NamedTuple):
         return plain
 
     def merge(self, *others: Report) -> Report:
-        """This report and others of the same host in one: equal findings once, with the ranks that saw them."""
+        """Return one report of this and others of the same host. Equal findings become one that names all ranks."""
         everyone = (self, *others)
         return self._replace(
             findings=merge_findings(finding for report in everyone for finding in report.findings),
@@ -346,7 +345,7 @@ class Report(NamedTuple):
 
 
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Equal findings (same key, severity and message) become one that names all their ranks; worst first."""
+    """Return the findings, worst first. Those with equal key, severity and message become one with all their ranks."""
     groups: dict[tuple[str, Severity, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.key, finding.severity, finding.message), []).append(finding)
@@ -361,7 +360,7 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def merge_not_checked(items: Iterable[NotChecked]) -> tuple[NotChecked, ...]:
-    """One line for each reason, with everything that it concerns, each once."""
+    """Return one entry for each reason, with all that it concerns."""
     groups: dict[str, dict[str, None]] = {}
     for item in items:
         groups.setdefault(item.why, {}).update(dict.fromkeys(item.what.split(", ")))
@@ -369,7 +368,7 @@ def merge_not_checked(items: Iterable[NotChecked]) -> tuple[NotChecked, ...]:
 
 
 def _ranks(where: Where) -> list[int]:
-    """The ranks of a place; the reverse of :func:`rank_ranges`."""
+    """Return the ranks of a location; the reverse of :func:`rank_ranges`."""
     named = [] if where.rank is None else [where.rank]
     for part in (where.ranks or "").split(",") if where.ranks else ():
         low, _, high = part.partition("-")
@@ -378,7 +377,7 @@ def _ranks(where: Where) -> list[int]:
 
 
 def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Worst first, then by place and code."""
+    """Return the findings sorted by severity, location and code, worst first."""
     return tuple(
         sorted(
             findings,
@@ -388,7 +387,7 @@ def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def rank_ranges(ranks: Iterable[int]) -> str:
-    """Ranks in short: ``rank_ranges([0, 1, 2, 5]) == "0-2,5"``."""
+    """Return ranks as ranges: ``rank_ranges([0, 1, 2, 5]) == "0-2,5"``."""
     runs: list[list[int]] = []
     for rank in sorted(set(ranks)):
         if runs and rank == runs[-1][1] + 1:
@@ -399,7 +398,7 @@ def rank_ranges(ranks: Iterable[int]) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """A fact as plain JSON values: named tuples become objects, sets sorted lists, Unavailable an object of its own."""
+    """Return a fact as plain JSON values. Named tuples become objects, sets sorted lists, Unavailable an object."""
     if isinstance(value, NotApplicable):
         return {"not_applicable": value.why}
     if isinstance(value, Unavailable):

@@ -69,7 +69,7 @@ def _messages(kernel: socket.socket) -> Iterator[bytes]:
                 return
             if kind == _ERROR:
                 number = -struct.unpack_from("=i", body)[0]
-                raise OSError(number, "the kernel tells no addresses")
+                raise OSError(number, "the kernel reports no addresses")
             if kind == _NEW_ADDRESS:
                 yield body
             if length < _HEADER.size:

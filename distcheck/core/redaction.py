@@ -1,7 +1,7 @@
-"""Takes credentials out of texts before anything else sees them.
+"""Mask credentials in texts before any other code sees them.
 
-Used where texts are collected (variables, command lines), so that no report, no facts file and no traceback
-can hold what was never kept. It knows nothing of where a text comes from.
+Texts are masked where they are collected (variables, command lines). So no report, facts file or traceback can hold a
+credential.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAME = re.compile(
     r"AUTH|COOKIE|SESSION[_-]?KEY|JWT|BEARER|SIGNATURE|SECRET[_-]?KEY)(?:$|[_\-.\d])",
     re.IGNORECASE,
 )
-#: ``scheme://user:password@host``: all that stands before the last @ of the authority part.
+#: ``scheme://user:password@host``: all text before the last @ of the authority part.
 _USERINFO = re.compile(r"(?<=://)[^\s@]*@(?=[^\s/])")
 #: The published forms of credentials: AWS, GitHub, GitLab, Hugging Face, OpenAI, NVIDIA, Docker, Slack, Google, PyPI,
 #: JSON web tokens. Each begins a word: "task-…" holds no key of OpenAI's.
@@ -39,12 +39,12 @@ _OPAQUE = re.compile(r"(?<![\w/+.\-])(?=[\w+=\-]*\d)(?=[\w+=\-]*[A-Za-z])[\w+=]{
 
 
 def names_a_credential(name: str) -> bool:
-    """Whether the value of a variable or option of this name must not be shown."""
+    """Return whether the value of a variable or option with this name must not be shown."""
     return _NAME.search(name.lstrip("-")) is not None
 
 
 def mask(text: str, *, name: str = "") -> str:
-    """The text without what looks like a credential.
+    """Return the text with everything masked that has the form of a credential.
 
     :param name: the name of the variable or option that holds it; for some names the whole value goes
     """
@@ -59,12 +59,12 @@ def mask(text: str, *, name: str = "") -> str:
 
 
 def mask_forms(text: str) -> str:
-    """The text without what has the form of a credential wherever it stands; what only its name betrays stays."""
+    """Return the text with published forms of credentials masked, but not values that only their names give away."""
     return _FORMS.sub(MASK, _USERINFO.sub(MASK + "@", text))
 
 
 def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
-    """A command line without credentials: ``["--api-key", "x", "--token=y"]`` keeps neither x nor y."""
+    """Return a command line without credentials: ``["--api-key", "x", "--token=y"]`` keeps neither x nor y."""
     masked: list[str] = []
     hide_next = False
     for argument in arguments:

@@ -1,7 +1,7 @@
-"""Where readers and probes are known: the decorators ``@fact`` and ``@probe``, and plug-ins.
+"""The registry of readers, probes and rules: the decorators ``@fact`` and ``@probe``, and plug-ins.
 
-Registration happens as modules are imported. Annotations are read as names, once, and only for what a plan needs,
-so that importing a room costs little.
+Modules register what they have when they are imported. Annotations are resolved once, and only for what a plan needs,
+so that an import costs little.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PLUG_IN_GROUP = "distcheck.plugins"
 
 
 class RegistrationError(Exception):
-    """A fact or probe is declared in a way that can't work."""
+    """The declaration of a fact or probe can't work."""
 
 
 class Parameter(NamedTuple):
-    """A fact that a reader or probe asks for; ``optional`` where it also takes Unavailable."""
+    """A fact that a reader or probe needs; ``optional`` if it also accepts Unavailable."""
 
     name: str
     type: type
@@ -37,13 +37,13 @@ class Reader(NamedTuple):
 
     type: type
     function: Callable[..., Any]
-    #: seconds after which it is given up
+    #: its time limit in seconds
     limit_s: float
-    #: run in a process of its own, because it may hang in the kernel
+    #: run in a child process, because it may hang in the kernel
     isolated: bool
-    #: it describes this host or this process: not to be had about a job that runs elsewhere
+    #: it describes this host or this process: unavailable for a job that runs elsewhere
     of_this_host: bool
-    #: it describes what one launch names (its port, its script): void for another launch
+    #: it describes what one launch names (its port, its script): invalid for another launch
     of_launch: bool
 
 
@@ -53,12 +53,12 @@ class Probe(NamedTuple):
     name: str
     rules: tuple[Rule, ...]
     function: Callable[..., Iterable[Finding]]
-    #: ``host``: the answer is the same for all ranks of a host; ``process``: each rank may have its own
+    #: ``host``: the result is the same for all ranks of a host; ``process``: it may differ by rank
     per: str
 
 
 class _Registry:
-    """The one piece of mutable module state that distcheck has."""
+    """The only mutable module state of distcheck."""
 
     def __init__(self) -> None:
         self.readers: dict[type, Reader] = {}
@@ -73,14 +73,14 @@ _registry = _Registry()
 def fact(
     *, limit_s: float = 1.0, isolated: bool = False, of_this_host: bool = True, of_launch: bool = False
 ) -> Callable[[Function], Function]:
-    """Register a reader. Its return annotation names the fact; its annotated parameters are the facts that it needs.
+    """Register a reader. Its return annotation names the fact. Its annotated parameters are the facts that it needs.
 
-    :param limit_s: seconds after which the fact counts as not to be had (DC902)
+    :param limit_s: seconds after which the fact is unavailable (DC902)
     :param isolated: read it in a child process, forked before any thread: for what may hang in the kernel.
-        Such a reader may ask only for facts that are given to the run
-    :param of_this_host: false for what is known about a job that runs elsewhere, too (its command, its settings)
-    :param of_launch: it describes what one launch names (its port, its script), and is void for another launch
-    :raises RegistrationError: the return annotation names no type that the module knows
+        Such a reader may need only facts that are given to the run
+    :param of_this_host: false for what is also known about a job that runs elsewhere (its command, its settings)
+    :param of_launch: it describes what one launch names (its port, its script), and is invalid for another launch
+    :raises RegistrationError: the return annotation is no type that the module knows
     """
 
     def register(function: Function) -> Function:
@@ -100,11 +100,11 @@ def name_of(function: Callable[..., Any]) -> str:
 def probe(*rules: Rule, per: str = "host") -> Callable[[Function], Function]:
     """Register a probe for one or more rules. Its annotated parameters are the facts that it needs.
 
-    ``Gpus | Unavailable`` lets it judge also where that fact can't be had. Names are ``module.function``.
+    With ``Gpus | Unavailable`` it also runs if that fact can't be read. Its name is ``module.function``.
 
-    :param rules: those that its findings may have
-    :param per: ``process`` where each rank of a host may have an answer of its own, else ``host``
-    :raises RegistrationError: no rule, or another word
+    :param rules: the rules of its findings
+    :param per: ``process`` if the result may differ between the ranks of a host, else ``host``
+    :raises RegistrationError: no rule, or another value of ``per``
     """
     if not rules or per not in ("host", "process"):
         raise RegistrationError("a probe names at least one rule, and judges per 'host' or per 'process'")
@@ -118,37 +118,37 @@ def probe(*rules: Rule, per: str = "host") -> Callable[[Function], Function]:
 
 
 def register_rule(rule: Rule) -> Rule:
-    """Make a rule known, so that it can be selected, listed and explained.
+    """Register a rule, so that it can be selected, listed and explained.
 
-    :param rule: the rule; the code of a plug-in's rule is none of ours
-    :returns: the same, for ``SITE101 = register_rule(Rule(…))``
+    :param rule: the rule; the code of a plug-in's rule does not begin with ``DC``
+    :returns: the same rule, for ``SITE101 = register_rule(Rule(…))``
     """
     _registry.rules[rule.code] = rule
     return rule
 
 
 def register_signature(signature: Signature) -> Signature:
-    """Have the logs of dead jobs searched for a plug-in's text; its probe asks the timeline for it by its name.
+    """Register a text to search for in logs. A plug-in's probe finds it in the timeline by its name.
 
     :param signature: the text
-    :returns: the same
+    :returns: the same signature
     """
     _registry.signatures.append(signature)
     return signature
 
 
 def plug_in_signatures() -> tuple[Signature, ...]:
-    """The texts that plug-ins brought."""
+    """Return the signatures of plug-ins."""
     return tuple(_registry.signatures)
 
 
 def readers() -> dict[type, Reader]:
-    """All readers by the type of their fact."""
+    """Return all readers by the type of their fact."""
     return dict(_registry.readers)
 
 
 def probes() -> tuple[Probe, ...]:
-    """All probes, in the order of their registration."""
+    """Return all probes, in the order of their registration."""
     return tuple(_registry.probes.values())
 
 
@@ -158,7 +158,7 @@ def rules() -> dict[str, Rule]:
 
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The facts that a reader or probe asks for; raises RegistrationError for a parameter without a known type."""
+    """Return the facts that a reader or probe needs; raises RegistrationError for a parameter without a known type."""
     found = []
     code = function.__code__
     for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
@@ -168,7 +168,7 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 def _resolve(function: Callable[..., Any], annotation: Any, name: str = "return") -> tuple[type, bool]:
-    """An annotation as a type, and whether Unavailable is taken as well."""
+    """Return an annotation as a type, and whether it includes Unavailable."""
     place = f"{function.__module__}.{function.__name__}"
     if annotation is None:
         raise RegistrationError(f"{place}: {name!r} has no annotation; name the fact's type")
@@ -194,15 +194,15 @@ def _look_up(function: Callable[..., Any], dotted: str, place: str) -> Any:
 
 
 def load_plug_ins(python_path: Iterable[str]) -> Iterator[tuple[str, BaseException | None]]:
-    """Import the modules that the entry-point group names; yields each with what went wrong, or None.
+    """Import the modules of the entry-point group. Yield each name with its error, or None.
 
-    Entry points are looked for in the ``entry_points.txt`` of the installed packages directly: asking
-    importlib.metadata costs more than all else that a run without plug-ins does at its start.
+    This reads the ``entry_points.txt`` of the installed packages directly. importlib.metadata takes longer than the
+    rest of the start of a run without plug-ins.
     """
     for name, module in _find_plug_ins(python_path):
         try:
             __import__(module)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in is foreign code: whatever it does, the rest goes on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in is foreign code: the others must load
             yield name, error
         else:
             yield name, None

@@ -1,23 +1,23 @@
-"""Files that come with the package, read through its loader: they stand in a folder, or in ``distcheck.pyz``."""
+"""Read files of the package through its loader, from a folder or from ``distcheck.pyz``."""
 
 from __future__ import annotations
 
 import errno
 import os
 
-#: The folder of the package, also where that is within an archive.
+#: The folder of the package, also inside of an archive.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def read_shipped(package: str, name: str) -> bytes:
-    """The bytes of a file below a package of ours; raises FileNotFoundError where it is not there, OSError else."""
-    # importlib.resources costs as much as all else that a short command imports
+    """Return the bytes of a file below one of our packages; raises FileNotFoundError or another OSError."""
+    # importlib.resources takes as long to import as everything else of a short command
     import pkgutil
 
     try:
         data = pkgutil.get_data(package, name)
     except OSError as error:
-        # a zip has no number for a file that is not in it
+        # the loader of zip files sets no errno for an absent file
         if error.errno not in (0, errno.ENOENT):
             raise
         data = None

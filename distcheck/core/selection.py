@@ -10,11 +10,11 @@ from .registry import rules as known
 
 
 class UnknownRule(ValueError):  # noqa: N818 - what the user typed, not a failure of ours
-    """A text that names no rule; the message names the nearest one."""
+    """A text names no rule. The message names the nearest one."""
 
 
 def find(text: str) -> Rule:
-    """The rule with this code or name, in any case; raises UnknownRule."""
+    """Return the rule with this code or name, case-insensitive; raises UnknownRule."""
     found = look_up(text)
     if found is None:
         raise UnknownRule(f"no rule is called {text!r}; {_nearest(text, known().values())}")
@@ -22,13 +22,13 @@ def find(text: str) -> Rule:
 
 
 def look_up(text: str) -> Rule | None:
-    """As :func:`find`, with None for what names no rule: the nearest names take long to be found."""
+    """Return the rule with this code or name, or None. Unlike :func:`find`, it searches no similar names."""
     wanted = text.strip().lower()
     return next((rule for rule in known().values() if wanted in (rule.code.lower(), rule.name)), None)
 
 
 class Selection(NamedTuple):
-    """Which rules may speak: by code, by prefix of a code (``DC4``), or by name; ``ALL`` selects all.
+    """The selected rules: by code, by prefix of a code (``DC4``), or by name; ``ALL`` selects all.
 
     As in Ruff, the more exact entry wins: ``select=DC4 ignore=DC401`` keeps the other DC4xx rules.
     """
@@ -44,29 +44,29 @@ class Selection(NamedTuple):
         extend_select: Iterable[str] = (),
         ignore: Iterable[str] = (),
     ) -> Selection:
-        """A selection from what users type (commas allowed).
+        """Return a selection from what users type (commas allowed).
 
         :param select: only these; by default all rules that are on
-        :param extend_select: these as well
+        :param extend_select: these in addition
         :param ignore: not these
-        :raises UnknownRule: for what names no rule
+        :raises UnknownRule: an entry names no rule
         """
         return cls(*(tuple(_entries(part)) for part in (select, extend_select, ignore)))
 
     def takes(self, rule: Rule) -> bool:
-        """Whether a rule is selected."""
+        """Return whether a rule is selected."""
         chosen = max(_weight(rule, self.select), _weight(rule, self.extend_select))
         if not self.select and rule.on_by_default:
             chosen = max(chosen, 0)
         return chosen >= 0 and chosen > _weight(rule, self.ignore)
 
     def matches(self, rule: Rule) -> bool:
-        """Whether one of the selected entries names the rule: for ``--must-check``."""
+        """Return whether one of the selected entries names the rule, for ``--must-check``."""
         return _weight(rule, self.select) >= 0
 
 
 def _weight(rule: Rule, entries: Iterable[str]) -> int:
-    """How exactly one of the entries names the rule: its length, 1 for ALL, -1 where none does."""
+    """Return how exactly an entry names the rule: its length, 1 for ALL, -1 if none does."""
     best = -1
     for entry in entries:
         if entry == "ALL":

@@ -1,8 +1,8 @@
-"""The one door to the outside: files, environment, limits, network, NVML of this process and this host.
+"""Access to the system: files, environment, limits, network and NVML of this process and this host.
 
-Readers reach the world only through a :class:`World`, so that a file tree and a few recorded answers can stand
-for any machine. It judges nothing, and it keeps no secret: variables that do not bear on distributed training are
-never kept, and credentials are masked as values are collected.
+Readers access the system only through a :class:`World`, so that a file tree and a few recorded values can replace
+any machine in tests. It judges nothing and keeps no secret. Variables that do not bear on distributed training are
+dropped, and credentials are masked as values are collected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .model import Unavailable
 from .redaction import mask
 from .variable_table import VariableTable
 
-#: Longest value of a variable that is kept, in characters; a LD_LIBRARY_PATH of many modules may have several thousand.
+#: Longest value of a variable that is kept, in characters. LD_LIBRARY_PATH with many modules has several thousand.
 LONGEST_VALUE = 16384
-#: Longest file that a reader gets, in bytes: /proc and /sys files are small, and a hostile one must not fill memory.
+#: The most bytes that a reader gets of a file. /proc and /sys files are small, and a hostile file must not fill memory.
 LONGEST_FILE = 4 * 1024 * 1024
-#: Why there is no NVML where the loader finds no library of that name.
+#: Why NVML is unavailable if the loader finds no library of that name.
 NO_NVML = "no NVIDIA driver: its library libnvidia-ml is not found"
 
 
@@ -38,25 +38,25 @@ class Address(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Room of a file system, in bytes."""
+    """Size and free space of a file system, in bytes."""
 
     total_bytes: int
     free_bytes: int
 
 
 class World:
-    """What this process can see. Every method raises OSError or Unavailable where it can't look."""
+    """The system as this process sees it. Each method raises OSError or Unavailable if it can't read its value."""
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, root: str = "/") -> None:
         """
-        :param environ: the variables to judge instead of this process's own
-        :param root: the folder that stands for ``/``
+        :param environ: the variables to check instead of this process's own
+        :param root: the folder that replaces ``/``
         """
         self.root = root
         raw = os.environ if environ is None else environ
         self.environ: Mapping[str, str] = collect_variables(raw)
         self.home: str | None = raw.get("HOME") or raw.get("USERPROFILE") or None
-        #: the folders in which a shell here looks for programs
+        #: the folders in which a shell searches for programs
         self.program_path: tuple[str, ...] = tuple(entry for entry in raw.get("PATH", "").split(os.pathsep) if entry)
         behind = raw.get("SUDO_UID", "")
         #: under sudo, the number of the user who called it
@@ -67,11 +67,11 @@ class World:
     # files
 
     def path(self, path: str) -> str:
-        """Where an absolute path of the judged machine stands on this one."""
+        """Return the path on this machine of an absolute path on the checked machine."""
         return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
 
     def read_bytes(self, path: str, limit: int = LONGEST_FILE) -> bytes:
-        """The first ``limit`` bytes of a file; raises OSError."""
+        """Return the first ``limit`` bytes of a file; raises OSError."""
         with open(self.path(path), "rb", buffering=0) as file:
             chunks = []
             while limit > 0 and (chunk := file.read(min(limit, 1 << 16))):
@@ -80,33 +80,33 @@ class World:
         return b"".join(chunks)
 
     def read_text(self, path: str) -> str:
-        """A file as text; what is no UTF-8 is replaced. Raises OSError."""
+        """Return a file as text, with invalid UTF-8 replaced; raises OSError."""
         return self.read_bytes(path).decode("utf-8", "replace")
 
     def read_at(self, path: str, offset: int, length: int) -> bytes:
-        """At most ``length`` bytes of a file from ``offset`` on, of one too big to read whole; raises OSError."""
+        """Return at most ``length`` bytes of a large file from ``offset`` on; raises OSError."""
         with open(self.path(path), "rb", buffering=0) as file:
             file.seek(offset)
             return file.read(length)
 
     def list_folder(self, path: str) -> tuple[str, ...]:
-        """The names in a folder, sorted; raises OSError."""
+        """Return the names in a folder, sorted; raises OSError."""
         return tuple(sorted(os.listdir(self.path(path))))
 
     def exists(self, path: str) -> bool:
-        """Whether something is there; False also where the way to it is not ours to look at."""
+        """Return whether a path exists; False also if a parent folder can't be read."""
         return os.path.exists(self.path(path))
 
     def is_file(self, path: str) -> bool:
-        """Whether an ordinary file is there: a pipe would keep its reader waiting."""
+        """Return whether a path is an ordinary file. Reading a pipe could block."""
         return os.path.isfile(self.path(path))
 
     def read_link(self, path: str) -> str:
-        """Where a symbolic link points, as it stands in it; raises OSError."""
+        """Return the target of a symbolic link, unresolved; raises OSError."""
         return os.readlink(self.path(path))
 
     def space(self, path: str) -> Space:
-        """Room of the file system that holds a path; raises OSError."""
+        """Return the space of the file system that holds a path; raises OSError."""
         if not hasattr(os, "statvfs"):
             import shutil
 
@@ -116,38 +116,41 @@ class World:
         return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def writable(self, path: str) -> bool:
-        """Whether this process may write there."""
+        """Return whether this process may write to a path."""
         return os.access(self.path(path), os.W_OK)
 
     # this process
 
     @property
     def working_folder(self) -> str:
-        """The current working directory; raises OSError where it was removed."""
+        """Return the working directory; raises OSError if it was removed."""
         return os.getcwd()
 
     @property
     def user_id(self) -> int:
-        """The effective user; -1 on a platform without users of that kind."""
+        """Return the effective user ID; -1 on a platform without user IDs."""
         return os.geteuid() if hasattr(os, "geteuid") else -1
 
     @property
     def python_path(self) -> tuple[str, ...]:
-        """The folders in which this Python looks for packages (``sys.path``)."""
+        """Return the folders in which this Python searches for packages (``sys.path``)."""
         return tuple(entry for entry in sys.path if entry)
 
     @property
     def python_version(self) -> str:
-        """Version of this Python, such as ``3.12.4``."""
+        """Return the version of this Python, such as ``3.12.4``."""
         return ".".join(str(part) for part in sys.version_info[:3])
 
     @property
     def python_executable(self) -> str:
-        """The program that this Python is; empty where it is embedded in another."""
+        """Return the path of this Python; empty if it is embedded in another program."""
         return sys.executable or ""
 
     def resource_limit(self, name: str) -> tuple[int | None, int | None]:
-        """Soft and hard limit of ``nofile`` (files), ``memlock`` (bytes) or ``nproc`` (processes); None: unlimited."""
+        """Return the soft and hard limit of ``nofile`` (files), ``memlock`` (bytes) or ``nproc`` (processes).
+
+        None means unlimited.
+        """
         try:
             import resource
         except ImportError:
@@ -159,44 +162,44 @@ class World:
         )
 
     def cpu_affinity(self) -> tuple[int, ...]:
-        """The CPUs on which this process may run; raises Unavailable where the platform does not tell."""
+        """Return the CPUs on which this process may run; raises Unavailable if the platform does not report them."""
         if not hasattr(os, "sched_getaffinity"):
-            raise Unavailable(f"{self.platform} does not tell a process's CPU affinity")
+            raise Unavailable(f"{self.platform} does not report a process's CPU affinity")
         return tuple(sorted(os.sched_getaffinity(0)))
 
     def cpu_count(self) -> int:
-        """Logical CPUs of the host, at least 1."""
+        """Return the number of logical CPUs of the host, at least 1."""
         return os.cpu_count() or 1
 
     def now(self) -> float:
-        """Seconds since 1970, UTC."""
+        """Return the seconds since 1970, UTC."""
         return time.time()
 
     # network
 
     def host_name(self) -> str:
-        """What ``gethostname()`` says: the name that gloo and torchrun start from."""
+        """Return ``gethostname()``, from which gloo and torchrun derive an address."""
         return socket.gethostname()
 
     def full_host_name(self) -> str:
-        """What ``socket.getfqdn()`` says: the name that c10d gives to the other nodes. May ask a name server."""
+        """Return ``socket.getfqdn()``, the name that c10d gives to other nodes. It may query a name server."""
         return socket.getfqdn()
 
     def resolve(self, name: str) -> tuple[str, ...]:
-        """The addresses of a name, in getaddrinfo's order, each once.
+        """Return the addresses of a name, in getaddrinfo's order, each once.
 
-        Blocks as long as the resolver does: readers that call it have a limit.
-        Raises socket.gaierror where the name does not resolve.
+        It blocks as long as the resolver does, so readers that call it have a limit.
+        It raises socket.gaierror if the name does not resolve.
         """
-        # bytes spare the codec for international names, whose import alone takes as long as a good resolver
-        asked = name.encode() if name.isascii() else name
-        found = socket.getaddrinfo(asked, None, type=socket.SOCK_STREAM)
+        # bytes avoid the codec for international names, whose import takes as long as a fast resolver
+        query = name.encode() if name.isascii() else name
+        found = socket.getaddrinfo(query, None, type=socket.SOCK_STREAM)
         return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
     def addresses(self) -> tuple[Address, ...]:
-        """The addresses of all interfaces, in the system's order, from netifaces or, on Linux, from the kernel itself.
+        """Return the addresses of all interfaces, in the system's order, from netifaces or from the Linux kernel.
 
-        Raises Unavailable where neither is to be had.
+        It raises Unavailable if neither works.
         """
         try:
             import netifaces
@@ -214,8 +217,8 @@ class World:
     def _addresses_from_the_kernel(self, missing: ImportError) -> tuple[Address, ...]:
         if self.platform != "linux":
             raise Unavailable(
-                f"the netifaces module does not import ({missing}), and on {self.platform} nothing else is asked for "
-                "addresses; pip install netifaces-plus"
+                f"the netifaces module does not import ({missing}), and {self.platform} has no other "
+                "source of addresses; pip install netifaces-plus"
             ) from missing
         from .netlink import read_addresses
 
@@ -223,19 +226,19 @@ class World:
             return tuple(Address(*found) for found in read_addresses())
         except OSError as error:
             raise Unavailable(
-                f"the netifaces module does not import ({missing}), and the kernel tells no addresses: "
+                f"the netifaces module does not import ({missing}), and the kernel reports no addresses: "
                 f"{error.strerror or error}"
             ) from error
 
     def try_listen(self, port: int) -> bool:
-        """Bind and listen as torch's store does, and let go at once.
+        """Bind and listen as torch's store does, and close the socket at once.
 
-        torch 2.13 takes one socket on ``::`` for IPv6 and IPv4 and, where that fails, one on ``0.0.0.0``, both with
-        SO_REUSEADDR (with libuv and without). So a listener on any IPv4 address of the host is in its way, one
+        torch 2.13 opens one socket on ``::`` for IPv6 and IPv4. If that fails, it opens one on ``0.0.0.0``. Both have
+        SO_REUSEADDR (with libuv and without). So a listener on any IPv4 address of the host is a conflict. A listener
         on IPv6 alone and connections that are still closing are not.
 
-        :return: False where only IPv4 was to be had, because the IPv6 side is held by somebody
-        :raises OSError: EADDRINUSE where it is taken, EACCES where it is privileged
+        :return: False if only IPv4 is free, because another process holds the IPv6 port
+        :raises OSError: EADDRINUSE if the port is in use, EACCES if it is privileged
         """
         try:
             self._listen(socket.AF_INET6, "::", port)
@@ -246,7 +249,7 @@ class World:
 
     def _listen(self, family: socket.AddressFamily, address: str, port: int) -> None:
         with socket.socket(family, socket.SOCK_STREAM) as listener:
-            if self.platform != "win32":  # there it would take away a port that is in use
+            if self.platform != "win32":  # on Windows, it would take over a port that is in use
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -258,10 +261,10 @@ class World:
     ) -> bytes | None:
         """Connect and close again.
 
-        :param greeting_s: wait so long for what the server says
+        :param greeting_s: seconds to wait for the server's first bytes
         :param say: what to send first
-        :return: the first bytes that the server said, b"" where it closed the connection, None where it said nothing
-        :raises OSError: TimeoutError where nothing answers, ConnectionRefusedError where nobody listens
+        :return: the first bytes of the server, b"" if it closed the connection, None if it sent nothing
+        :raises OSError: TimeoutError if nothing answers, ConnectionRefusedError if no process listens
         """
         with socket.create_connection((address, port), timeout=timeout_s) as connection:
             if greeting_s <= 0:
@@ -279,9 +282,9 @@ class World:
     # devices
 
     def nvml(self) -> Any:
-        """NVIDIA's management library, initialised. It can hang in the kernel: only isolated readers ask for it.
+        """Return NVIDIA's management library, initialized. It can hang in the kernel: only isolated readers use it.
 
-        Raises Unavailable, with NVML's own words, where there is no driver or it does not answer.
+        It raises Unavailable, with NVML's message, if there is no driver or it does not answer.
         """
         try:
             import ctypes
@@ -303,7 +306,7 @@ class World:
 
 
 def collect_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that bear on distributed training, without credentials, each at most LONGEST_VALUE characters."""
+    """Return the variables that bear on distributed training, without credentials, each cut to LONGEST_VALUE."""
     table = VariableTable()
     kept = {}
     for name, value in environ.items():

@@ -1,4 +1,4 @@
-"""From a report to text: one module a format, each with one function ``render(report, style)``."""
+"""Turn reports into text: one module per format, each with one function ``render(report, style)``."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ FORMATS = {
 
 
 class Style(NamedTuple):
-    """How a text is to look."""
+    """The look of a text."""
 
     color: bool = False
     #: columns to wrap prose at; commands are never wrapped
     width: int = 80
     verbose: bool = False
     quiet: bool = False
-    #: whether whoever reads it can show more than ASCII
+    #: whether more than ASCII can be shown
     unicode: bool = True
 
 
 def render(report: Report, output_format: str, style: Style = Style()) -> str:
-    """The report as text in one of FORMATS, ending with a line break; raises KeyError for another format."""
+    """Return the report in one of FORMATS, ending with a line break; raises KeyError for another format."""
     module = import_module(f"{__name__}.{FORMATS[output_format]}")
     text: str = module.render(report, style)
     return text
 
 
 def counts(report: Report) -> str:
-    """``1 error, 2 warnings, 0 info``: for the last line of the text formats."""
+    """Return ``1 error, 2 warnings, 0 info``, for the last line of the text formats."""
     from distcheck.core.model import Severity
 
     errors, warnings = report.count(Severity.ERROR), report.count(Severity.WARNING)
@@ -55,19 +55,19 @@ def counts(report: Report) -> str:
 
 
 def sentence(report: Report) -> str:
-    """The line of the smoke test that names what was tested on what; empty for other commands."""
+    """Return the result of the smoke test in one line; empty for other commands."""
     if report.command == "collective" and not report.measurements:
         return "no rank was started: no backend or device was chosen"
     return str(report.measurements.get("sentence") or "")
 
 
 def unseen(report: Report) -> int:
-    """How much was not checked; an entry may name several rules."""
+    """Return the number of rules that were not checked; an entry may name several."""
     return sum(len(item.what.split(", ")) for item in report.not_checked)
 
 
 def undecided(report: Report) -> str:
-    """What a log shows of a failure whose cause is not known, in one line; empty where there is none."""
+    """Return a failure in a log with an unknown cause, in one line; empty if there is none."""
     story = report.story
     if not story or story.get("code") is not None or "first" not in story:
         return ""
@@ -76,14 +76,14 @@ def undecided(report: Report) -> str:
 
 
 def position(where: Where) -> str:
-    """``path:line:col``, ``notebook:cell 3:line:col``; empty where a finding has no path."""
+    """Return ``path:line:col`` or ``notebook:cell 3:line:col``; empty for a finding without a path."""
     cell = None if where.cell is None else f"cell {where.cell}"
     parts = (where.path, cell, where.line, where.column)
     return "" if where.path is None else ":".join(str(part) for part in parts if part is not None)
 
 
 def inside(where: Where) -> str:
-    """``, archive/data.pkl, byte 45``: the place in a file that has no lines; empty where there is none."""
+    """Return ``, archive/data.pkl, byte 45``, the location in a file without lines; empty if there is none."""
     if where.line is not None or where.path is None:
         return ""
     offset = None if where.offset is None else f"byte {where.offset}"
@@ -91,5 +91,5 @@ def inside(where: Where) -> str:
 
 
 def escape(text: str) -> str:
-    """Control characters that a value brought along, made visible: a report must not steer a terminal."""
+    """Return a text with its control characters visible: a report must not control a terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

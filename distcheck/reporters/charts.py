@@ -1,9 +1,8 @@
-"""From numbers to pictures: SVG for the page, text for the terminal, and the axes of both.
+"""Draw charts: SVG for the page, text for the terminal, and the axes of both.
 
-Pure functions without a dependency. A plotting library such as matplotlib draws more, but it would bring tens of
-megabytes and seconds of import into an environment that is being diagnosed, for four kinds of picture; and its SVG
-follows neither the reader's colour scheme nor his screen reader. Colours and fonts come from the page's style sheet by
-class, so that one picture serves light, dark and paper. What the numbers mean is not known here.
+These are pure functions without a dependency. matplotlib would add tens of megabytes and seconds of import to the
+environment under test, for four kinds of charts. Its SVG supports neither color schemes nor screen readers. Colors and
+fonts are set by the page's style sheet, so that one picture fits light and dark screens and paper.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import NamedTuple
 
 from . import escape
 
-#: Series beyond this number share colours; their marks still differ for twice as many.
+#: More series than this share colors; their marks still differ for twice as many.
 COLORS = 8
 #: Width of a character of the axis labels, in units of the picture: 12 px of a sans-serif font, rounded up.
 CHARACTER = 7.0
 #: Least distance between two labels above each other.
 _LINE = 13.0
-#: Anchors of cividis, from low to high. Made to look alike to people with and without colour-vision deficiency:
+#: Colors of cividis, from low to high. They look similar with and without color-vision deficiency:
 #: Nuñez, Anderton, Renslow, PLOS ONE 13(7) e0199239, 2018.
 _CIVIDIS = (
     (0x00, 0x22, 0x4E),
@@ -40,10 +39,15 @@ _NUMBERED = 12
 #: Dots of a braille character: its columns by its rows, and the bit of each (Unicode 15, block U+2800).
 _BRAILLE = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+#: Width and height of bars and histograms, and width of heat maps, in units of the picture.
+_SMALL = (460, 240)
+_HEAT_MAP_WIDTH = 500
+#: Bars of a histogram.
+_BINS = 32
 
 
 class Tick(NamedTuple):
-    """A place on an axis, in the axis' own unit; a tick without a label is a thin line."""
+    """A tick of an axis, in the unit of the axis; a tick without a label is a thin line."""
 
     value: float
     label: str = ""
@@ -58,7 +62,7 @@ class Axis(NamedTuple):
     log: bool = True
 
     def share(self, value: float) -> float:
-        """How far along the axis a value stands: 0 at ``low``, 1 at ``high``, cut to these."""
+        """Return the position of a value on the axis: 0 at ``low``, 1 at ``high``, clipped to these."""
         if self.log:
             value, low, high = math.log(max(value, self.low)), math.log(self.low), math.log(self.high)
         else:
@@ -67,7 +71,7 @@ class Axis(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A measured value, its spread where it is known, and what a pointer that rests on it is told."""
+    """A measured value, its spread if known, and its tooltip."""
 
     x: float
     y: float
@@ -77,7 +81,7 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points that belong together. One that is ``expected`` is dashed, and labelled where it is drawn."""
+    """Points of one curve. An ``expected`` one is dashed, and has its label next to it."""
 
     name: str
     points: tuple[Point, ...]
@@ -85,7 +89,7 @@ class Series(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One square of a heat map, and its mirror image."""
+    """One cell of a heat map, and its mirror image."""
 
     row: int
     column: int
@@ -95,12 +99,12 @@ class Cell(NamedTuple):
 
 
 def drawable(value: object) -> bool:
-    """Whether a value can stand on a logarithmic axis: a finite number above zero."""
+    """Return whether a value fits on a logarithmic axis: a finite number above zero."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def size_axis(values: Iterable[float], room: int, label: Callable[[int], str]) -> Axis:
-    """A logarithmic axis of message sizes: labels at powers of two, at most ``room`` of them.
+    """Return a logarithmic axis of message sizes, with at most ``room`` labels at powers of two.
 
     :raises ValueError: without a value above zero
     """
@@ -110,7 +114,7 @@ def size_axis(values: Iterable[float], room: int, label: Callable[[int], str]) -
         first, last = first - 1, last + 1
     # steps under which 1 KiB, 1 MiB and 1 GiB (or their quarters) keep their labels
     for step in (1, 2, 4, 5, 10, 20, 40):
-        # from end to end where that comes out even: both ends are sizes that were measured
+        # if possible, both ends have labels: they are measured sizes
         start = first if (last - first) % step == 0 else first + -first % step
         exponents = list(range(start, last + 1, step))
         if len(exponents) <= max(room, 1):
@@ -121,7 +125,7 @@ def size_axis(values: Iterable[float], room: int, label: Callable[[int], str]) -
 
 
 def log_axis(values: Iterable[float], room: int, label: Callable[[float], str]) -> Axis:
-    """A logarithmic axis with labels at 1, 2, 5 of each power of ten, or fewer where there is no room for them.
+    """Return a logarithmic axis with labels at 1, 2, 5 of each power of ten, or fewer if there is no room.
 
     :raises ValueError: without a value above zero
     """
@@ -145,7 +149,7 @@ def log_axis(values: Iterable[float], room: int, label: Callable[[float], str]) 
 
 
 def linear_axis(high: float, room: int, label: Callable[[float], str]) -> Axis:
-    """An axis from zero to at least ``high``, in steps of 1, 2 or 5 times a power of ten."""
+    """Return an axis from zero to at least ``high``, in steps of 1, 2 or 5 times a power of ten."""
     high = high if drawable(high) else 1.0
     power = 10.0 ** math.floor(math.log10(high / max(room, 1)))
     step = next(factor * power for factor in (1, 2, 5, 10, 20) if high / (factor * power) <= max(room, 1))
@@ -161,12 +165,12 @@ def _span(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _power(exponent: int) -> float:
-    """Ten to this power, as near as a literal would be."""
+    """Return ten to this power, as exact as a literal."""
     return float(f"1e{exponent}")
 
 
 def _one_two_five(low: float, high: float) -> list[float]:
-    """The values 1, 2, 5 of each power of ten that enclose a span; at least two of them."""
+    """Return the values 1, 2, 5 of each power of ten that enclose a span; at least two of them."""
     first, last = math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1
     every = [float(f"{factor}e{exponent}") for exponent in range(first, last + 1) for factor in (1, 2, 5)]
     bottom = max(value for value in every if value <= low * (1 + 1e-9))
@@ -179,8 +183,18 @@ def _one_two_five(low: float, high: float) -> list[float]:
 # --- SVG -------------------------------------------------------------------------------------------------------------
 
 
+class Caption(NamedTuple):
+    """The texts of a picture: its identifier on the page, title, description, and the names of its axes."""
+
+    identifier: str
+    title: str
+    description: str
+    x_name: str
+    y_name: str
+
+
 class PlotArea(NamedTuple):
-    """Where the plot stands in its picture."""
+    """The rectangle of the plot in its picture."""
 
     left: float
     top: float
@@ -188,11 +202,11 @@ class PlotArea(NamedTuple):
     bottom: float
 
     def x(self, share: float) -> float:
-        """The place of a share of the horizontal axis."""
+        """Return the coordinate of a share of the horizontal axis."""
         return self.left + share * (self.right - self.left)
 
     def y(self, share: float) -> float:
-        """The place of a share of the vertical axis, which runs upwards."""
+        """Return the coordinate of a share of the vertical axis, which points upwards."""
         return self.bottom - share * (self.bottom - self.top)
 
 
@@ -200,23 +214,19 @@ def curves_svg(
     series: Sequence[Series],
     x: Axis,
     y: Axis,
+    caption: Caption,
     *,
-    identifier: str,
-    title: str,
-    description: str,
-    x_name: str,
-    y_name: str,
     width: int = 460,
     height: int = 300,
     legend: bool = True,
 ) -> str:
-    """Curves with their points, whiskers and a legend below; each point says its value to a pointer."""
+    """Return curves with their points and whiskers, and a legend below. The tooltip of a point shows its value."""
     measured = [item for item in series if not item.expected]
     columns = max(1, int((width - 20) // (max((len(item.name) for item in measured), default=1) * CHARACTER + 40)))
     rows = math.ceil(len(measured) / columns) if legend else 0
     frame = _frame(width, height, y)
     whole = height + rows * 20
-    parts = [*_axes(frame, x, y, x_name, y_name)]
+    parts = [*_axes(frame, x, y, caption)]
     for item in (item for item in series if item.expected):
         parts.extend(_expected(item, frame, x, y))
     for number, item in enumerate(measured):
@@ -227,117 +237,93 @@ def curves_svg(
         color = number % COLORS
         parts.append(
             f'<g class="series s{color}"><path class="curve" d="M{_n(at_x)} {_n(at_y)}h24"/>'
-            f"{_mark(number, at_x + 12, at_y)}</g>"
-            f'<text x="{_n(at_x + 30)}" y="{_n(at_y + 4)}">{_text(item.name)}</text>'
+            f"{_mark(number, at_x + 12, at_y)}</g>{_label(at_x + 30, at_y + 4, item.name)}"
         )
-    return _svg(parts, width, whole, identifier, title, description)
+    return _svg(parts, width, whole, caption)
 
 
 def bars_svg(
     values: Sequence[float],
     titles: Sequence[str],
     y: Axis,
+    caption: Caption,
     *,
-    identifier: str,
-    title: str,
-    description: str,
-    x_name: str,
-    y_name: str,
     labels: Mapping[int, str] = {},
     loud: Iterable[int] = (),
-    width: int = 460,
-    height: int = 240,
 ) -> str:
-    """One bar a value, by its place; those that are ``loud`` are coloured, and ``labels`` stand above their bars."""
-    frame = _frame(width, height, y)
+    """Return one bar for each value, in order. Bars in ``loud`` are highlighted. ``labels`` are above their bars."""
+    frame = _frame(*_SMALL, y)
     step = (frame.right - frame.left) / max(len(values), 1)
     thickness = max(min(step * 0.8, 36.0), 1.0)
     every = next(
         (item for item in (1, 2, 4, 8, 16, 32) if step * item >= CHARACTER * len(str(len(values))) + 4), len(values)
     )
-    parts = [*_y_axis(frame, y, y_name), _x_name(frame, x_name)]
+    parts = [*_y_axis(frame, y, caption.y_name), _x_name(frame, caption.x_name)]
     marked = set(loud)
     for place, (value, tip) in enumerate(zip(values, titles, strict=True)):
         middle = frame.left + (place + 0.5) * step
         top = frame.y(y.share(value))
-        # a bar of nothing is still there to be pointed at
+        # a bar of zero needs some height, for its tooltip
         top = min(top, frame.bottom - 0.8)
         css = "bar loud" if place in marked else "bar"
-        parts.append(
-            f'<rect class="{css}" x="{_n(middle - thickness / 2)}" y="{_n(top)}" width="{_n(thickness)}" '
-            f'height="{_n(frame.bottom - top)}"><title>{_text(tip)}</title></rect>'
-        )
+        parts.append(_bar(css, middle - thickness / 2, top, thickness, frame.bottom, tip))
         if place % every == 0:
-            parts.append(f'<text class="middle" x="{_n(middle)}" y="{_n(frame.bottom + 18)}">{place}</text>')
+            parts.append(_label(middle, frame.bottom + 18, str(place), "middle"))
         if place in labels:
             half = len(labels[place]) * CHARACTER / 2
             at = min(max(middle, frame.left + half), frame.right - half)
-            parts.append(f'<text class="middle halo" x="{_n(at)}" y="{_n(top - 5)}">{_text(labels[place])}</text>')
-    return _svg(parts, width, height, identifier, title, description)
+            parts.append(_label(at, top - 5, labels[place], "middle halo"))
+    return _svg(parts, *_SMALL, caption)
 
 
 def histogram_svg(
     values: Sequence[float],
     x: Axis,
-    *,
-    identifier: str,
-    title: str,
-    description: str,
-    x_name: str,
-    y_name: str,
+    caption: Caption,
     tip: Callable[[float, float, int], str],
-    bins: int = 32,
-    width: int = 460,
-    height: int = 240,
 ) -> str:
-    """How many values fall into each of equal parts of the axis; ``tip(low, high, count)`` tells a pointer.
+    """Return a histogram of values. ``tip(low, high, count)`` returns the tooltip of a bar.
 
-    The counts stand on a root scale, so that a single value is seen beside ten thousand.
+    The counts have a square-root scale, so that a single value is visible next to ten thousand.
     """
-    counts = [0] * bins
+    counts = [0] * _BINS
     for value in values:
-        counts[min(int(x.share(value) * bins), bins - 1)] += 1
+        counts[min(int(x.share(value) * _BINS), _BINS - 1)] += 1
     highest = max(counts)
     marks = [mark for mark in (1, 10, 100, 1000, 10_000, 100_000) if mark <= highest]
     # a root scale is a linear axis over the roots
     y = Axis(0.0, math.sqrt(highest), tuple(Tick(math.sqrt(mark), f"{mark:,}") for mark in marks), log=False)
-    frame = _frame(width, height, y)
-    parts = [*_axes(frame, x, y, x_name, y_name)]
-    step = (frame.right - frame.left) / bins
+    frame = _frame(*_SMALL, y)
+    parts = [*_axes(frame, x, y, caption)]
+    step = (frame.right - frame.left) / _BINS
     for place, count in enumerate(counts):
         if not count:
             continue
         top = frame.y(y.share(math.sqrt(count)))
-        low, high = (x.low + (x.high - x.low) * (place + side) / bins for side in (0, 1))
-        parts.append(
-            f'<rect class="bar" x="{_n(frame.left + place * step + 0.5)}" y="{_n(top)}" width="{_n(step - 1)}" '
-            f'height="{_n(frame.bottom - top)}"><title>{_text(tip(low, high, count))}</title></rect>'
-        )
-    return _svg(parts, width, height, identifier, title, description)
+        low, high = (x.low + (x.high - x.low) * (place + side) / _BINS for side in (0, 1))
+        left = frame.left + place * step + 0.5
+        parts.append(_bar("bar", left, top, step - 1, frame.bottom, tip(low, high, count)))
+    return _svg(parts, *_SMALL, caption)
 
 
 def heat_map_svg(
     cells: Sequence[Cell],
     size: int,
     highest: float,
+    caption: Caption,
     *,
-    identifier: str,
-    title: str,
-    description: str,
-    name: str,
     scale_name: str,
     scale_label: Callable[[float], str],
     low_is_bright: bool = False,
-    width: int = 500,
 ) -> str:
-    """A square of ``size`` by ``size``, each cell and its mirror image coloured between zero and ``highest``.
+    """Return a square of ``size`` by ``size``. Each cell and its mirror image is colored between zero and ``highest``.
 
-    The scale begins at zero, so that a spread of a few per cent looks as small as it is. ``low_is_bright`` turns the
-    colours round, for quantities that are better small. What was not measured stays empty.
+    The scale begins at zero, so that a spread of a few per cent looks as small as it is. ``low_is_bright`` reverses
+    the colors, for quantities where less is better. Cells without a measurement are empty.
     """
     digits = len(str(size - 1)) * CHARACTER
     left, top = digits + 34.0, 26.0
-    side = min((width - left - 10) / size, 56.0)
+    side = min((_HEAT_MAP_WIDTH - left - 10) / size, 56.0)
     across = left + side * size
     every = next((item for item in (1, 2, 4, 8, 16) if side * item >= max(digits + 5, 14)), 16)
     gap = 1.0 if side > 8 else 0.4
@@ -348,49 +334,46 @@ def heat_map_svg(
             f'<path class="diagonal" d="M{_n(left + place * side)} {_n(at)}h{_n(side)}v{_n(side)}h{_n(-side)}z"/>'
         )
         if place % every == 0:
-            parts.append(f'<text class="end" x="{_n(left - 5)}" y="{_n(at + side / 2 + 4)}">{place}</text>')
-            parts.append(f'<text class="middle" x="{_n(left + (place + 0.5) * side)}" y="{_n(top - 6)}">{place}</text>')
+            parts.append(_label(left - 5, at + side / 2 + 4, str(place), "end"))
+            parts.append(_label(left + (place + 0.5) * side, top - 6, str(place), "middle"))
     for cell in cells:
         share = min(max(cell.value / highest, 0.0), 1.0) if highest > 0 else 0.0
         color, ink = heat(1 - share if low_is_bright else share)
         inner = side - gap
+        both = dict.fromkeys(((cell.row, cell.column), (cell.column, cell.row)))
         shape = "".join(
             f"M{_n(left + column * side + gap / 2)} {_n(top + row * side + gap / 2)}"
             f"h{_n(inner)}v{_n(inner)}h{_n(-inner)}z"
-            for row, column in dict.fromkeys(((cell.row, cell.column), (cell.column, cell.row)))
+            for row, column in both
         )
         texts = ""
         if cell.label and size <= _NUMBERED and len(cell.label) * CHARACTER + 4 <= side:
             texts = "".join(
                 f'<text class="middle value" style="fill:{ink}" x="{_n(left + (column + 0.5) * side)}" '
                 f'y="{_n(top + (row + 0.5) * side + 4)}">{_text(cell.label)}</text>'
-                for row, column in dict.fromkeys(((cell.row, cell.column), (cell.column, cell.row)))
+                for row, column in both
             )
         parts.append(f'<g><title>{_text(cell.title)}</title><path fill="{color}" d="{shape}"/>{texts}</g>')
-    middle = top + side * size / 2
-    parts.append(
-        f'<text class="middle name" transform="rotate(-90 12 {_n(middle)})" x="12" y="{_n(middle + 4)}">'
-        f"{_text(name)}</text>"
-    )
+    parts.append(_y_name(top + side * size / 2, caption.y_name))
     bottom = top + side * size
     parts.extend(_scale(left, bottom + 24, max(side * size, 220.0), highest, scale_name, scale_label, low_is_bright))
-    return _svg(parts, int(max(across, left + 220) + 14), int(bottom + 72), identifier, title, description)
+    return _svg(parts, int(max(across, left + 220) + 14), int(bottom + 72), caption)
 
 
 def heat(share: float) -> tuple[str, str]:
-    """The colour of a share between 0 and 1, and the ink that can be read on it."""
+    """Return the color of a share between 0 and 1, and a text color that is readable on it."""
     place = min(max(share, 0.0), 1.0) * (len(_CIVIDIS) - 1)
     index = min(int(place), len(_CIVIDIS) - 2)
     low, high = _CIVIDIS[index], _CIVIDIS[index + 1]
     mixed = [round(a + (b - a) * (place - index)) for a, b in zip(low, high, strict=True)]
     red, green, blue = mixed
-    # black on what is brighter than the luminance at which black and white contrast alike (WCAG 2.2: 0.179)
+    # at a luminance of 0.179, black and white have the same contrast (WCAG 2.2)
     ink = "#000" if luminance(red, green, blue) > 0.179 else "#fff"
     return f"#{red:02x}{green:02x}{blue:02x}", ink
 
 
 def luminance(red: int, green: int, blue: int) -> float:
-    """Relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
+    """Return the relative luminance of a color, 0 to 1 (WCAG 2.2)."""
     parts = [part / 255 for part in (red, green, blue)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -405,7 +388,7 @@ def _scale(
     label: Callable[[float], str],
     low_is_bright: bool,
 ) -> list[str]:
-    """The colours and what they stand for, below a heat map."""
+    """Return the color scale below a heat map."""
     steps = 40
     parts = []
     for step in range(steps):
@@ -415,34 +398,32 @@ def _scale(
             f'<rect fill="{color}" x="{_n(left + step * width / steps)}" y="{_n(top)}" '
             f'width="{_n(width / steps + 0.3)}" height="12"/>'
         )
-    for share, css in ((0.0, ""), (0.5, ' class="middle"'), (1.0, ' class="end"')):
-        parts.append(
-            f'<text{css} x="{_n(left + share * width)}" y="{_n(top + 27)}">{_text(label(share * highest))}</text>'
-        )
-    parts.append(f'<text class="middle name" x="{_n(left + width / 2)}" y="{_n(top + 43)}">{_text(name)}</text>')
+    for share, css in ((0.0, ""), (0.5, "middle"), (1.0, "end")):
+        parts.append(_label(left + share * width, top + 27, label(share * highest), css))
+    parts.append(_label(left + width / 2, top + 43, name, "middle name"))
     return parts
 
 
 def _frame(width: int, height: int, y: Axis) -> PlotArea:
-    """Room for the widest label on the left and for the names of the axes."""
+    """Return the plot area, with room for the widest label on the left and for the names of the axes."""
     widest = max((len(tick.label) for tick in y.ticks), default=1) * CHARACTER
     return PlotArea(32 + widest, 14, width - 16, height - 46)
 
 
-def _axes(frame: PlotArea, x: Axis, y: Axis, x_name: str, y_name: str) -> list[str]:
-    parts = _y_axis(frame, y, y_name)
+def _axes(frame: PlotArea, x: Axis, y: Axis, caption: Caption) -> list[str]:
+    parts = _y_axis(frame, y, caption.y_name)
     placed = -math.inf
     for tick in x.ticks:
         at = frame.x(x.share(tick.value))
         parts.append(f'<path class="grid" d="M{_n(at)} {_n(frame.top)}V{_n(frame.bottom)}"/>')
         half = len(tick.label) * CHARACTER / 2
-        # a label that would touch its neighbour is left out; the line stays
+        # a label that would touch its neighbor is dropped; the line stays
         if tick.label and at - half > placed:
             # the last label must not hang over the edge
             shown = min(at, frame.right + 14 - half)
-            parts.append(f'<text class="middle" x="{_n(shown)}" y="{_n(frame.bottom + 18)}">{_text(tick.label)}</text>')
+            parts.append(_label(shown, frame.bottom + 18, tick.label, "middle"))
             placed = at + half + 4
-    parts.append(_x_name(frame, x_name))
+    parts.append(_x_name(frame, caption.x_name))
     return parts
 
 
@@ -450,7 +431,14 @@ def _x_name(frame: PlotArea, name: str) -> str:
     middle = (frame.left + frame.right) / 2
     return (
         f'<path class="axis" d="M{_n(frame.left)} {_n(frame.bottom)}H{_n(frame.right)}"/>'
-        f'<text class="middle name" x="{_n(middle)}" y="{_n(frame.bottom + 37)}">{_text(name)}</text>'
+        f"{_label(middle, frame.bottom + 37, name, 'middle name')}"
+    )
+
+
+def _y_name(middle: float, name: str) -> str:
+    return (
+        f'<text class="middle name" transform="rotate(-90 12 {_n(middle)})" x="12" y="{_n(middle + 4)}">'
+        f"{_text(name)}</text>"
     )
 
 
@@ -462,14 +450,9 @@ def _y_axis(frame: PlotArea, y: Axis, name: str) -> list[str]:
         css = "grid" if tick.label else "grid thin"
         parts.append(f'<path class="{css}" d="M{_n(frame.left)} {_n(at)}H{_n(frame.right)}"/>')
         if tick.label and placed - at >= _LINE:
-            parts.append(f'<text class="end" x="{_n(frame.left - 6)}" y="{_n(at + 4)}">{_text(tick.label)}</text>')
+            parts.append(_label(frame.left - 6, at + 4, tick.label, "end"))
             placed = at
-    middle = (frame.top + frame.bottom) / 2
-    parts.append(
-        f'<text class="middle name" transform="rotate(-90 12 {_n(middle)})" x="12" y="{_n(middle + 4)}">'
-        f"{_text(name)}</text>"
-    )
-    return parts
+    return [*parts, _y_name((frame.top + frame.bottom) / 2, name)]
 
 
 def _curve(item: Series, number: int, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
@@ -490,7 +473,7 @@ def _curve(item: Series, number: int, frame: PlotArea, x: Axis, y: Axis) -> list
 
 
 def _mark(number: int, x: float, y: float, title: str = "") -> str:
-    """A mark of its own for each series, so that colour is not all that tells them apart."""
+    """Return the mark of a series. Marks differ, so that color is not the only difference."""
     r = 4.0
     shapes = (
         f"M{_n(x - r)} {_n(y)}a{_n(r)} {_n(r)} 0 1 0 {_n(2 * r)} 0a{_n(r)} {_n(r)} 0 1 0 {_n(-2 * r)} 0z",
@@ -506,7 +489,7 @@ def _mark(number: int, x: float, y: float, title: str = "") -> str:
 
 
 def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
-    """What should have been reached: dashed, its name above its beginning, where measured curves are still low."""
+    """Return the dashed curve of expected values. Its name is above its start, where measured curves are low."""
     places = [(frame.x(x.share(point.x)), frame.y(y.share(point.y))) for point in item.points]
     if len(places) == 1:
         height = places[0][1]
@@ -523,26 +506,39 @@ def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
             f'<path class="goal" d="M{_n(px - 3)} {_n(py)}l3 -3l3 3l-3 3z"><title>{_text(point.title)}</title></path>'
             for (px, py), point in zip(places, item.points, strict=True)
         ),
-        f'<text class="halo" x="{_n(max(at_x, frame.left) + 4)}" y="{_n(above)}">{_text(item.name)}</text></g>',
+        f"{_label(max(at_x, frame.left) + 4, above, item.name, 'halo')}</g>",
     ]
 
 
-def _svg(parts: Iterable[str], width: int, height: int, identifier: str, title: str, description: str) -> str:
+def _svg(parts: Iterable[str], width: int, height: int, caption: Caption) -> str:
+    identifier = caption.identifier
     return (
         f'<svg role="img" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'aria-labelledby="{identifier}-title {identifier}-desc">'
-        f'<title id="{identifier}-title">{_text(title)}</title>'
-        f'<desc id="{identifier}-desc">{_text(description)}</desc>{"".join(parts)}</svg>'
+        f'<title id="{identifier}-title">{_text(caption.title)}</title>'
+        f'<desc id="{identifier}-desc">{_text(caption.description)}</desc>{"".join(parts)}</svg>'
     )
 
 
+def _bar(css: str, left: float, top: float, width: float, bottom: float, tip: str) -> str:
+    return (
+        f'<rect class="{css}" x="{_n(left)}" y="{_n(top)}" width="{_n(width)}" height="{_n(bottom - top)}">'
+        f"<title>{_text(tip)}</title></rect>"
+    )
+
+
+def _label(x: float, y: float, text: str, css: str = "") -> str:
+    kind = f' class="{css}"' if css else ""
+    return f'<text{kind} x="{_n(x)}" y="{_n(y)}">{_text(text)}</text>'
+
+
 def _text(value: str) -> str:
-    """A value as text of a picture: nothing in it is markup, and control characters are visible."""
+    """Return a value as escaped text of a picture, with control characters visible."""
     return escape_html(escape(value))
 
 
 def _n(value: float) -> str:
-    """A coordinate with a tenth of a unit: finer than any screen shows."""
+    """Return a coordinate with one decimal: finer than a screen shows."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -560,9 +556,9 @@ def curve_text(
     height: int = 8,
     unicode: bool = True,
 ) -> list[str]:
-    """One curve as lines of at most ``width`` characters: braille dots, or ``*`` and ``-`` where there are none.
+    """Return one curve as lines of at most ``width`` characters: braille dots, or ``*`` and ``-`` without Unicode.
 
-    What is expected is a broken line.
+    Expected values are a broken line.
     """
     margin = max((len(tick.label) for tick in y.ticks), default=1)
     columns = max(width - margin - 2, 8)
@@ -601,7 +597,7 @@ def curve_text(
 
 
 def side_by_side(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:
-    """Two blocks of lines beside each other, the second from column ``width`` on."""
+    """Return two blocks of lines next to each other, the second from column ``width`` on."""
     rows = max(len(left), len(right))
     padded = [*left, *[""] * (rows - len(left))]
     others = [*right, *[""] * (rows - len(right))]
@@ -609,7 +605,7 @@ def side_by_side(left: Sequence[str], right: Sequence[str], width: int) -> list[
 
 
 def bar_text(share: float, width: int, *, unicode: bool = True) -> str:
-    """A bar of at most ``width`` characters; anything above nothing has at least its thinnest mark."""
+    """Return a bar of at most ``width`` characters; a share above zero has at least the thinnest mark."""
     share = min(max(share, 0.0), 1.0)
     if not unicode:
         return "#" * max(round(share * width), 1 if share > 0 else 0)
@@ -618,7 +614,7 @@ def bar_text(share: float, width: int, *, unicode: bool = True) -> str:
 
 
 def _line(one: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, int]]:
-    """The dots between two dots, both included."""
+    """Return the dots between two dots, including both."""
     steps = max(abs(other[0] - one[0]), abs(other[1] - one[1]), 1)
     return [
         (round(one[0] + (other[0] - one[0]) * step / steps), round(one[1] + (other[1] - one[1]) * step / steps))
@@ -642,7 +638,7 @@ def _plain_rows(dots: Mapping[tuple[int, int], str], columns: int, height: int) 
 
 
 def _labels_below(x: Axis, offset: int, columns: int) -> str:
-    """The labels of the horizontal axis, each centred below its place, none touching another."""
+    """Return the labels of the horizontal axis, each centered below its tick, none touching another."""
     line = [" "] * (offset + columns)
     free = 0
     for tick in x.ticks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from distcheck.core.model import Finding, Report, Severity
 
 from . import Style, escape, sentence
-from .locations import UNDECIDED, Repository, beside, has_file, repository, shown
+from .locations import UNDECIDED, Repository, context, has_file, repository, shown
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -32,7 +32,7 @@ def _annotation(finding: Finding, base: Repository) -> str:
             properties["endColumn"] = where.end_column if one_line else None
     properties["title"] = finding.code if finding.code == UNDECIDED else f"{finding.code} {finding.name}"
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value is not None)
-    message = f"{finding.message}{beside(where)}\nfix: {finding.fix.text}"
+    message = f"{finding.message}{context(where)}\nfix: {finding.fix.text}"
     if finding.fix.command:
         message += f"\n{finding.fix.command}"
     return f"::{_LEVELS[finding.severity]} {listed}::{_data(message)}"

@@ -11,7 +11,7 @@ from typing import Any
 from distcheck.core.model import Finding, Report, Severity
 
 from . import Style
-from .locations import Repository, beside, fingerprints, has_file, repository, shown, stand_in
+from .locations import Repository, context, fingerprints, has_file, repository, shown, stand_in
 from .plain import advice, dump, visible
 
 #: error: the job fails; warning: it may; GitLab knows info, minor, major, critical and blocker.
@@ -38,7 +38,7 @@ def _issue(finding: Finding, mark: str, report: Report, base: Repository) -> dic
     return {
         "type": "issue",
         "check_name": finding.code,
-        "description": f"{finding.code} {finding.name}: {message}{beside(where)}",
+        "description": f"{finding.code} {finding.name}: {message}{context(where)}",
         "content": {"body": advice(finding)},
         "categories": ["Bug Risk"],
         "severity": _SEVERITIES[finding.severity],

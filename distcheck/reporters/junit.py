@@ -1,8 +1,8 @@
-"""JUnit XML, as Jenkins, GitLab, Azure DevOps and others show it: one suite, a case a finding.
+"""JUnit XML, for Jenkins, GitLab, Azure DevOps and others: one suite, one case per finding.
 
-Errors and warnings are failures; what is worth knowing is a case that passes and says so; what was not checked is
-skipped; what of distcheck itself broke, and a log whose cause is not known, are errors. Where nothing is wrong there is
-one case that passes, since an empty suite is taken for a run that did not happen. Names stay when lines move.
+Errors and warnings are failures, and info findings are cases that pass. What was not checked is skipped. Failures of
+distcheck itself, and a log with an unknown cause, are errors. Without findings there is one case that passes, because
+an empty suite looks like a run that did not happen. Names stay the same when lines move.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BREAK = "\n"
 
 
 class _TestCase(NamedTuple):
-    """A test case: its name and attributes, and what became of it."""
+    """A test case: its name, attributes and outcome."""
 
     name: str
     attributes: Mapping[str, object] = {}
@@ -44,14 +44,14 @@ def render(report: Report, style: Style = Style()) -> str:
     base = repository()
     cases = [_case(finding, base) for finding in shown(report)]
     if report.out_of_time:
-        late = "the time limit was over before everything was looked at"
+        late = "the time limit ended before everything was checked"
         cases.append(_TestCase(f"distcheck {report.command}: out of time", {}, "error", "out-of-time", late, late))
     skipped = [case for item in report.not_checked for case in _skipped(item)]
     wrong = any(case.outcome for case in cases)
-    # where nothing at all could be looked at, nothing passed
+    # if nothing could be checked, nothing passed
     if not wrong and (report.checked or not skipped):
         cases.insert(0, _TestCase(f"distcheck {report.command}", {"time": _seconds(report.elapsed_s)}))
-    cases = list(_told_apart([*cases, *skipped]))
+    cases = list(_unique_names([*cases, *skipped]))
     return "\n".join(_document(report, cases)) + "\n"
 
 
@@ -70,8 +70,8 @@ def _document(report: Report, cases: list[_TestCase]) -> Iterator[str]:
     yield from _properties(report)
     for case in cases:
         yield from _written(case, report)
-    if said := "\n".join(_said(report)):
-        yield f"    <system-out>{_text(said)}</system-out>"
+    if run_text := "\n".join(_run_text(report)):
+        yield f"    <system-out>{_text(run_text)}</system-out>"
     yield "  </testsuite>"
     yield "</testsuites>"
 
@@ -86,26 +86,26 @@ def _case(finding: Finding, base: Repository) -> _TestCase:
         if where.cell is None and where.line is not None:
             attributes["line"] = where.line
     name = f"{finding.code} {finding.name}" + (f" ({place})" if place else "")
-    text = "\n".join(_told(finding, base))
+    text = "\n".join(_case_text(finding, base))
     if finding.severity is Severity.INFO:
         return _TestCase(name, attributes, text=text)
     outcome = "error" if finding.code in _BROKEN else "failure"
     return _TestCase(name, attributes, outcome, finding.severity.word, visible(finding.message), text)
 
 
-def _told(finding: Finding, base: Repository) -> Iterator[str]:
-    """The finding as a person reads it, in the body of its case."""
+def _case_text(finding: Finding, base: Repository) -> Iterator[str]:
+    """Yield the text of a finding, for the body of its case."""
     where = finding.where
     yield f"{finding.severity.word}: {visible(finding.message)}"
     if has_file(where):
         cell = None if where.cell is None else f"cell {where.cell}"
         parts = (base.place(where.path or "").path, cell, where.line, where.column)
         yield "at " + escape(":".join(str(part) for part in parts if part is not None))
-    # the function around a line is seen at the line
+    # the function around a line is visible at the line
     if text := words(where if where.line is None else where._replace(object=None, cell=None)):
         yield f"concerns: {text}"
     for name, value in finding.evidence.items():
-        # what a line of a log is to its story orders the findings
+        # the role only orders the findings of a log
         if value not in (None, "", [], {}) and name != "role":
             several = isinstance(value, (list, tuple)) and len(value) > 1
             yield f"{name}:" + (
@@ -117,15 +117,15 @@ def _told(finding: Finding, base: Repository) -> Iterator[str]:
 
 
 def _skipped(item: NotChecked) -> Iterator[_TestCase]:
-    """A case for each rule, so that each has a history of its own."""
+    """Yield a case for each rule, so that each has its own history."""
     for what in item.what.split(", "):
         rule = rules.look_up(what)
         name = what if rule is None else f"{rule.code} {rule.name}"
         yield _TestCase(f"{name}: not checked", outcome="skipped", message=f"not checked: {visible(item.why)}")
 
 
-def _told_apart(cases: list[_TestCase]) -> Iterator[_TestCase]:
-    """Cases whose names differ: of two with one name most readers show the last."""
+def _unique_names(cases: list[_TestCase]) -> Iterator[_TestCase]:
+    """Yield cases with unique names: of two with one name, most programs show only the last."""
     seen: dict[str, int] = {}
     for case in cases:
         seen[case.name] = number = seen.get(case.name, 0) + 1
@@ -161,8 +161,8 @@ def _written(case: _TestCase, report: Report) -> Iterator[str]:
     yield "    </testcase>"
 
 
-def _said(report: Report) -> Iterator[str]:
-    """What belongs to the run and to no finding: what was looked at, the story of a log, what was measured."""
+def _run_text(report: Report) -> Iterator[str]:
+    """Yield the text of the run: what was checked, the root-cause summary of a log, measurements."""
     plain = Style(width=_WIDTH)
     yield visible(first_line(report))
     if report.story:
@@ -190,5 +190,5 @@ def _attributes(values: Mapping[str, object]) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped; what XML can't hold is made visible, and what is not ASCII is written as a reference."""
+    """Return escaped ASCII: what XML can't hold is visible, and other characters are references."""
     return escape_xml(visible(text), quote=True).encode("ascii", "xmlcharrefreplace").decode("ascii")

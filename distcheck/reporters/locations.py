@@ -1,41 +1,41 @@
-"""Where findings stand for programs that know nothing but files of a repository: paths, stand-ins, words, fingerprints.
+"""Locations of findings for programs that know only the files of a repository: paths, descriptions, fingerprints.
 
-What they share: a path is seen from the root of the repository; a finding without a file stands in a file that is
-called after the command, since such programs drop what has none; and what it is about is said in words.
+A path is relative to the root of the repository. A finding without a file is in a file named after the command, because
+such programs drop findings without one. Its real location is described in words.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distcheck.core.model import Finding, Fix, Report, Severity, Where
 
 from . import escape, undecided
 
-#: Standard input, where a path is expected: of logs and pickles, and of source.
+#: Names of standard input as a path: of logs and pickles, and of source.
 _STANDARD_INPUT = ("-", "<stdin>")
-#: What stands for the code of a rule where a log shows a failure that no rule names.
+#: The code of a failure in a log that no rule names.
 UNDECIDED = "undecided"
 
 
 class FileLocation(NamedTuple):
-    """A file as such programs name it: with ``/``, and from the root of the repository where it is in there."""
+    """A path with ``/``, relative to the root of the repository if the file is inside."""
 
     path: str
     inside: bool
 
 
 class Repository(NamedTuple):
-    """The folder that holds the checkout, and the one in which the command was given."""
+    """The root of the checkout, and the working folder."""
 
     root: str
     folder: str
 
     def place(self, path: str) -> FileLocation:
-        """A path of a finding, which is relative to the working folder."""
+        """Return the location of a path that is relative to the working folder."""
         return _place(self.root, self.folder, path)
 
 
@@ -43,7 +43,7 @@ class Repository(NamedTuple):
 def _place(root: str, folder: str, path: str) -> FileLocation:
     whole = os.path.normpath(os.path.join(folder, path))
     real = os.path.realpath(root)
-    # a root that is a link, and a path that was given without it, or the reverse
+    # the root may be a link and the path resolved, or the reverse
     for base, place in ((root, whole), (real, whole), (real, _resolved(whole))):
         if place == base or place.startswith(os.path.join(base, "")):
             return FileLocation(os.path.relpath(place, base).replace(os.sep, "/"), True)
@@ -51,7 +51,7 @@ def _place(root: str, folder: str, path: str) -> FileLocation:
 
 
 def _resolved(path: str) -> str:
-    """The path without links; as it is where no file can have such a name."""
+    """Return the path without links; unchanged if no file can have such a name."""
     try:
         return os.path.realpath(path)
     except ValueError:
@@ -59,16 +59,16 @@ def _resolved(path: str) -> str:
 
 
 def repository() -> Repository:
-    """The checkout around the working folder; the working folder itself where there is none."""
+    """Return the checkout around the working folder, or the working folder itself."""
     try:
         here = os.getcwd()
-    except OSError:  # it was removed meanwhile, and what is found here has no place in it
+    except OSError:  # the working folder was removed
         return Repository("/", "/")
     return Repository(checkout_of(here) or here, here)
 
 
 def checkout_of(folder: str) -> str | None:
-    """The nearest folder upwards that holds a repository; None where there is none."""
+    """Return the nearest parent folder with a repository, or None."""
     while not os.path.exists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
@@ -78,22 +78,22 @@ def checkout_of(folder: str) -> str | None:
 
 
 def is_file(path: str | None) -> bool:
-    """Whether a path names a file, and not standard input."""
+    """Return whether a path names a file, and not standard input."""
     return bool(path) and path not in _STANDARD_INPUT
 
 
 def has_file(where: Where) -> bool:
-    """Whether a finding is about a file."""
+    """Return whether a finding is about a file."""
     return is_file(where.path)
 
 
 def stand_in(report: Report) -> str:
-    """The name of the file in which findings without one stand: ``distcheck-env``. There is no such file."""
+    """Return the file name of findings without a file: ``distcheck-env``. There is no such file."""
     return f"distcheck-{report.command}"
 
 
 def things(where: Where, *, function: str = "in") -> Iterator[tuple[str, str]]:
-    """What else than a file a finding is about, as kind and name, the largest first.
+    """Yield what a finding is about apart from its file, as kind and name, the largest first.
 
     :param function: the kind of ``where.object``
     """
@@ -113,7 +113,7 @@ def things(where: Where, *, function: str = "in") -> Iterator[tuple[str, str]]:
         yield "phase", where.phase
     if where.cell is not None:
         yield "cell", str(where.cell)
-    # a line of what has no file stands nowhere else
+    # a line without a file is shown only here
     if where.line is not None and (where.cell is not None or (where.path and not has_file(where))):
         yield "line", str(where.line)
     if where.variable is not None:
@@ -125,9 +125,9 @@ def things(where: Where, *, function: str = "in") -> Iterator[tuple[str, str]]:
 
 
 def words(where: Where, *, lines: bool = True) -> str:
-    """What else than a file a finding is about: ``node1, rank 3, GPU 2, NCCL_DEBUG``. All is printable.
+    """Return what a finding is about apart from its file: ``node1, rank 3, GPU 2, NCCL_DEBUG``, printable.
 
-    :param lines: False leaves out what changes when something in front of it does
+    :param lines: False drops lines and bytes, which change when the file changes
     """
     bare = ("host", "variable", "in")
     parts = (
@@ -138,35 +138,40 @@ def words(where: Where, *, lines: bool = True) -> str:
     return ", ".join(parts)
 
 
-def beside(where: Where) -> str:
-    """`` (MASTER_PORT)``: what a message has to say of the place where a path and a line do not say it all."""
+def context(where: Where) -> str:
+    """Return `` (MASTER_PORT)``: the part of the location that path and line do not show."""
     if has_file(where) and where.line is not None and where.cell is None:
-        # of which host or rank the file is; what is in the line is seen there
+        # only host and rank of the file: the rest is visible in the line
         where = Where(host=where.host, rank=where.rank, ranks=where.ranks, local_rank=where.local_rank)
     text = words(where)
     return f" ({text})" if text else ""
 
 
 def shown(report: Report) -> tuple[Finding, ...]:
-    """All findings, and before them the failure in a log whose cause is not known, which is no rule's."""
+    """Return all findings, and before them a failure in a log with an unknown cause."""
     if not undecided(report):
         return report.findings
     story = report.story
     first = story["first"]
-    plain = story["fix"]
-    fix = Fix(plain["text"], plain["command"], by=plain["by"], where=plain["where"], risk=plain["risk"])
     # line 0: known from the end of a stream, not from a line
     where = Where(
         path=first["path"], line=first["line"] or None, host=first.get("host"), rank=first.get("rank"),
         local_rank=first.get("local_rank"),
     )  # fmt: skip
     message = f"{first['text']} ({story['why']})"
-    unknown = Finding(UNDECIDED, "cause-not-known", Severity.ERROR, message, fix, where, {"outcome": story["outcome"]})
+    unknown = Finding(
+        UNDECIDED, "cause-not-known", Severity.ERROR, message, story_fix(story), where, {"outcome": story["outcome"]}
+    )
     return (unknown, *report.findings)
 
 
+def story_fix(story: Mapping[str, Any]) -> Fix:
+    """Return the fix of a log's root-cause summary."""
+    return Fix(**{name: story["fix"][name] for name in ("text", "command", "by", "where", "risk")})
+
+
 def lead(report: Report) -> Finding | None:
-    """The finding that the story of a log is about; None where there is no story, or its rule is not selected."""
+    """Return the finding of a log's root cause; None if there is none, or its rule is not selected."""
     if not report.story:
         return None
     code = report.story.get("code") or UNDECIDED
@@ -174,9 +179,9 @@ def lead(report: Report) -> Finding | None:
 
 
 def fingerprints(findings: Iterable[Finding]) -> list[str]:
-    """For each finding a text that stays when lines move, and that no other one has: 64 hexadecimal digits.
+    """Return a unique text for each finding that does not change when lines move: 64 hexadecimal digits.
 
-    Made of the finding's key. Of several with one key, each is told by which of them it is.
+    It is made of the finding's key. Findings with equal keys are numbered.
     """
     from hashlib import sha256
 

@@ -13,7 +13,7 @@ from distcheck.core.model import Finding, Report, Severity, page_url
 
 from . import Style, counts, escape, inside, position, sentence, unseen
 from .locations import UNDECIDED, has_file, shown, words
-from .text_parts import BY, PLACES, first_line
+from .text_parts import BY, PLACES, cut, first_line
 
 #: Rows of the table, and fixes below it. GitHub refuses a summary of more than 1 MiB, and nobody reads more.
 ROWS = 100
@@ -43,8 +43,8 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     yield f"## {_sign(found, report, style)}distcheck {_plain(report.command)}: {_verdict(found, report)}"
     yield ""
     # the first words stand in the heading
-    if said := first_line(report).partition(" · ")[2]:
-        yield _plain(said)
+    if subject := first_line(report).partition(" · ")[2]:
+        yield _plain(subject)
         yield ""
     if text := sentence(report):
         yield f"**{_plain(text)}**"
@@ -67,7 +67,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         from . import ranks
 
         text = "\n".join(ranks.lines(report, Style(width=_WIDTH))).strip("\n")
-        yield from _folded("Where the ranks stand", _block(text, "text"))
+        yield from _folded("State of the ranks", _block(text, "text"))
     if report.not_checked and not style.quiet:
         yield from _folded(f"Not checked: {unseen(report)}", _not_checked(report))
     if closing := "\n".join(map(str, report.subject.get("closing", ()))).strip("\n"):
@@ -136,7 +136,7 @@ def _fix(finding: Finding) -> Iterator[str]:
     fix = finding.fix
     source = finding.evidence.get("source")
     if isinstance(source, str) and source.strip():
-        yield from _block(_cut(source.strip()), "text")
+        yield from _block(cut(source.strip(), _LONGEST), "text")
         yield ""
     yield f"**Fix** ({PLACES[fix.where]}{BY[fix.by]}): {_plain(fix.text)}"
     if fix.command:
@@ -196,17 +196,13 @@ def _code(text: str) -> str:
     return fence + pad + line + pad + fence
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
 def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
 def _plain(text: str) -> str:
     """A text in one line, none of it taken for markup but what our own texts put between backticks: that is code."""
-    pieces = _CODE_SPAN.split(escape(_cut(" ".join(text.split("\n")))))
+    pieces = _CODE_SPAN.split(escape(cut(" ".join(text.split("\n")), _LONGEST)))
     # every second piece stood between backticks
     line = "".join(_code(piece).replace("|", "\\|") if odd % 2 else _quoted(piece) for odd, piece in enumerate(pieces))
     return _AT_START.sub(lambda found: found[0] + "\\", line)

@@ -1,38 +1,38 @@
-"""What the smoke test measured, read from its plain values: for the tables, the curves and the page.
+"""The measurements of the smoke test, read from plain values, for tables, curves and the page.
 
-Nothing is judged here: verdicts are findings. A run that ended early has only some of the values, so each may be
-missing or None, and what is missing is left out or shown as a dash, never as zero.
+Nothing is judged here: verdicts are findings. A run that ended early has only some of the values. A missing value is
+dropped or shown as a dash, never as zero.
 """
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Report, rank_ranges
 
 from . import Style, charts, escape
+from .text_parts import wrapped
 
-#: Up to this many ranks each has a line of its own in the terminal.
+#: Up to this many ranks, each has its own line in the terminal.
 EACH_RANK = 16
 #: Outliers, worst pairs and wrong results that are shown; the JSON has all of them.
 SHOWN = 5
 #: Modified z-score above which a value is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).
 OUTLIER_SCORE = 3.5
-#: Which comparison is shown first where a size has several.
+#: The order of comparisons if a size has several.
 _KINDS = ("baseline", "shipped", "bound")
-#: What stands for these characters where the terminal's encoding has no others.
+#: ASCII replacements for terminals without Unicode.
 _PLAIN = str.maketrans({"–": "-", "µ": "u", "·": "-", "↔": "<->", "×": "x", "…": "..."})
-#: Lines of a stack that the text shows without ``-v``: the innermost ones.
+#: Innermost lines of a stack that are shown without ``-v``.
 _STACK_LINES = 4
-#: Columns from which on two pictures have room beside each other.
-_BESIDE = 76
+#: The least columns for two pictures next to each other.
+_TWO_COLUMNS = 76
 
 
 class Expected(NamedTuple):
-    """What a bus bandwidth should be, from where, and how much of it was reached."""
+    """An expected bus bandwidth, its source, and the share that was reached."""
 
     busbw_gbytes_per_s: float
     share: float | None
@@ -41,12 +41,12 @@ class Expected(NamedTuple):
 
     @property
     def name(self) -> str:
-        """``baseline``, ``your baseline`` or ``--min-busbw``."""
+        """Return ``baseline``, ``your baseline`` or ``--min-busbw``."""
         return {"baseline": "your baseline", "bound": "--min-busbw"}.get(self.kind, "baseline")
 
 
 class Result(NamedTuple):
-    """One collective at one size; seconds are over the iterations, each that of its slowest rank."""
+    """One collective at one size. Times are over all iterations, each that of its slowest rank."""
 
     collective: str
     dtype: str
@@ -61,17 +61,17 @@ class Result(NamedTuple):
 
 
 class Outliers(NamedTuple):
-    """The middle of many values, and those far above it: place and value, worst first."""
+    """The median of many values, and those far above it: index and value, worst first."""
 
     median: float
     p95: float
     above: tuple[tuple[int, float], ...]
-    #: how many are above, shown or not
+    #: the number of outliers, shown or not
     total: int
 
 
 class MeasuredPair(NamedTuple):
-    """Two ranks: the first measurement, and what was measured when they met again."""
+    """Two ranks: their first measurement, and the repeated ones."""
 
     a: int
     b: int
@@ -84,26 +84,26 @@ class MeasuredPair(NamedTuple):
 
 
 def part(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part that is an object; empty where it is missing or None."""
+    """Return a member that is an object; empty if it is missing or None."""
     value = plain.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
 def items(plain: Mapping[str, Any], name: str) -> Sequence[Any]:
-    """A part that is a list; empty where it is missing or None."""
+    """Return a member that is a list; empty if it is missing or None."""
     value = plain.get(name)
     return value if isinstance(value, (list, tuple)) else ()
 
 
 def number(value: object) -> float | None:
-    """A finite number, None for everything else."""
+    """Return a finite number, or None for any other value."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     return None
 
 
 def results(measurements: Mapping[str, Any]) -> list[Result]:
-    """What the sweep measured, in its order."""
+    """Return the measured bandwidths, in their order."""
     goals: dict[tuple[str, int], list[Expected]] = {}
     for row in items(measurements, "baselines"):
         value = number(row.get("expected_gbytes_per_s"))
@@ -137,7 +137,7 @@ def _order(kind: str) -> int:
 
 
 def grouped(rows: Iterable[Result]) -> dict[tuple[str, str], list[Result]]:
-    """Results by collective and dtype, in the order in which they were measured; within it by size."""
+    """Return the results by collective and dtype, in the order of measurement, each sorted by size."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for row in rows:
         groups.setdefault((row.collective, row.dtype), []).append(row)
@@ -145,14 +145,14 @@ def grouped(rows: Iterable[Result]) -> dict[tuple[str, str], list[Result]]:
 
 
 def group_names(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """``all_reduce``, or ``all_reduce bfloat16`` where there is more than one dtype."""
+    """Return ``all_reduce``, or ``all_reduce bfloat16`` if there is more than one dtype."""
     keys = list(groups)
     several = len({dtype for _, dtype in keys}) > 1
     return {key: f"{key[0]} {key[1]}" if several else key[0] for key in keys}
 
 
 def world_size(measurements: Mapping[str, Any]) -> int:
-    """Ranks that measured, else those that were there; 0 where not even that is known."""
+    """Return the number of ranks that measured, else of all ranks; 0 if unknown."""
     for holder in (part(measurements, "measured"), measurements):
         value = holder.get("ranks")
         if isinstance(value, int):
@@ -161,7 +161,7 @@ def world_size(measurements: Mapping[str, Any]) -> int:
 
 
 def host_of(measurements: Mapping[str, Any], rank: int) -> str:
-    """The host of a rank where it can be told: there is one host, or one for each rank."""
+    """Return the host of a rank if it is known: there is one host, or one for each rank."""
     hosts = items(measurements, "hosts")
     if len(hosts) == 1:
         return str(hosts[0])
@@ -169,13 +169,13 @@ def host_of(measurements: Mapping[str, Any], rank: int) -> str:
 
 
 def ranks_values(measurements: Mapping[str, Any], name: str) -> list[float]:
-    """``lateness_s`` or ``own_time_s`` of each rank; empty where a rank's value is missing."""
+    """Return ``lateness_s`` or ``own_time_s`` of each rank; empty if a value is missing."""
     values = [number(value) for value in items(part(measurements, "lateness"), name)]
     return [] if None in values else [value for value in values if value is not None]
 
 
 def outliers(values: Sequence[float], shown: int = SHOWN) -> Outliers:
-    """The values far above the others, by the modified z-score; raises ValueError without values."""
+    """Return the values far above the others, by the modified z-score; raises ValueError without values."""
     if not values:
         raise ValueError("no values")
     ordered = sorted(values)
@@ -195,7 +195,7 @@ def _middle(ordered: Sequence[float]) -> float:
 
 
 def measured_pairs(measurements: Mapping[str, Any]) -> list[MeasuredPair]:
-    """Each pair once, slowest first; those without a bandwidth by their latency."""
+    """Return each pair once, slowest first; pairs without a bandwidth are sorted by latency."""
     firsts: dict[tuple[int, int], Mapping[str, Any]] = {}
     again: dict[tuple[int, int], list[float]] = {}
     for row in items(part(measurements, "pairs"), "pairs"):
@@ -225,14 +225,14 @@ def measured_pairs(measurements: Mapping[str, Any]) -> list[MeasuredPair]:
     )
 
 
-def left_out(report: Report) -> list[tuple[str, str]]:
-    """What the proof and the sweep left out and why, save what the list of what was not checked says already."""
-    said = {item.why for item in report.not_checked}
+def skipped_parts(report: Report) -> list[tuple[str, str]]:
+    """Return what the correctness check and the measurement skipped and why, without entries of *not checked*."""
+    known = {item.why for item in report.not_checked}
     found: dict[tuple[str, str], None] = {}
     for name in ("proof", "measured"):
         for row in items(part(report.measurements, name), "skipped"):
             what, why = str(row[0]), str(row[1])
-            if why not in said:
+            if why not in known:
                 found[what, why] = None
     return list(found)
 
@@ -241,7 +241,7 @@ def left_out(report: Report) -> list[tuple[str, str]]:
 
 
 def size_text(size_bytes: float) -> str:
-    """``4 MiB``, ``1.5 KiB``, ``12 B``."""
+    """Return ``4 MiB``, ``1.5 KiB`` or ``12 B``."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:
@@ -251,7 +251,7 @@ def size_text(size_bytes: float) -> str:
 
 
 def time_text(seconds: float | None) -> str:
-    """Three digits in µs, ms or s; a dash for None."""
+    """Return three digits in µs, ms or s; a dash for None."""
     if seconds is None or seconds < 0:
         return "-"
     factor, unit = _time_unit(seconds)
@@ -259,7 +259,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def range_text(low: float | None, high: float | None) -> str:
-    """``36.1–41.0 µs``: both in the unit of the higher one."""
+    """Return ``36.1–41.0 µs``, both in the unit of the higher one."""
     if low is None or high is None or low < 0 or high < 0:
         return "-"
     factor, unit = _time_unit(high)
@@ -267,7 +267,7 @@ def range_text(low: float | None, high: float | None) -> str:
 
 
 def rate_text(gbytes_per_s: float | None) -> str:
-    """GB/s with three digits; a dash for None, and never a zero for what is only small."""
+    """Return GB/s with three digits; a dash for None, and never zero for a small value."""
     if gbytes_per_s is None:
         return "-"
     if 0 < gbytes_per_s < 0.0001:
@@ -276,12 +276,12 @@ def rate_text(gbytes_per_s: float | None) -> str:
 
 
 def share_text(share: float | None) -> str:
-    """``98 %``; a dash for None."""
+    """Return ``98 %``; a dash for None."""
     return "-" if share is None else f"{share * 100:.0f} %"
 
 
 def ranks_text(ranks: Iterable[int], longest: int = 60) -> str:
-    """``ranks 0-2,5``, cut where it would be long."""
+    """Return ``ranks 0-2,5``, shortened if it is long."""
     numbers = sorted(set(ranks))
     text = rank_ranges(numbers)
     short = _shortened(text, longest)
@@ -289,12 +289,12 @@ def ranks_text(ranks: Iterable[int], longest: int = 60) -> str:
 
 
 def _shortened(ranges: str, longest: int = 60) -> str:
-    """``0-2,5,…``: ranges that would be long, cut at a comma."""
+    """Return ``0-2,5,…``: long ranges are cut at a comma."""
     return ranges if len(ranges) <= longest else f"{ranges[:longest].rpartition(',')[0]},…"
 
 
 def _time_unit(seconds: float) -> tuple[float, str]:
-    # what would be rounded to 1000 is written in the next unit
+    # a value that would be rounded to 1000 has the next unit
     if seconds < 0.9995e-3:
         return 1e6, "µs"
     return (1e3, "ms") if seconds < 0.9995 else (1.0, "s")
@@ -310,19 +310,19 @@ def _digits(value: float) -> str:
 
 
 def tick_time(seconds: float) -> str:
-    """A label on an axis: ``20 µs``."""
+    """Return a label on an axis: ``20 µs``."""
     factor, unit = _time_unit(seconds)
     return f"{float(f'{seconds * factor:.6g}'):g} {unit}"
 
 
 def time_ticks(highest_s: float) -> Callable[[float], str]:
-    """Labels of a linear axis up to this time, all in one unit."""
+    """Return the function for labels of a linear axis up to this time, all in one unit."""
     factor, unit = _time_unit(highest_s)
     return lambda seconds: f"{float(f'{seconds * factor:.6g}'):g} {unit}" if seconds else "0"
 
 
 def tick_rate(gbytes_per_s: float) -> str:
-    """A label on an axis: ``0.01``, ``200``, ``1,000``."""
+    """Return a label on an axis: ``0.01``, ``200``, ``1,000``."""
     value = float(f"{gbytes_per_s:.6g}")
     if value >= 1000:
         return f"{value:,.0f}"
@@ -330,7 +330,7 @@ def tick_rate(gbytes_per_s: float) -> str:
 
 
 def subject_text(measurements: Mapping[str, Any]) -> str:
-    """``8 ranks, 1 host, nccl, cuda (NVIDIA H200)``: as far as it is known."""
+    """Return ``8 ranks, 1 host, nccl, cuda (NVIDIA H200)``, as far as known."""
     measured = part(measurements, "measured")
     ranks, hosts = world_size(measurements), len(set(items(measurements, "hosts"))) or measured.get("hosts") or 0
     device = str(measurements.get("device") or measured.get("device") or "")
@@ -345,26 +345,26 @@ def subject_text(measurements: Mapping[str, Any]) -> str:
 
 
 def phases_text(measurements: Mapping[str, Any]) -> str:
-    """``look 0.51 s · prove 2.1 s``; empty without phases."""
+    """Return ``look 0.51 s · prove 2.1 s``; empty without phases."""
     return " · ".join(f"{name} {time_text(number(seconds))}" for name, seconds in part(measurements, "phases").items())
 
 
-def proof_text(measurements: Mapping[str, Any]) -> str:
-    """What was proved, in one line; empty where nothing was."""
-    proof = part(measurements, "proof")
-    if not proof:
+def correctness_text(measurements: Mapping[str, Any]) -> str:
+    """Return the result of the correctness check in one line; empty if there was none."""
+    correctness = part(measurements, "proof")
+    if not correctness:
         return ""
-    checks, wrong = int(proof.get("checks") or 0), items(proof, "wrong_ranks")
+    checks, wrong = int(correctness.get("checks") or 0), items(correctness, "wrong_ranks")
     word = f"{checks:,} result{'s' * (checks != 1)}"
-    ranks, size = proof.get("ranks"), proof.get("world_size")
+    ranks, size = correctness.get("ranks"), correctness.get("world_size")
     if ranks is not None and size is not None:
         word = f"{ranks:,} of {size:,} rank{'s' * (size != 1)}, {word}"
-    names, dtypes = items(proof, "collectives"), items(proof, "dtypes")
+    names, dtypes = items(correctness, "collectives"), items(correctness, "dtypes")
     if names and dtypes:
         word += f" of {len(names)} collective{'s' * (len(names) != 1)} × {len(dtypes)} dtype{'s' * (len(dtypes) != 1)}"
-    failures = len(items(proof, "failures"))
+    failures = len(items(correctness, "failures"))
     ends = []
-    named = [f"{row[0]} on ranks {_shortened(str(row[1]))}" for row in items(proof, "wrong")]
+    named = [f"{row[0]} on ranks {_shortened(str(row[1]))}" for row in items(correctness, "wrong")]
     if named:
         more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         ends.append(f"wrong: {', '.join(named[:SHOWN])}{more}")
@@ -378,7 +378,7 @@ def proof_text(measurements: Mapping[str, Any]) -> str:
 
 
 def failure_text(measurements: Mapping[str, Any]) -> str:
-    """Where the run ended, and who waited for whom; empty where it came to its end."""
+    """Return where the run ended early, and which ranks waited; empty if it finished."""
     failure = part(measurements, "failure")
     if not failure:
         return ""
@@ -389,23 +389,23 @@ def failure_text(measurements: Mapping[str, Any]) -> str:
         "died": "a rank died",
         "raised": "a rank raised",
         "stopped": "a rank was stopped",
-        "lost": "no word from a rank",
+        "lost": "a rank is unresponsive",
         "ended": "ended by a signal",
     }.get(str(failure.get("kind")), str(failure.get("kind") or "ended early"))
     text = kind + (f" in phase {phase}" if phase else "") + (f", at {step}" if step and step != phase else "")
     elapsed, limit = number(failure.get("elapsed_s")), number(failure.get("limit_s"))
     if elapsed:
         text += f", after {time_text(elapsed)}" + (f" (limit {time_text(limit)})" if limit else "")
-    culprits, waiting = items(failure, "culprits"), items(failure, "waiting")
-    if culprits:
-        text += f": {ranks_text(culprits)}"
+    failed, waiting = items(failure, "culprits"), items(failure, "waiting")
+    if failed:
+        text += f": {ranks_text(failed)}"
     if waiting:
         text += f"; {ranks_text(waiting)} waited"
     return text
 
 
 def state_text(state: Mapping[str, Any]) -> str:
-    """Where a rank was: ``rank 3 on node1, pid 123: stopped in all_reduce float32 4 MiB for 34.2 s``."""
+    """Return the state of a rank: ``rank 3 on node1, pid 123: stopped in all_reduce float32 4 MiB for 34.2 s``."""
     place = "a rank" if state.get("rank") is None else f"rank {state['rank']}"
     if state.get("host"):
         place += f" on {state['host']}"
@@ -422,7 +422,7 @@ def state_text(state: Mapping[str, Any]) -> str:
 
 
 def baseline_lines(measurements: Mapping[str, Any]) -> list[str]:
-    """Where the expectations come from, each source once; that there is none where there is none."""
+    """Return the sources of the expected values, each once, or that there is no baseline."""
     found: dict[str, None] = {}
     for row in results(measurements):
         for goal in row.expected:
@@ -433,13 +433,13 @@ def baseline_lines(measurements: Mapping[str, Any]) -> list[str]:
 
 
 def pair_text(pair: MeasuredPair, measurements: Mapping[str, Any]) -> str:
-    """``ranks 3 ↔ 7 (node1, node2): 12.1 GB/s, 8 % of the median, 40.2 µs``."""
+    """Return ``ranks 3 ↔ 7 (node1, node2)``."""
     hosts = list(dict.fromkeys(filter(None, (host_of(measurements, pair.a), host_of(measurements, pair.b)))))
     return f"ranks {pair.a} ↔ {pair.b}" + (f" ({', '.join(hosts)})" if len(hosts) > 1 else "")
 
 
 def pairs_text(measurements: Mapping[str, Any], found: Sequence[MeasuredPair]) -> str:
-    """How many pairs were measured, how, and the middle of what they reached."""
+    """Return how many pairs were measured, how, and their median bandwidth."""
     plain = part(measurements, "pairs")
     if plain.get("not_applicable"):
         return f"not applicable: {plain['not_applicable']}"
@@ -456,7 +456,7 @@ def pairs_text(measurements: Mapping[str, Any], found: Sequence[MeasuredPair]) -
 
 
 def pairs_median(found: Sequence[MeasuredPair]) -> float | None:
-    """The middle of the bandwidths; None where fewer than three were measured, since two have none."""
+    """Return the median bandwidth; None for fewer than three pairs."""
     rates = sorted(pair.busbw_gbytes_per_s for pair in found if pair.busbw_gbytes_per_s is not None)
     return _middle(rates) if len(rates) > 2 else None
 
@@ -465,7 +465,7 @@ def pairs_median(found: Sequence[MeasuredPair]) -> float | None:
 
 
 def lines(report: Report, style: Style) -> Iterator[str]:
-    """The measurements as text, without the sentence; blocks are parted by empty lines."""
+    """Yield the measurements as text, in blocks separated by empty lines."""
     for block in _blocks(report, style):
         text = [line if style.unicode else line.translate(_PLAIN) for line in block]
         if text:
@@ -478,25 +478,17 @@ def _blocks(report: Report, style: Style) -> Iterator[list[str]]:
     yield [
         *_failure(measurements, style),
         *_labelled("phases", phases_text(measurements), style),
-        *_labelled("proof", proof_text(measurements), style),
+        *_labelled("proof", correctness_text(measurements), style),
     ]
     yield from _tables(measurements, style)
     if style.verbose:
         yield from _curves(measurements, style)
     yield [*_lateness(measurements, style), *_pairs(measurements, style)]
-    yield [line for what, why in left_out(report) for line in _labelled("left out", f"{what}: {why}", style)]
+    yield [line for what, why in skipped_parts(report) for line in _labelled("left out", f"{what}: {why}", style)]
 
 
 def _labelled(name: str, text: str, style: Style) -> list[str]:
-    if not text:
-        return []
-    return textwrap.wrap(
-        escape(f"{name}: {text}"),
-        max(style.width, 40),
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(f"{name}: {text}", style.width, "", "  ") if text else []
 
 
 def _failure(measurements: Mapping[str, Any], style: Style) -> list[str]:
@@ -506,7 +498,7 @@ def _failure(measurements: Mapping[str, Any], style: Style) -> list[str]:
     if error:
         found.extend(f"  {escape(line)}" for line in error.splitlines()[-1:])
     for state in items(failure, "states")[:SHOWN]:
-        found.extend(_wrapped(state_text(state), style))
+        found.extend(wrapped(state_text(state), style.width, "  ", "    "))
         stack = str(state.get("stack") or "").splitlines()
         found.extend(f"      {escape(line.strip())}" for line in stack[0 if style.verbose else -_STACK_LINES :])
         if style.verbose:
@@ -546,19 +538,15 @@ def _tables(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]
     notes = ["times are those of the slowest rank; " + ("algbw" if single else "algbw and busbw") + " in GB/s"]
     if single:
         notes.append("bus bandwidth: not applicable with one rank")
-    blocks[-1].extend(line for note in (*notes, *baseline_lines(measurements)) for line in _wrapped(note, style))
+    blocks[-1].extend(
+        line for note in (*notes, *baseline_lines(measurements)) for line in wrapped(note, style.width, "  ", "    ")
+    )
     yield from blocks
 
 
 def escape_lines(text: str) -> list[str]:
-    """A block of text as lines, with the control characters that values brought along made visible."""
+    """Return a block of text as lines, with control characters visible."""
     return [escape(line) for line in text.split("\n")]
-
-
-def _wrapped(text: str, style: Style) -> list[str]:
-    return textwrap.wrap(
-        escape(text), max(style.width, 40), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
-    )
 
 
 def _row(row: Result, *, single: bool) -> tuple[str, ...]:
@@ -574,11 +562,11 @@ def _row(row: Result, *, single: bool) -> tuple[str, ...]:
 
 
 def _curves(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]]:
-    """Bus bandwidth and time over size, beside each other where there is room."""
+    """Yield bus bandwidth and time over size, next to each other if there is room."""
     groups = grouped(results(measurements))
     names = group_names(groups)
     width = min(max(style.width, 40), 120)
-    both = width >= _BESIDE
+    both = width >= _TWO_COLUMNS
     each = (width - 2) // 2 if both else width
     if any(len(group) > 1 for group in groups.values()):
         judged = any(row.expected for row in results(measurements))

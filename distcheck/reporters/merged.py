@@ -1,31 +1,29 @@
-"""The text of many hosts' one report: as much of each finding as fits on a screen, however many hosts there are.
+"""The text of a merged report: as much of each finding as fits on a screen, for any number of hosts.
 
-What is left out is said, and ``-v`` prints it all.
+It names what it drops, and ``-v`` prints everything.
 """
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
 from distcheck.core.model import Finding, NotChecked, Report, Severity
 
-from . import Style, counts, escape, unseen
+from . import Style, escape
+from .text_parts import counts_line, first_line, paint, severity_text, where_parts, wrapped
 
-#: Lines of the whole text: what a terminal of 24 lines shows below the command that was typed.
+#: Lines of the whole text: a terminal of 24 lines shows them below the command.
 MOST_LINES = 20
-#: Longest list of hosts beside a finding, in characters; the whole list is in the JSON and with -v.
+#: Longest list of hosts of a finding, in characters; the whole list is in the JSON and with -v.
 _LONGEST_HOSTS = 44
-_COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 
 
 def render(report: Report, style: Style = Style()) -> str:
-    """The report as text of at most MOST_LINES lines, unless what must be said needs more."""
+    """Return the report as text of at most MOST_LINES lines, unless the required parts need more."""
     width = max(style.width, 40)
     everyone = str(report.subject.get("host"))
-    parts = [f"distcheck {report.command}", *([f"stage {report.stage}"] if report.stage else [])]
-    head = _wrap(" · ".join([*parts, *map(str, report.subject.get("line", ()))]), width, "", "  ")
+    head = wrapped(first_line(report), width, "", "  ")
     closing = [escape(str(line)) for line in report.subject.get("closing", ())]
     loud = [finding for finding in report.findings if finding.severity > Severity.INFO]
     quiet = [finding for finding in report.findings if finding.severity is Severity.INFO]
@@ -35,14 +33,14 @@ def render(report: Report, style: Style = Style()) -> str:
     body += _info(quiet, room - bool(loud) - len(body), width, everyone)
     if loud:
         body.insert(0, "")
-    # silent hosts stand in the last lines
+    # hosts that sent nothing are in the last lines
     unchecked = [item for item in report.not_checked if item.what != report.subject.get("silent")]
     body += _not_checked(unchecked, room - len(body), width)
-    return "\n".join([*head, *body, "", *closing, _last_line(report, style)]) + "\n"
+    return "\n".join([*head, *body, "", *closing, counts_line(report, style)]) + "\n"
 
 
 def _findings(findings: Sequence[Finding], room: int, style: Style, width: int, everyone: str) -> list[str]:
-    """The findings within a number of lines: each as long as there is room, worst first, the last in one line."""
+    """Return the findings within a number of lines, worst first, each as long as there is room."""
     sizes = [[_shown(finding, level, style, width, everyone) for level in range(4)] for finding in findings]
     kept = len(findings)
     if kept > room:
@@ -62,8 +60,8 @@ def _findings(findings: Sequence[Finding], room: int, style: Style, width: int, 
 
 
 def _shown(finding: Finding, level: int, style: Style, width: int, everyone: str) -> list[str]:
-    """A finding in one line (0), with one for its fix (1), up to two each for message and fix (2), or whole (3)."""
-    word = _paint(finding.severity.word, _COLORS[finding.severity] + ";1", style)
+    """Return a finding in one line (0), with one for its fix (1), up to two each for both (2), or complete (3)."""
+    word = severity_text(finding, style)
     place = _place(finding, everyone)
     if level < 2:
         plain = f"{finding.severity.word} {finding.code} {place}: {finding.message}"
@@ -77,22 +75,15 @@ def _shown(finding: Finding, level: int, style: Style, width: int, everyone: str
         f"{word} {finding.code} {finding.name}  ({place})",
         *message,
         *fix,
-        *("      " + _paint(escape(line), "1", style) for line in command),
+        *("      " + paint(escape(line), "1", style) for line in command),
     ]
 
 
 def _place(finding: Finding, everyone: str) -> str:
     where = finding.where
-    parts = []
-    if where.path is not None:
-        parts.append(where.path)
     if where.host is not None:
-        parts.append(_hosts(finding, everyone))
-    if where.ranks is not None or where.rank is not None:
-        parts.append(f"ranks {where.ranks}" if where.ranks is not None else f"rank {where.rank}")
-    if where.gpu is not None:
-        parts.append(f"GPU {where.gpu}")
-    parts.extend(part for part in (where.variable, where.object) if part is not None)
+        where = where._replace(host=_hosts(finding, everyone))
+    parts = [*([where.path] if where.path is not None else []), *where_parts(where)]
     return escape(", ".join(parts)) or "the job"
 
 
@@ -108,7 +99,7 @@ def _hosts(finding: Finding, everyone: str) -> str:
 
 
 def _info(findings: Sequence[Finding], room: int, width: int, everyone: str) -> list[str]:
-    """What is only worth knowing: in one line; what tells hosts apart in a line of its own, where there is room."""
+    """Return info findings in one line. Those of some hosts have their own lines if there is room."""
     if not findings:
         return []
     apart = [finding for finding in findings if finding.where.host != everyone]
@@ -127,7 +118,7 @@ def _rest(findings: Sequence[Finding]) -> str:
 
 
 def _not_checked(items: Sequence[NotChecked], room: int, width: int) -> list[str]:
-    """What was not looked at, as far as there is room; their number is in the last line in any case."""
+    """Return what was not checked, as far as there is room; the last line has its number."""
     if not items or room < 2:
         return []
     kept = list(items) if len(items) <= room - 1 else list(items[: room - 2])
@@ -142,29 +133,12 @@ def _codes(what: str) -> str:
     return what if len(codes) <= 3 else f"{', '.join(codes[:2])} and {len(codes) - 2} more"
 
 
-def _last_line(report: Report, style: Style) -> str:
-    worst = report.worst
-    color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
-    return _paint(f"{counts(report)}, {unseen(report)} not checked · {report.elapsed_s:.2f} s", color, style)
-
-
-def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        escape(text),
-        width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def _most(text: str, lines: int | None, width: int, first: str, rest: str) -> list[str]:
-    """Wrapped text of at most so many lines; what is cut off is marked."""
-    wrapped = _wrap(text, width, first, rest)
-    if lines is None or len(wrapped) <= lines:
-        return wrapped
-    kept = wrapped[:lines]
+    """Return wrapped text of at most so many lines, with a mark if it is cut."""
+    every = wrapped(text, width, first, rest)
+    if lines is None or len(every) <= lines:
+        return every
+    kept = every[:lines]
     room = width - 2
     words = kept[-1]
     while len(words) > room and " " in words.strip():
@@ -175,7 +149,3 @@ def _most(text: str, lines: int | None, width: int, first: str, rest: str) -> li
 
 def _cut(text: str, width: int, rest: str) -> str:
     return _most(text, 1, width, "", rest)[0]
-
-
-def _paint(text: str, code: str, style: Style) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if style.color else text

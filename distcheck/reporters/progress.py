@@ -1,6 +1,6 @@
-"""One line on the terminal that says what is going on, rewritten in place and gone at the end; no part of a report.
+"""A progress line on the terminal, rewritten in place and erased at the end. It is not part of a report.
 
-On anything but a terminal that can rewrite a line it is silent, so that logs stay clean.
+It is shown only on a terminal that can rewrite a line, so that logs stay clean.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ import os
 import time
 from typing import TextIO
 
-#: Seconds between two rewritings: 10 a second is as fast as a reader can follow, and costs nothing.
+#: Seconds between two updates: nobody can read more than 10 per second.
 INTERVAL_S = 0.1
 #: Back to the first column, and erase up to the end of the line (ECMA-48, EL).
 _ERASE = "\r\x1b[K"
-#: Columns where the terminal does not tell.
+#: Columns if the terminal does not report them.
 _COLUMNS = 80
 
 
 class Progress:
     """``measure · all_reduce float32 4 MiB · 12/88 · 3.2 s`` on a stream, normally standard error.
 
-    Silent where the stream is no terminal, where TERM is ``dumb`` or where NO_COLOR is set (no-color.org: whoever sets
-    it wants no escape sequences). The seconds are those since this object was made. It never raises for a stream that
-    has gone away: the work that it tells of is worth more.
+    It shows nothing if the stream is not a terminal, if TERM is ``dumb``, or if NO_COLOR is set (no-color.org: no
+    escape sequences). The seconds count from the creation of this object. A closed stream never raises an error.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -35,13 +34,13 @@ class Progress:
 
     @property
     def live(self) -> bool:
-        """Whether anything is shown at all."""
+        """Return whether anything is shown."""
         return self._live
 
     def show(self, phase: str, step_text: str = "", done: int = 0, total: int = 0) -> None:
-        """Say where the run is; calls that come too fast are left out, save the first one.
+        """Show the current step. Calls within INTERVAL_S of the last one are ignored.
 
-        :param done: steps that are done, of ``total``; left out where total is 0
+        :param done: finished steps of ``total``; not shown if ``total`` is 0
         """
         if not self._live:
             return
@@ -58,7 +57,7 @@ class Progress:
         line = self._separator.join([*parts, seconds])
         room = self._columns() - 1
         if len(line) > room:
-            # the seconds stay: that they move is what tells a run from a hang
+            # the seconds stay: while they change, the run is not hung
             ellipsis = "…" if "·" in self._separator else "."
             keep = room - len(self._separator) - len(seconds) - 1
             line = self._separator.join([self._separator.join(parts)[: max(keep, 0)] + ellipsis, seconds])[:room]
@@ -66,7 +65,7 @@ class Progress:
         self._shown = True
 
     def clear(self) -> None:
-        """Erase the line; the next call of :meth:`show` writes at once."""
+        """Erase the line. The next call of :meth:`show` writes at once."""
         if self._live and self._shown:
             self._write(_ERASE)
         self._shown = False

@@ -1,8 +1,8 @@
 """Prometheus' text format, for the textfile collector of the node exporter: gauges whose series stay the same.
 
-A rule that was looked for and not found is 0, so that a series goes back to 0 where a fault is fixed; one that could
-not be checked, or not by all that look for it, has no 0. Labels hold nothing that changes from run to run: no message,
-path, host or process. Base units: seconds and bytes.
+A rule that was checked without a finding is 0, so that a series returns to 0 when a fault is fixed. A rule that could
+not be checked completely has no 0. Labels hold nothing that changes from run to run: no message, path, host or process.
+Base units are seconds and bytes.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ def _metrics(report: Report) -> Iterator[_Metric]:
     yield _Metric("distcheck_info", "The distcheck that ran.", [({**command, "version": __version__}, 1)])
     yield _Metric(
         "distcheck_findings",
-        "Findings of the last run by rule and severity; 0 where a rule was looked for and nothing found.",
+        "Findings of the last run by rule and severity; 0 if a rule was checked without a finding.",
         _findings(report),
     )
     yield _Metric(
         "distcheck_not_checked",
-        "Rules that the last run could not check, each 1; the code 'other' counts what is no rule.",
+        "Rules that the last run could not check, each 1; the code 'other' counts other things.",
         _not_checked(report),
     )
     failed = sum(probe.status in ("failed", "timed-out") for probe in report.probes)
     yield _Metric("distcheck_probes_failed", "Probes and readers that raised or did not end.", [(command, failed)])
     yield _Metric(
         "distcheck_out_of_time",
-        "1 where the time limit was over before everything was looked at.",
+        "1 if the time limit ended before everything was checked.",
         [(command, report.out_of_time)],
     )
     yield from _measured(report, command)

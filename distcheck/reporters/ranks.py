@@ -48,12 +48,12 @@ def who(group: Mapping[str, Any]) -> str:
 
 def processes(group: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
     """``process 7590, gpu01, GPU 0 (100 % busy)``, one for each rank of a group that has any of it."""
-    told = []
+    named = []
     for item in job["ranks"]:
         if item["rank"] in group["members"]:
             parts = [f"process {item['pid']}" if item["pid"] else "no process", item["host"], item["gpu"]]
-            told.append(escape(", ".join(part for part in parts if part)))
-    return told
+            named.append(escape(", ".join(part for part in parts if part)))
+    return named
 
 
 def frames(group: Mapping[str, Any], *, everything: bool = False) -> list[tuple[str, bool]]:
@@ -69,9 +69,9 @@ def frames(group: Mapping[str, Any], *, everything: bool = False) -> list[tuple[
 def _group(group: Mapping[str, Any], job: Mapping[str, Any], style: Style) -> Iterator[str]:
     color = "33;1" if group is job["stacks"][0] and len(job["stacks"]) > 1 else "1"
     yield f"  {paint(who(group), color, style)} {escape(group['doing'])}"
-    told = processes(group, job)
-    yield from (f"    {line}" for line in told[: None if style.verbose else _NAMED])
-    if not style.verbose and len(told) > _NAMED:
-        yield f"    and {len(told) - _NAMED} more"
+    named = processes(group, job)
+    yield from (f"    {line}" for line in named[: None if style.verbose else _NAMED])
+    if not style.verbose and len(named) > _NAMED:
+        yield f"    and {len(named) - _NAMED} more"
     for line, own in frames(group, everything=style.verbose):
         yield f"      {line}" if own else paint(f"      {line}", "2", style)

@@ -13,7 +13,7 @@ from typing import Any
 from distcheck.core.model import Edit, Finding, Report, Severity, page_url
 
 from . import Style
-from .locations import UNDECIDED, beside, has_file, shown, stand_in
+from .locations import UNDECIDED, context, has_file, shown, stand_in
 from .plain import advice, dump, visible
 
 _SEVERITIES = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.INFO: "INFO"}
@@ -45,7 +45,7 @@ def _diagnostic(finding: Finding, report: Report, sources: _Sources) -> dict[str
     if finding.code != UNDECIDED:
         code["url"] = page_url(finding.code)
     made: dict[str, Any] = {
-        "message": f"{visible(finding.message)}{beside(where)}\n{advice(finding)}",
+        "message": f"{visible(finding.message)}{context(where)}\n{advice(finding)}",
         "location": location,
         "severity": _SEVERITIES[finding.severity],
         "code": code,

@@ -19,7 +19,7 @@ from . import Style, sentence
 from .locations import (
     FileLocation,
     Repository,
-    beside,
+    context,
     fingerprints,
     has_file,
     is_file,
@@ -150,7 +150,7 @@ def _invocation(report: Report) -> dict[str, Any]:
             {
                 "descriptor": {"id": "out-of-time"},
                 "level": "error",
-                "message": {"text": "the time limit was over before everything was looked at"},
+                "message": {"text": "the time limit ended before everything was checked"},
             }
         )
     return {
@@ -169,7 +169,7 @@ def _result(finding: Finding, index: int, mark: str, report: Report, base: Repos
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": f"{visible(finding.message)}{beside(where)}\n{advice(finding)}"},
+        "message": {"text": f"{visible(finding.message)}{context(where)}\n{advice(finding)}"},
         "locations": [location],
         "partialFingerprints": {"distcheckKey/v1": mark},
     }

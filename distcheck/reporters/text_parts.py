@@ -6,14 +6,14 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from distcheck.core.model import Finding, NotChecked, Report, Severity, to_plain
+from distcheck.core.model import Finding, NotChecked, Report, Severity, Where, to_plain
 
 from . import Style, counts, escape, inside, position, sentence, unseen
 from .excerpt import excerpt
 
 
 def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
-    """A text in lines, escaped; words are not broken."""
+    """Return a text in lines, escaped; words are not broken."""
     return textwrap.wrap(
         escape(text),
         max(width, 40),
@@ -25,13 +25,11 @@ def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
 
 
 def paint(text: str, code: str, style: Style) -> str:
-    """A text in a colour, where colours are wanted."""
+    """Return a text in a color, if the style has colors."""
     return f"\x1b[{code}m{text}\x1b[0m" if style.color else text
 
 
-_COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
-
-
+COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 PLACES = {
     "launch-line": "in the launch line",
     "job-script": "in the job script",
@@ -40,13 +38,11 @@ PLACES = {
     "host": "on this host",
     "code": "in the code",
 }
-
-
 BY = {"user": "", "admin": ", by an administrator", "site": ", by the site's administrators"}
 
 
 def not_checked_lines(report: Report, style: Style) -> Iterator[str]:
-    """What could not be looked at, and why."""
+    """Yield what could not be checked, and why."""
     if report.not_checked:
         yield ""
         yield paint("not checked", "1", style)
@@ -55,7 +51,7 @@ def not_checked_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def closing_lines(report: Report, style: Style) -> Iterator[str]:
-    """Facts and probes with ``-v``, and the last lines."""
+    """Yield facts and probes with ``-v``, and the last lines."""
     if style.verbose and report.facts:
         yield ""
         yield from _facts(report.facts)
@@ -68,7 +64,7 @@ def closing_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def first_line(report: Report) -> str:
-    """What was looked at, in one sentence of parts."""
+    """Return what was checked, in one line."""
     parts = [f"distcheck {report.command}"]
     if report.stage:
         parts.append(f"stage {report.stage}")
@@ -76,15 +72,19 @@ def first_line(report: Report) -> str:
     return " · ".join(parts)
 
 
+def severity_text(finding: Finding, style: Style) -> str:
+    """Return the severity of a finding in its color."""
+    return paint(finding.severity.word, COLORS[finding.severity] + ";1", style)
+
+
 def finding_lines(finding: Finding, style: Style) -> Iterator[str]:
-    """A finding with its fix; one in a file with the line of source, where there is one."""
+    """Yield a finding with its fix, and with its line of source if it has one."""
     yield from (_finding_in_code if in_code(finding) else _finding)(finding, style)
 
 
 def _finding(finding: Finding, style: Style) -> Iterator[str]:
-    head = f"{paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
     place = escape(place_text(finding))
-    yield f"{head}  ({place})" if place else head
+    yield severity_text(finding, style) + f" {finding.code} {finding.name}" + (f"  ({place})" if place else "")
     yield from wrapped(finding.message, style.width, "  ", "  ")
     if seen := _evidence(finding.evidence):
         yield from wrapped(f"seen: {seen}", style.width, "  ", "        ")
@@ -98,14 +98,14 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def in_code(finding: Finding) -> bool:
-    """Whether it is about a line of source, and fixed there: of a script, or of a launch file."""
+    """Return whether a finding is in a script or a launch file, and fixed there."""
     return finding.where.path is not None and (finding.fix.where == "code" or "source" in finding.evidence)
 
 
 def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
-    """The line of source with what is meant marked, the help for it, and what led there."""
-    head = f"{paint(finding.severity.word, _COLORS[finding.severity] + ';1', style)} {finding.code} {finding.name}"
-    yield f"{head}  ({escape(position(finding.where) + inside(finding.where))})"
+    """Yield the marked line of source, the fix, and the data-flow path."""
+    place = escape(position(finding.where) + inside(finding.where))
+    yield f"{severity_text(finding, style)} {finding.code} {finding.name}  ({place})"
     yield from wrapped(finding.message, style.width, "  ", "  ")
     source = finding.evidence.get("source")
     if isinstance(source, str) and finding.where.line is not None:
@@ -124,22 +124,22 @@ def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def _source(finding: Finding, source: str, style: Style) -> Iterator[str]:
-    """A line of source under its number, and carets under the part that is meant."""
+    """Yield a line of source with its number, and carets below the marked part."""
     number = str(finding.where.line)
     line = excerpt(source, finding.where, max(style.width - len(number) - 6, 20), "…" if style.unicode else "...")
     bar = paint(f"  {number} |", "2", style)
     yield f"{bar} {line.before}{line.marked}{line.behind}"
     if finding.where.column is not None:
         gutter = paint(f"  {' ' * len(number)} |", "2", style)
-        marks = paint("^" * max(line.width, 1), _COLORS[finding.severity] + ";1", style)
+        marks = paint("^" * max(line.width, 1), COLORS[finding.severity] + ";1", style)
         yield f"{gutter} {' ' * line.indent}{marks}"
 
 
 def info_lines(finding: Finding, style: Style) -> Iterator[str]:
-    """A line for each; with -v the fix as well."""
+    """Yield a line for an info finding, with its fix if ``-v`` is given."""
     host = f" ({finding.where.host})" if style.verbose and finding.where.host else ""
     first, *rest = wrapped(f"info {finding.code} {finding.message}{host}", style.width, "", "     ")
-    yield paint("info", _COLORS[Severity.INFO], style) + first.removeprefix("info")
+    yield paint("info", COLORS[Severity.INFO], style) + first.removeprefix("info")
     yield from rest
     if style.verbose:
         yield from wrapped(f"fix: {finding.fix.text}", style.width, "     ", "          ")
@@ -148,30 +148,29 @@ def info_lines(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def place_text(finding: Finding) -> str:
-    """File and line, host, ranks, GPU and whatever else is concerned; empty where a finding has no place."""
+    """Return file and line, host, ranks, GPU and more; empty for a finding without a location."""
     where = finding.where
-    parts = []
-    if where.path is not None:
-        parts.append(position(where))
+    offset = [] if where.offset is None else [f"byte {where.offset}"]
+    return ", ".join([*([position(where)] if where.path is not None else []), *where_parts(where), *offset])
+
+
+def where_parts(where: Where) -> Iterator[str]:
+    """Yield host, ranks, GPU, variable and object, as far as the finding has them."""
     if where.host is not None:
-        parts.append(where.host)
+        yield where.host
     if where.ranks is not None:
-        parts.append(f"ranks {where.ranks}")
+        yield f"ranks {where.ranks}"
     elif where.rank is not None:
-        parts.append(f"rank {where.rank}")
+        yield f"rank {where.rank}"
     if where.gpu is not None:
-        parts.append(f"GPU {where.gpu}")
-    parts.extend(part for part in (where.variable, where.object) if part is not None)
-    if where.offset is not None:
-        parts.append(f"byte {where.offset}")
-    return ", ".join(parts)
+        yield f"GPU {where.gpu}"
+    yield from (part for part in (where.variable, where.object) if part is not None)
 
 
 def _evidence(evidence: Mapping[str, Any]) -> str:
     shown = []
     for name, value in evidence.items():
-        # where the ranks were is told in full at the end of a smoke test's text
-        # and what a line of a log is to its story orders the findings
+        # the states of ranks are at the end of a smoke test's text, and roles order the findings of a log
         if value is None or value in ("", [], {}) or name in ("states", "role"):
             continue
         shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {brief(value)}")
@@ -179,9 +178,9 @@ def _evidence(evidence: Mapping[str, Any]) -> str:
 
 
 def brief(value: Any) -> str:
-    """A plain value in one line."""
+    """Return a plain value in one line."""
     if isinstance(value, Mapping):
-        # what is not known, or not so, is in the JSON; a zero is a value
+        # unknown and false values are only in the JSON; a zero is a value
         known = ((key, part) for key, part in value.items() if part is not None and part is not False)
         return ", ".join(f"{key}={brief(part)}" for key, part in known)
     if isinstance(value, (list, tuple)):
@@ -199,7 +198,7 @@ def _shown(items: tuple[NotChecked, ...], style: Style) -> Iterator[NotChecked]:
 
 
 def _sentence(report: Report, style: Style) -> list[str]:
-    """The result of a smoke test in one line; where that is too long, backend and device stand on the last one."""
+    """Return the result of a smoke test in one line, or with backend and device on a second line if it is long."""
     text = sentence(report)
     lines = wrapped(text, style.width, "", "")
     head, end, tail = text.rpartition("; ")
@@ -208,12 +207,16 @@ def _sentence(report: Report, style: Style) -> list[str]:
     return [paint(line, "1", style) for line in lines]
 
 
-def last_lines(report: Report, style: Style) -> list[str]:
-    """The counts, which are last but in a smoke test: its last line names what was tested on what."""
-    text = f"{counts(report)}, {unseen(report)} not checked · {report.elapsed_s:.2f} s"
+def counts_line(report: Report, style: Style) -> str:
+    """Return the number of findings of each severity, of rules that were not checked, and the seconds."""
     worst = report.worst
-    color = _COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
-    parts = (_sentence(report, style), [paint(text, color, style)])
+    color = COLORS[worst] if worst is not None and worst > Severity.INFO else "32"
+    return paint(f"{counts(report)}, {unseen(report)} not checked · {report.elapsed_s:.2f} s", color, style)
+
+
+def last_lines(report: Report, style: Style) -> list[str]:
+    """Return the counts and the sentence of a smoke test, which is the last line of its report."""
+    parts = (_sentence(report, style), [counts_line(report, style)])
     return [line for part in (parts[::-1] if report.command == "collective" else parts) for line in part]
 
 
@@ -235,13 +238,15 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
 def _cell(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "\n".join(
-            _cut(brief({key: part for key, part in row.items() if part not in (None, [], {}, "")})) for row in value
+            cut(brief({key: part for key, part in row.items() if part not in (None, [], {}, "")}), _LONGEST_CELL)
+            for row in value
         )
-    return _cut(brief(value))
+    return cut(brief(value), _LONGEST_CELL)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
+def cut(text: str, longest: int) -> str:
+    """Return a text of at most ``longest`` characters."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _probes(report: Report) -> Iterator[str]:

@@ -20,7 +20,7 @@ import click
 import pytest
 
 from distcheck.cli import lint_inputs, lint_run, options
-from distcheck.cli.lint import asked_of, command
+from distcheck.cli.lint import command, lint_options
 from distcheck.cli.lint_results import described
 from distcheck.core.model import Finding, Report, Severity
 from distcheck.core.world import World
@@ -88,7 +88,7 @@ def take_look(config: pytest.Config) -> ProjectResult:
         try:
             configuration = options.configuration_of(World(), None, isolated=False)
             given = command.make_context("lint", words, auto_envvar_prefix=None).params
-            asked = asked_of(given, configuration)
+            asked = lint_options(given, configuration)
             inputs = lint_inputs.inputs_of(asked)
             silent = lint_inputs.DelayedProgress(Progress(io.StringIO()), time.monotonic())
             looked = lint_run.look(asked, inputs, {}, silent)

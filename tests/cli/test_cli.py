@@ -273,9 +273,9 @@ def test_awkward_environments(tmp_path: Path) -> None:
 
 def test_help_teaches(tmp_path: Path) -> None:
     overview = distcheck("--help", cwd=tmp_path).stdout
-    assert overview.index("What you see, and what to type") < overview.index("Commands:")
+    assert overview.index("Symptom, and what to type") < overview.index("Commands:")
     detail = distcheck("env", "--help", cwd=tmp_path).stdout
-    assert "The launch that is judged:" in detail
+    assert "The launch to check:" in detail
     assert detail.index("--nproc-per-node") < detail.index("--select")
     assert "Examples:" in detail
 

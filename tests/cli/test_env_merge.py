@@ -393,8 +393,8 @@ def test_a_thousand_files_in_seconds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--merge",), "nothing here says which other hosts take part"),
-        (("--merge", "gone.json"), "gone.json: there is no such file; a command that is to be judged stands behind --"),
+        (("--merge",), "no variable shows which other hosts take part"),
+        (("--merge", "gone.json"), "gone.json: there is no such file; a command to check follows --"),
         (("--merge", "empty"), "empty: there is no .json file in this folder"),
         (("--merge", "text.json"), "text.json: there is no record in it"),
         (("--merge", "other.json"), "other.json: it is no record; expected what 'distcheck env --save-record' writes"),
@@ -405,8 +405,8 @@ def test_a_thousand_files_in_seconds(tmp_path: Path) -> None:
         (("--wait", "3s"), "--wait belongs to --merge"),
         (("--merge-dir", "."), "--merge-dir belongs to --merge"),
         (("--merge", "--save-facts", "x.json"), "--save-facts is about one host"),
-        (("--merge", "--merge-dir", ".", "other.json"), "--merge-dir is where hosts exchange records"),
-        (("--facts", "empty", "--merge-dir", "."), "--merge-dir is where hosts exchange records"),
+        (("--merge", "--merge-dir", ".", "other.json"), "--merge-dir is the folder in which hosts exchange records"),
+        (("--facts", "empty", "--merge-dir", "."), "--merge-dir is the folder in which hosts exchange records"),
         (("--save-record", "gone/x.json"), "the folder gone does not exist"),
         (("--save-record", "x.json", "-o", "x.json"), "--save-record takes the name of a file of its own"),
     ],

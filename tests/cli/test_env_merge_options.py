@@ -161,7 +161,7 @@ FACTS = json.dumps({"kind": "distcheck facts", "host": "of-facts"})
         ("a.txt", f"{FACTS}\n{FACTS}\n", ["a.txt:1: of-facts", "a.txt:2: of-facts"]),
         ("+a.txt", f"{FACTS}\n{FACTS}\n", ["+a.txt:1: of-facts", "+a.txt:2: of-facts"]),
         ("-", f"some words {FACTS}\n{FACTS}\n", ["line1: of-facts", "line2: of-facts"]),
-        ("a.txt", f"gpu1: {FACTS[:-9]}\n", ["gpu1: it is damaged: no whole record stands on its line"]),
+        ("a.txt", f"gpu1: {FACTS[:-9]}\n", ["gpu1: it is damaged: its line has no complete record"]),
         ("a.txt", "no record\n", []),
         ("a.json", '{"kind": "distcheck record"}', ["a.json: refused"]),
     ],
@@ -234,7 +234,7 @@ def test_a_signal_ends_the_step_with_its_status_and_is_handled_as_before(name: s
 
 
 def test_a_signal_ends_a_forked_reader_with_its_status_and_no_cleaning_up() -> None:
-    with env_merge._signals_that_end():
+    with env_merge._end_on_signals():
         child = os.fork()
         if child == 0:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -245,7 +245,7 @@ def test_a_signal_ends_a_forked_reader_with_its_status_and_no_cleaning_up() -> N
 def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with env_merge._signals_that_end():
+        with env_merge._end_on_signals():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     finally:

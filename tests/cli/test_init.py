@@ -105,7 +105,7 @@ def test_a_broken_file_stays_and_nothing_else_is_written(tmp_path: Path) -> None
     before = contents(tmp_path)
     status, text = init(tmp_path, "--github", "--yes")
     assert status == 2
-    assert "pyproject.toml can't be read, and is left alone" in text and "Traceback" not in text
+    assert "pyproject.toml can't be read, and is not changed" in text and "Traceback" not in text
     assert contents(tmp_path) == before
 
 
@@ -266,7 +266,7 @@ def test_what_is_there_shows_the_system(tmp_path: Path) -> None:
     (tmp_path / ".github").mkdir()
     (tmp_path / ".pre-commit-config.yml").write_text("repos: []\n")
     assert list(scaffold.detected(str(tmp_path))) == ["github", "gitlab", "pre-commit"]
-    assert "nothing here shows a CI system" in init(tmp_path / ".github")[1]
+    assert "no CI system is detected" in init(tmp_path / ".github")[1]
 
 
 # GitHub
@@ -295,7 +295,7 @@ def test_a_workflow_of_that_name_that_does_something_else_stays(tmp_path: Path) 
     (folder / "distcheck.yml").write_text("name: something else\n")
     proposal = propose(str(tmp_path), ("github",), installation=REQUIREMENT)
     assert [change.path for change in proposal.changes] == ["pyproject.toml"]
-    assert "is left alone" in proposal.notes[0]
+    assert "is not changed" in proposal.notes[0]
 
 
 # GitLab

@@ -108,7 +108,7 @@ def test_bad_preflight_stops_all_ranks(tmp_path: Path) -> None:
     result = torchrun(tmp_path, "--nproc-per-node=2", "train.py", BAD_RANK="1")
     lines = sorted(result.stdout.splitlines())
     assert len(lines) == 2, result.stderr
-    assert lines[0].startswith("rank 0 raised: distcheck found trouble on another host")
+    assert lines[0].startswith("rank 0 raised: distcheck found an error on another host")
     assert lines[1].startswith("rank 1 raised: ")
 
 

@@ -274,7 +274,7 @@ def test_the_configuration_says_the_same(tmp_path: Path) -> None:
         ("per-file-ignore = {}", "did you mean 'per-file-ignores'"),
         ("per-file-ignores = 3", "expected a table"),
         ("per-file-ignores = {'a' = 3}", "expected a list of rules"),
-        ("per-file-ignores = 'DC201'", "without a pattern"),
+        ("per-file-ignores = 'DC201'", "has no pattern"),
         ("per-file-ignores = {'a' = ['DC2O1']}", "no rule is called 'DC2O1'"),
         ("preview = 'perhaps'", "expected true or false"),
         ("exclude = 3", "expected a text or a list"),

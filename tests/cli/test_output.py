@@ -48,8 +48,8 @@ def test_a_finding_at_or_above_the_level_is_status_1(worst: Severity | None, fai
         ({"not_checked": LACKS}, None, True, 3, "--strict"),
         ({"out_of_time": True}, None, False, 3, "time limit"),
         ({"checked": frozenset({"DC301"})}, ("DC301",), False, 0, None),
-        ({"checked": frozenset({"DC302"})}, ("DC301", "DC302"), False, 3, "was not: DC301"),
-        ({"out_of_time": True, "not_checked": LACKS}, ("DC301",), True, 3, "was not: DC301"),
+        ({"checked": frozenset({"DC302"})}, ("DC301", "DC302"), False, 3, "were not: DC301"),
+        ({"out_of_time": True, "not_checked": LACKS}, ("DC301",), True, 3, "were not: DC301"),
     ],
 )
 def test_what_had_to_be_checked_and_was_not_is_status_3(

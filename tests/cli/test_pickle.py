@@ -520,16 +520,16 @@ def test_only_what_is_plain_goes_the_short_way(
 ) -> None:
     files_in(tmp_path, a_pt=STATE)
     monkeypatch.chdir(tmp_path)
-    assert (fast_path.shortcut(words, environ) is not None) is plain_way
+    assert (fast_path.fast_pickle(words, environ) is not None) is plain_way
 
 
 def test_a_configuration_goes_the_long_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files_in(tmp_path, below__a_pt=STATE)
     monkeypatch.chdir(tmp_path / "below")
     (tmp_path / "setup.cfg").write_text("[flake8]\n")
-    assert fast_path.shortcut(["pickle", "a.pt"], {}) is not None
+    assert fast_path.fast_pickle(["pickle", "a.pt"], {}) is not None
     (tmp_path / "setup.cfg").write_text("[distcheck]\nfail-on = never\n")
-    assert fast_path.shortcut(["pickle", "a.pt"], {}) is None
+    assert fast_path.fast_pickle(["pickle", "a.pt"], {}) is None
 
 
 # confirmation

@@ -21,7 +21,7 @@ from hypothesis import strategies as some
 
 from distcheck import rules
 from distcheck.cli import prolog_guard, prolog_words
-from distcheck.cli.prolog_check import DRAINING, RULES, TOLD, examine_node, verdict
+from distcheck.cli.prolog_check import DRAINING, RULES, WARNING_ONLY, examine_node, verdict
 from distcheck.core.model import Fix, NotChecked, Report, Severity
 from tests.test_hosts import cases, facts_of, world_of
 
@@ -177,7 +177,7 @@ def test_healthy_machines_get_an_ok(name: str, trees: Path) -> None:
 def test_rules_that_drain_are_errors_and_the_others_never_do() -> None:
     known = rules.known()
     assert all(known[code].severity is Severity.ERROR for code in DRAINING)
-    assert not set(DRAINING) & set(TOLD)
+    assert not set(DRAINING) & set(WARNING_ONLY)
     for code in RULES:
         finding = known[code].found("trouble", fix=Fix("fix it"), severity=known[code].severities[-1])
         worst = finding._replace(severity=Severity.ERROR)
@@ -381,7 +381,7 @@ def configured(text: str | None, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("ignore = [", "it is no TOML"),
+        ("ignore = [", "it is not valid TOML"),
         ("ignored = ['DC309']", "no setting is called 'ignored'"),
         (None, "it can't be read"),
     ],
@@ -420,7 +420,7 @@ def test_a_projects_file_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--foo"], "'--foo' is no option here; expected --ignore, --timeout, --config or --isolated"),
+        (["--foo"], "'--foo' is not an option here; expected --ignore, --timeout, --config or --isolated"),
         (["--ignore", "DC3O9"], "DC3O9"),
         (["--ignore", "ALL"], "every rule of this profile is ignored"),
         (["--config", "/nowhere.toml"], "/nowhere.toml: it can't be read"),
@@ -435,16 +435,16 @@ def test_used_wrongly(words: list[str], says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--", "torchrun", "train.py"], "'--' is no option here"),
-        (["--output-format", "json"], "'--output-format' is no option here"),
-        (["-v"], "'-v' is no option here"),
-        (["--help"], "'--help' is no option here"),
-        (["--isolated=no"], "'--isolated=no' is no option here"),
+        (["--", "torchrun", "train.py"], "'--' is not an option here"),
+        (["--output-format", "json"], "'--output-format' is not an option here"),
+        (["-v"], "'-v' is not an option here"),
+        (["--help"], "'--help' is not an option here"),
+        (["--isolated=no"], "'--isolated=no' is not an option here"),
         (["--ignore"], "--ignore needs a value"),
         (["--timeout", "soon"], "expected seconds, at most 5"),
         (["--timeout", "-1"], "expected more than 0 seconds"),
         (["--timeout=nan"], "expected more than 0 seconds"),
-        (["--profile", "prologue"], "no profile is called 'prologue'; expected prolog"),
+        (["--profile", "prologue"], "there is no profile 'prologue'; expected prolog"),
     ],
 )
 def test_words_that_are_not_understood(words: list[str], says: str) -> None:
@@ -453,7 +453,7 @@ def test_words_that_are_not_understood(words: list[str], says: str) -> None:
 
 
 def test_words_before_the_command_are_read_as_well() -> None:
-    with pytest.raises(prolog_guard.Misused, match="'--foo' is no option here"):
+    with pytest.raises(prolog_guard.Misused, match="'--foo' is not an option here"):
         prolog_guard.read(["--foo", "env", "--profile", "prolog"])
 
 
@@ -466,7 +466,7 @@ def test_words_that_are_understood() -> None:
 
 
 def test_only_a_prologue_comes_this_way() -> None:
-    asked = prolog_guard.asked_for
+    asked = prolog_guard.is_prolog
     assert asked(["env", "--profile", "prolog"], {})
     assert asked(["--foo", "env", "-x", "--profile=Prologue"], {})
     assert asked(["env"], {"DISTCHECK_ENV_PROFILE": "prolog"})
@@ -499,9 +499,18 @@ def test_what_is_installed_may_be_broken() -> None:
             "failed: SystemExit: 3",
         ),
         ("import distcheck.core.checker as c\ndef run(*a, **b): raise MemoryError\nc.Plan.run = run", "MemoryError"),
-        ("import distcheck.cli.prolog_check as c, os\ndef look(*a): os.abort()\nc.look = look", "ended by signal 6"),
-        ("import distcheck.cli.prolog_check as c, os\ndef look(*a): os._exit(1)\nc.look = look", "distcheck was ended"),
-        ("import distcheck.cli.prolog_check as c\nc.look = lambda *a: print('export X=1') or (0, 'ok: 1')", "ok: 1"),
+        (
+            "import distcheck.cli.prolog_check as c, os\ndef check_node(*a): os.abort()\nc.check_node = check_node",
+            "ended by signal 6",
+        ),
+        (
+            "import distcheck.cli.prolog_check as c, os\ndef check_node(*a): os._exit(1)\nc.check_node = check_node",
+            "distcheck was ended",
+        ),
+        (
+            "import distcheck.cli.prolog_check as c\nc.check_node = lambda *a: print('export X=1') or (0, 'ok: 1')",
+            "ok: 1",
+        ),
         ("import os\ndef fork(): raise BlockingIOError(11, 'no more processes')\nos.fork = fork", "no more processes"),
         ("import os\ndel os.fork", "has no fork"),
     ],

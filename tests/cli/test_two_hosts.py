@@ -150,5 +150,5 @@ def test_bad_one_hosts_verdict_reaches_the_other(hosts: Hosts, tmp_path: Path) -
     raised = [line for _, out, _ in results for line in out.splitlines() if "raised within 30 s: True" in line]
     assert len(raised) == 4, results
     first_host = results[0][1]
-    assert "trouble on another host" in first_host
+    assert "an error on another host" in first_host
     assert "node1: DC112" in first_host

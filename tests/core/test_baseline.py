@@ -23,7 +23,7 @@ def known(*findings: Finding, folder: str = "/project") -> dict[str, int]:
 
 
 def new(findings: list[Finding], baseline: dict[str, int], folder: str = "/project") -> list[Finding]:
-    return list(compare(findings, baseline, folder=folder, looked_at=["/project/train.py"]).new)
+    return list(compare(findings, baseline, folder=folder, checked_paths=["/project/train.py"]).new)
 
 
 def test_lines_do_not_matter_and_numbers_do() -> None:
@@ -45,9 +45,9 @@ def test_paths_are_relative_to_the_baseline(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_only_what_was_looked_at_can_be_gone() -> None:
     baseline = known(finding("/project/train.py", 3), finding("/project/other.py", 3), finding("/project/other.py", 4))
-    assert compare([], baseline, folder="/project", looked_at=["/project/train.py"]).gone == 1
-    assert compare([], baseline, folder="/project", looked_at=["/project/other.py"]).gone == 2
-    assert compare([], baseline, folder="/project", looked_at=[]).gone == 0
+    assert compare([], baseline, folder="/project", checked_paths=["/project/train.py"]).gone == 1
+    assert compare([], baseline, folder="/project", checked_paths=["/project/other.py"]).gone == 2
+    assert compare([], baseline, folder="/project", checked_paths=[]).gone == 0
 
 
 def test_the_text_is_in_an_order_of_its_own() -> None:

@@ -106,7 +106,7 @@ def test_a_kernel_that_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr("socket.socket", refuse)
-    with pytest.raises(Unavailable, match="the kernel tells no addresses: Operation not permitted"):
+    with pytest.raises(Unavailable, match="the kernel reports no addresses: Operation not permitted"):
         World({}).addresses()
 
 

@@ -109,11 +109,7 @@ def curves(series: list[Series], **more: object) -> str:
         series,
         charts.size_axis([point.x for point in points], 7, size_text),
         charts.log_axis([point.y for point in points], 8, tick_rate),
-        identifier="c",
-        title="a <title>",
-        description="what it & shows",
-        x_name="size",
-        y_name="GB/s",
+        charts.Caption("c", "a <title>", "what it & shows", "size", "GB/s"),
         **more,  # type: ignore[arg-type]
     )
 
@@ -158,9 +154,7 @@ def test_nothing_is_drawn_outside_of_the_picture(values: list[tuple[int, float]]
 
 def test_labels_of_an_axis_do_not_touch() -> None:
     axis = Axis(1.0, 100.0, tuple(Tick(float(value), "1000000 units") for value in range(1, 101)))
-    svg = charts.curves_svg(
-        [Series("s", (Point(1.0, 1.0),))], axis, axis, identifier="i", title="t", description="d", x_name="", y_name=""
-    )
+    svg = charts.curves_svg([Series("s", (Point(1.0, 1.0),))], axis, axis, charts.Caption("i", "t", "d", "", ""))
     shown = [element for element in ElementTree.fromstring(svg).iter("text") if element.text == "1000000 units"]
     across = sorted(float(element.attrib["x"]) for element in shown if element.get("class") == "middle")
     down = sorted(float(element.attrib["y"]) for element in shown if element.get("class") == "end")
@@ -175,11 +169,7 @@ def test_bars_mark_the_loud_ones_and_label_them() -> None:
         [0.0, 1.0, 5.0],
         ["rank 0", "rank 1", "rank <2>"],
         charts.linear_axis(5.0, 5, tick_rate),
-        identifier="b",
-        title="t",
-        description="d",
-        x_name="rank",
-        y_name="time",
+        charts.Caption("b", "t", "d", "rank", "time"),
         loud=[2],
         labels={2: "five"},
     )
@@ -197,11 +187,7 @@ def test_a_histogram_counts_everything_once() -> None:
     svg = charts.histogram_svg(
         values,
         charts.linear_axis(10.0, 5, tick_rate),
-        identifier="h",
-        title="t",
-        description="d",
-        x_name="x",
-        y_name="y",
+        charts.Caption("h", "t", "d", "x", "y"),
         tip=lambda low, high, count: f"{count}",
     )
     bars = list(ElementTree.fromstring(svg).iter("rect"))
@@ -217,10 +203,7 @@ def test_a_heat_map_shows_each_pair_twice_and_says_its_value(size: int, numbered
         cells,
         size,
         150.0,
-        identifier="m",
-        title="t",
-        description="d",
-        name="rank",
+        charts.Caption("m", "t", "d", "rank", "rank"),
         scale_name="GB/s",
         scale_label=tick_rate,
     )

@@ -12,7 +12,7 @@ from distcheck.core.model import Report, Where
 from distcheck.reporters.locations import (
     FileLocation,
     Repository,
-    beside,
+    context,
     fingerprints,
     has_file,
     lead,
@@ -86,12 +86,12 @@ def test_what_has_no_line_is_said_in_words(kind: str, text: str) -> None:
     where = PLACES[kind][1].where
     assert words(where) == text
     # a path and a line say it all
-    assert beside(where) == ("" if kind == "file" else f" ({text})")
+    assert context(where) == ("" if kind == "file" else f" ({text})")
 
 
 def test_a_line_does_not_say_of_which_host_it_is() -> None:
-    assert beside(Where("/etc/nccl.conf", 1, host="gpu07", variable="NCCL_IB_DISABLE")) == " (gpu07)"
-    assert beside(Where("train.log", 18, host="gpu07", rank=3, object="main")) == " (gpu07, rank 3)"
+    assert context(Where("/etc/nccl.conf", 1, host="gpu07", variable="NCCL_IB_DISABLE")) == " (gpu07)"
+    assert context(Where("train.log", 18, host="gpu07", rank=3, object="main")) == " (gpu07, rank 3)"
 
 
 def test_words_without_what_moves() -> None:
@@ -104,7 +104,7 @@ def test_words_without_what_moves() -> None:
 def test_standard_input_is_no_file() -> None:
     assert not has_file(Where("-", 3))
     assert not has_file(Where("<stdin>", 3))
-    assert beside(Where("<stdin>", 3)) == " (line 3)"
+    assert context(Where("<stdin>", 3)) == " (line 3)"
     assert not has_file(Where())
     assert not has_file(Where(""))
     assert has_file(Where("x.py"))

@@ -18,7 +18,7 @@ from distcheck import rules
 from distcheck.checks.host.examine import examine
 from distcheck.checks.pickles.api import find_unpicklable, report_of, scan_pickle
 from distcheck.cli import lint_inputs, lint_run
-from distcheck.cli.lint import asked_of, command
+from distcheck.cli.lint import command, lint_options
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding
 from distcheck.reporters.progress import Progress
@@ -132,7 +132,7 @@ def linted(code: str, blocks: Iterable[Block], given: Files, folder: Path) -> li
     os.chdir(folder)
     try:
         options = command.make_context("lint", given_words, auto_envvar_prefix=None).params
-        asked = asked_of(options, Configuration())
+        asked = lint_options(options, Configuration())
         looked = lint_run.look(
             asked, lint_inputs.inputs_of(asked), {}, lint_inputs.DelayedProgress(Progress(io.StringIO()), 0.0)
         )

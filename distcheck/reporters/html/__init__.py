@@ -1,11 +1,11 @@
-"""One page that stands alone: what was found, what happened, what was measured, what was not checked.
+"""A self-contained HTML page: findings, root cause, measurements, and what was not checked.
 
-It needs no network and no second file, so that it can be mailed and archived, and no script to be read; a policy in its
-head holds browsers to that. It follows the reader's colour scheme and can be printed. All values are escaped. It judges
-nothing: what is marked as standing out stands out among its peers, verdicts are the findings.
+It needs no network, no second file and no script, so that it can be mailed and archived. A content security policy
+enforces that. It follows the reader's color scheme and can be printed. All values are escaped. It judges nothing:
+verdicts are findings.
 
-Each topic has a module of its own: the parts that pages are made of, the looks, the head of the page, findings, the
-story of a log, verdicts about files, measurements, stacks of ranks, and what stands at the end.
+Each topic has its own module. Plain functions yield the markup: Jinja2 would be a new dependency for users without
+torch, and its import takes longer than that of this whole package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_H
 
 
 def render(report: Report, style: Style = Style()) -> str:
-    """The report as one HTML page; facts and probes folded in it with ``-v``."""
+    """Return the report as one HTML page, with folded facts and probes if ``-v`` is given."""
     return "\n".join([*_head(report), *_body(report, style)]) + "\n"
 
 

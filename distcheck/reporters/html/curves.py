@@ -72,11 +72,13 @@ def _rates(place: int, name: str, group: Sequence[measured.Result], everyone: Se
         [*expected, charts.Series(name, points)],
         x,
         y,
-        identifier=f"rate-{place}",
-        title=f"{name}: bus bandwidth over size",
-        description=description + "".join(f" Dashed: {item.name}." for item in expected),
-        x_name="message size",
-        y_name="bus bandwidth, GB/s",
+        charts.Caption(
+            f"rate-{place}",
+            f"{name}: bus bandwidth over size",
+            description + "".join(f" Dashed: {item.name}." for item in expected),
+            "message size",
+            "bus bandwidth, GB/s",
+        ),
         legend=False,
     )
     return f"<figure><figcaption>{text(name)}</figcaption>{picture}</figure>"
@@ -96,12 +98,12 @@ def _spread(row: measured.Result) -> tuple[float | None, float | None]:
 
 
 def _tip(name: str, row: measured.Result) -> str:
-    said = f"{name}, {measured.size_text(row.size_bytes)}: {measured.time_text(row.median_s)}"
+    tip = f"{name}, {measured.size_text(row.size_bytes)}: {measured.time_text(row.median_s)}"
     if row.min_s is not None and row.max_s is not None:
-        said += f" ({measured.range_text(row.min_s, row.max_s)})"
+        tip += f" ({measured.range_text(row.min_s, row.max_s)})"
     if row.busbw_gbytes_per_s is not None:
-        said += f", {measured.rate_text(row.busbw_gbytes_per_s)} GB/s bus bandwidth"
-    return said
+        tip += f", {measured.rate_text(row.busbw_gbytes_per_s)} GB/s bus bandwidth"
+    return tip
 
 
 def _latency(
@@ -125,18 +127,15 @@ def _latency(
     y = charts.log_axis([point.y for point in points], 9, measured.tick_time)
     x = charts.size_axis([point.x for point in points], 11, measured.size_text)
     smallest = min(points, key=lambda point: (point.x, point.y))
+    description = (
+        f"Median time of {', '.join(item.name for item in series)} over message size on logarithmic axes; the "
+        f"shortest at {measured.size_text(smallest.x)} is {measured.time_text(smallest.y)}."
+    )
     picture = charts.curves_svg(
         series,
         x,
         y,
-        identifier="latency",
-        title="Time over message size",
-        description=(
-            f"Median time of {', '.join(item.name for item in series)} over message size on logarithmic axes; the "
-            f"shortest at {measured.size_text(smallest.x)} is {measured.time_text(smallest.y)}."
-        ),
-        x_name="message size",
-        y_name="time of the slowest rank",
+        charts.Caption("latency", "Time over message size", description, "message size", "time of the slowest rank"),
         width=900,
         height=360,
     )

@@ -12,7 +12,7 @@ from distcheck.reporters.measurements import size_text
 from distcheck.reporters.text_parts import BY, PLACES, brief, in_code, place_text
 
 from .header import SECTIONS
-from .parts import LONGEST, badge, code_link, command, cut, definitions, folded, marked_table, prose, text
+from .parts import LONGEST, badge, code_link, command, cut, definitions, folded, marked_table, prose, section, text
 
 #: From this many findings on, a table of the rules stands in front of them.
 _MANY = 12
@@ -25,21 +25,19 @@ _APART = ("source", "flow", "states", "role")
 
 def findings(report: Report) -> Iterator[str]:
     """All findings, worst first; without the one that a log's story tells."""
-    told = log_summary.lead_of(report) if report.story else None
+    lead = log_summary.lead_of(report) if report.story else None
     numbered = [
-        (number, _of_all(finding, report)) for number, finding in enumerate(report.findings, 1) if finding is not told
+        (number, _of_all(finding, report)) for number, finding in enumerate(report.findings, 1) if finding is not lead
     ]
     if len(numbered) >= _MANY:
         yield from _overview(numbered)
-    for severity, section in SECTIONS.items():
+    for severity, identifier in SECTIONS.items():
         group = [(number, finding) for number, finding in numbered if finding.severity is severity]
         if not group:
             continue
-        title = f"Other {_TITLES[severity].lower()}" if told is not None else _TITLES[severity]
-        yield f'<section aria-labelledby="{section}">'
-        yield f'<h2 id="{section}">{title} <span class="count">{len(group):,}</span></h2>'
-        yield from (card(finding, f"finding-{number}") for number, finding in group)
-        yield "</section>"
+        title = f"Other {_TITLES[severity].lower()}" if lead is not None else _TITLES[severity]
+        cards = (card(finding, f"finding-{number}") for number, finding in group)
+        yield from section(identifier, title, cards, count=len(group))
 
 
 def _of_all(finding: Finding, report: Report) -> Finding:
@@ -55,8 +53,7 @@ def _overview(numbered: Sequence[tuple[int, Finding]]) -> Iterator[str]:
     groups: dict[tuple[Severity, str, str], list[int]] = {}
     for number, finding in numbered:
         groups.setdefault((finding.severity, finding.code, finding.name), []).append(number)
-    yield '<section aria-labelledby="rules"><h2 id="rules">Rules</h2>'
-    yield from marked_table(
+    table = marked_table(
         "How often each was broken",
         ("rule", "severity", "findings"),
         [
@@ -69,7 +66,7 @@ def _overview(numbered: Sequence[tuple[int, Finding]]) -> Iterator[str]:
         ],
         flush_left=(0, 1),
     )
-    yield "</section>"
+    yield from section("rules", "Rules", table)
 
 
 def card(finding: Finding, identifier: str) -> str:
@@ -184,7 +181,7 @@ def _lines(value: str) -> str:
     return "\n  ".join(text(line.replace("\t", "    ")) for line in value.rstrip().splitlines())
 
 
-def beside(finding: Finding) -> Iterator[str]:
+def details(finding: Finding) -> Iterator[str]:
     """What a story does not tell of its finding: its line, its flow and its values."""
     yield from _source(finding)
     yield from _flow(finding.evidence)

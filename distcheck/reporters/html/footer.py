@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from distcheck.core.model import NotChecked, Report, merge_not_checked, to_plain
 from distcheck.reporters import measurements, unseen
 from distcheck.reporters.text_parts import brief
 
-from .parts import code_link, command, cut, definitions, folded, lines, marked_table, table, text
+from .parts import code_link, command, cut, definitions, folded, lines, marked_table, section, table, text
 
 #: Up to this many reasons are shown; more are folded.
 _REASONS = 12
@@ -19,11 +18,9 @@ _CODE = re.compile(r"[A-Z]+[0-9]+")
 
 def to_paste(report: Report) -> Iterator[str]:
     """The methods that make an object picklable, where they were asked for."""
-    said = "\n".join(str(line) for line in report.subject.get("closing", ())).strip("\n")
-    if said and "object" in report.subject:
-        yield '<section aria-labelledby="to-paste"><h2 id="to-paste">To paste</h2>'
-        yield command(said)
-        yield "</section>"
+    closing = "\n".join(str(line) for line in report.subject.get("closing", ())).strip("\n")
+    if closing and "object" in report.subject:
+        yield from section("to-paste", "To paste", [command(closing)])
 
 
 def not_checked(report: Report) -> Iterator[str]:
@@ -31,15 +28,13 @@ def not_checked(report: Report) -> Iterator[str]:
     if not report.not_checked:
         return
     items = merge_not_checked(report.not_checked)
-    yield '<section aria-labelledby="not-checked">'
-    yield f'<h2 id="not-checked">Not checked <span class="count">{unseen(report):,}</span></h2>'
     body = "".join(
         marked_table(
             "What could not be looked at is not known to be fine", ("why", "what"), map(_row, items), flush_left=(0, 1)
         )
     )
-    yield body if len(items) <= _REASONS else folded(f"{len(items):,} reasons", body)
-    yield "</section>"
+    shown = body if len(items) <= _REASONS else folded(f"{len(items):,} reasons", body)
+    yield from section("not-checked", "Not checked", [shown], count=unseen(report))
 
 
 def _row(item: NotChecked) -> tuple[str, str]:
@@ -51,19 +46,13 @@ def facts(report: Report) -> Iterator[str]:
     """What was read, each fact folded."""
     if not report.facts:
         return
-    yield '<section aria-labelledby="facts"><h2 id="facts">Facts</h2>'
-    for name, value in report.facts.items():
-        rows = definitions(
-            (text(key), text(cut(brief(part))))
-            for key, part in _members(to_plain(value))
-            if part not in (None, "", [], {})
-        )
-        yield folded(text(name), rows or '<p class="soft">nothing to show</p>')
-    yield "</section>"
+    yield from section("facts", "Facts", (_fact(name, to_plain(value)) for name, value in report.facts.items()))
 
 
-def _members(plain: object) -> list[tuple[str, Any]]:
-    return list(plain.items()) if isinstance(plain, Mapping) else [("", plain)]
+def _fact(name: str, plain: object) -> str:
+    members = plain.items() if isinstance(plain, Mapping) else [("", plain)]
+    rows = definitions((text(key), text(cut(brief(part)))) for key, part in members if part not in (None, "", [], {}))
+    return folded(text(name), rows or '<p class="soft">nothing to show</p>')
 
 
 def probes(report: Report) -> Iterator[str]:
@@ -75,8 +64,7 @@ def probes(report: Report) -> Iterator[str]:
     for probe in report.probes:
         if probe.traceback:
             body += f"<p>{text(probe.name)}</p><pre>{lines(probe.traceback)}</pre>"
-    yield '<section aria-labelledby="probes"><h2 id="probes">Probes and readers</h2>'
-    yield folded(f"{len(report.probes):,} of them", body) + "</section>"
+    yield from section("probes", "Probes and readers", [folded(f"{len(report.probes):,} of them", body)])
 
 
 def footer(report: Report) -> Iterator[str]:

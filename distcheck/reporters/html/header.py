@@ -16,8 +16,8 @@ SECTIONS = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INF
 
 def headline(report: Report) -> str:
     """The page in one line: the run's own sentence where it has one, else how much was found."""
-    if said := sentence(report) or measurements.failure_text(report.measurements):
-        return said
+    if lines := sentence(report) or measurements.failure_text(report.measurements):
+        return lines
     if report.story:
         return log_summary.nothing(report.story) if report.story["outcome"] == "clean" else str(report.story["why"])
     if "verdicts" in report.subject:
@@ -41,9 +41,9 @@ def top(report: Report) -> Iterator[str]:
 
 def notes(report: Report) -> Iterator[str]:
     """What the text says last, and a page first: who sent nothing, which hosts to leave out."""
-    said = [str(line) for line in report.subject.get("closing", ()) if line]
-    if said and "object" not in report.subject:
-        yield f'<div class="note">{"".join(f"<p>{text(line)}</p>" for line in said)}</div>'
+    lines = [str(line) for line in report.subject.get("closing", ()) if line]
+    if lines and "object" not in report.subject:
+        yield f'<div class="note">{"".join(f"<p>{text(line)}</p>" for line in lines)}</div>'
 
 
 def _mood(report: Report) -> str:
@@ -57,11 +57,11 @@ def _mood(report: Report) -> str:
 
 
 def _tally(report: Report) -> Iterator[str]:
-    told = log_summary.lead_of(report) if report.story else None
+    lead = log_summary.lead_of(report) if report.story else None
     for severity, section in SECTIONS.items():
         number = report.count(severity)
         # the finding that a log's story tells stands there alone
-        alone = number == 1 and told is not None and told.severity is severity
+        alone = number == 1 and lead is not None and lead.severity is severity
         yield _tile(number, severity.word, severity.word, "story" if alone else section)
     yield _tile(unseen(report), "not checked", "unseen", "not-checked")
     yield f'<li><span class="none">in <b>{report.elapsed_s:.2f} s</b></span></li>'

@@ -8,7 +8,7 @@ from typing import Any
 from distcheck.core.model import Report
 from distcheck.reporters import ranks
 
-from .parts import folded, lines, text
+from .parts import folded, lines, section, text
 
 #: Groups that are shown at once; the others open when they are asked for.
 _OPEN = 4
@@ -18,19 +18,18 @@ def jobs(report: Report) -> Iterator[str]:
     """Each job with the stacks of its ranks."""
     if not report.subject["jobs"]:
         return
-    yield '<section aria-labelledby="ranks"><h2 id="ranks">Where the ranks stand</h2>'
+    yield from section("ranks", "State of the ranks", _jobs(report))
+
+
+def _jobs(report: Report) -> Iterator[str]:
     for job in report.subject["jobs"]:
         yield f"<p>{text(ranks.head(job))}</p>"
         for number, group in enumerate(job["stacks"]):
-            yield folded(_summary(group), _body(group, job), opened=number < _OPEN)
-    yield "</section>"
-
-
-def _summary(group: Mapping[str, Any]) -> str:
-    return f"<strong>{text(ranks.who(group))}</strong> {text(group['doing'])}"
+            summary = f"<strong>{text(ranks.who(group))}</strong> {text(group['doing'])}"
+            yield folded(summary, _body(group, job), opened=number < _OPEN)
 
 
 def _body(group: Mapping[str, Any], job: Mapping[str, Any]) -> str:
-    told = "<br>".join(map(text, ranks.processes(group, job)))
+    named = "<br>".join(map(text, ranks.processes(group, job)))
     stack = "\n".join(line for line, _ in ranks.frames(group))
-    return f'<p class="soft">{told}</p>' + (f'<pre class="source">{lines(stack)}</pre>' if stack else "")
+    return f'<p class="soft">{named}</p>' + (f'<pre class="source">{lines(stack)}</pre>' if stack else "")

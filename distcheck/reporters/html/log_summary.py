@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from distcheck.core.model import Finding, Fix, Report, Severity
+from distcheck.core.model import Finding, Report, Severity
+from distcheck.reporters.locations import story_fix
 from distcheck.reporters.log_summary import head, lead_of, nothing, ranks_in_words, who
 
 from . import findings
@@ -14,59 +15,59 @@ from .parts import badge, code_link, definitions, folded, lines, marked_table, t
 
 def story(report: Report) -> Iterator[str]:
     """What the text of a job tells."""
-    told = report.story
+    summary = report.story
     yield '<section aria-labelledby="story"><h2 id="story">What happened</h2>'
-    if told["outcome"] == "clean":
-        yield f"<p>{text(nothing(told))}.</p>"
+    if summary["outcome"] == "clean":
+        yield f"<p>{text(nothing(summary))}.</p>"
     else:
-        yield from _first(told, lead_of(report))
-    if told.get("evidence"):
-        yield from _events("The lines that tell it", told["evidence"])
-    yield from _sources(told["sources"])
-    if told.get("events"):
-        body = "".join(_events("In the order of the text", told["events"]))
-        yield folded(f"Every event ({len(told['events']):,})", body)
+        yield from _first(summary, lead_of(report))
+    if summary.get("evidence"):
+        yield from _events("The lines that tell it", summary["evidence"])
+    yield from _sources(summary["sources"])
+    if summary.get("events"):
+        body = "".join(_events("In the order of the text", summary["events"]))
+        yield folded(f"Every event ({len(summary['events']):,})", body)
     yield "</section>"
 
 
-def _first(told: Mapping[str, Any], lead: Finding | None) -> Iterator[str]:
+def _first(summary: Mapping[str, Any], lead: Finding | None) -> Iterator[str]:
     # why it happened is the headline of the page
-    word, title = head(told, lead)
+    word, title = head(summary, lead)
     error = lead is None or lead.severity is Severity.ERROR
-    kind = "error" if error and told["code"] is not None else "warning"
-    if told["code"] is not None:
-        shown = f'{code_link(told["code"])} <span class="name">{text(told["name"])}</span>'
+    kind = "error" if error and summary["code"] is not None else "warning"
+    if summary["code"] is not None:
+        shown = f'{code_link(summary["code"])} <span class="name">{text(summary["name"])}</span>'
     else:
         shown = f'<span class="name">{text(title)}</span>'
-    first = told["first"]
+    first = summary["first"]
     # the lead is the first of the findings, and others count on from it
     identifier = "" if lead is None else ' id="finding-1"'
     yield f'<article class="finding {kind}"{identifier}>'
     yield f'<h3 class="title">{badge(word, kind)} {shown} <span class="place">{text(_place(first))}</span></h3>'
-    yield definitions(_facts(told))
-    yield from findings.fix(_fix(told["fix"]))
+    yield definitions(_facts(summary))
+    yield from findings.fix(story_fix(summary))
     if lead is not None:
-        yield from findings.beside(lead)
+        yield from findings.details(lead)
     yield "</article>"
 
 
-def _facts(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    first = told["first"]
+def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    first = summary["first"]
     yield "who", text(who(first))
     yield "what", f'<pre class="quote">{lines(str(first["text"]))}</pre>'
-    guilty = who(told["guilty"]) if told["guilty"] else ""
-    if guilty and guilty != who(first):
-        yield "to blame", text(guilty)
+    failed_rank = who(summary["guilty"]) if summary["guilty"] else ""
+    if failed_rank and failed_rank != who(first):
+        yield "to blame", text(failed_rank)
     if first["time"]:
         yield "when", text(_time(first))
-    if told.get("place"):
-        yield "in the code", text(told["place"])
-    if told["led_to"]:
-        yield "led to", "<br>".join(map(text, told["led_to"]))
-    if told["silent_ranks"]:
-        yield "silent", text(f"{ranks_in_words(told['silent_ranks'])} wrote nothing that is in this text")
-    if told["dropped_events"]:
-        yield "left out", text(f"{told['dropped_events']:,} events more than are kept")
+    if summary.get("place"):
+        yield "in the code", text(summary["place"])
+    if summary["led_to"]:
+        yield "led to", "<br>".join(map(text, summary["led_to"]))
+    if summary["silent_ranks"]:
+        yield "silent", text(f"{ranks_in_words(summary['silent_ranks'])} wrote nothing that is in this text")
+    if summary["dropped_events"]:
+        yield "left out", text(f"{summary['dropped_events']:,} events more than are kept")
 
 
 def _place(event: Mapping[str, Any]) -> str:
@@ -77,24 +78,20 @@ def _time(event: Mapping[str, Any]) -> str:
     return str(event["time"] or "").replace("T", " ")
 
 
-def _fix(plain: Mapping[str, Any]) -> Fix:
-    return Fix(plain["text"], plain["command"], by=plain["by"], where=plain["where"], risk=plain["risk"])
-
-
 def _events(caption: str, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A row for each line: where, who, when, what."""
     timed = any(event["time"] for event in events)
     rows = []
     for event in events:
-        said = lines(str(event["text"]))
+        shown_text = lines(str(event["text"]))
         if event["repeated"]:
-            said += f'\n<span class="soft">(and {event["repeated"]:,} times more)</span>'
+            shown_text += f'\n<span class="soft">(and {event["repeated"]:,} times more)</span>'
         rows.append(
             (
                 text(_place(event)),
                 text(who(event)),
                 *([text(_time(event))] if timed else []),
-                f'<pre class="quote">{said}</pre>',
+                f'<pre class="quote">{shown_text}</pre>',
             )
         )
     heads = ("line", "who", *(["when"] if timed else []), "what it says")
@@ -107,8 +104,8 @@ def _sources(sources: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if odd:
         yield '<p class="label">About what was read</p><ul>'
         for source in odd:
-            said = "; ".join([*([source["problem"]] if source["problem"] else []), *source["notes"]])
-            yield f"<li>{text(source['path'])}: {text(said)}</li>"
+            shown_text = "; ".join([*([source["problem"]] if source["problem"] else []), *source["notes"]])
+            yield f"<li>{text(source['path'])}: {text(shown_text)}</li>"
         yield "</ul>"
     if len(sources) > 1:
         rows = [(source["path"], f"{source['lines']:,}", f"{source['bytes']:,}") for source in sources]

@@ -21,13 +21,13 @@ def measurements(report: Report) -> Iterator[str]:
     facts = [
         ("looked at", measured.subject_text(plain)),
         ("phases", measured.phases_text(plain)),
-        ("proof", measured.proof_text(plain)),
+        ("proof", measured.correctness_text(plain)),
     ]
     yield '<section aria-labelledby="run"><h2 id="run">The run</h2>'
-    yield definitions((name, text(said)) for name, said in facts if said)
+    yield definitions((name, text(shown)) for name, shown in facts if shown)
     yield from _failure(plain)
     yield from _wrong(plain)
-    skipped = measured.left_out(report)
+    skipped = measured.skipped_parts(report)
     if skipped:
         yield "<p>Left out:</p><ul>"
         yield from (f"<li>{text(what)}: {text(why)}</li>" for what, why in skipped)
@@ -49,17 +49,17 @@ def _failure(plain: Mapping[str, Any]) -> Iterator[str]:
     for state in measured.items(failure, "states")[:ROWS]:
         yield f"<p>{text(measured.state_text(state))}</p>"
         inside = [
-            (name, said)
-            for name, said in (
+            (name, shown)
+            for name, shown in (
                 ("Python stack, innermost last", str(state.get("stack") or "")),
                 (
                     "last entries of the flight recorder",
                     "\n".join(str(entry) for entry in measured.items(state, "recorder")),
                 ),
             )
-            if said
+            if shown
         ]
-        yield from (folded(name, f"<pre>{lines(said)}</pre>") for name, said in inside)
+        yield from (folded(name, f"<pre>{lines(shown)}</pre>") for name, shown in inside)
     yield "</article>"
 
 

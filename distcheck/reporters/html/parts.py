@@ -60,6 +60,18 @@ def count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1 and noun != 'info')}"
 
 
+def section(identifier: str, title: str, body: Iterable[str], *, count: int | None = None) -> Iterator[str]:
+    """Yield a section with a heading.
+
+    :param body: markup
+    :param count: a number after the title
+    """
+    number = "" if count is None else f' <span class="count">{count:,}</span>'
+    yield f'<section aria-labelledby="{identifier}"><h2 id="{identifier}">{title}{number}</h2>'
+    yield from body
+    yield "</section>"
+
+
 def definitions(rows: Iterable[tuple[str, str]]) -> str:
     """Names beside what they are; both are markup. Empty without rows."""
     body = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)

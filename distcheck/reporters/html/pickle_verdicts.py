@@ -9,7 +9,7 @@ from distcheck.core.model import Report
 from distcheck.reporters.measurements import size_text
 from distcheck.reporters.pickle_verdicts import EACH, WORDS
 
-from .parts import badge, folded, marked_table, prose, text
+from .parts import badge, folded, marked_table, prose, section, text
 
 _KINDS = {
     "dangerous": "error",
@@ -27,7 +27,10 @@ def verdicts(report: Report) -> Iterator[str]:
     files: Sequence[Mapping[str, Any]] = report.subject["verdicts"]
     if not files:
         return
-    yield '<section aria-labelledby="verdicts"><h2 id="verdicts">Verdicts</h2>'
+    yield from section("verdicts", "Verdicts", _tables(files))
+
+
+def _tables(files: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     safe = [file for file in files if file["verdict"] == "safe"]
     apart = len(files) > EACH and len(safe) > 1
     shown = [file for file in files if file["verdict"] != "safe"] if apart else files
@@ -37,22 +40,21 @@ def verdicts(report: Report) -> Iterator[str]:
         yield folded(
             f"{len(safe):,} safe files", "".join(marked_table(_CAPTION, _HEADS, map(_row, safe), flush_left=range(4)))
         )
-    yield "</section>"
 
 
 def _row(file: Mapping[str, Any]) -> tuple[str, ...]:
     # "dangerous: …" and "malformed: …" begin with what the column beside them says
     verdict = file["verdict"]
     sentence = str(file["sentence"])
-    said = [prose(sentence.removeprefix(f"{verdict}: ") if _KINDS[verdict] == "error" else sentence)]
+    parts = [prose(sentence.removeprefix(f"{verdict}: ") if _KINDS[verdict] == "error" else sentence)]
     if file["confirmation"] is not None:
         answer = f": {file['confirmation']}" if file["confirmation"] else " agrees"
-        said.append(f'<span class="soft">torch.load{text(answer)}</span>')
-    said += [f'<span class="soft">not looked at: {text(item)}</span>' for item in file["unopened"]]
+        parts.append(f'<span class="soft">torch.load{text(answer)}</span>')
+    parts += [f'<span class="soft">not looked at: {text(item)}</span>' for item in file["unopened"]]
     return (
         text(file["path"]),
         badge(WORDS[verdict], _KINDS[verdict]),
-        "<br>".join(said),
+        "<br>".join(parts),
         text(file["format"]),
         text(size_text(file["size_bytes"])),
     )

@@ -63,11 +63,7 @@ def _rank_figure(name: str, title: str, values: Sequence[float], plain: Mapping[
             values,
             tips,
             axis,
-            identifier=identifier,
-            title=title,
-            description=description,
-            x_name="rank",
-            y_name="time",
+            charts.Caption(identifier, title, description, "rank", "time"),
             loud=loud,
             labels={worst: measured.time_text(highest)} if highest > 0 else {},
         )
@@ -75,11 +71,7 @@ def _rank_figure(name: str, title: str, values: Sequence[float], plain: Mapping[
         picture = charts.histogram_svg(
             values,
             axis,
-            identifier=identifier,
-            title=title,
-            description=description,
-            x_name="time",
-            y_name="ranks (root scale)",
+            charts.Caption(identifier, title, description, "time", "ranks (root scale)"),
             tip=lambda low, high, count: (
                 f"{count:,} rank{'s' * (count != 1)} between {measured.time_text(low)} and {measured.time_text(high)}"
             ),
@@ -159,18 +151,15 @@ def _heat_map(pairs: Sequence[measured.MeasuredPair], size: int, plain: Mapping[
         cells.append(charts.Cell(pair.a, pair.b, value, title, label))
     if not cells:
         return ""
-    worst = cells[0]
+    caption = "Bandwidth of each pair" if by_rate else "Latency of each pair"
+    description = f"{len(cells)} of {size * (size - 1) // 2} pairs of {size} ranks; the slowest is {cells[0].title}."
     picture = charts.heat_map_svg(
         cells,
         size,
         max(cell.value for cell in cells),
-        identifier="pairs-map",
-        title="Bandwidth of each pair of ranks" if by_rate else "Latency of each pair of ranks",
-        description=f"{len(cells)} of {size * (size - 1) // 2} pairs of {size} ranks; the slowest is {worst.title}.",
-        name="rank",
+        charts.Caption("pairs-map", f"{caption} of ranks", description, "rank", "rank"),
         scale_name="bandwidth, GB/s" if by_rate else "latency",
         scale_label=measured.rate_text if by_rate else measured.time_text,
         low_is_bright=not by_rate,
     )
-    caption = "Bandwidth of each pair" if by_rate else "Latency of each pair"
     return f"<figure><figcaption>{caption}</figcaption>{picture}</figure>"

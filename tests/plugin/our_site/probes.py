@@ -27,7 +27,7 @@ class Mounts(NamedTuple):
 
 @fact(limit_s=1)
 def read_mounts(world: World) -> Mounts:
-    """From /proc/mounts."""
+    """Return the mount points of /proc/mounts."""
     try:
         text = world.read_text("/proc/mounts")
     except OSError as error:
