@@ -83,15 +83,15 @@ def command(**given: Any) -> int:
     shared.check_output_file(given["output_file"])
     _refuse_absent(given["paths"])
     _refuse_overwriting(given["output_file"], given["paths"])
-    asked = _asked(given, shared.configuration_of(World(), given["config"], isolated=given["isolated"]))
+    options = _options(given, shared.configuration_of(World(), given["config"], isolated=given["isolated"]))
     if given["follow"]:
         from .log_follow import follow
 
-        return follow(asked)
-    return look(asked)
+        return follow(options)
+    return read_and_report(options)
 
 
-def look(asked: LogOptions) -> int:
+def read_and_report(options: LogOptions) -> int:
     """Read to the end, tell, and the exit status."""
     from distcheck.checks.logs.diagnose import diagnose, read_timeline
     from distcheck.reporters.progress import Progress
@@ -99,15 +99,15 @@ def look(asked: LogOptions) -> int:
     began = time.monotonic()
     with Progress(sys.stderr) as line:
 
-        def tell(done: int, total: int) -> None:
+        def show_progress(done: int, total: int) -> None:
             # a pipe has no length
             step = f"{done / 1e6:,.0f} MB" if total <= done else f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
             if time.monotonic() - began > _PROGRESS_AFTER_S:
                 line.show("read", step)
 
-        timeline = read_timeline(asked.paths, jobs=asked.jobs, told=tell)
-    report = diagnose(timeline, selection=asked.selection, every_event=asked.given["every_event"])
-    return finish(asked, report._replace(elapsed_s=time.monotonic() - began))
+        timeline = read_timeline(options.paths, jobs=options.jobs, progress=show_progress)
+    report = diagnose(timeline, selection=options.selection, every_event=options.given["every_event"])
+    return finish(options, report._replace(elapsed_s=time.monotonic() - began))
 
 
 #: Seconds after which a terminal is told how far the run is.
@@ -130,7 +130,7 @@ def _refuse_overwriting(output_file: str | None, paths: tuple[str, ...]) -> None
         raise click.UsageError(f"-o {escape(output_file)}: this is the log itself, and the report would replace it")
 
 
-def _asked(given: Mapping[str, Any], configuration: Configuration) -> LogOptions:
+def _options(given: Mapping[str, Any], configuration: Configuration) -> LogOptions:
     """The options and the configuration in one; a usage error where they are not right."""
     select = given["select"] or configuration.values("select")
     extend = (*given["extend_select"], *configuration.values("extend-select"))

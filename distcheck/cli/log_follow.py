@@ -113,21 +113,21 @@ class _Pipe:
 class _Follower:
     """All that is followed, and what was told of it last."""
 
-    def __init__(self, asked: LogOptions) -> None:
-        self.asked = asked
+    def __init__(self, options: LogOptions) -> None:
+        self.options = options
         load_plug_ins()
         self._matcher = matcher_of(signatures())
         self._tails: dict[str, _Tail | _Pipe] = {}
         self._whole: dict[str, LogReading] = {}
         self._next_search = 0.0
-        self.told: tuple[object, ...] | None = None
+        self.reported: tuple[object, ...] | None = None
 
-    def look_for_files(self) -> None:
+    def find_new_files(self) -> None:
         """New files of folders; each search costs a walk, so it is not done at every look."""
         if time.monotonic() < self._next_search:
             return
         self._next_search = time.monotonic() + _SEARCH_S
-        for item in find(self.asked.paths):
+        for item in find(self.options.paths):
             path = item.source.path
             if path in self._tails:
                 continue
@@ -149,19 +149,19 @@ class _Follower:
         return any((status.st_dev, status.st_ino) in tail.files for tail in tails)
 
     def more(self) -> bool:
-        self.look_for_files()
+        self.find_new_files()
         # each one is to be read, whatever the others gave
         grown = [tail.more() for tail in self._tails.values()]
         return any(grown)
 
     def report(self) -> Report:
         readings = [reading for tail in self._tails.values() for reading in tail.readings()]
-        asked = self.asked
+        options = self.options
         return with_subject(
             diagnose(
                 timeline_of([*readings, *self._whole.values()]),
-                selection=asked.selection,
-                every_event=asked.given["every_event"],
+                selection=options.selection,
+                every_event=options.given["every_event"],
             )
         )
 
@@ -178,25 +178,25 @@ def _is_pipe(path: str) -> bool:
         return False
 
 
-def follow(asked: LogOptions) -> int:
+def follow(options: LogOptions) -> int:
     """Until Ctrl-C, the end of a pipe, or ``--idle`` seconds without a word; then the report and the exit status."""
-    watch = _Follower(asked)
-    idle = asked.given["idle"]
+    watch = _Follower(options)
+    idle = options.given["idle"]
     last = time.monotonic()
     try:
         while True:
             if watch.more():
                 last = time.monotonic()
-                _tell(watch)
+                _print_change(watch)
             elif watch.has_ended or (idle is not None and time.monotonic() - last >= idle):
                 break
             time.sleep(_PAUSE_S)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
-    return finish(asked, watch.report())
+    return finish(options, watch.report())
 
 
-def _tell(watch: _Follower) -> None:
+def _print_change(watch: _Follower) -> None:
     """One line as soon as something else is told; the whole story comes at the end."""
     report = watch.report()
     story = report.story
@@ -204,9 +204,9 @@ def _tell(watch: _Follower) -> None:
         return
     first = story["first"]
     now = (story["code"], first["path"], first["line"])
-    if now == watch.told:
+    if now == watch.reported:
         return
-    watch.told = now
+    watch.reported = now
     named = f"{story['code']} {story['name']}" if story["code"] else "a failure that no rule names"
     text = first["text"].splitlines()[0] if first["text"] else ""
     output.say(escape(f"distcheck log: {named}: {first['path']}:{first['line']}: {text}"))

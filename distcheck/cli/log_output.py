@@ -24,13 +24,13 @@ class LogOptions(NamedTuple):
     configuration: Configuration
 
 
-def finish(asked: LogOptions, report: Report) -> int:
+def finish(options: LogOptions, report: Report) -> int:
     """Write the report, and the exit status."""
     from distcheck.checks.logs.diagnose import is_undecided
 
-    given = asked.given
+    given = options.given
     report = with_subject(report)
-    status = output.finish(report, given, asked.configuration, fail_on=asked.fail_on, must_check=asked.must_check)
+    status = output.finish(report, given, options.configuration, fail_on=options.fail_on, must_check=options.must_check)
     sources = report.story["sources"]
     if sources and all(source["problem"] and not source["lines"] for source in sources):
         output.say("distcheck: nothing of the input could be read; name a log that is text, or a folder that holds one")

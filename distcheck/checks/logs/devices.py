@@ -42,7 +42,7 @@ class _Beyond(NamedTuple):
     #: the local ranks that failed
     failed: tuple[int, ...]
     #: what the code took for a number of a device: ``global``, ``local``, ``mask`` or empty
-    way: str
+    index_source: str
     #: the mask of each process that told its own, by rank or task
     masks: dict[int, str]
     #: number of GPUs, where a line says it
@@ -82,7 +82,7 @@ def _local_ranks(timeline: Timeline) -> dict[int, int]:
         for worker in timeline.workers
         if worker.rank is not None and worker.local_rank is not None
     }
-    for voice in timeline.voices:
+    for voice in timeline.rank_streams:
         if voice.who.rank is not None and voice.who.local_rank is not None:
             known.setdefault(voice.who.rank, voice.who.local_rank)
     return known
@@ -115,9 +115,9 @@ def _sees_one_each(beyond: _Beyond) -> bool:
 
 def _cause_of(beyond: _Beyond, timeline: Timeline) -> str:
     """Which rule the log speaks for; DC301 where nothing speaks for another."""
-    if beyond.way == "mask":
+    if beyond.index_source == "mask":
         return "DC202"
-    if beyond.way == "global" and _on_later_nodes(beyond, timeline):
+    if beyond.index_source == "global" and _on_later_nodes(beyond, timeline):
         return "DC201"
     # rank 8 that is local rank 0 can't ask for too much with its local rank, unless there is no GPU at all
     if any(beyond.local_ranks.get(rank) == 0 and rank > 0 for rank in beyond.ranks) and 0 not in beyond.ranks:
@@ -263,13 +263,13 @@ def _lightnings(timeline: Timeline, code: str) -> Iterator[Finding]:
     )
     if (code == "DC203") is not isolated:
         return
-    asked = f"GPUs {','.join(wanted)} are asked for" if wanted else "more GPUs are asked for"
+    requested = f"GPUs {','.join(wanted)} are asked for" if wanted else "more GPUs are asked for"
     if isolated:
         yield found(
             rules.DC203,
             timeline,
             events,
-            f"{asked}, and the process sees one only, which is its GPU 0",
+            f"{requested}, and the process sees one only, which is its GPU 0",
             fix=_see_all(),
             **severity_of(timeline),
         )
@@ -278,7 +278,7 @@ def _lightnings(timeline: Timeline, code: str) -> Iterator[Finding]:
             rules.DC301,
             timeline,
             events,
-            f"{asked}, and the process can use {','.join(have) or 'none'}",
+            f"{requested}, and the process can use {','.join(have) or 'none'}",
             fix=Fix(
                 f"ask for as many as there are: Trainer(devices={len(have)})"
                 if have
@@ -326,7 +326,7 @@ def mask_and_index_agreed(timeline: Timeline) -> Iterator[Finding]:
         return
     how = (
         "takes a number out of CUDA_VISIBLE_DEVICES, and inside of the mask GPUs count from 0"
-        if beyond.way == "mask"
+        if beyond.index_source == "mask"
         else "sees one GPU, which is its device 0, and asks for another"
     )
     yield found(

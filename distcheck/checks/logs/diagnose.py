@@ -17,7 +17,7 @@ from distcheck.rules import Selection
 from .model import LogReading, Timeline
 from .ranking import rank_findings
 from .reading import read
-from .summary import tell
+from .summary import summarize
 from .timeline import join
 
 ROOM = "distcheck.checks.logs"
@@ -50,15 +50,17 @@ def diagnose_log(
     return diagnose(timeline, selection=make_selection(select, (), ignore), every_event=every_event)
 
 
-def read_timeline(paths: Sequence[str], *, jobs: int = 1, told: Callable[[int, int], None] | None = None) -> Timeline:
+def read_timeline(
+    paths: Sequence[str], *, jobs: int = 1, progress: Callable[[int, int], None] | None = None
+) -> Timeline:
     """Read files, folders and ``-`` to one timeline.
 
     :param jobs: processes, for several files
-    :param told: called with the bytes that are read, and all
+    :param progress: called with the bytes that are read, and all
     """
     # they bring texts to look for
     load_plug_ins()
-    return join(read(paths, jobs=jobs, tell=told))
+    return join(read(paths, jobs=jobs, progress=progress))
 
 
 def timeline_of(readings: Sequence[LogReading]) -> Timeline:
@@ -91,7 +93,7 @@ def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_ev
         not_checked=tuple(not_checked),
         # what a timeline holds is told by the story; as a fact it would be as long as the log
         facts={},
-        story=tell(timeline, ranked, every_event=every_event),
+        story=summarize(timeline, ranked, every_event=every_event),
         elapsed_s=time.monotonic() - began,
     )
 

@@ -90,7 +90,7 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
             rules.DC114,
             timeline,
             [other for other in timeline.of("nccl-setting", "shell-setting") if other.values["name"] == name],
-            f"{name}={value} takes {_way(name)} from NCCL"
+            f"{name}={value} takes {_transport(name)} from NCCL"
             + (", which this job could use" if hurts and not failed(timeline) else ""),
             fix=Fix(
                 f"leave {name} out where the job or the image sets it, and measure with and without it; ask before "
@@ -519,7 +519,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
     for process in processes(timeline):
         if process.transport.version:
             versions.setdefault(process.transport.version, []).append(process)
-    said = " and ".join(
+    versions_text = " and ".join(
         f"{version} on {_hosts({process.host for process in found_}) or 'others'}"
         for version, found_ in sorted(versions.items())
     )
@@ -532,7 +532,11 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"NCCL got a message of another length or kind ({events[0].values['got']} for "
             f"{events[0].values['wanted']}) than "
-            + (f"it expected: it is {said}" if len(versions) > 1 else "it expected, as from another version of it"),
+            + (
+                f"it expected: it is {versions_text}"
+                if len(versions) > 1
+                else "it expected, as from another version of it"
+            ),
             fix=fix,
             **severity_of(timeline, events[0]),
         )
@@ -543,7 +547,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
             rules.DC503,
             timeline,
             [event for process in odd for event in process.events if event.values.get("version")],
-            f"NCCL differs between processes: {said}",
+            f"NCCL differs between processes: {versions_text}",
             fix=fix,
             severity=Severity.ERROR if dead else Severity.INFO,
             role="cause" if dead else "context",
@@ -659,7 +663,7 @@ def _is_switched_off(timeline: Timeline) -> bool:
     )
 
 
-def _way(name: str) -> str:
+def _transport(name: str) -> str:
     if "IB" in name or name == "NCCL_NET":
         return "InfiniBand and RoCE"
     if "SHM" in name:

@@ -74,7 +74,7 @@ _PROCESS = re.compile(r"Process (\d+) has ([\d.]+ [KMGT]iB) memory in use")
 _THIS_PROCESS = re.compile(r"this process has ([\d.]+ [KMGT]iB) memory in use")
 _ALLOCATED = re.compile(r"Of the allocated memory ([\d.]+ [KMGT]iB) is allocated")
 #: Context, NCCL's buffers and libraries of one process beside what PyTorch's allocator holds, in GiB: 1 to 5 as seen.
-_BESIDE_PYTORCH = 6.0
+_OUTSIDE_ALLOCATOR = 6.0
 #: Others are to blame if they hold at least this share of the card.
 _OTHERS_SHARE = 0.4
 
@@ -275,7 +275,7 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
     hosts: dict[str | None, list[Event]] = {}
     for event in broken:
         hosts.setdefault(event.who.host, []).append(event)
-    for host, events in _joined_by_place(hosts).items():
+    for host, events in _joined_by_host(hosts).items():
         first = events[0]
         yield found(
             rules.DC309,
@@ -287,16 +287,16 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
             rank=next((event.who.rank for event in events if event.who.rank is not None), None),
             evidence={"xids": sorted({number for event in events if (number := event.number("xid"))})},
         )
-    told = [event for event in timeline.of("gpu-xid") if not _is_hardware(event)]
-    if told and not broken:
-        numbers = sorted({event.number("xid") or 0 for event in told})
+    program_faults = [event for event in timeline.of("gpu-xid") if not _is_hardware(event)]
+    if program_faults and not broken:
+        numbers = sorted({event.number("xid") or 0 for event in program_faults})
         meanings = "; ".join(
             f"Xid {number}: {PROGRAM_XIDS.get(number, 'no sign of a broken card')}" for number in numbers
         )
         yield found(
             rules.DC309,
             timeline,
-            told,
+            program_faults,
             f"the driver wrote {meanings}",
             fix=Fix(
                 "look for the fault in the program first: these Xids follow from it; the card is likely sound",
@@ -470,7 +470,7 @@ def memory_of(event: Event) -> GpuMemoryUse | None:
     gpu = values.get("gpu") or ""
     if values.get("whole"):
         total, own, free = (_gib(values[name]) for name in ("whole", "own", "left"))
-        return GpuMemoryUse(gpu, total, own, max(0.0, total - own - free - _BESIDE_PYTORCH))
+        return GpuMemoryUse(gpu, total, own, max(0.0, total - own - free - _OUTSIDE_ALLOCATOR))
     if not values.get("total"):
         return None
     total = _gib(values["total"])
@@ -483,7 +483,7 @@ def memory_of(event: Event) -> GpuMemoryUse | None:
         own = _gib(this[1])
     elif holders and allocated:
         mine = min(holders, key=lambda holder: abs(holder[1] - own))
-        if own <= mine[1] + 0.1 and mine[1] - own <= max(_BESIDE_PYTORCH, 0.15 * total):
+        if own <= mine[1] + 0.1 and mine[1] - own <= max(_OUTSIDE_ALLOCATOR, 0.15 * total):
             holders.remove(mine)
             own = mine[1]
     return GpuMemoryUse(gpu, total, own, sum(size for _, size in holders), tuple(holders))
@@ -502,7 +502,7 @@ def _is_held(memory: GpuMemoryUse) -> bool:
 def _pids(timeline: Timeline) -> set[int]:
     """The processes of the job, as its log numbers them."""
     workers = {worker.pid for worker in timeline.workers}
-    return {pid for pid in (*workers, *(voice.who.pid for voice in timeline.voices)) if pid is not None}
+    return {pid for pid in (*workers, *(voice.who.pid for voice in timeline.rank_streams)) if pid is not None}
 
 
 def _ranks_in_one_memory(timeline: Timeline) -> list[Event]:
@@ -560,7 +560,7 @@ def _is_hardware(event: Event) -> bool:
     return number in HARDWARE_XIDS
 
 
-def _joined_by_place(hosts: Mapping[str | None, list[Event]]) -> dict[str | None, list[Event]]:
+def _joined_by_host(hosts: Mapping[str | None, list[Event]]) -> dict[str | None, list[Event]]:
     """Lines that name no host belong to the only one that is named, if it is the only one."""
     if len(hosts) == 2 and None in hosts:
         (host,) = (name for name in hosts if name is not None)

@@ -37,14 +37,14 @@ def is_under_torchrun(timeline: Timeline) -> bool:
     return (
         any(worker.line or worker.source for worker in timeline.workers)
         or timeline.has("omp-threads-default", "elastic-report")
-        or any(voice.who.local_rank is not None for voice in timeline.voices)
+        or any(voice.who.local_rank is not None for voice in timeline.rank_streams)
         or any(came_through(event, *AGENT) for event in timeline.events)
     )
 
 
 def scheduler_of(timeline: Timeline) -> str | None:
     """``slurm`` or ``mpi`` where the log names who started the tasks."""
-    texts = [voice.last_text for voice in timeline.voices] + [event.text for event in timeline.events]
+    texts = [voice.last_text for voice in timeline.rank_streams] + [event.text for event in timeline.events]
     texts += [source.path.replace("\\", "/").rpartition("/")[2] for source in timeline.sources]
     variables = [event.values.get("variable") or "" for event in timeline.of("rendezvous-env-missing")]
     joined = "\n".join(texts + variables)

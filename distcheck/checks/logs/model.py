@@ -203,7 +203,7 @@ class LogReading(NamedTuple):
     #: in the order of their lines
     events: tuple[Event, ...] = ()
     #: one for each process that the prefixes tell apart
-    voices: tuple[RankStream, ...] = ()
+    rank_streams: tuple[RankStream, ...] = ()
     workers: tuple[WorkerFailure, ...] = ()
     dumps: tuple[Dump, ...] = ()
     dropped: int = 0
@@ -219,7 +219,7 @@ class Timeline(NamedTuple):
 
     sources: tuple[LogSource, ...]
     events: tuple[Event, ...]
-    voices: tuple[RankStream, ...] = ()
+    rank_streams: tuple[RankStream, ...] = ()
     #: rows of launchers' failure reports and error files
     workers: tuple[WorkerFailure, ...] = ()
     dumps: tuple[Dump, ...] = ()
@@ -244,12 +244,12 @@ class Timeline(NamedTuple):
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts that the log names as writers, sorted."""
-        return tuple(sorted({voice.who.host for voice in self.voices if voice.who.host is not None}))
+        return tuple(sorted({voice.who.host for voice in self.rank_streams if voice.who.host is not None}))
 
     @property
     def ranks(self) -> tuple[int, ...]:
         """The ranks that wrote anything, sorted."""
-        return tuple(sorted({voice.who.rank for voice in self.voices if voice.who.rank is not None}))
+        return tuple(sorted({voice.who.rank for voice in self.rank_streams if voice.who.rank is not None}))
 
     @property
     def silent_ranks(self) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from .launcher import HOST_OF_TASK_0, ranks_were_started_once
 from .model import Event, Timeline
 
 #: Code of torch that makes or joins the store on which ranks meet.
-_MEETING = ("torch/distributed/rendezvous", "torch/distributed/elastic", "TCPStore(")
+_RENDEZVOUS = ("torch/distributed/rendezvous", "torch/distributed/elastic", "TCPStore(")
 #: The bytes ``HTTP`` read as a number, as a client of the store reads what a web server says.
 _HTTP = "1347703880"
 _MISSED = ("client-timeout", "client-failed", "connect-failed", "rendezvous-connection")
@@ -94,7 +94,7 @@ def _stores_in_use(timeline: Timeline) -> Iterator[Event]:
         text = event.text
         if (
             text.startswith("RuntimeError: Address already in use")
-            or came_through(event, *_MEETING)
+            or came_through(event, *_RENDEZVOUS)
             or any(word in text for word in ("c10d", "TCPStore", "rendezvous", "MASTER_PORT"))
         ):
             yield event
@@ -150,7 +150,7 @@ def master_was_not_reached(timeline: Timeline) -> Iterator[Finding]:
 def _gave_up(timeline: Timeline, event: Event) -> bool:
     """Whether it is the end of the trying, and about torch's meeting place at all."""
     if event.signature == "connect-failed":
-        return event.text.startswith("RuntimeError:") or came_through(event, *_MEETING)
+        return event.text.startswith("RuntimeError:") or came_through(event, *_RENDEZVOUS)
     lines = {(retry.source, retry.line) for retry in timeline.of("client-retry")}
     return (event.source, event.line) not in lines
 
@@ -221,7 +221,7 @@ def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], ro
         )
         message += ": the connection was refused, so nothing listens on that port, or a firewall rejects it"
     else:
-        fix = _open_the_way(host, port)
+        fix = _open_port(host, port)
         message += f": {why}" if why else ": the first node is not up, the address is wrong, or a firewall drops it"
     who = ranks_text(events)
     return found_at_first_failed(
@@ -242,7 +242,7 @@ def _why_in(events: Sequence[Event]) -> str:
     return next((why for event in events for why in known if why in event.text), "")
 
 
-def _open_the_way(host: str, port: str) -> Fix:
+def _open_port(host: str, port: str) -> Fix:
     address = in_a_command(host)
     opened = f"port {port}" if port else "the port of the rendezvous"
     return Fix(
@@ -302,7 +302,7 @@ def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _is_ours(event: Event) -> bool:
-    return came_through(event, *_MEETING, "MASTER_ADDR", "master_addr")
+    return came_through(event, *_RENDEZVOUS, "MASTER_ADDR", "master_addr")
 
 
 def _means_unknown(event: Event) -> bool:
@@ -552,12 +552,12 @@ def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
             )
             continue
         list_of_nccl = shown.startswith(("^", "="))
-        trouble = "it takes no list as NCCL does, only names of interfaces" if list_of_nccl else "it is not there"
+        problem = "it takes no list as NCCL does, only names of interfaces" if list_of_nccl else "it is not there"
         yield found_at_first_failed(
             rules.DC407,
             timeline,
             events,
-            f"gloo can't use GLOO_SOCKET_IFNAME={shown}: {trouble}",
+            f"gloo can't use GLOO_SOCKET_IFNAME={shown}: {problem}",
             fix=Fix(
                 "give one interface by its exact name, the one that leads to the other nodes, or leave the variable "
                 "out: gloo then takes the interface of the host name; where nodes name their interfaces differently, "

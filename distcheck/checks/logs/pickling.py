@@ -226,13 +226,13 @@ def files_are_whole(timeline: Timeline) -> Iterator[Finding]:
     why = value_of(events, "why") or ""
     pointer = any(event.signature == "git-lfs-pointer" for event in events) or value_of(events, "key") == "'v'"
     who = ranks_text(events)
-    trouble = "it is a pointer of Git LFS in place of the file" if pointer else why or "it ends too early"
+    problem = "it is a pointer of Git LFS in place of the file" if pointer else why or "it ends too early"
     yield found_at_first_failed(
         rules.DC612,
         timeline,
         events,
         f"{f'the file {file}' if file else 'a file'} is broken{f', as {who} found' if who else ''}: "
-        f"{trouble}{_place(events)}",
+        f"{problem}{_place(events)}",
         fix=Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
         if pointer
         else _COPY_AGAIN,

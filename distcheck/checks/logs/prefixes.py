@@ -41,7 +41,7 @@ class LineHead(NamedTuple):
     stream: str = ""
 
 
-NOBODY = LineAuthor()
+UNKNOWN_WRITER = LineAuthor()
 #: Layers that are peeled off one line; real lines have up to six.
 _MOST_LAYERS = 12
 #: Longest beginning of a line that is looked at.
@@ -264,7 +264,7 @@ class Prefixes:
             if "stop" in found:
                 break
         if not found:
-            return LineHead(NOBODY, None, text + tail)
+            return LineHead(UNKNOWN_WRITER, None, text + tail)
         return LineHead(self._who(found), found.get("time"), text + tail, found.get("stream") or "")  # type: ignore[arg-type]
 
     def _who(self, found: _Found) -> LineAuthor:

@@ -29,7 +29,7 @@ def short(host: str) -> str:
 
 def filled(who: LineAuthor, other: LineAuthor) -> LineAuthor:
     """What one says, and where it says nothing what the other says."""
-    if other == _NOBODY or who == other:
+    if other == _UNKNOWN or who == other:
         return who
     return LineAuthor(
         who.rank if who.rank is not None else other.rank,
@@ -40,7 +40,7 @@ def filled(who: LineAuthor, other: LineAuthor) -> LineAuthor:
     )
 
 
-_NOBODY = LineAuthor()
+_UNKNOWN = LineAuthor()
 
 
 class Identities:
@@ -53,7 +53,7 @@ class Identities:
         self,
         sources: Sequence[LogSource],
         events: Sequence[Event],
-        voices: Sequence[RankStream],
+        rank_streams: Sequence[RankStream],
         workers: Sequence[WorkerFailure],
         world_size: int | None,
     ) -> None:
@@ -69,7 +69,7 @@ class Identities:
         self._known: dict[tuple[LineAuthor, int], LineAuthor] = {}
         for who, source in {
             *((event.who, event.source) for event in events),
-            *((voice.who, voice.source) for voice in voices),
+            *((voice.who, voice.source) for voice in rank_streams),
         }:
             self._learn(filled(who, sources[source].who), source)
         for worker in workers:

@@ -154,5 +154,5 @@ def _outlived(event: Event, readings: Sequence[LogReading], alive: Iterable[int]
     return event.time is not None and any(
         voice.last_time is not None and voice.last_time > event.time
         for number in alive
-        for voice in readings[number].voices
+        for voice in readings[number].rank_streams
     )

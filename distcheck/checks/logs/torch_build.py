@@ -191,9 +191,14 @@ def store_needed_no_libuv(timeline: Timeline) -> Iterator[Finding]:
         if agent
         else Fix("switch it off where all ranks get it", command="set USE_LIBUV=0", where="job-script", safe=True)
     )
-    asked = "torchrun asks for a store with libuv" if agent else "the store is asked for with libuv"
+    requested = "torchrun asks for a store with libuv" if agent else "the store is asked for with libuv"
     yield found(
-        rules.DC123, timeline, events, f"{asked}, and this torch is built without it", fix=fix, **severity_of(timeline)
+        rules.DC123,
+        timeline,
+        events,
+        f"{requested}, and this torch is built without it",
+        fix=fix,
+        **severity_of(timeline),
     )
 
 

@@ -63,7 +63,7 @@ class WaitingRank(NamedTuple):
     enqueued: int | None = None
 
     @property
-    def spoken(self) -> str:
+    def description(self) -> str:
         """``ALLREDUCE #412 (20 elements) at train.py:88``."""
         number = f" #{self.sequence}" if self.sequence is not None else ""
         sizes = f" ({self.sizes})" if self.sizes else ""
@@ -243,11 +243,11 @@ def odd_one(waits: Iterable[WaitingRank]) -> int:
     return small[0] if len(small) == 1 and len(large) > 1 else -1
 
 
-def spoken(waits: Iterable[WaitingRank]) -> str:
+def describe_waits(waits: Iterable[WaitingRank]) -> str:
     """``ranks 0-2 wait in ALLREDUCE #412 (1 element), rank 3 in BROADCAST #411``."""
     groups: dict[str, list[int]] = {}
     for wait in waits:
-        groups.setdefault(wait.spoken, []).append(wait.rank)
+        groups.setdefault(wait.description, []).append(wait.rank)
     parts = [
         f"{ranks_in_words(ranks)} {'wait' + 's' * (len(ranks) == 1) + ' ' if number == 0 else ''}in {what}"
         for number, (what, ranks) in enumerate(groups.items())
