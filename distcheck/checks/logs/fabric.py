@@ -61,8 +61,9 @@ def debugging_is_off(timeline: Timeline) -> Iterator[Finding]:
         if names
         else "NCCL writes its log at the level INFO on every rank",
         fix=Fix(
-            "take it out of the job script, the image or ~/.nccl.conf when the search is over; NCCL_DEBUG=WARN keeps "
-            "what is worth reading",
+            "take it out of the job script, the image or ~/.nccl.conf when the search is over; NCCL_DEBUG=WARN "
+            "keeps what is "
+            "worth reading",
             where="job-script",
         ),
         severity=Severity.INFO,
@@ -94,7 +95,8 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
             + (", which this job could use" if hurts and not failed(timeline) else ""),
             fix=Fix(
                 f"leave {name} out where the job or the image sets it, and measure with and without it; ask before "
-                "changing what /etc/nccl.conf sets",
+                "changing "
+                "what /etc/nccl.conf sets",
                 command=f"unset {name}",
                 where="job-script",
             ),
@@ -188,8 +190,9 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
         rules.DC406,
         timeline,
         [event for process in wrong for event in process.events if event.values.get("interface")],
-        f"NCCL met on {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which leads to no "
-        "other host",
+        f"NCCL met on {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which leads to "
+        "no other "
+        "host",
         fix=_interface(),
         severity=Severity.ERROR,
         role="cause",
@@ -296,9 +299,11 @@ def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
         + (f" from GID {local}" if local else "")
         + (f" (NCCL_IB_GID_INDEX={index.values['value'].rstrip('.')})" if index else ""),
         fix=Fix(
-            "with NCCL 2.21 and newer leave NCCL_IB_GID_INDEX out, with older ones set it to the RoCE v2 entry with "
-            "the IPv4 address, which 'show_gids' lists (often 3), the same on all nodes; then test the pair of hosts "
-            "with ib_write_bw -R, since a switch, a route between rails or a port can be the reason as well",
+            "with NCCL 2.21 and newer leave NCCL_IB_GID_INDEX out, with older ones set it to the RoCE v2 entry "
+            "with the IPv4 "
+            "address, which 'show_gids' lists (often 3), the same on all nodes; then test the pair of hosts with "
+            "ib_write_bw "
+            "-R, since a switch, a route between rails or a port can be the reason as well",
             command="show_gids",
             where="host",
         ),
@@ -428,7 +433,8 @@ def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
             f"the plug-in {name} is not complete here",
             fix=Fix(
                 "source the plug-in's own script (nccl-env-profile.sh, next to its library) unchanged in the job "
-                "script for all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
+                "script for "
+                "all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
                 "'ls /sys/class/net': they differ between virtual machines and GKE",
                 where="job-script",
             ),
@@ -442,7 +448,8 @@ def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
             f"NCCL_TOPO_FILE names {files[0].values['file']}, which can't be opened",
             fix=Fix(
                 "mount the file of this kind of machine into the container, or name the one that the cloud's image "
-                "brings, in the job script",
+                "brings, "
+                "in the job script",
                 where="job-script",
             ),
             severity=Severity.INFO if failed(timeline) else None,
@@ -460,8 +467,9 @@ def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"NVLink SHARP (NVLS) can't be set up: {events[0].values['why']}",
             fix=Fix(
-                "run once with NVLink SHARP off: if that works, have an administrator look at the fabric manager and "
-                "the NVSwitches (same version as the driver, no GPU left half reset)",
+                "run once with NVLink SHARP off: if that works, have an administrator look at the fabric manager "
+                "and the "
+                "NVSwitches (same version as the driver, no GPU left half reset)",
                 command="export NCCL_NVLS_ENABLE=0",
                 where="job-script",
             ),
@@ -564,8 +572,9 @@ def hosts_are_told_apart(timeline: Timeline) -> Iterator[Finding]:
         rules.DC506,
         timeline,
         events,
-        f"{events[0].values['segment']} of another rank is not in this process's /dev/shm: NCCL takes two containers "
-        "for one host",
+        f"{events[0].values['segment']} of another rank is not in this process's /dev/shm: NCCL takes two "
+        "containers for one "
+        "host",
         fix=Fix(
             "let them share it (--ipc=host, or one volume at /dev/shm), or give each container a host name of its own "
             "(--hostname, or NCCL_HOSTID with a value of its own)",
@@ -589,7 +598,8 @@ def transport_is_the_fastest(timeline: Timeline) -> Iterator[Finding]:
             "ranks of one host talk through shared memory, although their GPUs have NVLink",
             fix=Fix(
                 "see whether the driver lets the GPUs reach each other, and whether each task sees all GPUs of its "
-                "host: in containers with one GPU each NCCL can't use NVLink",
+                "host: in "
+                "containers with one GPU each NCCL can't use NVLink",
                 command="nvidia-smi topo -p2p r",
                 where="host",
             ),
@@ -730,16 +740,18 @@ def _misfit(event: Event) -> str:
 def _same_plug_in() -> Fix:
     return Fix(
         "have the folder of the plug-in put on LD_LIBRARY_PATH or into the container, the same on all nodes, in a "
-        "version that fits this NCCL; NCCL_NET_PLUGIN=none says that NCCL's own network is meant",
+        "version that "
+        "fits this NCCL; NCCL_NET_PLUGIN=none says that NCCL's own network is meant",
         where="job-script",
     )
 
 
 def _interface() -> Fix:
     return Fix(
-        "name the interface that leads to the other nodes, exactly ('ip route get ADDRESS-OF-ANOTHER-NODE' shows it "
-        "after dev), in the job script, so that every rank gets it; where nodes name theirs differently, list them "
-        "with commas",
+        "name the interface that leads to the other nodes, exactly ('ip route get ADDRESS-OF-ANOTHER-NODE' shows "
+        "it after "
+        "dev), in the job script, so that every rank gets it; where nodes name theirs differently, list them with "
+        "commas",
         command="export NCCL_SOCKET_IFNAME==eth0",
         where="job-script",
     )
@@ -761,9 +773,10 @@ def _same_address(chosen: Sequence[NcclProcess]) -> list[NcclProcess]:
 
 def _give_devices() -> Fix:
     return Fix(
-        "let every task open /dev/infiniband and find libibverbs: --device=/dev/infiniband --cap-add=IPC_LOCK "
-        "--ulimit memlock=-1 with Docker, the cluster's RDMA resource with Kubernetes, libibverbs1 and "
-        "ibverbs-providers in the image; NCCL_IB_HCA takes the names of this host's devices",
+        "let every task open /dev/infiniband and find libibverbs: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit "
+        "memlock=-1 with Docker, the cluster's RDMA resource with Kubernetes, libibverbs1 and ibverbs-providers in "
+        "the image; "
+        "NCCL_IB_HCA takes the names of this host's devices",
         command="ls -l /dev/infiniband",
         where="each-task",
     )
@@ -783,7 +796,8 @@ def _use_efa() -> Fix:
     return Fix(
         "use an image with libfabric and an aws-ofi-nccl that fits this NCCL, give the container the EFA devices "
         "(vpc.amazonaws.com/efa in Kubernetes, --device=/dev/infiniband with Docker), and leave FI_PROVIDER out or "
-        "set it to efa; the log then says 'Using network AWS Libfabric' or 'Libfabric'",
+        "set it to "
+        "efa; the log then says 'Using network AWS Libfabric' or 'Libfabric'",
         where="job-script",
     )
 

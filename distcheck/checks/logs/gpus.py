@@ -227,8 +227,9 @@ def mig_slices_are_enough(timeline: Timeline) -> Iterator[Finding]:
         if shared
         else "a process sees one MIG instance only, and a rank asks for a second device",
         fix=Fix(
-            "give each process a CUDA_VISIBLE_DEVICES of its own with one instance and use device 0, with the backend "
-            "gloo where the instances are of one GPU; or have MIG turned off for training over several GPUs",
+            "give each process a CUDA_VISIBLE_DEVICES of its own with one instance and use device 0, with the "
+            "backend gloo "
+            "where the instances are of one GPU; or have MIG turned off for training over several GPUs",
             where="each-task",
         ),
         **severity_of(timeline, events[0]),
@@ -257,7 +258,8 @@ def gpus_are_alike(timeline: Timeline) -> Iterator[Finding]:
         text,
         fix=Fix(
             "leave the odd cards out with CUDA_VISIBLE_DEVICES (by UUID, from 'nvidia-smi -L') and start as many "
-            "ranks as cards are left, or take the slowest card as the measure of the job",
+            "ranks as "
+            "cards are left, or take the slowest card as the measure of the job",
             where="job-script",
         ),
         role="context",
@@ -342,10 +344,12 @@ def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
         timeline,
         events,
         f"CUDA's compatibility library is used where it can't work (error {number}): on a card that it is not made "
-        "for, or with a driver that it does not fit",
+        "for, or "
+        "with a driver that it does not fit",
         fix=Fix(
             "take the compat folder out of LD_LIBRARY_PATH where the job or the image sets it, or the package "
-            "cuda-compat out of the image; after an update of the host's driver start the container again",
+            "cuda-compat "
+            "out of the image; after an update of the host's driver start the container again",
             where="job-script",
         ),
         **severity_of(timeline, events[0]),
@@ -397,8 +401,9 @@ def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
             rules.DC336,
             timeline,
             events,
-            f"these cards (RTX {events[0].values['series']} series) have no peer access, and the framework refuses to "
-            "start without being told so",
+            f"these cards (RTX {events[0].values['series']} series) have no peer access, and the framework refuses "
+            "to start "
+            "without being told so",
             fix=Fix(
                 "switch both ways off for these cards, or start with 'accelerate launch', which does it",
                 command="export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1",
@@ -533,7 +538,8 @@ def _bind(timeline: Timeline) -> Fix:
     )
     return Fix(
         "call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before the process group is made, and start at "
-        "most one process for each GPU"
+        "most one "
+        "process for each GPU"
         + (
             "; under Ray give each worker a GPU of its own (num_gpus=1) and let Ray set CUDA_VISIBLE_DEVICES"
             if by_ray or any("ray::" in event.text for event in timeline.of("exception"))
@@ -547,7 +553,8 @@ def _free_the_card(pids: Sequence[int]) -> Fix:
     who = f" (process{'es' * (len(pids) > 1)} {', '.join(map(str, pids))})" if pids else ""
     return Fix(
         f"look who is on the card{who} with 'nvidia-smi' and ps: end what is left of an earlier run of yours, else "
-        "wait, use other GPUs, or ask the owner; a notebook's kernel holds memory until its end",
+        "wait, use "
+        "other GPUs, or ask the owner; a notebook's kernel holds memory until its end",
         command="nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         where="host",
     )
@@ -624,8 +631,9 @@ gpus_take_more_than_one_process = signature_probe(
     "gpu-busy",
     "a GPU takes one process only, and has one already",
     Fix(
-        "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the mode); "
-        "an administrator can put the mode back: nvidia-smi -c DEFAULT",
+        "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the "
+        "mode); an "
+        "administrator can put the mode back: nvidia-smi -c DEFAULT",
         where="host",
     ),
 )

@@ -56,8 +56,9 @@ class HangVerdict(NamedTuple):
 
 
 _OTHER_BRANCH = Fix(
-    "look for the collective that only some ranks reach: inside 'if rank == 0', before an early return, in an except "
-    "or a loop whose length differs; call it on all ranks ('distcheck lint' finds most of them). One run with "
+    "look for the collective that only some ranks reach: inside 'if rank == 0', before an early return, in an "
+    "except or "
+    "a loop whose length differs; call it on all ranks ('distcheck lint' finds most of them). One run with "
     "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 names the lines",
     command="distcheck lint --select DC701,DC702,DC703,DC707 .",
     where="code",
@@ -69,8 +70,9 @@ _MAKE_EQUAL = Fix(
     where="code",
 )
 _EVEN_INPUTS = Fix(
-    "give all ranks the same number of batches: DistributedSampler with drop_last=True, or agree on the number of "
-    "steps (all_reduce of the length with ReduceOp.MIN), or 'with Join([ddp]):' around the loop",
+    "give all ranks the same number of batches: DistributedSampler with drop_last=True, or agree on the number "
+    "of steps "
+    "(all_reduce of the length with ReduceOp.MIN), or 'with Join([ddp]):' around the loop",
     command="distcheck lint --select DC519 .",
     where="code",
 )
@@ -80,9 +82,11 @@ _RANK_ZERO = Fix(
     where="code",
 )
 _STACK = Fix(
-    "see where that rank is while it hangs: 'py-spy dump --pid PID' on its host, 'dmesg -T' for its GPU; and look at "
-    "its code for work that takes longer than the time limit, for a collective that it does not call (DC701), and for "
-    "fewer batches than the others have (DC519)",
+    "see where that rank is while it hangs: 'py-spy dump --pid PID' on its host, 'dmesg -T' for its GPU; and "
+    "look at its "
+    "code for work that takes longer than the time limit, for a collective that it does not call (DC701), and "
+    "for fewer "
+    "batches than the others have (DC519)",
     where="host",
 )
 
@@ -497,8 +501,9 @@ def monitors_see_progress(timeline: Timeline) -> Iterator[Finding]:
         f"{ranks_in_words(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
         "NCCL's watchdog went on",
         fix=Fix(
-            "something holds the interpreter's lock or the CUDA driver: 'py-spy dump --native --pid PID' while it "
-            "hangs, 'dmesg -T' for Xid lines (DC309); TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only if it is really slow",
+            "something holds the interpreter's lock or the CUDA driver: 'py-spy dump --native --pid PID' while "
+            "it hangs, "
+            "'dmesg -T' for Xid lines (DC309); TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only if it is really slow",
             where="host",
         ),
         **_waiting(timeline),

@@ -30,8 +30,9 @@ def launcher_outlives_its_terminal(timeline: Timeline) -> Iterator[Finding]:
         rules.DC117,
         timeline,
         events,
-        "the launcher got SIGHUP when its terminal closed, and ended all ranks: torchrun installs a handler of its "
-        "own, so that nohup does not keep it",
+        "the launcher got SIGHUP when its terminal closed, and ended all ranks: torchrun installs a handler of "
+        "its own, "
+        "so that nohup does not keep it",
         fix=Fix(
             "start it in tmux or screen, as a job of the scheduler, or in a session without terminal: "
             "setsid torchrun … > train.log 2>&1 &",

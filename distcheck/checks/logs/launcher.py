@@ -184,7 +184,8 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
     elif scheduler == "mpi":
         line = (
             'mpirun env MASTER_ADDR="$(hostname)" MASTER_PORT=29500 bash -c \'export RANK=$OMPI_COMM_WORLD_RANK '
-            f"LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE; exec python {script}'"
+            "LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE; "
+            f"exec python {script}'"
         )
     else:
         line = f"torchrun --standalone --nproc-per-node=gpu {script}"
