@@ -1,4 +1,4 @@
-"""``distcheck log --follow``: what a running job appends is read, and the story is told when it changes."""
+"""``distcheck log --follow``: read what a running job appends, and print the root cause when it changes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .log_output import finish, with_subject
 if TYPE_CHECKING:
     from .log_output import LogOptions
 
-#: Seconds between two looks at the files: what is told this much later is still told at once.
+#: Seconds between two reads of the files.
 _PAUSE_S = 0.5
-#: Files that may be new in a folder are looked for this often, in seconds.
+#: Seconds between two searches for new files.
 _SEARCH_S = 5.0
 
 
@@ -66,11 +66,11 @@ class _Tail:
                     grew = True
                 return grew
         except OSError:
-            # it is gone for now: rotated, or its folder is not there any more
+            # the file is missing for now: rotated, or its folder was removed
             return False
 
     def _read_the_rest(self) -> None:
-        """What was written between our last look and the rename: of a job that died, that is what matters."""
+        """Read what was written between the last read and the rename. It holds the end of a job that died."""
         folder = os.path.dirname(self.source.path) or "."
         for entry in os.scandir(folder):
             with contextlib.suppress(OSError):
@@ -111,7 +111,7 @@ class _Pipe:
 
 
 class _Follower:
-    """All that is followed, and what was told of it last."""
+    """All files that are followed, and the last root cause that was printed."""
 
     def __init__(self, options: LogOptions) -> None:
         self.options = options
@@ -123,7 +123,7 @@ class _Follower:
         self.reported: tuple[object, ...] | None = None
 
     def find_new_files(self) -> None:
-        """New files of folders; each search costs a walk, so it is not done at every look."""
+        """Find new files in folders. Each search costs a walk, so not every read does it."""
         if time.monotonic() < self._next_search:
             return
         self._next_search = time.monotonic() + _SEARCH_S
@@ -167,7 +167,7 @@ class _Follower:
 
     @property
     def has_ended(self) -> bool:
-        """Nothing more can come: a pipe that was closed, and no file beside it."""
+        """Whether no more text can come: all inputs are pipes that were closed."""
         return bool(self._tails) and all(isinstance(tail, _Pipe) and not tail.open for tail in self._tails.values())
 
 
@@ -179,7 +179,7 @@ def _is_pipe(path: str) -> bool:
 
 
 def follow(options: LogOptions) -> int:
-    """Until Ctrl-C, the end of a pipe, or ``--idle`` seconds without a word; then the report and the exit status."""
+    """Follow until Ctrl-C, the end of a pipe or ``--idle`` seconds without output, and return the exit status."""
     watch = _Follower(options)
     idle = options.given["idle"]
     last = time.monotonic()
@@ -197,7 +197,7 @@ def follow(options: LogOptions) -> int:
 
 
 def _print_change(watch: _Follower) -> None:
-    """One line as soon as something else is told; the whole story comes at the end."""
+    """Print one line when the root cause changes. The whole summary comes at the end."""
     report = watch.report()
     story = report.story
     if story["outcome"] == "clean":

@@ -13,7 +13,7 @@ from . import output
 
 
 class LogOptions(NamedTuple):
-    """What a call asks for, from its options and the configuration."""
+    """The options of a call, from the command line and the configuration."""
 
     paths: tuple[str, ...]
     given: Mapping[str, Any]
@@ -48,7 +48,7 @@ def finish(options: LogOptions, report: Report) -> int:
 
 
 def with_subject(report: Report) -> Report:
-    """The report with what its first line says: which files, how many ranks, hosts and starts."""
+    """Return the report with its subject: files, and numbers of ranks, hosts and attempts."""
     story = report.story
     sources = story["sources"]
     lines = sum(source["lines"] for source in sources)

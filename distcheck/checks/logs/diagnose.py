@@ -53,7 +53,7 @@ def diagnose_log(
 def read_timeline(
     paths: Sequence[str], *, jobs: int = 1, progress: Callable[[int, int], None] | None = None
 ) -> Timeline:
-    """Read files, folders and ``-`` to one timeline.
+    """Return one timeline of files, folders and ``-``.
 
     :param jobs: processes, for several files
     :param progress: called with the bytes that are read, and all
@@ -71,8 +71,8 @@ def timeline_of(readings: Sequence[LogReading]) -> Timeline:
 def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_event: bool = False) -> Report:
     """Judge a timeline: findings with the cause first, and the story.
 
-    :param selection: which rules may speak; the others still tell causes from consequences
-    :param every_event: tell also what no finding is about
+    :param selection: the rules to report; the others still separate causes from consequences
+    :param every_event: include events that no finding is about
     """
     began = time.monotonic()
     # the cause is looked for with all rules, whichever of them may speak: an unselected cause is no reason to tell its
@@ -91,7 +91,7 @@ def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_ev
             if selection is None or selection.takes(known[finding.code])
         ),
         not_checked=tuple(not_checked),
-        # what a timeline holds is told by the story; as a fact it would be as long as the log
+        # the summary shows the timeline; as a fact it would be as long as the log
         facts={},
         story=summarize(timeline, ranked, every_event=every_event),
         elapsed_s=time.monotonic() - began,

@@ -1,4 +1,4 @@
-"""Collectives that did not end, or met another one: who waits where, who did not come, and why that may be."""
+"""Collectives that hang or don't match: which ranks wait where, which did not join, and why."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _KEY = re.compile(r"torchelastic|terminal_state|exit.?barrier|/agent/")
 
 
 class HangVerdict(NamedTuple):
-    """What the waits of all ranks say."""
+    """The conclusion from the waits of all ranks."""
 
     rule: Rule
     message: str
     fix: Fix
-    #: -1: no rank is to blame, or nobody knows which
+    #: the failed rank; -1: none, or unknown
     rank: int
     role: str = "cause"
 
@@ -119,7 +119,7 @@ def collectives_end(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _who_waits(timeline: Timeline) -> tuple[list[WaitingRank], list[LastCollective], list[Event]]:
-    """Waits, ranks that did not come so far, and the lines that tell of both."""
+    """Return the waits, the last collectives of ranks behind them, and the lines that show both."""
     waits, behind = watchdog_waits(timeline)
     if not waits and timeline.has("monitored-barrier"):
         return [], [], []
@@ -136,12 +136,12 @@ def _who_waits(timeline: Timeline) -> tuple[list[WaitingRank], list[LastCollecti
 
 
 def _dumps_of_others(timeline: Timeline) -> list[Event]:
-    """The words of ranks that were told by another one that its collective did not end."""
+    """Return the lines of ranks that another rank informed of a collective that did not end."""
     return [event for event in timeline.of("watchdog-dump") if event.values.get("from")]
 
 
 def _consequence(timeline: Timeline, waits: Sequence[WaitingRank], events: Sequence[Event]) -> HangVerdict | None:
-    """The waiting, where a rank that does not wait had failed before."""
+    """Return the verdict if a rank that does not wait failed before, or None."""
     waiting = {wait.rank for wait in waits}
     family = {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
     earlier = failed_elsewhere(timeline, events, family | {"interrupted", "desync-behind"})
@@ -161,8 +161,8 @@ def _consequence(timeline: Timeline, waits: Sequence[WaitingRank], events: Seque
     who = f"rank {rank}" if rank is not None else "another process"
     return HangVerdict(
         rules.DC511,
-        f"{_wait_text(waits)} because {who} had failed before",
-        Fix(f"fix what {who} failed of; that the others waited for it is a consequence", where="code"),
+        f"{_wait_text(waits)} because {who} failed before",
+        Fix(f"fix the failure of {who}; the wait of the other ranks is a consequence", where="code"),
         -1 if rank is None else rank,
         "timeout",
     )
@@ -191,7 +191,7 @@ def _judge(timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[La
     if behind:
         return _left_behind(timeline, waits, behind, limit)
     if len(numbers) <= 1 and differ(waits):
-        # gloo has no numbers: other places in the code are another branch
+        # gloo has no sequence numbers: another line of the code is another branch
         rule = rules.DC517 if numbers != {None} else rules.DC701
         fix = _MAKE_EQUAL if rule is rules.DC517 else _OTHER_BRANCH
         return HangVerdict(
@@ -201,7 +201,7 @@ def _judge(timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[La
 
 
 def _busy_rank_zero(timeline: Timeline, waits: Sequence[WaitingRank]) -> Event | None:
-    """Rank 0's last word about work of its own, where the others wait in something small for it."""
+    """Return rank 0's last line about work of its own while the others wait for it in a small collective, or None."""
     waiting = {wait.rank for wait in waits}
     if 0 in waiting or not waits:
         return None
@@ -236,7 +236,7 @@ def _busy_text(work: Event) -> str:
 
 
 def _all_called_all(waits: Sequence[WaitingRank]) -> bool:
-    """Whether every rank had called everything that any of them waits in: then it is no matter of branches."""
+    """Whether every rank called every collective that any rank waits in. Then the branch is the same."""
     last = max(wait.sequence or 0 for wait in waits)
     return all(wait.enqueued is not None and wait.enqueued >= last for wait in waits)
 
@@ -256,7 +256,7 @@ def _different_numbers(timeline: Timeline, waits: Sequence[WaitingRank], limit: 
         )
     return HangVerdict(
         rules.DC701,
-        f"ranks are at different places of the program: {describe_waits(by_number)}{limit}",
+        f"ranks are at different lines of the program: {describe_waits(by_number)}{limit}",
         _OTHER_BRANCH,
         failed_rank,
     )
@@ -286,7 +286,7 @@ def _is_further(timeline: Timeline, late: Sequence[int], waiting: Sequence[int])
 
 
 def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) -> HangVerdict:
-    """Nobody who speaks is elsewhere: somebody does not speak, or the way between them is at fault."""
+    """Return the verdict if all known ranks wait in one collective: a rank is missing, or the connection failed."""
     absent = _absent(timeline, waits)
     description = f"{_wait_text(waits)}{limit}"
     dumps = _dumps_of_others(timeline)
@@ -328,7 +328,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
 
 
 def _none_missing_text(timeline: Timeline, waits: Sequence[WaitingRank]) -> str:
-    """What may be said of the others where all that are known wait: only a known size says that there are none."""
+    """Return the clause about missing ranks if all known ranks wait. Only a known world size excludes them."""
     if not waits or _is_of_a_part(waits):
         return ""
     if timeline.world_size_known:
@@ -367,7 +367,7 @@ _GLOO_CONNECTION = Fix(
 
 
 def _connection_fix(timeline: Timeline, first: bool) -> Fix:
-    """What to look at between ranks that have all come."""
+    """Return the fix if all ranks joined the collective: check the connection between them."""
     if timeline.has("gloo-timeout") and not timeline.has("watchdog-timeout", "watchdog-place", "watchdog-end"):
         return _GLOO_CONNECTION
     hosts = len(hosts_of(timeline))
@@ -419,7 +419,7 @@ def _judge_dumps(timeline: Timeline) -> HangVerdict | None:
 
 @probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701)
 def recorders_agree(timeline: Timeline) -> Iterator[Finding]:
-    """Flight recorders without a log beside them: all ranks called the same, and came equally far."""
+    """Flight recorders without a log: ranks called different collectives, or one is behind."""
     if not timeline.dumps or _who_waits(timeline)[2]:
         return
     verdict = _judge_dumps(timeline)
@@ -537,7 +537,7 @@ def communicators_are_set_up(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC701)
 def no_rank_is_behind(timeline: Timeline) -> Iterator[Finding]:
-    """torch's own report of who is out of step (TORCH_NCCL_DESYNC_DEBUG) names nobody."""
+    """torch's own desync report (TORCH_NCCL_DESYNC_DEBUG) names ranks that are behind."""
     events = timeline.of("desync-behind")
     if not events:
         return
@@ -554,7 +554,7 @@ def no_rank_is_behind(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-# ranks that differ, and say so
+# mismatches that a backend reports
 
 
 @probe(rules.DC517)
@@ -651,7 +651,7 @@ def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-# ranks that did not come to the meeting
+# ranks that did not join the rendezvous
 
 
 _COME = Fix(
@@ -703,7 +703,7 @@ def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _uncounted(timeline: Timeline, counts: Sequence[Event]) -> list[int]:
-    """The ranks that nothing is heard of, where a count says that so many are missing."""
+    """Return the ranks without any line, if a count shows that as many are missing."""
     for event in counts:
         joined, expected = event.number("joined"), event.number("expected")
         if joined is not None and expected is not None:
@@ -718,10 +718,10 @@ def _missing_text(
 ) -> str:
     if missing:
         count = next((f" ({event.values['joined']} of {event.values['expected']} came)" for event in counts), "")
-        return f"{ranks_in_words(missing)} never came to the meeting of all ranks{count}"
+        return f"{ranks_in_words(missing)} never joined the rendezvous of all ranks{count}"
     if counts:
         first = counts[0].values
-        return f"only {first['joined']} of {first['expected']} came to the meeting of all ranks (or nodes) in time"
+        return f"only {first['joined']} of {first['expected']} joined the rendezvous of all ranks (or nodes) in time"
     if ended and any(event.values.get("error") == "RendezvousClosedError" for event in ended):
         return "a node came to a rendezvous that was closed: the job had ended, or had begun without it"
     if ended:

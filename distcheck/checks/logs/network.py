@@ -171,7 +171,7 @@ def _judge_master(
     timeline: Timeline, host: str, port: str, events: list[Event], rendezvous: list[Event]
 ) -> Iterator[Finding]:
     lookups = [event for event in timeline.of("name-unresolved") if event.values.get("host") == host]
-    place = f"{host}:{port}" if host else "the address on which the ranks meet"
+    place = f"{host}:{port}" if host else "the address of the rendezvous"
     dead = failed_elsewhere(timeline, events, _FAMILY)
     role = "cause" if dead is None else "timeout"
     if host.endswith("docker.internal"):
@@ -204,7 +204,7 @@ def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], ro
     tries = [event for event in (*timeline.of("client-tried"), *events) if event.values.get("host") in (host, "", None)]
     why = value_of(tries, "why") or _why_in(events)
     waited = value_of(events, "waited")
-    place = f"{host}:{port}" if host else "the address on which the ranks meet"
+    place = f"{host}:{port}" if host else "the address of the rendezvous"
     message = f"nothing answered at {place}" + (f" within {waited}" if waited else "")
     if is_loopback(host):
         fix = Fix(
@@ -278,7 +278,7 @@ def _is_nobodys(timeline: Timeline, host: str, rendezvous: list[Event]) -> bool:
 
 @probe(rules.DC404)
 def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
-    """A name on which ranks should meet did not resolve, and the rank gave up or never came further.
+    """The name of the rendezvous host did not resolve, and the rank gave up or made no progress.
 
     Left alone: names that resolved at a later try, and look-ups of other programs (a download's, a tracker's).
     """
@@ -288,7 +288,7 @@ def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
             yield _unresolved(timeline, "", _each_line_once(lost), lost[0], "cause")
         return
     if any(_gave_up(timeline, event) for event in timeline.of(*_MISSED)):
-        return  # told with the master that was not reached
+        return  # reported with the unreachable master
     for (host,), events in grouped(
         [event for event in timeline.of("name-unresolved") if _means_unknown(event)], "host"
     ):
@@ -306,7 +306,7 @@ def _is_ours(event: Event) -> bool:
 
 
 def _means_unknown(event: Event) -> bool:
-    """Whether a look-up failed because nobody knows the name: not for want of an address of that family."""
+    """Whether a lookup failed because the name is unknown, not for lack of an address of that family."""
     return event.values.get("code") not in ("-9", "-97", "-5")
 
 
@@ -402,7 +402,7 @@ def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
         rules.DC409,
         timeline,
         events,
-        f"torch warns that {what}, which does no harm where ranks meet by IPv4",
+        f"torch warns that {what}, which is harmless if the rendezvous uses IPv4",
         fix=Fix("none is needed; an IPv4 address in place of the name spares you the warning", where="launch-line"),
         severity=Severity.INFO,
         role="context",
@@ -414,9 +414,9 @@ def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC405, rules.DC411, rules.DC412)
 def ranks_did_not_connect(timeline: Timeline) -> Iterator[Finding]:
-    """Ranks had met, and then could not connect to each other on the ports that NCCL and gloo choose.
+    """Ranks completed the rendezvous, then could not connect to each other on the ports that NCCL and gloo choose.
 
-    The address tells why: loopback is what a peer's own host name resolves to (DC405), Docker's bridge leads nowhere
+    The address shows why: loopback is what a peer's own host name resolves to (DC405), Docker's bridge leads nowhere
     else (DC411); any other is closed or wrong (DC412). Left alone: tries that succeeded, a refusal by a peer that had
     failed before, and loopback on a single host.
     """
@@ -476,8 +476,7 @@ def _in_a_container(timeline: Timeline, address: str, events: list[Event], role:
         rules.DC411,
         timeline,
         events,
-        f"the ranks try to meet at {address}, an address in a container's own network, which does not lead to other "
-        "machines",
+        f"the rendezvous address {address} is in a container's own network, which does not lead to other machines",
         fix=Fix(
             "start the containers with --network=host on all hosts, so that they listen on the machines' own addresses",
             where="launch-line",
@@ -523,7 +522,7 @@ def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
         rules.DC412,
         timeline,
         events,
-        f"the ranks had met, but {library} could not connect to {where}: {why}",
+        f"the rendezvous completed, but {library} could not connect to {where}: {why}",
         fix=fix,
         severity=Severity.ERROR,
         role="cause",

@@ -37,7 +37,7 @@ class LineHead(NamedTuple):
     time: float | None
     #: what is left of the line
     text: str
-    #: ``stdout`` or ``stderr`` where a launcher or a container says it
+    #: ``stdout`` or ``stderr`` where a launcher or a container prints it
     stream: str = ""
 
 
@@ -202,7 +202,7 @@ class Prefixes:
             self.learn(sample)
 
     def learn(self, lines: Sequence[str]) -> None:
-        """Look at more lines of the file; styles that were found stay."""
+        """Inspect more lines of the file. Styles that were found stay."""
         for line in lines:
             self._clock.saw(year_in(line[:200]))
         for line in lines:

@@ -1,4 +1,4 @@
-"""Reads logs in one pass and bounded memory: which lines say something, who wrote them and when, and the tracebacks.
+"""Read logs in one pass and bounded memory: lines that match, their writers and times, and tracebacks.
 
 Most of a log is ordinary: a line is taken apart only where a signature fits it, or while a traceback or a launcher's
 report is open. Whose numbers mean the same process is for :mod:`.joining`, what follows from it all for the probes.
@@ -54,7 +54,7 @@ _STARTERS = (
 _HEADER = "Traceback (most recent call last):"
 #: Tracebacks without their first line that are followed: a log begins within one, and prints of stacks are many.
 _MOST_HEADLESS = 200
-#: Programs whose own traceback says only that a worker failed.
+#: Programs whose own traceback only reports that a worker failed.
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 _LAUNCHERS_MODULES = ("torch/distributed/run.py", "accelerate/commands/launch.py", "deepspeed/launcher/runner.py")
 #: Lines that only look like an error: what a person would search for. Healthy logs have some of them as well.
@@ -223,7 +223,7 @@ class SourceReader:
             self._notes.append(text)
 
     def _search(self, data: bytes) -> None:
-        """Look at text that ends where a line ends, or where one is cut."""
+        """Inspect text that ends at the end of a line, or where a line is cut."""
         data = _plain(data)
         self._learn(data)
         first_line = self._lines + 1
@@ -601,7 +601,7 @@ def _read_input(
     return reader.reading()
 
 
-#: Bytes after which progress is told.
+#: Bytes after which progress is reported.
 _PROGRESS_BYTES = 16 << 20
 
 

@@ -1,4 +1,4 @@
-"""What a log tells, as plain values: what happened first, where, why, what it led to, what to type."""
+"""The root-cause summary of a log as plain values: what happened first, where, why, its consequences, the fix."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _KNOWN = {
     ),
     "cuda-device-assert": KnownCause(
         "an assertion failed on a GPU",
-        "a kernel on the GPU met a value that it does not take; that is a bug of the program, and no rule of distcheck",
-        "look for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
+        "a kernel on the GPU received an invalid value; that is a bug of the program, and no rule of distcheck",
+        "search for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
         "with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
     ),
     "node-failed": KnownCause(
@@ -58,7 +58,7 @@ _KNOWN = {
 
 
 def summarize(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> dict[str, Any]:
-    """The story of a log, in the shape that the published schema gives (``story``)."""
+    """Return the root-cause summary of a log, in the shape of the published schema (``story``)."""
     lead, first = ranked.lead, ranked.first
     story: dict[str, Any] = {
         "outcome": ranked.outcome,
@@ -91,7 +91,7 @@ def summarize(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) 
 
 
 def event_as_dict(timeline: Timeline, event: Event) -> dict[str, Any]:
-    """A line that testifies to something, as plain values."""
+    """Return an event as plain values."""
     plain: dict[str, Any] = {
         "path": timeline.path(event),
         "line": event.line,
@@ -108,7 +108,7 @@ def event_as_dict(timeline: Timeline, event: Event) -> dict[str, Any]:
 
 
 def iso_time(seconds: float) -> str:
-    """A time of a log as ISO 8601; it has no zone, since logs rarely say theirs."""
+    """Return a time of a log as ISO 8601, without a zone, since logs rarely print theirs."""
     try:
         return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds")
     except (OverflowError, OSError, ValueError):
@@ -127,7 +127,7 @@ def _source(timeline: Timeline, number: int) -> dict[str, Any]:
 
 
 def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str, Any]:
-    """The process to look at: the finding's where it names one, else the writer of the first line.
+    """Return the failed process: the finding's if it names one, else the writer of the first line.
 
     A line without a prefix was written by the rank that the launcher saw fail first.
     """
@@ -136,7 +136,7 @@ def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> d
         node = _failed_node(timeline)
         return {} if node is None else {"host": node}
     if lead is None and first.kind >= Kind.TIMEOUT:
-        # whoever writes of a consequence is not to blame for it
+        # the writer of a consequence did not cause it
         who = LineAuthor()
         lost = {event.who.rank for event in timeline.events if event.kind is Kind.LOST}
         failed = first_failed(timeline) - lost

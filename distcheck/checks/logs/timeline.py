@@ -133,7 +133,7 @@ def _highest_rank(
 def _placed(
     worker: WorkerFailure, sources: Sequence[LogSource], identities: Identities, attempts: Attempts
 ) -> WorkerFailure:
-    """A row with its rank, where another line tells it, and its attempt."""
+    """Return a row with its attempt, and its rank if another line shows it."""
     who = identities.of(LineAuthor(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source)
     attempt = attempts.of(worker.source, worker.line, worker.time)
     return worker._replace(
@@ -177,7 +177,7 @@ def _both(one: WorkerFailure, other: WorkerFailure) -> WorkerFailure:
         local_rank=place.local_rank if place.local_rank is not None else file.local_rank,
         host=place.host or file.host,
         exitcode=place.exitcode if place.exitcode is not None else file.exitcode,
-        # when the process itself failed, not when somebody noticed
+        # when the process itself failed, not when another one noticed
         time=min((time for time in (place.time, file.time) if time is not None), default=None),
         pid=place.pid if place.pid is not None else file.pid,
         first=place.first or file.first,

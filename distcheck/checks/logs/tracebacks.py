@@ -1,4 +1,4 @@
-"""Tells Python tracebacks apart that several processes wrote at once, line between line.
+"""Separate Python tracebacks that several processes wrote at once, with mixed lines.
 
 Where prefixes say who wrote a line, that decides; among lines of nobody in particular, continuity does: whose code
 calls the function of the next frame, whose code waits to be shown, whose ``raise`` fits the exception. It works on
@@ -158,7 +158,7 @@ class _TracebackWriter:
 
 
 class _SeenTracebacks:
-    """What earlier tracebacks of the file tell of the next: hundreds of ranks fail alike."""
+    """What earlier tracebacks of the file show about the next. Hundreds of ranks fail alike."""
 
     def __init__(self) -> None:
         #: the code of places that was seen right below them
@@ -462,7 +462,7 @@ class Tracebacks:
             del self._writers[who]
 
     def _interned(self, frame: TracebackFrame) -> TracebackFrame:
-        """One value for equal frames: hundreds of ranks fail at the same place."""
+        """Return one object for equal frames. Hundreds of ranks fail at the same line."""
         if len(self._frames) > _KEPT_FRAMES:
             self._frames.clear()
         return self._frames.setdefault(frame, frame)

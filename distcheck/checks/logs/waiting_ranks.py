@@ -1,6 +1,6 @@
 """Where each rank waited when its time was over, from watchdogs' lines, tracebacks and flight recorders' dumps.
 
-It only collects and compares; what follows from it is said in :mod:`.hangs`.
+It only collects and compares. :mod:`.hangs` draws the conclusions.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class WaitingRank(NamedTuple):
 
 
 class LastCollective(NamedTuple):
-    """How far a rank came that did not say that it waits: the last collective that it called."""
+    """The last collective of a rank that does not report a wait."""
 
     rank: int
     event: Event | None
