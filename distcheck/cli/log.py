@@ -1,4 +1,4 @@
-"""``distcheck log``: the log of a dead job in, the guilty rank and the cause out.
+"""``distcheck log``: find the failed rank and the root cause in the log of a dead job.
 
 Here are the options and what they and the configuration ask for; the work is done in ``checks/logs``, and on a
 job that still runs in :mod:`.following`.
@@ -36,10 +36,10 @@ Examples:
   distcheck log logs/                          torchrun --log-dir, one file a rank, rotated, compressed
   distcheck log slurm-4711.out job-4711-*.out  what srun wrote, and what its tasks wrote
   kubectl logs -l job=train --prefix --tail=-1 | distcheck log -
-  dmesg -T | distcheck log train.log -         with what the kernel said
-  distcheck log --follow train.log             a job that still runs: told as soon as it is seen
+  dmesg -T | distcheck log train.log -         with the kernel's log
+  distcheck log --follow train.log             a job that still runs: report a failure at once
   distcheck log --all --output-format json train.log
-  distcheck run -- torchrun … train.py         start it, and look at its log if it dies
+  distcheck run -- torchrun … train.py         start it, and diagnose its log if it fails
 
 \b
 Exit status: 1 the cause is known; 3 there is a failure, and its cause is not in the text; 0 no failure.
@@ -58,8 +58,8 @@ class LogCommand(shared.GroupedCommand):
 
 @click.command("log", cls=LogCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LOG"})
 @click.argument("paths", metavar="FILE|DIR|-…", nargs=-1, required=True)
-@click.option("--all", "every_event", is_flag=True, help="Show every event, not only those that the story rests on.")
-@click.option("-f", "--follow", is_flag=True, help="Keep reading what is written; tell the story when it is clear.")
+@click.option("--all", "every_event", is_flag=True, help="Show every event, not only those of the root cause.")
+@click.option("-f", "--follow", is_flag=True, help="Keep reading new lines; report the root cause when it is clear.")
 @click.option(
     "--idle",
     type=click.FloatRange(min=0.1),
@@ -72,9 +72,9 @@ class LogCommand(shared.GroupedCommand):
 @shared.verdict_options
 @shared.configuration_options
 def command(**given: Any) -> int:
-    """Find what happened first in the log of a job that died, which rank is to blame, and what to type.
+    """Find the root cause, the failed rank and the fix in the log of a job that died.
 
-    The loudest rank is rarely the guilty one: one process dies, and hundreds print that their peer is gone. PATHs are
+    The loudest rank is rarely the failed one: one process dies, and hundreds print that they lost a peer. PATHs are
     logs of any launcher (torchrun, srun, mpirun, DeepSpeed, Ray, Kubernetes, Docker), flight-recorder dumps, error.json
     files and dmesg, in one file or in one for each rank; of a folder, all that are such files; - is standard input.
     """
@@ -83,34 +83,34 @@ def command(**given: Any) -> int:
     shared.check_output_file(given["output_file"])
     _refuse_absent(given["paths"])
     _refuse_overwriting(given["output_file"], given["paths"])
-    asked = _asked(given, shared.configuration_of(World(), given["config"], isolated=given["isolated"]))
+    options = _options(given, shared.configuration_of(World(), given["config"], isolated=given["isolated"]))
     if given["follow"]:
         from .log_follow import follow
 
-        return follow(asked)
-    return look(asked)
+        return follow(options)
+    return read_and_report(options)
 
 
-def look(asked: LogOptions) -> int:
-    """Read to the end, tell, and the exit status."""
+def read_and_report(options: LogOptions) -> int:
+    """Read all logs, print the report, and return the exit status."""
     from distcheck.checks.logs.diagnose import diagnose, read_timeline
     from distcheck.reporters.progress import Progress
 
     began = time.monotonic()
     with Progress(sys.stderr) as line:
 
-        def tell(done: int, total: int) -> None:
+        def show_progress(done: int, total: int) -> None:
             # a pipe has no length
             step = f"{done / 1e6:,.0f} MB" if total <= done else f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
             if time.monotonic() - began > _PROGRESS_AFTER_S:
                 line.show("read", step)
 
-        timeline = read_timeline(asked.paths, jobs=asked.jobs, told=tell)
-    report = diagnose(timeline, selection=asked.selection, every_event=asked.given["every_event"])
-    return finish(asked, report._replace(elapsed_s=time.monotonic() - began))
+        timeline = read_timeline(options.paths, jobs=options.jobs, progress=show_progress)
+    report = diagnose(timeline, selection=options.selection, every_event=options.given["every_event"])
+    return finish(options, report._replace(elapsed_s=time.monotonic() - began))
 
 
-#: Seconds after which a terminal is told how far the run is.
+#: Seconds after which a terminal shows progress.
 _PROGRESS_AFTER_S = 0.5
 
 
@@ -130,7 +130,7 @@ def _refuse_overwriting(output_file: str | None, paths: tuple[str, ...]) -> None
         raise click.UsageError(f"-o {escape(output_file)}: this is the log itself, and the report would replace it")
 
 
-def _asked(given: Mapping[str, Any], configuration: Configuration) -> LogOptions:
+def _options(given: Mapping[str, Any], configuration: Configuration) -> LogOptions:
     """The options and the configuration in one; a usage error where they are not right."""
     select = given["select"] or configuration.values("select")
     extend = (*given["extend_select"], *configuration.values("extend-select"))

@@ -1,4 +1,4 @@
-"""``distcheck log --follow``: what a running job appends is read, and the story is told when it changes."""
+"""``distcheck log --follow``: read what a running job appends, and print the root cause when it changes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .log_output import finish, with_subject
 if TYPE_CHECKING:
     from .log_output import LogOptions
 
-#: Seconds between two looks at the files: what is told this much later is still told at once.
+#: Seconds between two reads of the files.
 _PAUSE_S = 0.5
-#: Files that may be new in a folder are looked for this often, in seconds.
+#: Seconds between two searches for new files.
 _SEARCH_S = 5.0
 
 
@@ -66,11 +66,11 @@ class _Tail:
                     grew = True
                 return grew
         except OSError:
-            # it is gone for now: rotated, or its folder is not there any more
+            # the file is missing for now: rotated, or its folder was removed
             return False
 
     def _read_the_rest(self) -> None:
-        """What was written between our last look and the rename: of a job that died, that is what matters."""
+        """Read what was written between the last read and the rename. It holds the end of a job that died."""
         folder = os.path.dirname(self.source.path) or "."
         for entry in os.scandir(folder):
             with contextlib.suppress(OSError):
@@ -111,23 +111,23 @@ class _Pipe:
 
 
 class _Follower:
-    """All that is followed, and what was told of it last."""
+    """All files that are followed, and the last root cause that was printed."""
 
-    def __init__(self, asked: LogOptions) -> None:
-        self.asked = asked
+    def __init__(self, options: LogOptions) -> None:
+        self.options = options
         load_plug_ins()
         self._matcher = matcher_of(signatures())
         self._tails: dict[str, _Tail | _Pipe] = {}
         self._whole: dict[str, LogReading] = {}
         self._next_search = 0.0
-        self.told: tuple[object, ...] | None = None
+        self.reported: tuple[object, ...] | None = None
 
-    def look_for_files(self) -> None:
-        """New files of folders; each search costs a walk, so it is not done at every look."""
+    def find_new_files(self) -> None:
+        """Find new files in folders. Each search costs a walk, so not every read does it."""
         if time.monotonic() < self._next_search:
             return
         self._next_search = time.monotonic() + _SEARCH_S
-        for item in find(self.asked.paths):
+        for item in find(self.options.paths):
             path = item.source.path
             if path in self._tails:
                 continue
@@ -149,25 +149,25 @@ class _Follower:
         return any((status.st_dev, status.st_ino) in tail.files for tail in tails)
 
     def more(self) -> bool:
-        self.look_for_files()
+        self.find_new_files()
         # each one is to be read, whatever the others gave
         grown = [tail.more() for tail in self._tails.values()]
         return any(grown)
 
     def report(self) -> Report:
         readings = [reading for tail in self._tails.values() for reading in tail.readings()]
-        asked = self.asked
+        options = self.options
         return with_subject(
             diagnose(
                 timeline_of([*readings, *self._whole.values()]),
-                selection=asked.selection,
-                every_event=asked.given["every_event"],
+                selection=options.selection,
+                every_event=options.given["every_event"],
             )
         )
 
     @property
     def has_ended(self) -> bool:
-        """Nothing more can come: a pipe that was closed, and no file beside it."""
+        """Whether no more text can come: all inputs are pipes that were closed."""
         return bool(self._tails) and all(isinstance(tail, _Pipe) and not tail.open for tail in self._tails.values())
 
 
@@ -178,35 +178,35 @@ def _is_pipe(path: str) -> bool:
         return False
 
 
-def follow(asked: LogOptions) -> int:
-    """Until Ctrl-C, the end of a pipe, or ``--idle`` seconds without a word; then the report and the exit status."""
-    watch = _Follower(asked)
-    idle = asked.given["idle"]
+def follow(options: LogOptions) -> int:
+    """Follow until Ctrl-C, the end of a pipe or ``--idle`` seconds without output, and return the exit status."""
+    watch = _Follower(options)
+    idle = options.given["idle"]
     last = time.monotonic()
     try:
         while True:
             if watch.more():
                 last = time.monotonic()
-                _tell(watch)
+                _print_change(watch)
             elif watch.has_ended or (idle is not None and time.monotonic() - last >= idle):
                 break
             time.sleep(_PAUSE_S)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
-    return finish(asked, watch.report())
+    return finish(options, watch.report())
 
 
-def _tell(watch: _Follower) -> None:
-    """One line as soon as something else is told; the whole story comes at the end."""
+def _print_change(watch: _Follower) -> None:
+    """Print one line when the root cause changes. The whole summary comes at the end."""
     report = watch.report()
     story = report.story
     if story["outcome"] == "clean":
         return
     first = story["first"]
     now = (story["code"], first["path"], first["line"])
-    if now == watch.told:
+    if now == watch.reported:
         return
-    watch.told = now
+    watch.reported = now
     named = f"{story['code']} {story['name']}" if story["code"] else "a failure that no rule names"
     text = first["text"].splitlines()[0] if first["text"] else ""
     output.say(escape(f"distcheck log: {named}: {first['path']}:{first['line']}: {text}"))

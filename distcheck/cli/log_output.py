@@ -13,7 +13,7 @@ from . import output
 
 
 class LogOptions(NamedTuple):
-    """What a call asks for, from its options and the configuration."""
+    """The options of a call, from the command line and the configuration."""
 
     paths: tuple[str, ...]
     given: Mapping[str, Any]
@@ -24,13 +24,13 @@ class LogOptions(NamedTuple):
     configuration: Configuration
 
 
-def finish(asked: LogOptions, report: Report) -> int:
+def finish(options: LogOptions, report: Report) -> int:
     """Write the report, and the exit status."""
     from distcheck.checks.logs.diagnose import is_undecided
 
-    given = asked.given
+    given = options.given
     report = with_subject(report)
-    status = output.finish(report, given, asked.configuration, fail_on=asked.fail_on, must_check=asked.must_check)
+    status = output.finish(report, given, options.configuration, fail_on=options.fail_on, must_check=options.must_check)
     sources = report.story["sources"]
     if sources and all(source["problem"] and not source["lines"] for source in sources):
         output.say("distcheck: nothing of the input could be read; name a log that is text, or a folder that holds one")
@@ -48,7 +48,7 @@ def finish(asked: LogOptions, report: Report) -> int:
 
 
 def with_subject(report: Report) -> Report:
-    """The report with what its first line says: which files, how many ranks, hosts and starts."""
+    """Return the report with its subject: files, and numbers of ranks, hosts and attempts."""
     story = report.story
     sources = story["sources"]
     lines = sum(source["lines"] for source in sources)

@@ -1,4 +1,4 @@
-"""The text about a log: the story in a few lines, then the lines that it rests on, then what else was found."""
+"""The text report of a log: the root-cause summary, its evidence, then other findings."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .text_parts import (
     wrapped,
 )
 
-#: Lines of the story at most; what is longer is cut, and stands in the evidence.
+#: Most lines of the summary. The evidence holds what is cut.
 _LONGEST = 15
 _LABEL = 8
-#: Columns of a line of evidence that its place may take.
+#: Columns for the location in a line of evidence.
 _PLACE = 34
 
 
 def render(report: Report, style: Style) -> str:
-    """The story, the evidence and the other findings as text."""
+    """Return the root-cause summary, the evidence and the other findings as text."""
     if style.quiet:
         return _one_line(report, style) + "\n"
     return "\n".join(_lines(report, style)) + "\n"
@@ -204,7 +204,7 @@ def _evidence(events: list[Mapping[str, Any]], style: Style) -> Iterator[str]:
 
 
 def lead_of(report: Report) -> Finding | None:
-    """The finding that is told, where its rule is selected."""
+    """Return the finding of the root cause, if its rule is selected."""
     code = report.story.get("code")
     first = report.findings[0] if report.findings else None
     return first if first is not None and first.code == code else None

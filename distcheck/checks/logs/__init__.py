@@ -1,4 +1,4 @@
-"""What a dead job printed: read in one bounded pass to a timeline, judged by probes, told as a story."""
+"""Logs of a dead job: one bounded pass reads a timeline, probes judge it, and a summary names the root cause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBES = (
 
 
 def load_probes() -> None:
-    """Register the probes; whoever only reads a log does not need them."""
+    """Register the probes. Code that only reads a log does not need them."""
     from importlib import import_module
 
     for name in PROBES:

@@ -1,4 +1,4 @@
-"""Which restart an event belongs to, and in which order events happened, as far as folders, lines and clocks tell."""
+"""Which restart an event belongs to, and the order of events, from folders, lines and clocks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Attempts:
             return of_folder
         marks = self._marks.get(source)
         if marks is not None:
-            # the line that tells of the restart is still of the attempt that ended
+            # the line about the restart still belongs to the attempt that ended
             place = bisect_right(marks[0], line - 1)
             return marks[1][place - 1] if place else 0
         if time is not None and self._times:
@@ -65,7 +65,7 @@ def _attempt_after(text: str) -> int | None:
 
 
 def _failures_before_others(events: Sequence[Event]) -> list[tuple[Event, int]]:
-    """The lines of one launcher that tell of failures: each but its last was followed by a restart."""
+    """Return the lines of one launcher that report failures. Each but its last was followed by a restart."""
     of_launcher: dict[tuple[int, LineAuthor], list[Event]] = {}
     seen: set[tuple[int, int]] = set()
     for event in events:

@@ -61,7 +61,7 @@ def is_later(event: Event, other: Event) -> bool:
 def failed_elsewhere(timeline: Timeline, events: Sequence[Event], family: Iterable[str]) -> Event | None:
     """A failure of another process that may have come before these events, and is none of their family.
 
-    Where two files have no clock in common, nobody knows which was first: then it counts.
+    Where two files share no clock, the order is unknown. Then the failure counts.
     """
     names = frozenset(family)
     lines = {(event.source, event.line) for event in timeline.of(*names)}
@@ -78,7 +78,7 @@ def failed_elsewhere(timeline: Timeline, events: Sequence[Event], family: Iterab
 
 
 def is_of_launcher(event: Event) -> bool:
-    """Whether an exception only says that a worker has failed."""
+    """Whether an exception only reports that a worker failed."""
     return any(name in event.text for name in _OF_LAUNCHERS)
 
 
@@ -100,12 +100,12 @@ def hosts_of(timeline: Timeline) -> frozenset[str]:
 
 
 def on_one_host(timeline: Timeline) -> bool:
-    """Whether all that the log tells speaks for a job on a single host."""
+    """Whether the log names exactly one host."""
     return len(hosts_of(timeline)) == 1
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address leads back to whoever uses it."""
+    """Whether an address is a loopback address."""
     return _LOOPBACK.match(address) is not None
 
 

@@ -1,7 +1,7 @@
-"""Which GPU a rank asked for, and why there was none: too many processes, the wrong number, a mask.
+"""Which GPU a rank requested, and why it did not exist: too many processes, the wrong index, a mask.
 
-One text, ``invalid device ordinal``, has five causes. What tells them apart is who failed, on which node, and the line
-of code that asked.
+One text, ``invalid device ordinal``, has five causes. They differ in the ranks that failed, the node, and the line of
+code that requested the device.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MASK = re.compile(r"VISIBLE_DEVICES")
 
 
 class _Beyond(NamedTuple):
-    """What is known of the ranks that asked for a GPU that is not there."""
+    """What the log shows about the ranks that requested a GPU that does not exist."""
 
     events: tuple[Event, ...]
     ranks: tuple[int, ...]
@@ -42,10 +42,10 @@ class _Beyond(NamedTuple):
     #: the local ranks that failed
     failed: tuple[int, ...]
     #: what the code took for a number of a device: ``global``, ``local``, ``mask`` or empty
-    way: str
-    #: the mask of each process that told its own, by rank or task
+    index_source: str
+    #: the mask of each process that printed it, by rank or task
     masks: dict[int, str]
-    #: number of GPUs, where a line says it
+    #: number of GPUs, where a line shows it
     gpus: int | None
 
 
@@ -76,13 +76,13 @@ def _beyond(timeline: Timeline) -> _Beyond | None:
 
 
 def _local_ranks(timeline: Timeline) -> dict[int, int]:
-    """The local rank of each rank of which anything says it."""
+    """Return the local rank of each rank for which the log shows it."""
     known = {
         worker.rank: worker.local_rank
         for worker in timeline.workers
         if worker.rank is not None and worker.local_rank is not None
     }
-    for voice in timeline.voices:
+    for voice in timeline.rank_streams:
         if voice.who.rank is not None and voice.who.local_rank is not None:
             known.setdefault(voice.who.rank, voice.who.local_rank)
     return known
@@ -109,17 +109,17 @@ def _index(events: tuple[Event, ...]) -> str:
 
 
 def _sees_one_each(beyond: _Beyond) -> bool:
-    """Each process told a mask of one GPU, and more than one told it."""
+    """Whether several processes printed a mask, and each mask holds one GPU."""
     return len(beyond.masks) > 1 and all("," not in mask for mask in beyond.masks.values())
 
 
 def _cause_of(beyond: _Beyond, timeline: Timeline) -> str:
     """Which rule the log speaks for; DC301 where nothing speaks for another."""
-    if beyond.way == "mask":
+    if beyond.index_source == "mask":
         return "DC202"
-    if beyond.way == "global" and _on_later_nodes(beyond, timeline):
+    if beyond.index_source == "global" and _on_later_nodes(beyond, timeline):
         return "DC201"
-    # rank 8 that is local rank 0 can't ask for too much with its local rank, unless there is no GPU at all
+    # rank 8 with local rank 0 can't exceed the number of GPUs by its local rank, unless there is no GPU
     if any(beyond.local_ranks.get(rank) == 0 and rank > 0 for rank in beyond.ranks) and 0 not in beyond.ranks:
         return "DC201"
     hip = any("HIP" in event.text for event in beyond.events)
@@ -155,29 +155,29 @@ def _several_rocm_masks(timeline: Timeline) -> bool:
 
 def _who(beyond: _Beyond) -> str:
     if len(beyond.ranks) > 1:
-        return f"ranks {rank_ranges(beyond.ranks)} ask"
+        return f"ranks {rank_ranges(beyond.ranks)} request"
     if beyond.ranks:
-        return f"rank {beyond.ranks[0]} asks"
+        return f"rank {beyond.ranks[0]} requests"
     if beyond.failed:
         many = len(beyond.failed) > 1
-        return f"local rank{'s' * many} {rank_ranges(beyond.failed)} {'ask' if many else 'asks'}"
-    return "a process asks"
+        return f"local rank{'s' * many} {rank_ranges(beyond.failed)} {'request' if many else 'requests'}"
+    return "a process requests"
 
 
 @probe(rules.DC301)
 def every_rank_found_a_gpu(timeline: Timeline) -> Iterator[Finding]:
-    """Ranks from some number on asked for a GPU that is not there, and the number was their local rank."""
+    """Ranks from some local rank on requested a GPU that does not exist: more processes than GPUs."""
     beyond = _beyond(timeline)
     if beyond is not None and _cause_of(beyond, timeline) == "DC301":
         count = beyond.gpus if beyond.gpus is not None else _usable(beyond)
-        # one rank that fails says only that there is none with its number
+        # one failed rank only shows that no GPU has its index
         most = "at most " if beyond.gpus is None and len(beyond.failed) < 2 else ""
         there = "" if count is None else f": {most}{count} GPU{'s' * (count != 1)} can be used on its host"
         yield found(
             rules.DC301,
             timeline,
             beyond.events,
-            f"{_who(beyond)} for a GPU that is not there{there}",
+            f"{_who(beyond)} a GPU that does not exist{there}",
             fix=_fewer(count, most),
             evidence={"usable": count, "failed_local_ranks": list(beyond.failed)},
             **severity_of(timeline),
@@ -221,9 +221,11 @@ def _too_few(timeline: Timeline) -> Iterator[Finding]:
         if ranks is not None and gpus is not None:
             message = f"{ranks} processes are to run on a host with {gpus} usable GPU{'s' * (gpus != 1)}"
         elif none:
-            message = "GPUs were asked for, but there is none within reach of this process"
+            message = "GPUs were requested, but this process can use none"
         else:
-            message = f"GPU {event.values.get('device')} is asked for on {event.values.get('on')}, which has no such"
+            message = (
+                f"GPU {event.values.get('device')} is requested on {event.values.get('on')}, which does not have it"
+            )
         fix = (
             Fix(
                 "see that the GPUs are there (nvidia-smi -L), in the container (docker run --gpus all) and the mask; "
@@ -245,12 +247,12 @@ def _too_few(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _no_gpu_at_all(timeline: Timeline) -> bool:
-    """Whether something else says why there is none."""
+    """Whether another line explains why there is no GPU."""
     return any(_NO_GPU_AT_ALL & set(event.codes) for event in timeline.events if event.kind is not Kind.RECORD)
 
 
 def _lightnings(timeline: Timeline, code: str) -> Iterator[Finding]:
-    """Lightning counts the GPUs first: one, where several were asked for, is a task's own GPU."""
+    """Lightning found fewer GPUs than requested. A single one is the GPU of a scheduler's task."""
     events = timeline.of("devices-missing")
     if not events:
         return
@@ -263,13 +265,13 @@ def _lightnings(timeline: Timeline, code: str) -> Iterator[Finding]:
     )
     if (code == "DC203") is not isolated:
         return
-    asked = f"GPUs {','.join(wanted)} are asked for" if wanted else "more GPUs are asked for"
+    requested = f"GPUs {','.join(wanted)} are requested" if wanted else "more GPUs are requested"
     if isolated:
         yield found(
             rules.DC203,
             timeline,
             events,
-            f"{asked}, and the process sees one only, which is its GPU 0",
+            f"{requested}, and the process sees one only, which is its GPU 0",
             fix=_see_all(),
             **severity_of(timeline),
         )
@@ -278,9 +280,9 @@ def _lightnings(timeline: Timeline, code: str) -> Iterator[Finding]:
             rules.DC301,
             timeline,
             events,
-            f"{asked}, and the process can use {','.join(have) or 'none'}",
+            f"{requested}, and the process can use {','.join(have) or 'none'}",
             fix=Fix(
-                f"ask for as many as there are: Trainer(devices={len(have)})"
+                f"request as many as there are: Trainer(devices={len(have)})"
                 if have
                 else "see that the GPUs are there (nvidia-smi -L), also in the container; or accelerator='cpu'",
                 where="code",
@@ -300,7 +302,7 @@ def _see_all() -> Fix:
 
 @probe(rules.DC201)
 def devices_went_by_the_local_rank(timeline: Timeline) -> Iterator[Finding]:
-    """Only ranks of later nodes asked for a GPU that is not there: the number was the global rank."""
+    """Only ranks of later nodes requested a GPU that does not exist: the index was the global rank."""
     beyond = _beyond(timeline)
     if beyond is None or _cause_of(beyond, timeline) != "DC201":
         return
@@ -308,7 +310,7 @@ def devices_went_by_the_local_rank(timeline: Timeline) -> Iterator[Finding]:
         rules.DC201,
         timeline,
         beyond.events,
-        f"{_who(beyond)} for the GPU with the number of the global rank; each host counts its GPUs from 0",
+        f"{_who(beyond)} the GPU with the index of the global rank; each host counts its GPUs from 0",
         fix=Fix(
             'use the local rank: torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
             where="code",
@@ -326,8 +328,8 @@ def mask_and_index_agreed(timeline: Timeline) -> Iterator[Finding]:
         return
     how = (
         "takes a number out of CUDA_VISIBLE_DEVICES, and inside of the mask GPUs count from 0"
-        if beyond.way == "mask"
-        else "sees one GPU, which is its device 0, and asks for another"
+        if beyond.index_source == "mask"
+        else "sees one GPU, which is its device 0, and requests another"
     )
     yield found(
         rules.DC202,
@@ -345,7 +347,7 @@ def mask_and_index_agreed(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC203)
 def tasks_saw_all_gpus(timeline: Timeline) -> Iterator[Finding]:
-    """A scheduler gave each task one GPU, and every task but the first of a node asked for another."""
+    """A scheduler gave each task one GPU, and every task but the first of a node requested another."""
     beyond = _beyond(timeline)
     if beyond is not None and _cause_of(beyond, timeline) == "DC203":
         yield found(
@@ -403,7 +405,7 @@ def rocm_masks_agreed(timeline: Timeline) -> Iterator[Finding]:
         events,
         "HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES differ; HIP follows the first and overlooks the second"
         if differ
-        else "ROCR_VISIBLE_DEVICES applies first and numbers its GPUs anew; a second mask chooses from what is left"
+        else "ROCR_VISIBLE_DEVICES applies first and renumbers its GPUs; a second mask chooses from the rest"
         if not ray
         else "ROCR_VISIBLE_DEVICES is set together with HIP_VISIBLE_DEVICES, and Ray takes the second only",
         fix=Fix("set HIP_VISIBLE_DEVICES only", command="unset CUDA_VISIBLE_DEVICES", where="job-script")

@@ -17,7 +17,7 @@ from distcheck.rules import Selection
 from .model import LogReading, Timeline
 from .ranking import rank_findings
 from .reading import read
-from .summary import tell
+from .summary import summarize
 from .timeline import join
 
 ROOM = "distcheck.checks.logs"
@@ -50,15 +50,17 @@ def diagnose_log(
     return diagnose(timeline, selection=make_selection(select, (), ignore), every_event=every_event)
 
 
-def read_timeline(paths: Sequence[str], *, jobs: int = 1, told: Callable[[int, int], None] | None = None) -> Timeline:
-    """Read files, folders and ``-`` to one timeline.
+def read_timeline(
+    paths: Sequence[str], *, jobs: int = 1, progress: Callable[[int, int], None] | None = None
+) -> Timeline:
+    """Return one timeline of files, folders and ``-``.
 
     :param jobs: processes, for several files
-    :param told: called with the bytes that are read, and all
+    :param progress: called with the bytes that are read, and all
     """
     # they bring texts to look for
     load_plug_ins()
-    return join(read(paths, jobs=jobs, tell=told))
+    return join(read(paths, jobs=jobs, progress=progress))
 
 
 def timeline_of(readings: Sequence[LogReading]) -> Timeline:
@@ -69,8 +71,8 @@ def timeline_of(readings: Sequence[LogReading]) -> Timeline:
 def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_event: bool = False) -> Report:
     """Judge a timeline: findings with the cause first, and the story.
 
-    :param selection: which rules may speak; the others still tell causes from consequences
-    :param every_event: tell also what no finding is about
+    :param selection: the rules to report; the others still separate causes from consequences
+    :param every_event: include events that no finding is about
     """
     began = time.monotonic()
     # the cause is looked for with all rules, whichever of them may speak: an unselected cause is no reason to tell its
@@ -89,9 +91,9 @@ def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_ev
             if selection is None or selection.takes(known[finding.code])
         ),
         not_checked=tuple(not_checked),
-        # what a timeline holds is told by the story; as a fact it would be as long as the log
+        # the summary shows the timeline; as a fact it would be as long as the log
         facts={},
-        story=tell(timeline, ranked, every_event=every_event),
+        story=summarize(timeline, ranked, every_event=every_event),
         elapsed_s=time.monotonic() - began,
     )
 

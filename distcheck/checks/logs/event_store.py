@@ -1,6 +1,6 @@
 """Keeps the events of one source in bounded memory: equal texts once, noisy signatures up to a number a process.
 
-What is left out is counted. What the events mean is not asked here.
+It counts events that it drops. It does not interpret them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Events:
         :param who: whose traceback it is, for a line that names no writer
         """
         event = self._events[number]
-        # of the same words said again, the last counts: a process ends with it
+        # of equal lines the last counts: a process ends with it
         if event is not None and (event.traceback is None or number in self._last):
             writer = who if who is not None and event.who == LineAuthor() else event.who
             self._events[number] = event._replace(traceback=traceback, who=writer)
@@ -110,7 +110,7 @@ class Events:
             del self._seen[self._keys[number]]
 
     def begin_attempt(self) -> None:
-        """The job starts again: what is said again from here on is said anew."""
+        """Note a restart: from here on, equal lines are new events."""
         self._seen.clear()
         self._counts.clear()
 

@@ -1,6 +1,6 @@
 """NCCL's transports and the networks below them: what its INFO lines and its warnings mean against what the hosts have.
 
-What it says of itself is read in :mod:`.nccl_info`. Connections over TCP that fail are :mod:`.network`'s topic.
+:mod:`.nccl_info` parses NCCL's own lines. :mod:`.network` covers TCP connections that fail.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .nccl_info import NcclProcess, node_count, processes
 
 #: Interfaces that lead to no other machine, by how their names begin.
 _VIRTUAL = ("docker", "lo", "veth", "br-", "virbr", "cni", "tun", "tap", "tailscale", "zt", "wg", "CloudflareWARP")
-#: Exceptions by which a process says only that another one, or its launcher, ended.
+#: Exceptions that only report the end of another process or of the launcher.
 _ECHOES = (
     "ChildFailedError", "SignalException", "DistBackendError", "DistNetworkError", "DistStoreError", "SystemExit",
     "ProcessExitedException", "ProcessRaisedException", "ActorDiedError", "RayTaskError",
 )  # fmt: skip
-#: Deaths that nobody else's end explains: SIGBUS, SIGKILL, SIGSEGV.
+#: Signals that the end of another process does not explain: SIGBUS, SIGKILL, SIGSEGV.
 _DEATHS = (-7, -9, -11)
 #: What can't be reached is a symptom, and names no cause by itself.
 _UNREACHABLE = {"DC403", "DC405", "DC412"}
@@ -37,7 +37,7 @@ _LOCAL_GID = re.compile(r"local ?G[Ii][Dd] ([0-9a-fA-F:.]{2,45})")
 _REMOTE_GID = re.compile(r"remote ?G[Ii][Dd]s? ?([0-9a-fA-F:.]{2,45})")
 _RETRY = re.compile(r"retrying \d+/\d+")
 _MOST_NAMED = 4
-#: With so few lines behind it, a text ends with what it says.
+#: A line is the end of a text if at most this many lines follow.
 _LAST_LINES = 3
 
 
@@ -91,7 +91,7 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
             rules.DC114,
             timeline,
             [other for other in timeline.of("nccl-setting", "shell-setting") if other.values["name"] == name],
-            f"{name}={value} takes {_way(name)} from NCCL"
+            f"{name}={value} takes {_transport(name)} from NCCL"
             + (", which this job could use" if hurts and not failed(timeline) else ""),
             fix=Fix(
                 f"leave {name} out where the job or the image sets it, and measure with and without it; ask before "
@@ -118,7 +118,7 @@ def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
             rules.DC334,
             timeline,
             broken,
-            f"NCCL can't use the network {name} that it was told to use"
+            f"NCCL can't use the configured network {name}"
             if first.values.get("network")
             else f"NCCL can't use its network plug-in{f' {name}' if name else ''}",
             fix=_same_plug_in(),
@@ -158,9 +158,9 @@ def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC406)
 def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
-    """NCCL finds no interface, or a job of several hosts fails after it met on one that leads to no other host.
+    """NCCL finds no interface, or a job of several hosts fails after its bootstrap used one that reaches no other host.
 
-    A job that works on such an interface, or on one host, is well.
+    A job that works on such an interface, or on one host, is not reported.
     """
     if events := timeline.of("no-interface"):
         named = _settings(timeline).get("NCCL_SOCKET_IFNAME")
@@ -210,7 +210,7 @@ def infiniband_is_used(timeline: Timeline) -> Iterator[Finding]:
             rules.DC413,
             timeline,
             missing,
-            f"NCCL was told to use {missing[0].values['network']} and finds no such device that it can open",
+            f"NCCL is configured to use {missing[0].values['network']} and finds no such device that it can open",
             fix=_give_devices(),
             role=severity_of(timeline, missing[0])["role"],
         )
@@ -280,9 +280,9 @@ def _went_down(names: Sequence[str], broken: bool) -> str:
 
 @probe(rules.DC415)
 def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
-    """Packets over RoCE get no answer, or its queue pairs can't be made, and nobody died before.
+    """RoCE packets get no answer, or queue pairs can't be connected, and no process died before.
 
-    A peer that has died looks the same to those who wait for it: then its death is the cause.
+    A dead peer looks the same to ranks that wait for it. Then its death is the cause.
     """
     lost = _unanswered(timeline)
     if not lost or timeline.has("ib-link-down") or any(map(_is_port_error, timeline.of("ib-async-event"))):
@@ -500,7 +500,7 @@ def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC503)
 def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
-    """NCCL says that versions differ, or reads messages of another length; or the ranks' lines name different ones."""
+    """NCCL reports different versions or messages of another length, or the ranks' lines show different versions."""
     fix = Fix(
         "use one image, or one environment on a shared folder, for all nodes, with the same torch and NCCL. "
         "Another libnccl.so.2 in LD_LIBRARY_PATH makes one host differ",
@@ -523,7 +523,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
     for process in processes(timeline):
         if process.transport.version:
             versions.setdefault(process.transport.version, []).append(process)
-    said = " and ".join(
+    versions_text = " and ".join(
         f"{version} on {_hosts({process.host for process in found_}) or 'others'}"
         for version, found_ in sorted(versions.items())
     )
@@ -536,7 +536,11 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"NCCL got a message of another length or kind ({events[0].values['got']} for "
             f"{events[0].values['wanted']}) than "
-            + (f"it expected: it is {said}" if len(versions) > 1 else "it expected, as from another version of it"),
+            + (
+                f"it expected: it is {versions_text}"
+                if len(versions) > 1
+                else "it expected, as from another version of it"
+            ),
             fix=fix,
             **severity_of(timeline, events[0]),
         )
@@ -547,7 +551,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
             rules.DC503,
             timeline,
             [event for process in odd for event in process.events if event.values.get("version")],
-            f"NCCL differs between processes: {said}",
+            f"NCCL differs between processes: {versions_text}",
             fix=fix,
             severity=Severity.ERROR if dead else Severity.INFO,
             role="cause" if dead else "context",
@@ -578,7 +582,7 @@ def hosts_are_told_apart(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC516)
 def transport_is_the_fastest(timeline: Timeline) -> Iterator[Finding]:
-    """GPUs with NVLink whose ranks talk through shared memory; TCP between hosts is told."""
+    """Ranks use shared memory although their GPUs have NVLink. TCP between hosts is reported as information."""
     everyone = processes(timeline)
     shared = [process for process in everyone if process.transport.count("SHM") and process.transport.multicast]
     off = _settings(timeline).get("NCCL_P2P_DISABLE")
@@ -619,7 +623,7 @@ def transport_is_the_fastest(timeline: Timeline) -> Iterator[Finding]:
 
 
 def failed(timeline: Timeline) -> bool:
-    """Whether anything in the log says that a process of the job ended badly, and the job did not go on."""
+    """Whether the log shows that a process of the job failed, and the job did not continue."""
     return not timeline.went_on and (
         bool(timeline.workers)
         or any(event.kind <= Kind.TABLE and event.signature != "error-line" for event in timeline.events)
@@ -627,9 +631,9 @@ def failed(timeline: Timeline) -> bool:
 
 
 def another_cause(timeline: Timeline, *, own: Sequence[str] = ()) -> bool:
-    """Whether the log shows why a process died, beside the lines of these signatures.
+    """Whether the log shows why a process died, apart from the lines of these signatures.
 
-    A named cause, an exception that is not about others, or a death by a signal that nobody sends to the survivors.
+    A named cause, an exception that is not about other ranks, or a death by a signal that survivors don't receive.
     """
     return (
         any(
@@ -647,7 +651,7 @@ def _is_own_exception(event: Event) -> bool:
 
 
 def _settings(timeline: Timeline) -> dict[str, Event]:
-    """The first line of each variable that the log says was set."""
+    """Return the first line of each variable that the log shows as set."""
     firsts: dict[str, Event] = {}
     for event in timeline.of("nccl-setting", "shell-setting"):
         firsts.setdefault(event.values["name"], event)
@@ -664,7 +668,7 @@ def _is_switched_off(timeline: Timeline) -> bool:
     )
 
 
-def _way(name: str) -> str:
+def _transport(name: str) -> str:
     if "IB" in name or name == "NCCL_NET":
         return "InfiniBand and RoCE"
     if "SHM" in name:
@@ -703,7 +707,7 @@ def _network_kind(name: str) -> str:
 
 
 def _is_misfit(event: Event, everyone: Sequence[NcclProcess]) -> bool:
-    """Whether a plug-in's line says more than that none is there, or that an older interface of it fits."""
+    """Whether a plug-in's line reports more than a missing plug-in or a fallback to an older interface."""
     used = {process.transport.plugin for process in everyone if event in process.events or process.who == event.who}
     values = event.values
     if values.get("wanted"):
@@ -752,7 +756,7 @@ def _leads_nowhere(process: NcclProcess) -> bool:
 
 
 def _same_address(chosen: Sequence[NcclProcess]) -> list[NcclProcess]:
-    """Processes of different hosts that met on the same address, which then leads from none to another."""
+    """Return processes of different hosts with the same address, which then reaches no other host."""
     hosts: dict[str, dict[str, NcclProcess]] = {}
     for process in chosen:
         if process.host and process.transport.address:
@@ -804,7 +808,7 @@ def _unanswered(timeline: Timeline) -> list[Event]:
 
 
 def _layer(timeline: Timeline) -> str:
-    """``IB`` or ``RoCE`` where NCCL lists its devices; the GIDs are told of RoCE only."""
+    """Return ``IB`` or ``RoCE`` where NCCL lists its devices. Only RoCE prints GIDs."""
     texts = [event.text for event in timeline.of("nccl-info") if "NET/IB" in event.text or "IBext" in event.text]
     if any("/RoCE" in text for text in texts) or _gid(_unanswered(timeline), _LOCAL_GID):
         return "RoCE"

@@ -22,7 +22,7 @@ _JSON = re.compile(rb"\s*\{")
 
 
 def read_dump(data: bytes) -> Dump:
-    """A dump in either of its two forms; ``problem`` says what is wrong with one that can't be read."""
+    """Return a dump in either of its two forms. ``problem`` is the reason why it can't be read."""
     try:
         content = _of_json(data) if _JSON.match(data) else _of_pickle(data)
     except ValueError as error:
@@ -85,7 +85,7 @@ def _entry(entry: Mapping[str, Any]) -> Collective:
 
 
 def _is_done(entry: Mapping[str, Any], backend: str) -> bool:
-    """Whether a collective has ended; gloo never says so, and forgets what has ended or failed alike."""
+    """Whether a collective has ended. gloo never records that, and drops entries that ended or failed."""
     return entry.get("state") == "completed" or (bool(entry.get("retired")) and backend == "nccl")
 
 

@@ -18,7 +18,7 @@ from .context import severity_of
 from .model import Event, Timeline, found
 from .signature_rows import signature_probe
 
-#: Xids that mean a broken card or link, and what they say (NVIDIA, "Xid errors", r580).
+#: Xids that mean a broken card or link, and their meaning (NVIDIA, "Xid errors", r580).
 HARDWARE_XIDS = {
     48: "a memory error that could not be corrected",
     61: "its internal micro-controller stopped",
@@ -64,18 +64,18 @@ PROGRAM_XIDS = {
     92: "many memory errors that were corrected",
     109: "a switch between programs took too long",
     121: "a corrected error of the chip's link",
-    137: "an access over NVLink to memory that is gone",
+    137: "an access over NVLink to memory that no longer exists",
 }
-#: The recovery of Xid 154 that asks for nothing.
+#: The recovery action of Xid 154 that requires nothing.
 _NO_RECOVERY = re.compile(r"to 0x0\b|\(None\)\s*$")
 
 _UNITS = {"K": 1 / (1 << 20), "M": 1 / (1 << 10), "G": 1.0, "T": 1024.0}
 _PROCESS = re.compile(r"Process (\d+) has ([\d.]+ [KMGT]iB) memory in use")
 _THIS_PROCESS = re.compile(r"this process has ([\d.]+ [KMGT]iB) memory in use")
 _ALLOCATED = re.compile(r"Of the allocated memory ([\d.]+ [KMGT]iB) is allocated")
-#: Context, NCCL's buffers and libraries of one process beside what PyTorch's allocator holds, in GiB: 1 to 5 as seen.
-_BESIDE_PYTORCH = 6.0
-#: Others are to blame if they hold at least this share of the card.
+#: GiB of one process outside PyTorch's allocator: context, NCCL's buffers, libraries. Observed: 1 to 5.
+_OUTSIDE_ALLOCATOR = 6.0
+#: Other processes are the cause if they hold at least this share of the card.
 _OTHERS_SHARE = 0.4
 
 
@@ -97,7 +97,7 @@ def survived(timeline: Timeline, event: Event) -> bool:
 
 @probe(rules.DC303)
 def ranks_share_a_gpu(timeline: Timeline) -> Iterator[Finding]:
-    """NCCL says that two ranks are on one GPU, or ranks of this log hold the memory that another one lacks."""
+    """NCCL reports two ranks on one GPU, or several ranks of a host run out of memory on the same GPU."""
     events = timeline.of("duplicate-gpu")
     if events and not timeline.has("mig-device"):
         first = events[0]
@@ -208,7 +208,7 @@ def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC306)
 def mig_slices_are_enough(timeline: Timeline) -> Iterator[Finding]:
-    """The log names MIG instances, and ranks find fewer devices than they ask for or meet on one GPU."""
+    """The log names MIG instances, and ranks request more devices than they see, or share one GPU."""
     if not timeline.has("mig-device"):
         return
     events = [
@@ -225,7 +225,7 @@ def mig_slices_are_enough(timeline: Timeline) -> Iterator[Finding]:
         [*events, *timeline.of("mig-device")[:1]],
         "NCCL refuses ranks on MIG instances of one GPU"
         if shared
-        else "a process sees one MIG instance only, and a rank asks for a second device",
+        else "a process sees only one MIG instance, and a rank requests a second device",
         fix=Fix(
             "give each process its own CUDA_VISIBLE_DEVICES with one instance, and use device 0. Use the backend "
             "gloo if the instances belong to one GPU. Or have MIG disabled to train on several GPUs",
@@ -266,7 +266,7 @@ def gpus_are_alike(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC309)
 def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
-    """The driver, CUDA or nvidia-smi report a broken card; Xids that a program causes are only told."""
+    """The driver, CUDA or nvidia-smi report a broken card. Xids that a program causes are information."""
     broken = [
         event
         for event in timeline.of("gpu-xid", "gpu-off-the-bus", "gpu-no-handle", "gpu-ecc", "gpu-nvlink-error")
@@ -275,7 +275,7 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
     hosts: dict[str | None, list[Event]] = {}
     for event in broken:
         hosts.setdefault(event.who.host, []).append(event)
-    for host, events in _joined_by_place(hosts).items():
+    for host, events in _joined_by_host(hosts).items():
         first = events[0]
         yield found(
             rules.DC309,
@@ -287,16 +287,16 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
             rank=next((event.who.rank for event in events if event.who.rank is not None), None),
             evidence={"xids": sorted({number for event in events if (number := event.number("xid"))})},
         )
-    told = [event for event in timeline.of("gpu-xid") if not _is_hardware(event)]
-    if told and not broken:
-        numbers = sorted({event.number("xid") or 0 for event in told})
+    program_faults = [event for event in timeline.of("gpu-xid") if not _is_hardware(event)]
+    if program_faults and not broken:
+        numbers = sorted({event.number("xid") or 0 for event in program_faults})
         meanings = "; ".join(
             f"Xid {number}: {PROGRAM_XIDS.get(number, 'no sign of a broken card')}" for number in numbers
         )
         yield found(
             rules.DC309,
             timeline,
-            told,
+            program_faults,
             f"the driver wrote {meanings}",
             fix=Fix(
                 "debug the program first: these Xids follow from its faults, and the GPU is probably healthy",
@@ -332,7 +332,7 @@ def container_keeps_its_gpus(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC333)
 def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
-    """CUDA says 803 or 804: its compatibility library stands before the driver's own, where it can't work."""
+    """CUDA reports 803 or 804: its compatibility library is loaded instead of the driver's, and can't work there."""
     events = timeline.of("cuda-compat")
     if not events:
         return
@@ -356,8 +356,7 @@ def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC335)
 def torch_has_code_for_the_gpus(timeline: Timeline) -> Iterator[Finding]:
-    """A kernel can't be loaded, in torch or in NCCL, because nobody compiled it for this card; torch's warning alone
-    is told as information."""
+    """A kernel of torch or NCCL was not compiled for this GPU. torch's warning alone is information."""
     own = timeline.of("nccl-no-kernel")
     events = [*timeline.of("no-kernel-image"), *own]
     warnings = timeline.of("architecture-warning")
@@ -379,7 +378,7 @@ def torch_has_code_for_the_gpus(timeline: Timeline) -> Iterator[Finding]:
         timeline,
         [*events, *warnings],
         f"{whose} was built without code for this GPU{card}"
-        + (f"; only rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)} of {timeline.world_size} met it" if some else ""),
+        + (f"; only rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)} of {timeline.world_size} failed" if some else ""),
         fix=Fix(
             "use the NCCL of torch's own packages instead of one that was built without this architecture"
             if whose == "NCCL"
@@ -464,7 +463,7 @@ def wsl_can_do_it(timeline: Timeline) -> Iterator[Finding]:
 
 
 def memory_of(event: Event) -> GpuMemoryUse | None:
-    """Who held the card's memory, as torch's message tells it; None where it does not.
+    """Return which processes hold the card's memory, from torch's message, or None if it does not show that.
 
     From 2.1 on it names processes, by the host's numbers: in a container the own one among them. Up to 2.0 it told how
     much is free and how much PyTorch has reserved: the rest is the others' and the own context.
@@ -473,7 +472,7 @@ def memory_of(event: Event) -> GpuMemoryUse | None:
     gpu = values.get("gpu") or ""
     if values.get("whole"):
         total, own, free = (_gib(values[name]) for name in ("whole", "own", "left"))
-        return GpuMemoryUse(gpu, total, own, max(0.0, total - own - free - _BESIDE_PYTORCH))
+        return GpuMemoryUse(gpu, total, own, max(0.0, total - own - free - _OUTSIDE_ALLOCATOR))
     if not values.get("total"):
         return None
     total = _gib(values["total"])
@@ -486,7 +485,7 @@ def memory_of(event: Event) -> GpuMemoryUse | None:
         own = _gib(this[1])
     elif holders and allocated:
         mine = min(holders, key=lambda holder: abs(holder[1] - own))
-        if own <= mine[1] + 0.1 and mine[1] - own <= max(_BESIDE_PYTORCH, 0.15 * total):
+        if own <= mine[1] + 0.1 and mine[1] - own <= max(_OUTSIDE_ALLOCATOR, 0.15 * total):
             holders.remove(mine)
             own = mine[1]
     return GpuMemoryUse(gpu, total, own, sum(size for _, size in holders), tuple(holders))
@@ -505,13 +504,13 @@ def _is_held(memory: GpuMemoryUse) -> bool:
 def _pids(timeline: Timeline) -> set[int]:
     """The processes of the job, as its log numbers them."""
     workers = {worker.pid for worker in timeline.workers}
-    return {pid for pid in (*workers, *(voice.who.pid for voice in timeline.voices)) if pid is not None}
+    return {pid for pid in (*workers, *(voice.who.pid for voice in timeline.rank_streams)) if pid is not None}
 
 
 def _ranks_in_one_memory(timeline: Timeline) -> list[Event]:
     """The out-of-memories of at least two ranks of one host on one GPU which others fill; [] where there are none.
 
-    A checkpoint that every rank loads onto the first GPU looks the same, and is another rule.
+    A checkpoint that every rank loads onto the first GPU looks the same. Another rule covers it.
     """
     groups: dict[tuple[str | None, str], list[Event]] = {}
     for event in timeline.of("cuda-out-of-memory"):
@@ -550,7 +549,7 @@ def _bind(timeline: Timeline) -> Fix:
 def _free_the_card(pids: Sequence[int]) -> Fix:
     who = f" (process{'es' * (len(pids) > 1)} {', '.join(map(str, pids))})" if pids else ""
     return Fix(
-        f"look who is on the card{who} with 'nvidia-smi' and ps: end what is left of an earlier run of yours, else "
+        f"list the processes on the card{who} with 'nvidia-smi' and ps: end those of an earlier run of yours, else "
         "wait, use "
         "other GPUs, or ask the owner; a notebook's kernel holds memory until its end",
         command="nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
@@ -565,7 +564,7 @@ def _is_hardware(event: Event) -> bool:
     return number in HARDWARE_XIDS
 
 
-def _joined_by_place(hosts: Mapping[str | None, list[Event]]) -> dict[str | None, list[Event]]:
+def _joined_by_host(hosts: Mapping[str | None, list[Event]]) -> dict[str | None, list[Event]]:
     """Lines that name no host belong to the only one that is named, if it is the only one."""
     if len(hosts) == 2 and None in hosts:
         (host,) = (name for name in hosts if name is not None)
@@ -601,7 +600,7 @@ def _replace(events: Iterable[Event]) -> Fix:
         text = "take the host out of service and have the card replaced"
     else:
         text = (
-            "look at 'dmesg' for NVRM: Xid, run 'dcgmi diag -r 3', and reset the card when nothing uses it "
+            "search 'dmesg' for NVRM: Xid, run 'dcgmi diag -r 3', and reset the card when nothing uses it "
             "(nvidia-smi -r -i INDEX), or reboot"
         )
     return Fix(f"leave this host out of the job; have an administrator {text}", by="admin", where="host")
@@ -614,7 +613,7 @@ def _card(event: Event) -> str:
 
 
 def _only_waited(timeline: Timeline) -> bool:
-    """Whether somebody waited too long, and nothing in the log names a cause."""
+    """Whether a rank timed out, and no line names a cause."""
     return (
         not timeline.went_on
         and any(event.kind is Kind.TIMEOUT for event in timeline.events)

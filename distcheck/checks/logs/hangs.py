@@ -1,4 +1,4 @@
-"""Collectives that did not end, or met another one: who waits where, who did not come, and why that may be."""
+"""Collectives that hang or don't match: which ranks wait where, which did not join, and why."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .signature_rows import signature_probe
 from .waiting_ranks import (
     LastCollective,
     WaitingRank,
+    describe_waits,
     differ,
     dump_histories,
     dump_waits,
@@ -26,7 +27,6 @@ from .waiting_ranks import (
     odd_one,
     rank_of,
     ranks_in_words,
-    spoken,
     watchdog_waits,
 )
 
@@ -45,12 +45,12 @@ _KEY = re.compile(r"torchelastic|terminal_state|exit.?barrier|/agent/")
 
 
 class HangVerdict(NamedTuple):
-    """What the waits of all ranks say."""
+    """The conclusion from the waits of all ranks."""
 
     rule: Rule
     message: str
     fix: Fix
-    #: -1: no rank is to blame, or nobody knows which
+    #: the failed rank; -1: none, or unknown
     rank: int
     role: str = "cause"
 
@@ -116,7 +116,7 @@ def collectives_end(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _who_waits(timeline: Timeline) -> tuple[list[WaitingRank], list[LastCollective], list[Event]]:
-    """Waits, ranks that did not come so far, and the lines that tell of both."""
+    """Return the waits, the last collectives of ranks behind them, and the lines that show both."""
     waits, behind = watchdog_waits(timeline)
     if not waits and timeline.has("monitored-barrier"):
         return [], [], []
@@ -127,18 +127,18 @@ def _who_waits(timeline: Timeline) -> tuple[list[WaitingRank], list[LastCollecti
         return [], [], list(unnumbered[:20])
     front = max((wait.sequence or 0 for wait in waits), default=0)
     behind = [item for item in behind if item.enqueued < front]
-    told = [*(wait.event for wait in waits), *(standing.event for standing in behind)]
-    events = [event for event in told if event is not None]
+    known = [*(wait.event for wait in waits), *(standing.event for standing in behind)]
+    events = [event for event in known if event is not None]
     return waits, behind, events
 
 
 def _dumps_of_others(timeline: Timeline) -> list[Event]:
-    """The words of ranks that were told by another one that its collective did not end."""
+    """Return the lines of ranks that another rank informed of a collective that did not end."""
     return [event for event in timeline.of("watchdog-dump") if event.values.get("from")]
 
 
 def _consequence(timeline: Timeline, waits: Sequence[WaitingRank], events: Sequence[Event]) -> HangVerdict | None:
-    """The waiting, where a rank that does not wait had failed before."""
+    """Return the verdict if a rank that does not wait failed before, or None."""
     waiting = {wait.rank for wait in waits}
     family = {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
     earlier = failed_elsewhere(timeline, events, family | {"interrupted", "desync-behind"})
@@ -158,15 +158,15 @@ def _consequence(timeline: Timeline, waits: Sequence[WaitingRank], events: Seque
     who = f"rank {rank}" if rank is not None else "another process"
     return HangVerdict(
         rules.DC511,
-        f"{_said(waits)} because {who} had failed before",
-        Fix(f"fix what {who} failed of; that the others waited for it is a consequence", where="code"),
+        f"{_wait_text(waits)} because {who} failed before",
+        Fix(f"fix the failure of {who}; the wait of the other ranks is a consequence", where="code"),
         -1 if rank is None else rank,
         "timeout",
     )
 
 
-def _said(waits: Sequence[WaitingRank]) -> str:
-    return spoken(waits) if waits else "ranks wait in a collective"
+def _wait_text(waits: Sequence[WaitingRank]) -> str:
+    return describe_waits(waits) if waits else "ranks wait in a collective"
 
 
 def _judge(timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[LastCollective]) -> HangVerdict:
@@ -175,7 +175,7 @@ def _judge(timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[La
     if busy is not None:
         return HangVerdict(
             rules.DC726,
-            f"{_said(waits)}{limit}, and {_still(busy)}: {_work_said(busy)}",
+            f"{_wait_text(waits)}{limit}, and {_busy_text(busy)}: {_work_text(busy)}",
             _RANK_ZERO,
             0,
         )
@@ -188,15 +188,17 @@ def _judge(timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[La
     if behind:
         return _left_behind(timeline, waits, behind, limit)
     if len(numbers) <= 1 and differ(waits):
-        # gloo has no numbers: other places in the code are another branch
+        # gloo has no sequence numbers: another line of the code is another branch
         rule = rules.DC517 if numbers != {None} else rules.DC701
         fix = _MAKE_EQUAL if rule is rules.DC517 else _OTHER_BRANCH
-        return HangVerdict(rule, f"ranks call different collectives: {spoken(waits)}{limit}", fix, odd_one(waits))
+        return HangVerdict(
+            rule, f"ranks call different collectives: {describe_waits(waits)}{limit}", fix, odd_one(waits)
+        )
     return _same_for_all(timeline, waits, limit)
 
 
 def _busy_rank_zero(timeline: Timeline, waits: Sequence[WaitingRank]) -> Event | None:
-    """Rank 0's last word about work of its own, where the others wait in something small for it."""
+    """Return rank 0's last line about work of its own while the others wait for it in a small collective, or None."""
     waiting = {wait.rank for wait in waits}
     if 0 in waiting or not waits:
         return None
@@ -226,31 +228,34 @@ def _busy_rank_zero(timeline: Timeline, waits: Sequence[WaitingRank]) -> Event |
     return max(works, key=_part_done) if works else None
 
 
-def _still(work: Event) -> str:
+def _busy_text(work: Event) -> str:
     return "another process was still at work" if _is_glued(work) else "rank 0 was still at work"
 
 
 def _all_called_all(waits: Sequence[WaitingRank]) -> bool:
-    """Whether every rank had called everything that any of them waits in: then it is no matter of branches."""
+    """Whether every rank called every collective that any rank waits in. Then the branch is the same."""
     last = max(wait.sequence or 0 for wait in waits)
     return all(wait.enqueued is not None and wait.enqueued >= last for wait in waits)
 
 
 def _different_numbers(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) -> HangVerdict:
     by_number = sorted(waits, key=lambda wait: wait.sequence or 0)
-    guilty = odd_one(waits)
-    if guilty < 0:
+    failed_rank = odd_one(waits)
+    if failed_rank < 0:
         lowest = [wait.rank for wait in waits if wait.sequence == by_number[0].sequence]
-        guilty = lowest[0] if len(lowest) == 1 else -1
+        failed_rank = lowest[0] if len(lowest) == 1 else -1
     if len({(wait.operation, wait.sizes) for wait in waits}) == 1:
         return HangVerdict(
             rules.DC519,
-            f"ranks are at different steps of the same loop: {spoken(by_number)}{limit}",
+            f"ranks are at different steps of the same loop: {describe_waits(by_number)}{limit}",
             _EVEN_INPUTS,
-            guilty,
+            failed_rank,
         )
     return HangVerdict(
-        rules.DC701, f"ranks are at different places of the program: {spoken(by_number)}{limit}", _OTHER_BRANCH, guilty
+        rules.DC701,
+        f"ranks are at different lines of the program: {describe_waits(by_number)}{limit}",
+        _OTHER_BRANCH,
+        failed_rank,
     )
 
 
@@ -261,14 +266,14 @@ def _left_behind(
     last = sorted({item.enqueued for item in behind})
     at = f"#{last[0]}" if len(last) == 1 else f"#{last[0]} to #{last[-1]}"
     message = (
-        f"{spoken(waits)}{limit}, and {ranks_in_words(late)} never called it: the last that "
+        f"{describe_waits(waits)}{limit}, and {ranks_in_words(late)} never called it: the last that "
         f"{'it' if len(late) == 1 else 'they'} called is {at}"
     )
     waiting = [wait.rank for wait in waits]
-    guilty = late[0] if len(late) == 1 else waiting[0] if len(waiting) == 1 else -1
+    failed_rank = late[0] if len(late) == 1 else waiting[0] if len(waiting) == 1 else -1
     if _is_further(timeline, late, waiting):
-        return HangVerdict(rules.DC519, message, _EVEN_INPUTS, guilty)
-    return HangVerdict(rules.DC701, message, _OTHER_BRANCH, guilty)
+        return HangVerdict(rules.DC519, message, _EVEN_INPUTS, failed_rank)
+    return HangVerdict(rules.DC701, message, _OTHER_BRANCH, failed_rank)
 
 
 def _is_further(timeline: Timeline, late: Sequence[int], waiting: Sequence[int]) -> bool:
@@ -278,9 +283,9 @@ def _is_further(timeline: Timeline, late: Sequence[int], waiting: Sequence[int])
 
 
 def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) -> HangVerdict:
-    """Nobody who speaks is elsewhere: somebody does not speak, or the way between them is at fault."""
+    """Return the verdict if all known ranks wait in one collective: a rank is missing, or the connection failed."""
     absent = _absent(timeline, waits)
-    said = f"{_said(waits)}{limit}"
+    description = f"{_wait_text(waits)}{limit}"
     dumps = _dumps_of_others(timeline)
     if not waits and dumps:
         seen_by = sorted({int(event.values["from"]) for event in dumps})
@@ -294,11 +299,15 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         )
     first = any(wait.sequence == 1 for wait in waits)
     if absent and _is_further(timeline, absent, [wait.rank for wait in waits]):
-        message = f"{said}, and {ranks_in_words(absent)} had no batches left for it"
+        message = f"{description}, and {ranks_in_words(absent)} had no batches left for it"
         return HangVerdict(rules.DC519, message, _EVEN_INPUTS, absent[0] if len(absent) == 1 else -1)
     if len(absent) == 1 and (timeline.world_size_known or len(waits) > 2):
         return HangVerdict(
-            rules.DC511, f"{said}, and only rank {absent[0]} does not: it never came", _STACK, absent[0], "timeout"
+            rules.DC511,
+            f"{description}, and only rank {absent[0]} does not: it never came",
+            _STACK,
+            absent[0],
+            "timeout",
         )
     if absent and waits:
         unheard_of = set(timeline.silent_ranks)
@@ -306,17 +315,17 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         unheard = f"; nothing of {ranks_in_words(silent)} is in this text" if silent else ""
         return HangVerdict(
             rules.DC511,
-            f"{said}; {ranks_in_words(absent)} did not say so{unheard}",
-            _fix_way(timeline, first) if first else _fetch(absent),
+            f"{description}; {ranks_in_words(absent)} did not say so{unheard}",
+            _connection_fix(timeline, first) if first else _fetch(absent),
             -1,
             "timeout",
         )
-    never = ", the first collective: it never worked between them" if first else _nobody_missing(timeline, waits)
-    return HangVerdict(rules.DC511, f"{said}{never}", _fix_way(timeline, first), -1, "timeout")
+    never = ", the first collective: it never worked between them" if first else _none_missing_text(timeline, waits)
+    return HangVerdict(rules.DC511, f"{description}{never}", _connection_fix(timeline, first), -1, "timeout")
 
 
-def _nobody_missing(timeline: Timeline, waits: Sequence[WaitingRank]) -> str:
-    """What may be said of the others where all that are known wait: only a known size says that there are none."""
+def _none_missing_text(timeline: Timeline, waits: Sequence[WaitingRank]) -> str:
+    """Return the clause about missing ranks if all known ranks wait. Only a known world size excludes them."""
     if not waits or _is_of_a_part(waits):
         return ""
     if timeline.world_size_known:
@@ -347,17 +356,17 @@ def _fetch(ranks: Sequence[int]) -> Fix:
     )
 
 
-_GLOOS_WAY = Fix(
+_GLOO_CONNECTION = Fix(
     "see where each rank is while it hangs ('py-spy dump --pid PID' on its host): gloo works on the CPU, over TCP. "
     "Between hosts it may be a wrong interface (DC407: GLOO_SOCKET_IFNAME) or blocked ports (DC412)",
     where="host",
 )
 
 
-def _fix_way(timeline: Timeline, first: bool) -> Fix:
-    """What to look at between ranks that have all come."""
+def _connection_fix(timeline: Timeline, first: bool) -> Fix:
+    """Return the fix if all ranks joined the collective: check the connection between them."""
     if timeline.has("gloo-timeout") and not timeline.has("watchdog-timeout", "watchdog-place", "watchdog-end"):
-        return _GLOOS_WAY
+        return _GLOO_CONNECTION
     hosts = len(hosts_of(timeline))
     one = (
         "on one host: the GPUs may not reach each other's memory because of the IOMMU or PCIe access control (DC336); "
@@ -386,24 +395,28 @@ def _judge_dumps(timeline: Timeline) -> HangVerdict | None:
         if len({wait.place for wait in different}) > 1 and len({wait.operation for wait in different}) > 1:
             rule, fix = rules.DC701, _OTHER_BRANCH
         return HangVerdict(
-            rule, f"ranks call different collectives: {spoken(different)} (flight recorder)", fix, odd_one(different)
+            rule,
+            f"ranks call different collectives: {describe_waits(different)} (flight recorder)",
+            fix,
+            odd_one(different),
         )
     waits, behind = dump_waits(timeline)
     if not behind:
         return None
     lasts = [histories[item.rank][item.enqueued] for item in behind]
     late = [wait.rank for wait in lasts]
-    message = f"{spoken(waits)}; {', '.join(f'rank {wait.rank} came last to {wait.spoken}' for wait in lasts[:3])}"
-    guilty = late[0] if len(late) == 1 else waits[0].rank if len(waits) == 1 else -1
+    latest = ", ".join(f"rank {wait.rank} came last to {wait.description}" for wait in lasts[:3])
+    message = f"{describe_waits(waits)}; {latest}"
+    failed_rank = late[0] if len(late) == 1 else waits[0].rank if len(waits) == 1 else -1
     place = waits[0].place
     looped = bool(place) and any(wait.place == place for rank in late for wait in histories[rank].values())
     rule, fix = (rules.DC519, _EVEN_INPUTS) if looped else (rules.DC701, _OTHER_BRANCH)
-    return HangVerdict(rule, f"{message} (flight recorder)", fix, guilty)
+    return HangVerdict(rule, f"{message} (flight recorder)", fix, failed_rank)
 
 
 @probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701)
 def recorders_agree(timeline: Timeline) -> Iterator[Finding]:
-    """Flight recorders without a log beside them: all ranks called the same, and came equally far."""
+    """Flight recorders without a log: ranks called different collectives, or one is behind."""
     if not timeline.dumps or _who_waits(timeline)[2]:
         return
     verdict = _judge_dumps(timeline)
@@ -503,25 +516,25 @@ def communicators_are_set_up(timeline: Timeline) -> Iterator[Finding]:
     peer = int(events[0].values["peer"])
     waiting = sorted({int(event.values["rank"]) for event in events})
     waits = [WaitingRank(rank, None, "BARRIER", 1) for rank in waiting]
-    said = f"{ranks_in_words(waiting)} waited in the first collective for rank {peer}, which did not come"
+    description = f"{ranks_in_words(waiting)} waited in the first collective for rank {peer}, which did not come"
     busy = _busy_rank_zero(timeline, waits) if peer == 0 else None
     if busy is not None:
         yield found(
             rules.DC726,
             timeline,
             [*events, busy],
-            f"{said}: it was still at work ({busy.text[:80].strip()})",
+            f"{description}: it was still at work ({busy.text[:80].strip()})",
             fix=_RANK_ZERO,
             rank=0,
             **severity_of(timeline),
         )
         return
-    yield found(rules.DC511, timeline, events, said, fix=_STACK, rank=peer, **_waiting(timeline))
+    yield found(rules.DC511, timeline, events, description, fix=_STACK, rank=peer, **_waiting(timeline))
 
 
 @probe(rules.DC701)
 def no_rank_is_behind(timeline: Timeline) -> Iterator[Finding]:
-    """torch's own report of who is out of step (TORCH_NCCL_DESYNC_DEBUG) names nobody."""
+    """torch's own desync report (TORCH_NCCL_DESYNC_DEBUG) names ranks that are behind."""
     events = timeline.of("desync-behind")
     if not events:
         return
@@ -538,7 +551,7 @@ def no_rank_is_behind(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-# ranks that differ, and say so
+# mismatches that a backend reports
 
 
 @probe(rules.DC517)
@@ -550,21 +563,21 @@ def collectives_match(timeline: Timeline) -> Iterator[Finding]:
         return
     prints = _fingerprints(timeline)
     first = events[0]
-    guilty = -1
+    failed_rank = -1
     if len(prints) > 1:
-        said = ", ".join(f"rank {rank} runs {what}" for rank, what in sorted(prints.items())[:4])
-        guilty = odd_one(WaitingRank(rank, None, what) for rank, what in prints.items())
+        description = ", ".join(f"rank {rank} runs {what}" for rank, what in sorted(prints.items())[:4])
+        failed_rank = odd_one(WaitingRank(rank, None, what) for rank, what in prints.items())
     elif first.values.get("sent"):
-        said = f"{first.values['sent']} bytes came where {first.values['expected']} were expected"
+        description = f"{first.values['sent']} bytes came where {first.values['expected']} were expected"
     else:
-        said = first.text[:160].strip().rstrip(".")
+        description = first.text[:160].strip().rstrip(".")
     yield found(
         rules.DC517,
         timeline,
         events,
-        f"ranks call different collectives: {said}",
+        f"ranks call different collectives: {description}",
         fix=_MAKE_EQUAL,
-        rank=guilty,
+        rank=failed_rank,
         **severity_of(timeline),
     )
 
@@ -611,12 +624,12 @@ def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
         return
     first = events[0].values
     if events[0].signature == "ddp-model-differs":
-        said = f"rank {first['rank']} has {first['own']} parameters, rank {first['other']} {first['others']}"
-        said = f"{said} or others" if first["others"].startswith("-") else said
+        description = f"rank {first['rank']} has {first['own']} parameters, rank {first['other']} {first['others']}"
+        description = f"{description} or others" if first["others"].startswith("-") else description
     else:
         rank = rank_of(events[0])
         who = f"rank {rank}" if rank is not None else "a rank"
-        said = (
+        description = (
             f"{first['what']} of parameter {first['index']} are {first['own']} on {who}, and others on rank "
             f"{first['other']}"
         )
@@ -624,7 +637,7 @@ def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
         rules.DC507,
         timeline,
         events,
-        f"ranks build different models: {said}",
+        f"ranks build different models: {description}",
         fix=Fix(
             "bring all hosts to one commit and one configuration, and build the model without anything that depends on "
             "the rank, the host or its data; 'git rev-parse HEAD' on each host shows the commits",
@@ -635,7 +648,7 @@ def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-# ranks that did not come to the meeting
+# ranks that did not join the rendezvous
 
 
 _COME = Fix(
@@ -668,7 +681,7 @@ def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
         return
     events = list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
     missing = named or _uncounted(timeline, counts)
-    message = _missing_said(timeline, missing, counts, ended, keys)
+    message = _missing_text(timeline, missing, counts, ended, keys)
     earlier = failed_elsewhere(
         timeline, events, {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
     )
@@ -687,7 +700,7 @@ def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _uncounted(timeline: Timeline, counts: Sequence[Event]) -> list[int]:
-    """The ranks that nothing is heard of, where a count says that so many are missing."""
+    """Return the ranks without any line, if a count shows that as many are missing."""
     for event in counts:
         joined, expected = event.number("joined"), event.number("expected")
         if joined is not None and expected is not None:
@@ -697,15 +710,15 @@ def _uncounted(timeline: Timeline, counts: Sequence[Event]) -> list[int]:
     return []
 
 
-def _missing_said(
+def _missing_text(
     timeline: Timeline, missing: Sequence[int], counts: Sequence[Event], ended: Sequence[Event], keys: Sequence[Event]
 ) -> str:
     if missing:
         count = next((f" ({event.values['joined']} of {event.values['expected']} came)" for event in counts), "")
-        return f"{ranks_in_words(missing)} never came to the meeting of all ranks{count}"
+        return f"{ranks_in_words(missing)} never joined the rendezvous of all ranks{count}"
     if counts:
         first = counts[0].values
-        return f"only {first['joined']} of {first['expected']} came to the meeting of all ranks (or nodes) in time"
+        return f"only {first['joined']} of {first['expected']} joined the rendezvous of all ranks (or nodes) in time"
     if ended and any(event.values.get("error") == "RendezvousClosedError" for event in ended):
         return "a node came to a rendezvous that was closed: the job had ended, or had begun without it"
     if ended:
@@ -730,7 +743,7 @@ def nobody_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding]
         timeline,
         [*waits, work],
         f"{ranks_in_words(rank for event in waits if (rank := rank_of(event)) is not None)} waited at the store until "
-        f"{minutes:g} minutes were over, and another process was still at work: {_work_said(work)}",
+        f"{minutes:g} minutes were over, and another process was still at work: {_work_text(work)}",
         fix=_RANK_ZERO,
         severity=Severity.ERROR,
         role="cause",
@@ -766,7 +779,7 @@ def _part_done(event: Event) -> tuple[int, int]:
     return (int(done) if _is_glued(event) else 0, event.line)
 
 
-def _work_said(event: Event) -> str:
+def _work_text(event: Event) -> str:
     return f"{event.values['work']} … {event.values.get('done')} %" if _is_glued(event) else event.text[:80].strip()
 
 
@@ -914,13 +927,13 @@ def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
     spelt, meaning = _CLASSES.get(name, ("", ""))
     who = ranks_in_words(rank for event in events if (rank := event.who.rank) is not None)
     on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
-    said = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
+    description = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
     loudness = severity_of(timeline)
     yield found(
         rules.DC512,
         timeline,
         events,
-        said.rstrip(". "),
+        description.rstrip(". "),
         fix=_READ_NCCL if spelt else _CAST,
         severity=loudness["severity"],
         role="context" if timeline.went_on else "failure",

@@ -1,4 +1,4 @@
-"""How a job was ended: by a hang-up, by its scheduler, by others that died first, or anew by a restart."""
+"""How a job ended: by a hang-up, by its scheduler, by a lost peer, or after a restart."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ _LONGER = Fix(
 def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
     """No scheduler ended the job: its time was over, its resources went to others, or its node was emptied.
 
-    A launcher that was told to stop from outside, where nothing had failed, is a hint and no proof: by whom is not in
-    its text. Ctrl-C and scancel are somebody's wish.
+    SIGTERM to a launcher without an earlier failure is only a hint: its sender is not in the log. Ctrl-C and scancel
+    are intended.
     """
     events = timeline.of("time-limit", "preempted")
     if events:
@@ -136,9 +136,9 @@ def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC518)
 def somebody_says_what_happened(timeline: Timeline) -> Iterator[Finding]:
-    """Not only consequences are in the text; else it says whose log to fetch.
+    """The text holds only consequences. The fix names the log to fetch.
 
-    Consequences: lost peers, signals, launchers' tables. Where anybody failed by itself, that is told instead.
+    Consequences are lost peers, signals and launchers' tables. A rank that failed by itself is reported instead.
     """
     if timeline.went_on or any(_is_own(event) for event in timeline.events):
         return
@@ -173,7 +173,7 @@ def somebody_says_what_happened(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _is_own(event: Event) -> bool:
-    """Whether an event tells of a failure of its writer's own: not that of a launcher or of a lost peer."""
+    """Whether an event shows a failure of its own process, not of a worker or of a lost peer."""
     return event.kind in (Kind.CAUSE, Kind.FAILURE) and event.signature != "error-line" and not is_of_launcher(event)
 
 
@@ -205,7 +205,7 @@ def _lost_ranks(lost: Sequence[Event]) -> list[int]:
 
 
 def _fetch(lost: Sequence[Event], dead: Sequence[int]) -> str:
-    """Whose log to look into: whom others lost, never those that only say so."""
+    """Return whose log to read: the lost peers, never the ranks that only report the loss."""
     named, peers = _lost_ranks(lost), _peers(lost)
     writers = {event.who.rank for event in lost}
     # a rank that lost another one is no longer the first
@@ -213,7 +213,7 @@ def _fetch(lost: Sequence[Event], dead: Sequence[int]) -> str:
     dead = [rank for rank in dead if rank not in writers]
     if gone or peers:
         parts = [*([ranks_in_words(gone)] if gone else []), *(f"the process at {peer}" for peer in peers)]
-        return f"look into the log of {' and of '.join(parts[:_MOST_NAMED])}, on its own host"
+        return f"read the log of {' and of '.join(parts[:_MOST_NAMED])}, on its own host"
     if dead:
-        return f"look into the log of {ranks_in_words(dead)}, which the launcher saw fail"
-    return "look into the log of the rank that ended first, on its own host"
+        return f"read the log of {ranks_in_words(dead)}, which the launcher reports as failed"
+    return "read the log of the rank that ended first, on its own host"

@@ -1,6 +1,6 @@
-"""Who started the ranks, and with which numbers: variables that nobody set, ranks that can't be, two launchers.
+"""How the ranks were started: variables that are not set, impossible ranks, two launchers.
 
-The texts are :mod:`distcheck.rules.signatures.launch`; here stands what tells look-alikes apart.
+:mod:`distcheck.rules.signatures.launch` holds the texts. This module separates causes that share a text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .context import came_through, severity_of
 from .model import Event, Timeline, found
 from .signature_rows import signature_probe
 
-#: Files of torchrun's own side: whoever fails in them is an agent, and no rank.
+#: Files of torchrun's agent: a failure in them is not a rank's.
 AGENT = (
     "torch/distributed/run.py",
     "torch/distributed/launcher/",
@@ -37,14 +37,14 @@ def is_under_torchrun(timeline: Timeline) -> bool:
     return (
         any(worker.line or worker.source for worker in timeline.workers)
         or timeline.has("omp-threads-default", "elastic-report")
-        or any(voice.who.local_rank is not None for voice in timeline.voices)
+        or any(voice.who.local_rank is not None for voice in timeline.rank_streams)
         or any(came_through(event, *AGENT) for event in timeline.events)
     )
 
 
 def scheduler_of(timeline: Timeline) -> str | None:
     """``slurm`` or ``mpi`` where the log names who started the tasks."""
-    texts = [voice.last_text for voice in timeline.voices] + [event.text for event in timeline.events]
+    texts = [voice.last_text for voice in timeline.rank_streams] + [event.text for event in timeline.events]
     texts += [source.path.replace("\\", "/").rpartition("/")[2] for source in timeline.sources]
     variables = [event.values.get("variable") or "" for event in timeline.of("rendezvous-env-missing")]
     joined = "\n".join(texts + variables)
@@ -83,7 +83,7 @@ def script_of(event: Event) -> str:
 
 @probe(rules.DC101)
 def rendezvous_variables_were_set(timeline: Timeline) -> Iterator[Finding]:
-    """A process asked for RANK and its like, and nobody had set them: no launcher, or a scheduler that sets its own."""
+    """A process reads RANK or a similar variable that is not set: no launcher, or a scheduler with other names."""
     events = [
         *timeline.of("rendezvous-env-missing"),
         *(event for event in timeline.of("mpi4py-missing") if _is_deepspeeds(event, timeline)),
@@ -157,7 +157,7 @@ def _what_is_missing(names: list[str], scheduler: str | None, tasks: int) -> str
             f"the script takes its rank from {listed(own)}, which {starter} sets for its tasks; it was started without"
         )
     if not names:
-        return "DeepSpeed found no RANK and looked for MPI instead: no launcher has started this process"
+        return "DeepSpeed found no RANK and tried MPI instead: no launcher started this process"
     verb = "was" if len(names) == 1 else "were"
     if scheduler is not None:
         starter = "srun" if scheduler == "slurm" else "mpirun"
@@ -240,7 +240,7 @@ def _contradiction(event: Event) -> str:
 
 @probe(rules.DC104)
 def somebody_served_the_store(timeline: Timeline) -> Iterator[Finding]:
-    """Under torchrun, a group with a ``tcp://`` address of its own waits for a server that nobody starts."""
+    """Under torchrun, a group with its own ``tcp://`` address waits for a server that no process starts."""
     if not is_under_torchrun(timeline):
         return
     events = [
@@ -335,7 +335,7 @@ def _several_agents(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC111)
 def variables_have_their_new_names(timeline: Timeline) -> Iterator[Finding]:
-    """torch says that a variable has another name now; it still takes the old one."""
+    """torch warns that a variable was renamed. It still reads the old name."""
     for event in first_of_each(timeline.of("renamed-variable"), "old"):
         old, new = event.values.get("old"), event.values.get("new")
         keep = "; torch 2.9 was reported to heed the old one only" if new == "PYTORCH_ALLOC_CONF" else ""
@@ -350,7 +350,7 @@ def variables_have_their_new_names(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC806)
 def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
-    """torchrun says that it ignores the node rank, or the address, with this rendezvous."""
+    """torchrun warns that this rendezvous ignores the node rank or the address."""
     for event in first_of_each(timeline.of("node-rank-ignored"), "option"):
         option = f"--{(event.values.get('option') or 'node_rank').replace('_', '-')}"
         yield _notice(

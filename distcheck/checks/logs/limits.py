@@ -11,13 +11,13 @@ from distcheck.core.registry import probe
 from .context import came_through, failed_elsewhere, found_at_first_failed, hosts_of, ranks_text, severity_of, value_of
 from .model import ENDED_BY_SIGTERM, Event, Timeline, WorkerFailure
 
-#: Code of Python that allocates in /dev/shm and says only that no space is left: heaps and semaphores of processes.
+#: Code of Python that allocates in /dev/shm and only reports that no space is left: heaps, semaphores.
 _SHARED_MEMORY_CODE = ("multiprocessing/heap.py", "multiprocessing/synchronize.py", "multiprocessing/shared_memory.py")
 _SHARED_MEMORY_WORDS = ("/dev/shm", "shm", "nccl-", "torch_")
 #: Exit codes of a process that the kernel killed: as Python has it, and as shells and containers have it.
 _KILLED = (-9, 137)
 _BUS_ERROR = (-7, 135)
-#: A scheduler that ends a job, or somebody who does, kills it as well.
+#: A scheduler or user that ends a job kills it as well.
 _ENDED_FROM_OUTSIDE = ("CANCELLED", "TIME LIMIT", "PREEMPT", "Preempt", "scancel", "KeyboardInterrupt", "SIGINT")
 _SMALL_SIZE = "16g"
 
@@ -252,7 +252,7 @@ def workers_fit_the_cpus(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC323)
 def memory_was_enough(timeline: Timeline) -> Iterator[Finding]:
-    """The host, the container or the job ran out of memory (not a GPU: that says ``CUDA out of memory``).
+    """The host, the container or the job ran out of memory (a GPU prints ``CUDA out of memory``).
 
     The kernel, the scheduler or the orchestrator says so; or a process could not allocate; or SIGKILL is all that is
     seen of the process that failed first. A SIGKILL that the launcher or the scheduler sent itself, or that comes after
@@ -329,7 +329,7 @@ def _killed_first(timeline: Timeline) -> list[WorkerFailure]:
 
 
 def _was_sent(timeline: Timeline, event: Event) -> bool:
-    """Whether the launcher sent the signal itself, to a process that did not end when it was told to."""
+    """Whether the launcher sent the signal itself, to a process that ignored SIGTERM."""
     forced = {sent.values.get("pid") for sent in timeline.of("forced-kill")}
     return event.values.get("pid") in forced - {None}
 
@@ -379,7 +379,7 @@ def _more_memory(timeline: Timeline, *, sure: bool) -> Fix:
     less = "start fewer data-loader workers and let ranks share or map the data (torch.load with mmap=True)"
     look = "" if sure else "see whether it was memory ('dmesg | grep -i oom', 'sacct -o MaxRSS,State'); then "
     if _in_slurm(timeline):
-        return Fix(f"{look}ask for more with --mem (--mem=0 is all of a node), or {less}", where="job-script")
+        return Fix(f"{look}request more with --mem (--mem=0 is all of a node), or {less}", where="job-script")
     if _in_kubernetes(timeline):
         return Fix(f"{look}raise resources.limits.memory of the container, or {less}", where="job-script")
     return Fix(

@@ -1,4 +1,4 @@
-"""Finds the lines that fit a signature in pieces of many megabytes, and says which signatures a line fits.
+"""Find the lines that match a signature in pieces of many megabytes, and the signatures of each line.
 
 Two engines give the same answers: google-re2 runs all patterns, joined into one, over the whole text; where it does
 not import, Python's ``re`` looks only at lines that hold the literal text which a pattern requires. What the lines
@@ -38,7 +38,7 @@ _NOTHING = "[^\\x00-\\xff]"
 
 
 class Matcher:
-    """Looks for all signatures at once.
+    """Search for all signatures at once.
 
     :param engine: ``re2`` or ``re``; by default RE2 where it imports
     """
@@ -126,7 +126,7 @@ def _line_at(text: bytes, place: int) -> tuple[int, int]:
 
 
 def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A line as it is looked at: whole, or in overlapping pieces that depend on nothing but its length."""
+    """Return a line as it is searched: whole, or in overlapping pieces that depend only on its length."""
     while end - start > LONGEST_LINE:
         yield start, start + LONGEST_LINE
         start += LONGEST_LINE - OVERLAP

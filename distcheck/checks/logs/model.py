@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from distcheck.core.model import Finding, Fix, Rule, Severity, Where, rank_ranges
 from distcheck.rules.signatures import Kind
 
-#: Ranks of the largest jobs that were ever told of are some 100,000; a larger number is none of ranks.
+#: The largest known jobs have some 100,000 ranks. A larger number is no rank.
 MOST_RANKS = 1_000_000
 #: Longest text of a line that is kept, in characters.
 LONGEST_TEXT = 500
@@ -19,7 +19,7 @@ _LONGEST_NUMBER = 20
 
 
 class LineAuthor(NamedTuple):
-    """Whoever wrote a line, as far as its prefix, its file or the line itself tell. None: not told.
+    """The process that wrote a line, as far as its prefix, its file or the line itself shows. None: unknown.
 
     Two lines may name the same process by different numbers; ``timeline.py`` brings them together.
     """
@@ -45,7 +45,7 @@ class TracebackFrame(NamedTuple):
 
 
 class Traceback(NamedTuple):
-    """A Python traceback of one process, told apart from the others that ran between its lines."""
+    """A Python traceback of one process, separated from the lines of others between its own."""
 
     frames: tuple[TracebackFrame, ...]
     #: ``torch.distributed.DistNetworkError``; empty where the log ends before it
@@ -75,9 +75,9 @@ def is_of_a_library(path: str) -> bool:
 
 
 class Event(NamedTuple):
-    """A line of the log (or a record beside it) that testifies to something.
+    """A line of the log (or a record next to it) that matches a signature.
 
-    A line that fits several signatures makes several events with the same place.
+    A line that matches several signatures makes several events with the same location.
     """
 
     #: name of the signature; ``exception`` for a traceback's last line and ``error-line`` for a line that only looks
@@ -202,12 +202,12 @@ class LogReading(NamedTuple):
     source: LogSource
     #: in the order of their lines
     events: tuple[Event, ...] = ()
-    #: one for each process that the prefixes tell apart
-    voices: tuple[RankStream, ...] = ()
+    #: one for each process that the prefixes identify
+    rank_streams: tuple[RankStream, ...] = ()
     workers: tuple[WorkerFailure, ...] = ()
     dumps: tuple[Dump, ...] = ()
     dropped: int = 0
-    #: the last lines of the file, each with its number, for what becomes of a job after something that looked bad
+    #: the last lines of the file with their numbers: they show whether a job continued after an error
     tail: tuple[tuple[int, LineAuthor, str], ...] = ()
 
 
@@ -219,7 +219,7 @@ class Timeline(NamedTuple):
 
     sources: tuple[LogSource, ...]
     events: tuple[Event, ...]
-    voices: tuple[RankStream, ...] = ()
+    rank_streams: tuple[RankStream, ...] = ()
     #: rows of launchers' failure reports and error files
     workers: tuple[WorkerFailure, ...] = ()
     dumps: tuple[Dump, ...] = ()
@@ -230,7 +230,7 @@ class Timeline(NamedTuple):
     attempts: int = 1
     #: events that were not kept because there were too many
     dropped: int = 0
-    #: the log shows that the job goes on after the last thing that looks bad, or ended well: steps, "training done"
+    #: the job continued after the last error, or ended well, as steps or "training done" show
     went_on: bool = False
 
     def of(self, *signatures: str) -> tuple[Event, ...]:
@@ -244,12 +244,12 @@ class Timeline(NamedTuple):
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts that the log names as writers, sorted."""
-        return tuple(sorted({voice.who.host for voice in self.voices if voice.who.host is not None}))
+        return tuple(sorted({voice.who.host for voice in self.rank_streams if voice.who.host is not None}))
 
     @property
     def ranks(self) -> tuple[int, ...]:
         """The ranks that wrote anything, sorted."""
-        return tuple(sorted({voice.who.rank for voice in self.voices if voice.who.rank is not None}))
+        return tuple(sorted({voice.who.rank for voice in self.rank_streams if voice.who.rank is not None}))
 
     @property
     def silent_ranks(self) -> tuple[int, ...]:
@@ -261,7 +261,7 @@ class Timeline(NamedTuple):
         return self.sources[event.source].path
 
 
-#: What a finding of a log is to the story, the strongest first; stands in its evidence as ``role``.
+#: The role of a finding in the root-cause summary, the strongest first. Its evidence holds it as ``role``.
 ROLES = ("cause", "failure", "timeout", "lost", "context")
 _ROLE_OF = {Kind.CAUSE: "cause", Kind.FAILURE: "failure", Kind.TIMEOUT: "timeout", Kind.LOST: "lost"}
 
@@ -278,18 +278,18 @@ def found(
     rank: int | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> Finding:
-    """A finding about lines of the log; the first of the events is its place.
+    """Return a finding about lines of the log. Its location is the first event.
 
     :param rule: the rule
     :param timeline: the fact that the probe was given
     :param events: at least one, the decisive one first
-    :param role: what it is to the story, one of ROLES: by default what the first event's kind says, ``context`` for a
-        notice. ``context`` findings are never told as the cause
-    :param rank: the guilty rank where it is not the one that wrote the first line (-1: no rank is to blame)
+    :param role: its role in the root-cause summary, one of ROLES; by default the first event's kind, ``context`` for a
+        notice. ``context`` findings are never the root cause
+    :param rank: the failed rank if it did not write the first line; -1: none
     :param message: one sentence, no full stop at its end: what is wrong, with the values seen
     :param fix: what to do about it, for exactly this case
     :param severity: another severity than the rule's default, where the rule allows it
-    :param evidence: more values seen, as plain JSON values, beside the role, the text and the number of lines
+    :param evidence: more values as plain JSON, in addition to the role, the text and the number of lines
     :raises ValueError: as :meth:`distcheck.Rule.found`
     """
     lines = list(events)

@@ -43,7 +43,7 @@ _SETTING = re.compile(r"(?P<name>NCCL_\w+) set (?:by environment )?to (?P<value>
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 
 #: Why there is no RDMA, by what the log says.
-_TROUBLES = (
+_ERRORS = (
     ("no-verbs", ("Failed to open libibverbs.so",)),
     ("no-device", ("NET/IB : No device found", "NET/IB: No device found")),
     ("plugin-failed", ("NET/OFI Initializing plugin failed", "aws-ofi-nccl initialization failed")),
@@ -137,9 +137,9 @@ class _InfoReader:
         """One line without its head."""
         if level == "WARN" and len(self.warnings) < _MOST_KEPT:
             self.warnings[text] = None
-        for trouble, texts in _TROUBLES:
+        for error, texts in _ERRORS:
             if any(part in text for part in texts):
-                self.troubles[trouble] = None
+                self.troubles[error] = None
         for pattern, take in (
             (_CHANNEL, self.channel),
             (_ALGORITHM, self.algorithm),
@@ -271,7 +271,9 @@ def processes(timeline: Timeline) -> tuple[NcclProcess, ...]:
             groups.setdefault(_process(event), []).append(event)
     return tuple(
         NcclProcess(
-            max((event.who for event in events), key=_told), parse_texts(event.text for event in events), tuple(events)
+            max((event.who for event in events), key=_known_fields),
+            parse_texts(event.text for event in events),
+            tuple(events),
         )
         for events in groups.values()
     )
@@ -300,5 +302,5 @@ def _process(event: Event) -> tuple[str | int | None, ...]:
     return (event.source, who.host, who.rank, who.local_rank, who.task)
 
 
-def _told(who: LineAuthor) -> int:
+def _known_fields(who: LineAuthor) -> int:
     return sum(part is not None for part in who)

@@ -26,7 +26,7 @@ from .launcher import HOST_OF_TASK_0, ranks_were_started_once
 from .model import Event, Timeline
 
 #: Code of torch that makes or joins the store on which ranks meet.
-_MEETING = ("torch/distributed/rendezvous", "torch/distributed/elastic", "TCPStore(")
+_RENDEZVOUS = ("torch/distributed/rendezvous", "torch/distributed/elastic", "TCPStore(")
 #: The bytes ``HTTP`` read as a number, as a client of the store reads what a web server says.
 _HTTP = "1347703880"
 _MISSED = ("client-timeout", "client-failed", "connect-failed", "rendezvous-connection")
@@ -94,7 +94,7 @@ def _stores_in_use(timeline: Timeline) -> Iterator[Event]:
         text = event.text
         if (
             text.startswith("RuntimeError: Address already in use")
-            or came_through(event, *_MEETING)
+            or came_through(event, *_RENDEZVOUS)
             or any(word in text for word in ("c10d", "TCPStore", "rendezvous", "MASTER_PORT"))
         ):
             yield event
@@ -150,7 +150,7 @@ def master_was_not_reached(timeline: Timeline) -> Iterator[Finding]:
 def _gave_up(timeline: Timeline, event: Event) -> bool:
     """Whether it is the end of the trying, and about torch's meeting place at all."""
     if event.signature == "connect-failed":
-        return event.text.startswith("RuntimeError:") or came_through(event, *_MEETING)
+        return event.text.startswith("RuntimeError:") or came_through(event, *_RENDEZVOUS)
     lines = {(retry.source, retry.line) for retry in timeline.of("client-retry")}
     return (event.source, event.line) not in lines
 
@@ -171,7 +171,7 @@ def _judge_master(
     timeline: Timeline, host: str, port: str, events: list[Event], rendezvous: list[Event]
 ) -> Iterator[Finding]:
     lookups = [event for event in timeline.of("name-unresolved") if event.values.get("host") == host]
-    place = f"{host}:{port}" if host else "the address on which the ranks meet"
+    place = f"{host}:{port}" if host else "the address of the rendezvous"
     dead = failed_elsewhere(timeline, events, _FAMILY)
     role = "cause" if dead is None else "timeout"
     if host.endswith("docker.internal"):
@@ -204,7 +204,7 @@ def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], ro
     tries = [event for event in (*timeline.of("client-tried"), *events) if event.values.get("host") in (host, "", None)]
     why = value_of(tries, "why") or _why_in(events)
     waited = value_of(events, "waited")
-    place = f"{host}:{port}" if host else "the address on which the ranks meet"
+    place = f"{host}:{port}" if host else "the address of the rendezvous"
     message = f"nothing answered at {place}" + (f" within {waited}" if waited else "")
     if is_loopback(host):
         fix = Fix(
@@ -221,7 +221,7 @@ def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], ro
         )
         message += ": the connection was refused, so nothing listens on that port, or a firewall rejects it"
     else:
-        fix = _open_the_way(host, port)
+        fix = _open_port(host, port)
         message += f": {why}" if why else ": the first node is not up, the address is wrong, or a firewall drops it"
     who = ranks_text(events)
     return found_at_first_failed(
@@ -242,7 +242,7 @@ def _why_in(events: Sequence[Event]) -> str:
     return next((why for event in events for why in known if why in event.text), "")
 
 
-def _open_the_way(host: str, port: str) -> Fix:
+def _open_port(host: str, port: str) -> Fix:
     address = in_a_command(host)
     opened = f"port {port}" if port else "the port of the rendezvous"
     return Fix(
@@ -277,7 +277,7 @@ def _is_nobodys(timeline: Timeline, host: str, rendezvous: list[Event]) -> bool:
 
 @probe(rules.DC404)
 def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
-    """A name on which ranks should meet did not resolve, and the rank gave up or never came further.
+    """The name of the rendezvous host did not resolve, and the rank gave up or made no progress.
 
     Left alone: names that resolved at a later try, and look-ups of other programs (a download's, a tracker's).
     """
@@ -287,7 +287,7 @@ def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
             yield _unresolved(timeline, "", _each_line_once(lost), lost[0], "cause")
         return
     if any(_gave_up(timeline, event) for event in timeline.of(*_MISSED)):
-        return  # told with the master that was not reached
+        return  # reported with the unreachable master
     for (host,), events in grouped(
         [event for event in timeline.of("name-unresolved") if _means_unknown(event)], "host"
     ):
@@ -301,11 +301,11 @@ def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _is_ours(event: Event) -> bool:
-    return came_through(event, *_MEETING, "MASTER_ADDR", "master_addr")
+    return came_through(event, *_RENDEZVOUS, "MASTER_ADDR", "master_addr")
 
 
 def _means_unknown(event: Event) -> bool:
-    """Whether a look-up failed because nobody knows the name: not for want of an address of that family."""
+    """Whether a lookup failed because the name is unknown, not for lack of an address of that family."""
     return event.values.get("code") not in ("-9", "-97", "-5")
 
 
@@ -401,7 +401,7 @@ def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
         rules.DC409,
         timeline,
         events,
-        f"torch warns that {what}, which does no harm where ranks meet by IPv4",
+        f"torch warns that {what}, which is harmless if the rendezvous uses IPv4",
         fix=Fix("none is needed; an IPv4 address in place of the name spares you the warning", where="launch-line"),
         severity=Severity.INFO,
         role="context",
@@ -413,9 +413,9 @@ def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC405, rules.DC411, rules.DC412)
 def ranks_did_not_connect(timeline: Timeline) -> Iterator[Finding]:
-    """Ranks had met, and then could not connect to each other on the ports that NCCL and gloo choose.
+    """Ranks completed the rendezvous, then could not connect to each other on the ports that NCCL and gloo choose.
 
-    The address tells why: loopback is what a peer's own host name resolves to (DC405), Docker's bridge leads nowhere
+    The address shows why: loopback is what a peer's own host name resolves to (DC405), Docker's bridge leads nowhere
     else (DC411); any other is closed or wrong (DC412). Left alone: tries that succeeded, a refusal by a peer that had
     failed before, and loopback on a single host.
     """
@@ -474,8 +474,7 @@ def _in_a_container(timeline: Timeline, address: str, events: list[Event], role:
         rules.DC411,
         timeline,
         events,
-        f"the ranks try to meet at {address}, an address in a container's own network, which does not lead to other "
-        "machines",
+        f"the rendezvous address {address} is in a container's own network, which does not lead to other machines",
         fix=Fix(
             "start the containers with --network=host on all hosts, so that they listen on the machines' own addresses",
             where="launch-line",
@@ -521,7 +520,7 @@ def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
         rules.DC412,
         timeline,
         events,
-        f"the ranks had met, but {library} could not connect to {where}: {why}",
+        f"the rendezvous completed, but {library} could not connect to {where}: {why}",
         fix=fix,
         severity=Severity.ERROR,
         role="cause",
@@ -550,12 +549,12 @@ def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
             )
             continue
         list_of_nccl = shown.startswith(("^", "="))
-        trouble = "it takes no list as NCCL does, only names of interfaces" if list_of_nccl else "it is not there"
+        problem = "it takes no list as NCCL does, only names of interfaces" if list_of_nccl else "it is not there"
         yield found_at_first_failed(
             rules.DC407,
             timeline,
             events,
-            f"gloo can't use GLOO_SOCKET_IFNAME={shown}: {trouble}",
+            f"gloo can't use GLOO_SOCKET_IFNAME={shown}: {problem}",
             fix=Fix(
                 "set it to the exact name of the interface that leads to the other nodes, or unset it: gloo then "
                 "uses the interface of the host name. If nodes use different names, set it on each node ('ip -br "

@@ -1,6 +1,6 @@
-"""What the launch said that nobody could use: values of variables, options of launchers, arguments of the script.
+"""Values that no program can use: variables, options of launchers, arguments of the script.
 
-The texts are :mod:`distcheck.rules.signatures.launch`; here stands what tells look-alikes apart.
+:mod:`distcheck.rules.signatures.launch` holds the texts. This module separates causes that share a text.
 """
 
 from __future__ import annotations

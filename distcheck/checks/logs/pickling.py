@@ -149,7 +149,7 @@ def _lost_by_children(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC611, rules.DC612)
 def weights_load_alone(timeline: Timeline) -> Iterator[Finding]:
-    """torch.load refused a file that holds more than tensors (torch 2.6 and newer ask for nothing else by default).
+    """torch.load refused a file that holds more than tensors (torch 2.6 and newer load only tensors by default).
 
     Where the operand that it stumbled over is the first byte of a web page or of a pointer, the file is broken (DC612).
     """
@@ -226,13 +226,13 @@ def files_are_whole(timeline: Timeline) -> Iterator[Finding]:
     why = value_of(events, "why") or ""
     pointer = any(event.signature == "git-lfs-pointer" for event in events) or value_of(events, "key") == "'v'"
     who = ranks_text(events)
-    trouble = "it is a pointer of Git LFS in place of the file" if pointer else why or "it ends too early"
+    problem = "it is a pointer of Git LFS in place of the file" if pointer else why or "it ends too early"
     yield found_at_first_failed(
         rules.DC612,
         timeline,
         events,
         f"{f'the file {file}' if file else 'a file'} is broken{f', as {who} found' if who else ''}: "
-        f"{trouble}{_place(events)}",
+        f"{problem}{_place(events)}",
         fix=Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
         if pointer
         else _COPY_AGAIN,
@@ -258,7 +258,7 @@ def _is_of_a_list(event: Event) -> bool:
 
 
 def _is_of_a_loader(event: Event) -> bool:
-    """Whether torch.load ended in an exception that says nothing of a file: of an empty one, or of one cut off."""
+    """Whether torch.load raised an exception that names no file: of an empty or truncated one."""
     if event.traceback is None or not event.traceback.frames:
         return False
     last = event.traceback.frames[-1]
@@ -268,7 +268,7 @@ def _is_of_a_loader(event: Event) -> bool:
 
 
 def _others_renamed(timeline: Timeline, lost: Sequence[Event]) -> bool:
-    """Whether one rank could not rename what others had saved to the same place."""
+    """Whether one rank could not rename a file that others saved under the same path."""
     names = {event.values.get("to") for event in lost}
     return bool(lost) and len({rank for rank, file in _saved(timeline) if file in names}) > 1
 
@@ -282,7 +282,7 @@ def _saved(timeline: Timeline) -> set[tuple[int, str]]:
 
 
 def _writers(timeline: Timeline, broken: Event) -> list[Event] | None:
-    """The lines by which several ranks say that they write one file, before another finds it broken; None without."""
+    """Return the lines of several ranks that write one file before another rank finds it broken, or None."""
     by_file: dict[str, list[Event]] = {}
     for event in timeline.of("saving"):
         if event.attempt <= broken.attempt and event.who.rank is not None:

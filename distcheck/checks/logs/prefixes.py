@@ -37,11 +37,11 @@ class LineHead(NamedTuple):
     time: float | None
     #: what is left of the line
     text: str
-    #: ``stdout`` or ``stderr`` where a launcher or a container says it
+    #: ``stdout`` or ``stderr`` where a launcher or a container prints it
     stream: str = ""
 
 
-NOBODY = LineAuthor()
+UNKNOWN_WRITER = LineAuthor()
 #: Layers that are peeled off one line; real lines have up to six.
 _MOST_LAYERS = 12
 #: Longest beginning of a line that is looked at.
@@ -202,7 +202,7 @@ class Prefixes:
             self.learn(sample)
 
     def learn(self, lines: Sequence[str]) -> None:
-        """Look at more lines of the file; styles that were found stay."""
+        """Inspect more lines of the file. Styles that were found stay."""
         for line in lines:
             self._clock.saw(year_in(line[:200]))
         for line in lines:
@@ -264,7 +264,7 @@ class Prefixes:
             if "stop" in found:
                 break
         if not found:
-            return LineHead(NOBODY, None, text + tail)
+            return LineHead(UNKNOWN_WRITER, None, text + tail)
         return LineHead(self._who(found), found.get("time"), text + tail, found.get("stream") or "")  # type: ignore[arg-type]
 
     def _who(self, found: _Found) -> LineAuthor:

@@ -1,4 +1,4 @@
-"""Which rank a line is of, where its prefix says something else: a local rank, a process id, a scheduler's task.
+"""Which rank wrote a line whose prefix shows a local rank, a process id or a scheduler's task.
 
 What one line says of a process (``[default3]:[rank11]:``, a row of torchrun's table, ``comm 0x… rank 3`` of NCCL) holds
 for all its lines. Where the text leaves several answers it gives none.
@@ -28,8 +28,8 @@ def short(host: str) -> str:
 
 
 def filled(who: LineAuthor, other: LineAuthor) -> LineAuthor:
-    """What one says, and where it says nothing what the other says."""
-    if other == _NOBODY or who == other:
+    """Return the fields of the first, filled from the second."""
+    if other == _UNKNOWN or who == other:
         return who
     return LineAuthor(
         who.rank if who.rank is not None else other.rank,
@@ -40,7 +40,7 @@ def filled(who: LineAuthor, other: LineAuthor) -> LineAuthor:
     )
 
 
-_NOBODY = LineAuthor()
+_UNKNOWN = LineAuthor()
 
 
 class Identities:
@@ -53,7 +53,7 @@ class Identities:
         self,
         sources: Sequence[LogSource],
         events: Sequence[Event],
-        voices: Sequence[RankStream],
+        rank_streams: Sequence[RankStream],
         workers: Sequence[WorkerFailure],
         world_size: int | None,
     ) -> None:
@@ -69,7 +69,7 @@ class Identities:
         self._known: dict[tuple[LineAuthor, int], LineAuthor] = {}
         for who, source in {
             *((event.who, event.source) for event in events),
-            *((voice.who, voice.source) for voice in voices),
+            *((voice.who, voice.source) for voice in rank_streams),
         }:
             self._learn(filled(who, sources[source].who), source)
         for worker in workers:
@@ -79,7 +79,7 @@ class Identities:
         self._one_host = self._is_one_host()
 
     def of(self, who: LineAuthor, source: int) -> LineAuthor:
-        """The same process, with its global rank where it can be told."""
+        """Return the same process with its global rank, if known."""
         key = (who, source)
         known = self._known.get(key)
         if known is None:
@@ -113,7 +113,7 @@ class Identities:
                 self._rank_of_pid[name, pid] = None
 
     def _learn_from_nccl(self, events: Iterable[Event]) -> None:
-        """A communicator of all ranks says which rank a process has; one of a subgroup counts inside of it."""
+        """Only a communicator of all ranks shows global ranks. A subgroup counts its own."""
         found: dict[int, list[tuple[str | None, int, int]]] = {}
         for event in events:
             if event.kind is Kind.RECORD and event.who.pid is not None and "comm 0x" in event.text:

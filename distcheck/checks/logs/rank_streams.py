@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .model import LONGEST_TEXT, LineAuthor, RankStream
-from .prefixes import NOBODY, LineHead, Prefixes
+from .prefixes import UNKNOWN_WRITER, LineHead, Prefixes
 
 #: Bytes of a log up to which all its lines are looked at, and of each further piece.
 ALL_UP_TO = 8 << 20
@@ -94,7 +94,7 @@ class RankStreams:
     def _who(self, raw: bytes, match: re.Match[bytes] | None) -> LineAuthor:
         self._left -= 1
         who = self._prefixes.parse(raw[: 4 * _LONGEST].decode("utf-8", "replace")).who
-        if who != NOBODY and match and match[1] not in self._labels and len(self._labels) < _MOST_LABELS:
+        if who != UNKNOWN_WRITER and match and match[1] not in self._labels and len(self._labels) < _MOST_LABELS:
             # the label may be known only where it alone says who writes
             alone = self._prefixes.parse(match[1].decode("utf-8", "replace") + " words follow").who
             self._labels[match[1]] = who if alone == who else None
@@ -105,9 +105,9 @@ class RankStreams:
 
         :param shown: makes a text fit to be shown
         """
-        voices = []
+        rank_streams = []
         for who, heard in sorted(self._heard.items(), key=lambda item: item[1].first_line):
             head: LineHead = self._prefixes.parse(heard.last.decode("utf-8", "replace"))
             text = shown(head.text.strip()[:LONGEST_TEXT])
-            voices.append(RankStream(who, 0, heard.first_line, heard.last_line, head.time, text))
-        return tuple(voices)
+            rank_streams.append(RankStream(who, 0, heard.first_line, heard.last_line, head.time, text))
+        return tuple(rank_streams)

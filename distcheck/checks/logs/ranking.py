@@ -1,4 +1,4 @@
-"""Which of the findings is the cause: a consequence is never told as one where its cause is seen.
+"""Which finding is the root cause. A consequence is never the root cause if its cause is in the log.
 
 The order, from what testifies most to what testifies least: a named cause, the first rank that failed, a time-out, a
 lost peer, a signal, the launcher's table. Restarts count from the first: what fails later may be the ruins of it.
@@ -65,18 +65,18 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "DC109": ("DC404", "DC403"),
     "DC803": ("DC101",),
 }
-#: Rules that say that somebody did not come; whoever died before is the reason.
+#: Rules about a rank that did not join. A rank that died before is the reason.
 _ABSENCE = ("DC501", "DC511", "DC512", "DC518")
 
 
 class Ranked(NamedTuple):
     """The findings of a log in the order of the story, and what the story is about."""
 
-    #: cause first, then what it led to, then what stands beside
+    #: the cause first, then its consequences, then context
     findings: tuple[Finding, ...]
-    #: the finding that is told as the cause; None where no rule fits, or only consequences are seen
+    #: the root cause; None if no rule matches, or the log holds only consequences
     lead: Finding | None
-    #: the line that is told as the first: of the lead, or of the first failure that no rule names; None in a clean log
+    #: the first line: of the lead, or of the first failure without a rule; None in a clean log
     first: Event | None
     #: ``cause``; ``unnamed``: a failure that no rule names; ``consequences``: only what others died of; ``clean``
     outcome: str
@@ -93,7 +93,7 @@ def rank_findings(timeline: Timeline, findings: Sequence[Finding]) -> Ranked:
     if lead is not None and unnamed is not None and _is_before(unnamed, lead, timeline, order):
         lead = None
     if lead is not None and role_of(lead) == "timeout" and _died_before(lead, timeline, order):
-        # nobody merely failed to come: who died is not in this text
+        # a process died, and its own lines are not in this text
         lead, unnamed = None, None
     if lead is not None:
         ordered.remove(lead)
@@ -113,12 +113,12 @@ def rank_findings(timeline: Timeline, findings: Sequence[Finding]) -> Ranked:
 
 
 def role_of(finding: Finding) -> str:
-    """What a finding is to the story, one of ROLES."""
+    """Return the role of a finding in the root-cause summary, one of ROLES."""
     role = finding.evidence.get("role")
     return role if role in ROLES else "context"
 
 
-#: Roles of what follows from somebody's failure.
+#: Roles of consequences of another rank's failure.
 _CONSEQUENCES = ("failure", "timeout", "lost")
 
 
@@ -138,7 +138,7 @@ _DEATHS = ("peer-lost", "connection-lost")
 
 
 def _died_before(lead: Finding, timeline: Timeline, order: dict[tuple[str, int], int]) -> bool:
-    """Whether a peer was lost before the first time-out, with nobody's own words about it."""
+    """Whether a peer was lost before the first time-out, without a line of its own about that."""
     about = _event_of(lead, timeline, order)
     if about is None or about.signature == "monitored-barrier":
         # that barrier names who did not come, and ends the connections of the others itself
@@ -348,7 +348,7 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
 
 
 def _lost_somebody(timeline: Timeline, rank: int | None, attempt: int) -> bool:
-    """Whether a rank's own words say what it died of: another one that was gone."""
+    """Whether a rank reports that it lost another rank."""
     return rank is not None and any(
         event.kind is Kind.LOST and event.who.rank == rank and event.attempt == attempt for event in timeline.events
     )
@@ -370,7 +370,7 @@ def _signal_name(exitcode: int | None) -> str:
 
 
 def _first_consequence(timeline: Timeline) -> Event | None:
-    """The first line of a job that ended without a word about why; None where nothing ended badly."""
+    """Return the first consequence in a log without a cause, or None if nothing failed."""
     if timeline.went_on:
         return None
     waited = next((event for event in timeline.events if event.kind in (Kind.TIMEOUT, Kind.LOST)), None)

@@ -1,4 +1,4 @@
-"""Reads logs in one pass and bounded memory: which lines say something, who wrote them and when, and the tracebacks.
+"""Read logs in one pass and bounded memory: lines that match, their writers and times, and tracebacks.
 
 Most of a log is ordinary: a line is taken apart only where a signature fits it, or while a traceback or a launcher's
 report is open. Whose numbers mean the same process is for :mod:`.joining`, what follows from it all for the probes.
@@ -21,7 +21,7 @@ from distcheck.rules.signatures import every
 from .event_store import BUDGET, Events
 from .matching import LONGEST_LINE, Matcher
 from .model import LONGEST_TEXT, Dump, LineAuthor, LogReading, LogSource, WorkerFailure
-from .prefixes import NOBODY, LineHead, Prefixes
+from .prefixes import UNKNOWN_WRITER, LineHead, Prefixes
 from .rank_streams import ALL_UP_TO, RankStreams
 from .sources import LogInput, Text, find
 from .torchrun_report import FailureReport
@@ -54,7 +54,7 @@ _STARTERS = (
 _HEADER = "Traceback (most recent call last):"
 #: Tracebacks without their first line that are followed: a log begins within one, and prints of stacks are many.
 _MOST_HEADLESS = 200
-#: Programs whose own traceback says only that a worker failed.
+#: Programs whose own traceback only reports that a worker failed.
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 _LAUNCHERS_MODULES = ("torch/distributed/run.py", "accelerate/commands/launch.py", "deepspeed/launcher/runner.py")
 #: Lines that only look like an error: what a person would search for. Healthy logs have some of them as well.
@@ -223,7 +223,7 @@ class SourceReader:
             self._notes.append(text)
 
     def _search(self, data: bytes) -> None:
-        """Look at text that ends where a line ends, or where one is cut."""
+        """Inspect text that ends at the end of a line, or where a line is cut."""
         data = _plain(data)
         self._learn(data)
         first_line = self._lines + 1
@@ -329,7 +329,7 @@ class SourceReader:
 
     def _head(self, data: bytes, start: int, raw: bytes) -> LineHead:
         head = self._prefixes.parse(raw.decode("utf-8", "replace"))
-        if head.who == NOBODY and start and data[start - 1 : start] == b"\r":
+        if head.who == UNKNOWN_WRITER and start and data[start - 1 : start] == b"\r":
             # the launcher's label stands before the first part alone
             begin = data.rfind(b"\n", max(0, start - _LONGEST_CARRIED), start) + 1
             first = re.split(rb"\r", data[begin : begin + LONGEST_TEXT], maxsplit=1)[0]
@@ -536,11 +536,13 @@ def _cut(text: str, values: dict[str, str]) -> str:
 # --- files ---
 
 
-def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None] | None = None) -> list[LogReading]:
+def read(
+    paths: Sequence[str], *, jobs: int = 1, progress: Callable[[int, int], None] | None = None
+) -> list[LogReading]:
     """Read files, folders and standard input (``-``), in processes of their own where there are several files.
 
     :param jobs: processes at most
-    :param tell: called with the bytes that are done, and those of all files
+    :param progress: called with the bytes that are done, and those of all files
     """
     inputs = find(paths)
     sizes = [_size(item) for item in inputs]
@@ -549,15 +551,15 @@ def read(paths: Sequence[str], *, jobs: int = 1, tell: Callable[[int, int], None
     def note(amount: int) -> None:
         nonlocal done
         done += amount
-        if tell is not None:
-            tell(done, max(total, done))
+        if progress is not None:
+            progress(done, max(total, done))
 
     matcher = matcher_of(signatures()) if any(item.form == "log" for item in inputs) else None
     share = max(1 << 20, BUDGET // max(1, len(inputs)))
     tail = max(20, min(_TAIL_LINES, 20_000 // max(1, len(inputs))))
 
-    def work(number: int, tell_more: Callable[[int], None]) -> LogReading:
-        return _read_input(inputs[number], matcher, share, tail, tell_more)
+    def work(number: int, count: Callable[[int], None]) -> LogReading:
+        return _read_input(inputs[number], matcher, share, tail, count)
 
     files = [number for number, item in enumerate(inputs) if item.form and item.source.path != "-"]
     if jobs < 2 or len(files) < 2 or not hasattr(os, "fork"):
@@ -580,7 +582,7 @@ def _size(item: LogInput) -> int:
 
 
 def _read_input(
-    item: LogInput, matcher: Matcher | None, budget: int, tail_lines: int, tell: Callable[[int], None]
+    item: LogInput, matcher: Matcher | None, budget: int, tail_lines: int, count: Callable[[int], None]
 ) -> LogReading:
     if item.form in ("error-file", "dump"):
         return _read_record(item)
@@ -591,16 +593,16 @@ def _read_input(
     done = 0
     for piece in text.pieces():
         reader.feed(piece)
-        if text.done - done >= _TELL_BYTES:
-            tell(text.done - done)
+        if text.done - done >= _PROGRESS_BYTES:
+            count(text.done - done)
             done = text.done
-    tell(text.done - done)
+    count(text.done - done)
     reader.note(*text.notes, problem=text.problem)
     return reader.reading()
 
 
-#: Bytes after which progress is told.
-_TELL_BYTES = 16 << 20
+#: Bytes after which progress is reported.
+_PROGRESS_BYTES = 16 << 20
 
 
 def _read_record(item: LogInput) -> LogReading:

@@ -1,4 +1,4 @@
-"""Whether a job lived on after what looks bad in its log: a caught exception, a retry that succeeded, a lost helper.
+"""Whether a job continued after an error in its log: a caught exception, a successful retry, a lost helper.
 
 An exception that nobody caught, or a line that names a cause, counts as fatal unless that very process is seen to go
 on: without a prefix nobody knows whose line a step is, and a long log has steps of others behind it. What is less
@@ -63,7 +63,7 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
 
 
 def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> int:
-    """The line at which torchrun restarted its workers without a word, 0 where it did not.
+    """Return the line at which torchrun restarted its workers without a message, or 0.
 
     It says so at INFO only. What tells: a worker's failure is noted, the report that a last failure always gets is not
     there, and the job says at its end that it is done.
@@ -141,7 +141,7 @@ def _lives(reading: LogReading, last: Event | None, number: int, identities: Ide
 
 
 def _ends_well(reading: LogReading, last: Event | None) -> bool:
-    """Whether a file's end says that the job is done, after its last bad line."""
+    """Whether the end of a file reports a finished job after its last error."""
     return any(
         _END.search(text) is not None and not _BAD.search(text)
         for line, _, text in reading.tail
@@ -154,5 +154,5 @@ def _outlived(event: Event, readings: Sequence[LogReading], alive: Iterable[int]
     return event.time is not None and any(
         voice.last_time is not None and voice.last_time > event.time
         for number in alive
-        for voice in readings[number].voices
+        for voice in readings[number].rank_streams
     )

@@ -1,4 +1,4 @@
-"""Which files to read, in which order, what their names say of who wrote them, and their text as bytes of UTF-8.
+"""Which files to read, in which order, what their names show about their writers, and their text as UTF-8 bytes.
 
 What cannot be read becomes a source with a problem, and the others are still read. What stands in the text is for
 :mod:`.reading`.
@@ -22,7 +22,7 @@ PIECE = 2 << 20
 #: What a folder is searched for at most; torchrun's trees are four levels deep below ``--log-dir``.
 _DEEPEST = 8
 _MOST_FILES = 20_000
-#: Bytes of a file's beginning by which it is told what it is.
+#: Bytes of a file's beginning that decide its kind.
 _BEGINNING = 4096
 #: A larger file of one object is no error file and no flight recorder's dump (2000 entries with stacks take 20 MB).
 _LARGEST_RECORD = 256 << 20
@@ -33,7 +33,7 @@ class LogInput(NamedTuple):
 
     source: LogSource
     #: ``log``, ``error-file`` (torchelastic's error.json), ``dump`` (a flight recorder's), or empty where
-    #: ``source.problem`` says why it is not read
+    #: ``source.problem`` is the reason why it is not read
     form: str = "log"
     #: a running job may append to it: no older part of a rotated log, nothing compressed
     grows: bool = True

@@ -1,4 +1,4 @@
-"""What a log tells, as plain values: what happened first, where, why, what it led to, what to type."""
+"""The root-cause summary of a log as plain values: what happened first, where, why, its consequences, the fix."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _KNOWN = {
     ),
     "cuda-device-assert": KnownCause(
         "an assertion failed on a GPU",
-        "a kernel on the GPU met a value that it does not take; that is a bug of the program, and no rule of distcheck",
-        "look for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
+        "a kernel on the GPU received an invalid value; that is a bug of the program, and no rule of distcheck",
+        "search for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
         "with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
     ),
     "node-failed": KnownCause(
@@ -57,8 +57,8 @@ _KNOWN = {
 }
 
 
-def tell(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> dict[str, Any]:
-    """The story of a log, in the shape that the published schema gives (``story``)."""
+def summarize(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> dict[str, Any]:
+    """Return the root-cause summary of a log, in the shape of the published schema (``story``)."""
     lead, first = ranked.lead, ranked.first
     story: dict[str, Any] = {
         "outcome": ranked.outcome,
@@ -75,8 +75,8 @@ def tell(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> di
             story["events"] = [event_as_dict(timeline, event) for event in timeline.events]
         return story
     story["first"] = event_as_dict(timeline, first)
-    story["guilty"] = _guilty(timeline, lead, first)
-    story["place"] = _place_in_code(timeline, first)
+    story["guilty"] = _failed_process(timeline, lead, first)
+    story["place"] = _user_code_location(timeline, first)
     known = _KNOWN.get(first.signature) if ranked.outcome == "unnamed" else None
     # what is no rule has a name and no code
     story["code"] = None if lead is None else lead.code
@@ -91,7 +91,7 @@ def tell(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> di
 
 
 def event_as_dict(timeline: Timeline, event: Event) -> dict[str, Any]:
-    """A line that testifies to something, as plain values."""
+    """Return an event as plain values."""
     plain: dict[str, Any] = {
         "path": timeline.path(event),
         "line": event.line,
@@ -108,7 +108,7 @@ def event_as_dict(timeline: Timeline, event: Event) -> dict[str, Any]:
 
 
 def iso_time(seconds: float) -> str:
-    """A time of a log as ISO 8601; it has no zone, since logs rarely say theirs."""
+    """Return a time of a log as ISO 8601, without a zone, since logs rarely print theirs."""
     try:
         return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None).isoformat(timespec="milliseconds")
     except (OverflowError, OSError, ValueError):
@@ -126,8 +126,8 @@ def _source(timeline: Timeline, number: int) -> dict[str, Any]:
     }
 
 
-def _guilty(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str, Any]:
-    """The process to look at: the finding's where it names one, else the writer of the first line.
+def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str, Any]:
+    """Return the failed process: the finding's if it names one, else the writer of the first line.
 
     A line without a prefix was written by the rank that the launcher saw fail first.
     """
@@ -136,7 +136,7 @@ def _guilty(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str,
         node = _failed_node(timeline)
         return {} if node is None else {"host": node}
     if lead is None and first.kind >= Kind.TIMEOUT:
-        # whoever writes of a consequence is not to blame for it
+        # the writer of a consequence did not cause it
         who = LineAuthor()
         lost = {event.who.rank for event in timeline.events if event.kind is Kind.LOST}
         failed = first_failed(timeline) - lost
@@ -154,7 +154,7 @@ def _guilty(timeline: Timeline, lead: Finding | None, first: Event) -> dict[str,
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _place_in_code(timeline: Timeline, first: Event) -> str | None:
+def _user_code_location(timeline: Timeline, first: Event) -> str | None:
     """``train.py:33 in main``: the innermost line of the user's own code, where the log has a traceback."""
     event = first
     if event.traceback is None:
@@ -179,11 +179,11 @@ def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
             else "a rank was waited for and did not join; the reason is not in this text"
         )
     if first.signature in _KNOWN:
-        return _KNOWN[first.signature].meaning + _said_of_it(timeline, first)
+        return _KNOWN[first.signature].meaning + _details(timeline, first)
     return "no rule of distcheck names this failure; it was the first that was seen"
 
 
-def _said_of_it(timeline: Timeline, first: Event) -> str:
+def _details(timeline: Timeline, first: Event) -> str:
     """What another line adds to a cause that is no rule's: which check of a kernel failed, which node."""
     if first.signature == "cuda-device-assert":
         checks = [event.values["said"] for event in timeline.of("cuda-assertion") if event.values.get("said")]
@@ -222,7 +222,7 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
             command="export PYTHONFAULTHANDLER=1",
             where="job-script",
         )
-    place = _place_in_code(timeline, first)
+    place = _user_code_location(timeline, first)
     if place is not None:
         return Fix(f"read the traceback; the last line of your own code in it is {place}", where="code")
     return Fix(
@@ -237,7 +237,7 @@ def _led_to(timeline: Timeline, first: Event) -> Iterator[str]:
     later = [
         event
         for event in timeline.events
-        if event.attempt >= first.attempt and (event.source, event.line) != _at(first)
+        if event.attempt >= first.attempt and (event.source, event.line) != _position(first)
     ]
     for kind, one, several in (
         (Kind.TIMEOUT, "waited until its time limit was over", "waited until their time limit was over"),
@@ -246,28 +246,28 @@ def _led_to(timeline: Timeline, first: Event) -> Iterator[str]:
     ):
         events = [event for event in later if event.kind is kind]
         if events and kind is not first.kind:
-            named, alone = _who_all(events)
-            yield f"{named} {one if alone else several} ({_place(timeline, events[0])})"
+            named, alone = _writers(events)
+            yield f"{named} {one if alone else several} ({_location(timeline, events[0])})"
     failed = [worker for worker in timeline.workers if worker.attempt >= first.attempt and worker.exitcode is not None]
     if failed:
         codes = sorted({worker.exitcode for worker in failed if worker.exitcode is not None})
         listed = ", ".join(map(str, codes))
         yield f"the launcher ended the job: {len(failed)} failed, exit code{'s' * (len(codes) != 1)} {listed}"
     elif table := [event for event in later if event.kind is Kind.TABLE]:
-        yield f"the launcher ended the job ({_place(timeline, table[0])})"
+        yield f"the launcher ended the job ({_location(timeline, table[0])})"
     if timeline.attempts > 1:
         yield f"the job was restarted {timeline.attempts - 1} time{'s' * (timeline.attempts > 2)}"
 
 
-def _at(event: Event) -> tuple[int, int]:
+def _position(event: Event) -> tuple[int, int]:
     return event.source, event.line
 
 
-def _place(timeline: Timeline, event: Event) -> str:
+def _location(timeline: Timeline, event: Event) -> str:
     return f"{timeline.path(event)}:{event.line}"
 
 
-def _who_all(events: Iterable[Event]) -> tuple[str, bool]:
+def _writers(events: Iterable[Event]) -> tuple[str, bool]:
     """Who wrote these, and whether that is one."""
     ranks = sorted({event.who.rank for event in events if event.who.rank is not None})
     if len(ranks) == 1:
@@ -289,14 +289,14 @@ def _evidence(timeline: Timeline, ranked: Ranked, first: Event) -> Iterator[Even
     else:
         alike = list(by_rank(alike).values())
     told = {(finding.where.path, finding.where.line) for finding in ranked.findings if role_of(finding) != "context"}
-    wanted = {_at(event) for event in (first, *alike[:_MOST_LINES])}
-    wanted |= {_at(event) for event in timeline.events if (timeline.path(event), event.line) in told}
+    wanted = {_position(event) for event in (first, *alike[:_MOST_LINES])}
+    wanted |= {_position(event) for event in timeline.events if (timeline.path(event), event.line) in told}
     for kind in (Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL, Kind.TABLE):
         event = next((event for event in timeline.events if event.kind is kind and event.text.strip()), None)
         if event is not None:
-            wanted.add(_at(event))
+            wanted.add(_position(event))
     shown: dict[tuple[int, int], Event] = {}
     for event in (*timeline.events, first):
-        if _at(event) in wanted and event.text.strip() and event.line:
-            shown.setdefault(_at(event), event)
+        if _position(event) in wanted and event.text.strip() and event.line:
+            shown.setdefault(_position(event), event)
     yield from (shown[place] for place in sorted(shown))

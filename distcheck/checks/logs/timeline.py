@@ -33,7 +33,9 @@ def join(readings: Sequence[LogReading]) -> Timeline:
     """One timeline of all that was read; its sources are the readings', in their order."""
     sources = _with_sure_hosts([reading.source for reading in readings])
     events = [_as_own(_at(event, number)) for number, reading in enumerate(readings) for event in reading.events]
-    voices = [voice._replace(source=number) for number, reading in enumerate(readings) for voice in reading.voices]
+    rank_streams = [
+        voice._replace(source=number) for number, reading in enumerate(readings) for voice in reading.rank_streams
+    ]
     workers = [worker._replace(source=number) for number, reading in enumerate(readings) for worker in reading.workers]
     dumps = tuple(
         dump._replace(source=number, rank=dump.rank if dump.rank is not None else reading.source.who.rank)
@@ -42,7 +44,7 @@ def join(readings: Sequence[LogReading]) -> Timeline:
     )
     attempts = Attempts(sources, events)
     told = max((size for size in (world_size_told(events), *(dump.world_size for dump in dumps)) if size), default=None)
-    identities = Identities(sources, events, voices, workers, told)
+    identities = Identities(sources, events, rank_streams, workers, told)
     events = [
         event._replace(
             who=identities.of(event.who, event.source), attempt=attempts.of(event.source, event.line, event.time)
@@ -50,14 +52,14 @@ def join(readings: Sequence[LogReading]) -> Timeline:
         for event in events
     ]
     merged = merged_workers([_placed(worker, sources, identities, attempts) for worker in workers])
-    speakers = merged_voices(voice._replace(who=identities.of(voice.who, voice.source)) for voice in voices)
+    speakers = merge_streams(voice._replace(who=identities.of(voice.who, voice.source)) for voice in rank_streams)
     ordered = in_order(events, merged)
     highest = _highest_rank(ordered, speakers, merged, dumps)
     size = told if told is not None else (highest + 1 if highest is not None else None)
     return Timeline(
         sources=sources,
         events=ordered,
-        voices=speakers,
+        rank_streams=speakers,
         workers=merged,
         dumps=dumps,
         world_size=size,
@@ -119,10 +121,10 @@ _SPEAKING = frozenset((Kind.CAUSE, Kind.FAILURE))
 
 
 def _highest_rank(
-    events: Iterable[Event], voices: Iterable[RankStream], workers: Iterable[WorkerFailure], dumps: Iterable[Dump]
+    events: Iterable[Event], rank_streams: Iterable[RankStream], workers: Iterable[WorkerFailure], dumps: Iterable[Dump]
 ) -> int | None:
     ranks = [event.who.rank for event in events]
-    ranks += [voice.who.rank for voice in voices]
+    ranks += [voice.who.rank for voice in rank_streams]
     ranks += [worker.rank for worker in workers]
     ranks += [dump.rank for dump in dumps]
     return max((rank for rank in ranks if rank is not None), default=None)
@@ -131,7 +133,7 @@ def _highest_rank(
 def _placed(
     worker: WorkerFailure, sources: Sequence[LogSource], identities: Identities, attempts: Attempts
 ) -> WorkerFailure:
-    """A row with its rank, where another line tells it, and its attempt."""
+    """Return a row with its attempt, and its rank if another line shows it."""
     who = identities.of(LineAuthor(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source)
     attempt = attempts.of(worker.source, worker.line, worker.time)
     return worker._replace(
@@ -175,7 +177,7 @@ def _both(one: WorkerFailure, other: WorkerFailure) -> WorkerFailure:
         local_rank=place.local_rank if place.local_rank is not None else file.local_rank,
         host=place.host or file.host,
         exitcode=place.exitcode if place.exitcode is not None else file.exitcode,
-        # when the process itself failed, not when somebody noticed
+        # when the process itself failed, not when another one noticed
         time=min((time for time in (place.time, file.time) if time is not None), default=None),
         pid=place.pid if place.pid is not None else file.pid,
         first=place.first or file.first,
@@ -183,10 +185,10 @@ def _both(one: WorkerFailure, other: WorkerFailure) -> WorkerFailure:
     )
 
 
-def merged_voices(voices: Iterable[RankStream]) -> tuple[RankStream, ...]:
+def merge_streams(rank_streams: Iterable[RankStream]) -> tuple[RankStream, ...]:
     """One voice a process, whatever number or file it wrote under: its last words are the latest."""
     found: dict[object, RankStream] = {}
-    for voice in voices:
+    for voice in rank_streams:
         who = voice.who
         key: object = ("rank", who.rank)
         if who.rank is None:

@@ -1,6 +1,6 @@
 """The torch that the job found: built without what it needs, hidden by a file, without libuv, behind a proxy.
 
-The texts are :mod:`distcheck.rules.signatures.launch`; here stands what tells look-alikes apart.
+:mod:`distcheck.rules.signatures.launch` holds the texts. This module separates causes that share a text.
 """
 
 from __future__ import annotations
@@ -191,9 +191,14 @@ def store_needed_no_libuv(timeline: Timeline) -> Iterator[Finding]:
         if agent
         else Fix("switch it off where all ranks get it", command="set USE_LIBUV=0", where="job-script", safe=True)
     )
-    asked = "torchrun asks for a store with libuv" if agent else "the store is asked for with libuv"
+    requested = "torchrun requests a store with libuv" if agent else "the store is requested with libuv"
     yield found(
-        rules.DC123, timeline, events, f"{asked}, and this torch is built without it", fix=fix, **severity_of(timeline)
+        rules.DC123,
+        timeline,
+        events,
+        f"{requested}, and this torch is built without it",
+        fix=fix,
+        **severity_of(timeline),
     )
 
 

@@ -1,4 +1,4 @@
-"""What launchers say of how their workers ended: torchrun's failure report, its error files, and the lines of others.
+"""How workers ended, as launchers report it: torchrun's failure report, its error files, and other launchers' lines.
 
 Only read, never judged: the rows are part of the timeline. The layout of the report is that of
 ``torch/distributed/elastic/multiprocessing/errors/__init__.py``, torch 1.9 to 2.13; other lines may stand between its
@@ -201,7 +201,7 @@ class FailureReport:
         return [_of(row, head) for row in rows]
 
     def finish(self) -> list[WorkerFailure]:
-        """What the rows that were cut off say."""
+        """Return the values of rows that were cut off."""
         rows = [row for table in self._tables.values() for row in table.close()]
         self._tables.clear()
         return rows
@@ -225,7 +225,7 @@ def _of(row: WorkerFailure, head: LineHead) -> WorkerFailure:
 
 
 def worker_in(text: str) -> WorkerFailure | None:
-    """What a single line says of one worker's end; None where it is no such line."""
+    """Return the end of one worker that a line reports, or None."""
     for pattern in _LINES:
         match = pattern.search(text)
         if match is not None:

@@ -1,4 +1,4 @@
-"""Tells Python tracebacks apart that several processes wrote at once, line between line.
+"""Separate Python tracebacks that several processes wrote at once, with mixed lines.
 
 Where prefixes say who wrote a line, that decides; among lines of nobody in particular, continuity does: whose code
 calls the function of the next frame, whose code waits to be shown, whose ``raise`` fits the exception. It works on
@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .model import LONGEST_TEXT, LineAuthor, Traceback, TracebackFrame
-from .prefixes import NOBODY, LineHead
+from .prefixes import UNKNOWN_WRITER, LineHead
 
 #: Lines of a message that are kept; torch's own longest explanations have nine.
 MESSAGE_LINES = 10
@@ -158,7 +158,7 @@ class _TracebackWriter:
 
 
 class _SeenTracebacks:
-    """What earlier tracebacks of the file tell of the next: hundreds of ranks fail alike."""
+    """What earlier tracebacks of the file show about the next. Hundreds of ranks fail alike."""
 
     def __init__(self) -> None:
         #: the code of places that was seen right below them
@@ -229,7 +229,7 @@ class Tracebacks:
     def _writer_of(self, head: LineHead, begins: bool) -> _TracebackWriter | None:
         who = head.who
         writer = self._writers.get(who)
-        if writer is not None and (begins or writer.count or writer.speaking or who != NOBODY):
+        if writer is not None and (begins or writer.count or writer.speaking or who != UNKNOWN_WRITER):
             self._last_writer = writer
             return writer
         if begins:
@@ -239,10 +239,12 @@ class Tracebacks:
             self._last_writer = writer
             return writer
         # the lines after the first of a logged traceback have no prefix
-        if who == NOBODY or (writer is None and who.rank is None and who.local_rank is None and who.task is None):
+        if who == UNKNOWN_WRITER or (
+            writer is None and who.rank is None and who.local_rank is None and who.task is None
+        ):
             last = self._last_writer
             if last is not None and (last.count or last.speaking or last.follows or last.last_finished):
-                return last if who == NOBODY else None
+                return last if who == UNKNOWN_WRITER else None
         return None
 
     def _begin(self, line: int, head: LineHead, writer: _TracebackWriter, headers: int, done: list[Finished]) -> None:
@@ -402,7 +404,7 @@ class Tracebacks:
     ) -> bool:
         if len(one.message) >= MESSAGE_LINES or head.time is not None or _NO_MESSAGE.match(stripped):
             return False
-        if stripped in _CHAIN or _SPAWNED.match(stripped) or (head.who == NOBODY and line != one.last_line + 1):
+        if stripped in _CHAIN or _SPAWNED.match(stripped) or (head.who == UNKNOWN_WRITER and line != one.last_line + 1):
             return False
         if not writer.count:
             return True
@@ -460,7 +462,7 @@ class Tracebacks:
             del self._writers[who]
 
     def _interned(self, frame: TracebackFrame) -> TracebackFrame:
-        """One value for equal frames: hundreds of ranks fail at the same place."""
+        """Return one object for equal frames. Hundreds of ranks fail at the same line."""
         if len(self._frames) > _KEPT_FRAMES:
             self._frames.clear()
         return self._frames.setdefault(frame, frame)

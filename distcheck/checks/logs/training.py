@@ -14,7 +14,7 @@ from .signature_rows import signature_probe
 
 
 def _place(event: Event) -> str:
-    """Where the user's own code was, as ``train.py:33 in main``; empty where no traceback says it."""
+    """Return the user's own line, as ``train.py:33 in main``, or an empty text without a traceback."""
     frame = event.traceback.users if event.traceback is not None else None
     if frame is None:
         return ""
@@ -24,7 +24,7 @@ def _place(event: Event) -> str:
 
 @probe(rules.DC740)
 def group_was_there_before_its_use(timeline: Timeline) -> Iterator[Finding]:
-    """A collective or a wrapper asked for the process group before it was made, or after it was destroyed."""
+    """A collective or a wrapper used the process group before it was created, or after it was destroyed."""
     events = timeline.of("group-missing")
     if not events:
         return

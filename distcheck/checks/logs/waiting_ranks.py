@@ -1,6 +1,6 @@
 """Where each rank waited when its time was over, from watchdogs' lines, tracebacks and flight recorders' dumps.
 
-It only collects and compares; what follows from it is said in :mod:`.hangs`.
+It only collects and compares. :mod:`.hangs` draws the conclusions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class WaitingRank(NamedTuple):
     enqueued: int | None = None
 
     @property
-    def spoken(self) -> str:
+    def description(self) -> str:
         """``ALLREDUCE #412 (20 elements) at train.py:88``."""
         number = f" #{self.sequence}" if self.sequence is not None else ""
         sizes = f" ({self.sizes})" if self.sizes else ""
@@ -71,7 +71,7 @@ class WaitingRank(NamedTuple):
 
 
 class LastCollective(NamedTuple):
-    """How far a rank came that did not say that it waits: the last collective that it called."""
+    """The last collective of a rank that does not report a wait."""
 
     rank: int
     event: Event | None
@@ -243,11 +243,11 @@ def odd_one(waits: Iterable[WaitingRank]) -> int:
     return small[0] if len(small) == 1 and len(large) > 1 else -1
 
 
-def spoken(waits: Iterable[WaitingRank]) -> str:
+def describe_waits(waits: Iterable[WaitingRank]) -> str:
     """``ranks 0-2 wait in ALLREDUCE #412 (1 element), rank 3 in BROADCAST #411``."""
     groups: dict[str, list[int]] = {}
     for wait in waits:
-        groups.setdefault(wait.spoken, []).append(wait.rank)
+        groups.setdefault(wait.description, []).append(wait.rank)
     parts = [
         f"{ranks_in_words(ranks)} {'wait' + 's' * (len(ranks) == 1) + ' ' if number == 0 else ''}in {what}"
         for number, (what, ranks) in enumerate(groups.items())

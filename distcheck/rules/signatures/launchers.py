@@ -4,347 +4,161 @@ from __future__ import annotations
 
 from distcheck.core.signature import Kind, Signature
 
+from ._spellings import spellings
+
 # The failure report of torchrun (torch/distributed/elastic/multiprocessing/errors/__init__.py), the heads and rows
 # of it
 # that are told apart from other text. What stands between them is read by logs/elastic.py.
+# fmt: off
 _REPORT = (
-    Signature(
-        "elastic-report",
-        Kind.TABLE,
-        r"(?:elastic\.multiprocessing\.errors\.(?:\w{1,20}\.)?)?ChildFailedError:",
-        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",),
-    ),
-    Signature(
-        "elastic-report",
-        Kind.TABLE,
-        r"Root Cause(?: \(first observed failure\))?:",
-        ("Root Cause (first observed failure):", "[rank0]: Root Cause:"),
-    ),
-    Signature(
-        "elastic-report",
-        Kind.TABLE,
-        r"rank {0,8}: \d+ \(local_rank: \d+\)",
-        ("  rank      : 3 (local_rank: 3)", "  rank: 3 (local_rank: 3)"),
-    ),
-    Signature(
-        "elastic-report",
-        Kind.TABLE,
-        r"exitcode {0,4}: -?\d+ \(pid: \d+\)",
-        ("  exitcode  : -11 (pid: 7566)  (SIGSEGV)", "  exitcode: 1 (pid: 4711)"),
-    ),
-    Signature(
-        "elastic-report",
-        Kind.TABLE,
-        r"Signal \d+ \(SIG\w+\) received by PID \d+",
-        ("  traceback : Signal 9 (SIGKILL) received by PID 4711",),
-    ),
+    *spellings("elastic-report", Kind.TABLE, (),
+        (r"(?:elastic\.multiprocessing\.errors\.(?:\w{1,20}\.)?)?ChildFailedError:",
+         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "),
+        (r"Root Cause(?: \(first observed failure\))?:",
+         "Root Cause (first observed failure):",
+         "[rank0]: Root Cause:"),
+        (r"rank {0,8}: \d+ \(local_rank: \d+\)", "  rank      : 3 (local_rank: 3)", "  rank: 3 (local_rank: 3)"),
+        (r"exitcode {0,4}: -?\d+ \(pid: \d+\)",
+         "  exitcode  : -11 (pid: 7566)  (SIGSEGV)",
+         "  exitcode: 1 (pid: 4711)"),
+        (r"Signal \d+ \(SIG\w+\) received by PID \d+", "  traceback : Signal 9 (SIGKILL) received by PID 4711")),
 )
+# fmt: on
 
 # One line for one worker: logs/elastic.py makes a row of the table of each.
+# fmt: off
 _WORKERS = (
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"failed \(exitcode: (?P<exitcode>-?\d+)\) local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\)",
-        (
-            "E1122 07:56:31.183000 7560 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) "
-            "local_rank: 2 (pid: 4711) of binary: /opt/conda/bin/python",
-            "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 4711) of "
-            "binary: /usr/bin/python3",
-        ),
-    ),
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"Child process (?P<pid>\d+) \(local_rank (?P<local_rank>\d+)\) FAILED \(exitcode (?P<exitcode>-?\d+)\)",
-        ("Child process 4711 (local_rank 1) FAILED (exitcode 1)",),
-    ),
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"[Pp]rocess (?P<local_rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<exitcode>\d+))",
-        (
-            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
-            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 1",
-            "Exception: process 3 terminated with signal SIGSEGV",
-        ),
-    ),
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"ProcessRaisedException:",
-        ("torch.multiprocessing.spawn.ProcessRaisedException: ",),
-    ),
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"-- Process (?P<local_rank>\d+) terminated with the following error:",
-        ("-- Process 1 terminated with the following error:",),
-    ),
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"exits with return code = (?P<exitcode>-?\d+)",
-        (
-            "[2026-11-22 07:58:01,093] [ERROR] [launch.py:325:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py', "
-            "'--local_rank=3', '--deepspeed', 'ds.json'] exits with return code = -9",
-        ),
-    ),
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"srun: error: (?P<host>[\w.-]{1,64}): task (?P<task>\d+): (?:Exited with exit code (?P<exitcode>\d+)"
-        r"|(?P<how>Killed|Terminated|Segmentation fault|Aborted|Bus error|Out Of Memory|Hangup))",
-        (
-            "srun: error: node02: task 5: Exited with exit code 1",
-            "srun: error: node02: task 5: Killed",
-            "srun: error: node02: task 1: Segmentation fault (core dumped)",
-            "srun: error: node02: task 1: Out Of Memory",
-        ),
-    ),
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>[\w.-]{1,64}) exited on "
-        r"signal (?P<number>\d+)",
-        ("mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed).",),
-    ),
-    Signature(
-        "worker-ended",
-        Kind.TABLE,
-        r"Child process with PID (?P<pid>\d+) terminated with code (?P<exitcode>-?\d+)\.",
-        ("[rank: 1] Child process with PID 4711 terminated with code 1. Forcefully terminating all other processes.",),
-    ),
-    Signature(
-        "workers-ended",
-        Kind.TABLE,
-        r"srun: error: (?P<host>[\w.,\[\]-]{1,64}): tasks (?P<tasks>[\d,-]{1,80}): "
-        r"(?:Exited with exit code (?P<exitcode>\d+)|(?P<how>Killed|Terminated|Segmentation fault|Aborted))",
-        (
-            "srun: error: node02: tasks 4-7: Exited with exit code 1",
-            "srun: error: node02: tasks 0,2-3: Killed",
-        ),
-    ),
-    Signature(
-        "workers-ended",
-        Kind.TABLE,
-        r"subprocess\.CalledProcessError: Command '",
-        (
-            "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', '-u', 'train.py', '--local_rank=7']' "
-            "returned non-zero exit status 1.",
-            "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', '-u', 'train.py', '--local_rank=1']' "
-            "died with <Signals.SIGKILL: 9>.",
-            "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', 'train.py', '--fp16']' returned "
-            "non-zero exit status 1.",
-        ),
-    ),
-    Signature(
-        "workers-ended",
-        Kind.TABLE,
-        r"Primary job +terminated normally, but (?P<count>\d+) process",
-        ("Primary job  terminated normally, but 1 process returned",),
-    ),
-    Signature(
-        "workers-ended",
-        Kind.TABLE,
-        r"worker group (?:failed|FAILED)|Worker group FAILED|Local worker group finished \(WorkerState\.FAILED\)",
-        (
-            "ERROR:torch.distributed.elastic.agent.server.local_elastic_agent:[default] worker group failed",
-            "INFO:torch.distributed.elastic.agent.server.api:Local worker group finished (WorkerState.FAILED). "
-            "Waiting 300 seconds for other agents to finish",
-        ),
-    ),
+    *spellings("worker-ended", Kind.TABLE, (),
+        (r"failed \(exitcode: (?P<exitcode>-?\d+)\) local_rank: (?P<local_rank>\d+) \(pid: (?P<pid>\d+)\)",
+         "E1122 07:56:31.183000 7560 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) "
+         "local_rank: 2 (pid: 4711) of binary: /opt/conda/bin/python",
+         "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 4711) of "
+         "binary: /usr/bin/python3"),
+        (r"Child process (?P<pid>\d+) \(local_rank (?P<local_rank>\d+)\) FAILED \(exitcode (?P<exitcode>-?\d+)\)",
+         "Child process 4711 (local_rank 1) FAILED (exitcode 1)"),
+        (r"[Pp]rocess (?P<local_rank>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<exitcode>\d+))",
+         "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
+         "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 1",
+         "Exception: process 3 terminated with signal SIGSEGV"),
+        (r"ProcessRaisedException:", "torch.multiprocessing.spawn.ProcessRaisedException: "),
+        (r"-- Process (?P<local_rank>\d+) terminated with the following error:",
+         "-- Process 1 terminated with the following error:"),
+        (r"exits with return code = (?P<exitcode>-?\d+)",
+         "[2026-11-22 07:58:01,093] [ERROR] [launch.py:325:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py', "
+         "'--local_rank=3', '--deepspeed', 'ds.json'] exits with return code = -9"),
+        (r"srun: error: (?P<host>[\w.-]{1,64}): task (?P<task>\d+): (?:Exited with exit code (?P<exitcode>\d+)"
+         r"|(?P<how>Killed|Terminated|Segmentation fault|Aborted|Bus error|Out Of Memory|Hangup))",
+         "srun: error: node02: task 5: Exited with exit code 1",
+         "srun: error: node02: task 5: Killed",
+         "srun: error: node02: task 1: Segmentation fault (core dumped)",
+         "srun: error: node02: task 1: Out Of Memory"),
+        (r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>[\w.-]{1,64}) exited on "
+         r"signal (?P<number>\d+)",
+         "mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed)."),
+        (r"Child process with PID (?P<pid>\d+) terminated with code (?P<exitcode>-?\d+)\.",
+         "[rank: 1] Child process with PID 4711 terminated with code 1. Forcefully terminating all other processes.")),
+    *spellings("workers-ended", Kind.TABLE, (),
+        (r"srun: error: (?P<host>[\w.,\[\]-]{1,64}): tasks (?P<tasks>[\d,-]{1,80}): "
+         r"(?:Exited with exit code (?P<exitcode>\d+)|(?P<how>Killed|Terminated|Segmentation fault|Aborted))",
+         "srun: error: node02: tasks 4-7: Exited with exit code 1",
+         "srun: error: node02: tasks 0,2-3: Killed"),
+        (r"subprocess\.CalledProcessError: Command '",
+         "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', '-u', 'train.py', '--local_rank=7']' "
+         "returned non-zero exit status 1.",
+         "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', '-u', 'train.py', '--local_rank=1']' "
+         "died with <Signals.SIGKILL: 9>.",
+         "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', 'train.py', '--fp16']' returned "
+         "non-zero exit status 1."),
+        (r"Primary job +terminated normally, but (?P<count>\d+) process",
+         "Primary job  terminated normally, but 1 process returned"),
+        (r"worker group (?:failed|FAILED)|Worker group FAILED|Local worker group finished \(WorkerState\.FAILED\)",
+         "ERROR:torch.distributed.elastic.agent.server.local_elastic_agent:[default] worker group failed",
+         "INFO:torch.distributed.elastic.agent.server.api:Local worker group finished (WorkerState.FAILED). Waiting "
+         "300 seconds for other agents to finish")),
 )
 
 _SIGNALS = (
-    Signature(
-        "closing-signal",
-        Kind.SIGNAL,
-        r"[Pp]rocess (?P<pid>\d+) (?:closing|via) signal (?P<signal>SIG(?:TERM|INT|KILL|QUIT))",
-        (
-            "W1122 07:56:25.308000 7520 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 7525 "
-            "closing signal SIGTERM",
-            "WARNING:torch.distributed.elastic.multiprocessing.api:Closing process 4711 via signal SIGTERM",
-        ),
-    ),
-    Signature(
-        "closing-signal",
-        Kind.SIGNAL,
-        r"Unable to shutdown process (?P<pid>\d+) via",
-        ("Unable to shutdown process 4711 via 15, forcefully exiting via 9",),
-    ),
-    Signature(
-        "closing-signal",
-        Kind.SIGNAL,
-        r"Killing subprocess (?P<pid>\d+)",
-        (
-            "[2026-11-22 07:58:00,412] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711",
-            "Killing subprocess 4711",
-        ),
-    ),
-    Signature(
-        "told-to-stop",
-        Kind.SIGNAL,
-        r"Received (?:15|Signals\.SIGTERM|SIGTERM) death signal, shutting down workers",
-        (
-            "W1122 09:12:41.020000 3001 torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal, "
-            "shutting down workers",
-            "WARNING:torch.distributed.elastic.agent.server.api:Received Signals.SIGTERM death signal, shutting down "
-            "workers",
-        ),
-        ("DC125",),
-    ),
-    Signature(
-        "told-to-stop",
-        Kind.SIGNAL,
-        r"SignalException: Process \d+ got signal: 15\b",
-        ("torch.distributed.elastic.multiprocessing.api.SignalException: Process 3001 got signal: 15",),
-        ("DC125",),
-    ),
-    Signature(
-        "hangup",
-        Kind.CAUSE,
-        r"Received (?:1|Signals\.SIGHUP|SIGHUP) death signal, shutting down workers",
-        (
-            "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers",
-            "W1122 09:12:41.020000 3001 torch/distributed/elastic/agent/server/api.py:753] Received Signals.SIGHUP "
-            "death signal, shutting down workers",
-        ),
-        ("DC117",),
-    ),
-    Signature(
-        "hangup",
-        Kind.CAUSE,
-        r"rocess (?P<pid>\d+) (?:closing|via) signal SIGHUP",
-        (
-            "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 4711 closing signal SIGHUP",
-            "WARNING:torch.distributed.elastic.multiprocessing.api:Closing process 4711 via signal SIGHUP",
-        ),
-        ("DC117",),
-    ),
-    Signature(
-        "hangup",
-        Kind.CAUSE,
-        r"SignalException: Process \d+ got signal: 1\b",
-        ("torch.distributed.elastic.multiprocessing.api.SignalException: Process 3001 got signal: 1",),
-        ("DC117",),
-    ),
-    Signature(
-        "interrupted",
-        Kind.FAILURE,
-        r"(?:Received (?:2|Signals\.SIGINT|SIGINT) death signal|got signal: 2\b|rocess \d+ (?:closing|via) "
-        r"signal SIGINT)"
-        r"|KeyboardInterrupt\b",
-        (
-            "W1122 09:12:41.020000 3001 torch/distributed/elastic/agent/server/api.py:753] Received 2 death signal, "
-            "shutting down workers",
-            "KeyboardInterrupt",
-            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 3001 got signal: 2",
-            "W1122 09:12:41.020000 3001 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 7525 "
-            "closing signal SIGINT",
-        ),
-    ),
+    *spellings("closing-signal", Kind.SIGNAL, (),
+        (r"[Pp]rocess (?P<pid>\d+) (?:closing|via) signal (?P<signal>SIG(?:TERM|INT|KILL|QUIT))",
+         "W1122 07:56:25.308000 7520 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 7525 "
+         "closing signal SIGTERM",
+         "WARNING:torch.distributed.elastic.multiprocessing.api:Closing process 4711 via signal SIGTERM"),
+        (r"Unable to shutdown process (?P<pid>\d+) via",
+         "Unable to shutdown process 4711 via 15, forcefully exiting via 9"),
+        (r"Killing subprocess (?P<pid>\d+)",
+         "[2026-11-22 07:58:00,412] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711",
+         "Killing subprocess 4711")),
+    *spellings("told-to-stop", Kind.SIGNAL, ("DC125",),
+        (r"Received (?:15|Signals\.SIGTERM|SIGTERM) death signal, shutting down workers",
+         "W1122 09:12:41.020000 3001 torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal, "
+         "shutting down workers",
+         "WARNING:torch.distributed.elastic.agent.server.api:Received Signals.SIGTERM death signal, shutting down "
+         "workers"),
+        (r"SignalException: Process \d+ got signal: 15\b",
+         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 3001 got signal: 15")),
+    *spellings("hangup", Kind.CAUSE, ("DC117",),
+        (r"Received (?:1|Signals\.SIGHUP|SIGHUP) death signal, shutting down workers",
+         "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers",
+         "W1122 09:12:41.020000 3001 torch/distributed/elastic/agent/server/api.py:753] Received Signals.SIGHUP "
+         "death signal, shutting down workers"),
+        (r"rocess (?P<pid>\d+) (?:closing|via) signal SIGHUP",
+         "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 4711 closing signal SIGHUP",
+         "WARNING:torch.distributed.elastic.multiprocessing.api:Closing process 4711 via signal SIGHUP"),
+        (r"SignalException: Process \d+ got signal: 1\b",
+         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 3001 got signal: 1")),
+    *spellings("interrupted", Kind.FAILURE, (),
+        (r"(?:Received (?:2|Signals\.SIGINT|SIGINT) death signal|got signal: 2\b|rocess \d+ (?:closing|via) "
+         r"signal SIGINT)"
+         r"|KeyboardInterrupt\b",
+         "W1122 09:12:41.020000 3001 torch/distributed/elastic/agent/server/api.py:753] Received 2 death signal, "
+         "shutting down workers",
+         "KeyboardInterrupt",
+         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 3001 got signal: 2",
+         "W1122 09:12:41.020000 3001 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 7525 "
+         "closing signal SIGINT")),
 )
 
 _SCHEDULERS = (
-    Signature(
-        "time-limit",
-        Kind.CAUSE,
-        r"\*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,40}) (?:ON (?P<host>[\w.-]{1,64}) )?CANCELLED AT (?P<at>[\dT:-]{10,25}) "
-        r"DUE TO TIME LIMIT",
-        (
-            "slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO TIME LIMIT ***",
-            "slurmstepd: error: *** STEP 88123.0 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO TIME LIMIT ***",
-        ),
-        ("DC125",),
-    ),
-    Signature(
-        "time-limit",
-        Kind.CAUSE,
-        r"(?:PBS: job killed: walltime|TERM_RUNLIMIT: job killed)",
-        (
-            "=>> PBS: job killed: walltime 3621 exceeded limit 3600",
-            "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
-        ),
-        ("DC125",),
-    ),
-    Signature(
-        "time-limit",
-        Kind.CAUSE,
-        r"DeadlineExceeded.{0,40}Job was active longer than specified deadline",
-        ("Warning  DeadlineExceeded  2m  job-controller  Job was active longer than specified deadline",),
-        ("DC125",),
-    ),
-    Signature(
-        "preempted",
-        Kind.CAUSE,
-        r"\*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,40}) (?:ON (?P<host>[\w.-]{1,64}) )?CANCELLED AT (?P<at>[\dT:-]{10,25}) "
-        r"DUE TO (?:PREEMPTION|JOB REQUEUE)",
-        (
-            "slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO PREEMPTION ***",
-            "slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO JOB REQUEUE ***",
-        ),
-        ("DC125",),
-    ),
-    Signature(
-        "preempted",
-        Kind.CAUSE,
-        r"(?:Reason: +Evicted|Status: +Failed {1,4}Reason: +Evicted|Preempted by (?:pod|higher)|The node was low on "
-        r"resource: (?P<resource>[\w-]+))",
-        (
-            "Reason:       Evicted",
-            "The node was low on resource: ephemeral-storage. Container train was using 40Gi, request is 0.",
-        ),
-        ("DC125",),
-    ),
-    Signature(
-        "preempted",
-        Kind.CAUSE,
-        r"Caught signal SIG\w+ on (?P<host>[\w.-]{1,64}): this job is (?:preempted|timed-out)",
-        ("submitit WARNING (2026-11-22 09:12:40,453) - Caught signal SIGUSR2 on node01: this job is preempted.",),
-        ("DC125",),
-    ),
+    *spellings("time-limit", Kind.CAUSE, ("DC125",),
+        (r"\*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,40}) (?:ON (?P<host>[\w.-]{1,64}) )?CANCELLED AT "
+         r"(?P<at>[\dT:-]{10,25}) DUE TO TIME LIMIT",
+         "slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO TIME LIMIT ***",
+         "slurmstepd: error: *** STEP 88123.0 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO TIME LIMIT ***"),
+        (r"(?:PBS: job killed: walltime|TERM_RUNLIMIT: job killed)",
+         "=>> PBS: job killed: walltime 3621 exceeded limit 3600",
+         "TERM_RUNLIMIT: job killed after reaching LSF run time limit."),
+        (r"DeadlineExceeded.{0,40}Job was active longer than specified deadline",
+         "Warning  DeadlineExceeded  2m  job-controller  Job was active longer than specified deadline")),
+    *spellings("preempted", Kind.CAUSE, ("DC125",),
+        (r"\*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,40}) (?:ON (?P<host>[\w.-]{1,64}) )?CANCELLED AT "
+         r"(?P<at>[\dT:-]{10,25}) DUE TO (?:PREEMPTION|JOB REQUEUE)",
+         "slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO PREEMPTION ***",
+         "slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO JOB REQUEUE ***"),
+        (r"(?:Reason: +Evicted|Status: +Failed {1,4}Reason: +Evicted|Preempted by (?:pod|higher)|The node was low on "
+         r"resource: (?P<resource>[\w-]+))",
+         "Reason:       Evicted",
+         "The node was low on resource: ephemeral-storage. Container train was using 40Gi, request is 0."),
+        (r"Caught signal SIG\w+ on (?P<host>[\w.-]{1,64}): this job is (?:preempted|timed-out)",
+         "submitit WARNING (2026-11-22 09:12:40,453) - Caught signal SIGUSR2 on node01: this job is preempted.")),
     #: a shell's word for SIGABRT, by which watchdogs end a rank as well
-    Signature(
-        "worker-aborted",
-        Kind.TABLE,
-        r": line \d{1,6}: {1,5}\d{1,8} Aborted {1,40}",
-        ("/workspace/start.sh: line 41: 71233 Aborted                 (core dumped) python train.py",),
-    ),
-    Signature(
-        "node-failed",
-        Kind.FAILURE,
-        r"Node failure on (?P<host>[\w.-]{1,64})",
-        ("srun: error: Node failure on node07",),
-    ),
-    Signature(
-        "node-failed",
-        Kind.FAILURE,
-        r"CANCELLED AT [\dT:-]{10,25} DUE TO NODE FAILURE",
-        ("slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO NODE FAILURE ***",),
-    ),
-    Signature(
-        "interrupted",
-        Kind.FAILURE,
-        r"\*\*\* JOB [\w.+]{1,40} (?:ON [\w.-]{1,64} )?CANCELLED AT [\dT:-]{10,25} (?:DUE to SIGNAL Terminated "
-        r")?\*\*\*",
-        ("slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 ***",),
-    ),
-    Signature(
-        "step-cancelled",
-        Kind.SIGNAL,
-        r"\*\*\* STEP [\w.+]{1,40} (?:ON [\w.-]{1,64} )?CANCELLED AT [\dT:-]{10,25} (?:DUE to SIGNAL \w+ )?\*\*\*",
-        ("slurmstepd: error: *** STEP 88123.0 ON node01 CANCELLED AT 2026-11-22T09:12:41 ***",),
-    ),
-    Signature(
-        "step-cancelled",
-        Kind.SIGNAL,
-        r"srun: (?:Job step aborted: Waiting up to|Terminating StepId=|Force Terminated)",
-        (
-            "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
-            "srun: Terminating StepId=88123.0",
-        ),
-    ),
+    *spellings("worker-aborted", Kind.TABLE, (),
+        (r": line \d{1,6}: {1,5}\d{1,8} Aborted {1,40}",
+         "/workspace/start.sh: line 41: 71233 Aborted                 (core dumped) python train.py")),
+    *spellings("node-failed", Kind.FAILURE, (),
+        (r"Node failure on (?P<host>[\w.-]{1,64})", "srun: error: Node failure on node07"),
+        (r"CANCELLED AT [\dT:-]{10,25} DUE TO NODE FAILURE",
+         "slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 DUE TO NODE FAILURE ***")),
+    *spellings("interrupted", Kind.FAILURE, (),
+        (r"\*\*\* JOB [\w.+]{1,40} (?:ON [\w.-]{1,64} )?CANCELLED AT [\dT:-]{10,25} (?:DUE to SIGNAL Terminated "
+         r")?\*\*\*",
+         "slurmstepd: error: *** JOB 88123 ON node01 CANCELLED AT 2026-11-22T09:12:41 ***")),
+    *spellings("step-cancelled", Kind.SIGNAL, (),
+        (r"\*\*\* STEP [\w.+]{1,40} (?:ON [\w.-]{1,64} )?CANCELLED AT [\dT:-]{10,25} (?:DUE to SIGNAL \w+ )?\*\*\*",
+         "slurmstepd: error: *** STEP 88123.0 ON node01 CANCELLED AT 2026-11-22T09:12:41 ***"),
+        (r"srun: (?:Job step aborted: Waiting up to|Terminating StepId=|Force Terminated)",
+         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+         "srun: Terminating StepId=88123.0")),
 )
+# fmt: on
 
 ROWS: tuple[Signature, ...] = (*_REPORT, *_WORKERS, *_SIGNALS, *_SCHEDULERS)

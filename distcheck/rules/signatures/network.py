@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from distcheck.core.signature import Kind, Signature
 
+from ._spellings import spellings
+
 #: An endpoint as torch's store writes it.
 _PAIR = r"\((?P<host>[^,()]{0,255}), (?P<port>\d{1,5})\)"
 #: What the system said of a socket: few words, no sentence.
@@ -13,398 +15,192 @@ _NCCL_ADDRESS = r"(?P<address>[\w.:%-]{2,80})<(?P<port>\d{1,5})>"
 #: An address as gloo writes it: ``[10.0.0.5]:43210``.
 _GLOO_ADDRESS = r"\[(?P<address>[^\]\s]{2,80})\]:(?P<port>\d{1,5})"
 
+# fmt: off
 ROWS: tuple[Signature, ...] = (
     # a port that somebody else has
-    Signature(
-        "port-taken",
-        Kind.CAUSE,
-        r"failed to listen on any local network address\. (?:port: (?P<port>\d+), )?useIpv6: \w+, "
-        r"code: (?P<code>-?\d+), name: EADDRINUSE",
-        (
-            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
-            "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
-            "RuntimeError: The server socket has failed to listen on any local network address. useIpv6: 0, code: -98, "
-            "name: EADDRINUSE, message: address already in use",
-            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
-            "port: 29500, useIpv6: false, code: -48, name: EADDRINUSE, message: address already in use",
-        ),
-        ("DC401", "DC106"),
-    ),
-    Signature(
-        "port-taken",
-        Kind.CAUSE,
-        r"failed to listen on any local network address\. The server socket has failed to bind to "
-        r"\S{0,255}:(?P<port>\d{1,5}) \((?:errno|system error): (?P<code>98|48|10048)\b",
-        (
-            "RuntimeError: The server socket has failed to listen on any local network address. The server socket has "
-            "failed to bind to [::]:29500 (errno: 98 - Address already in use). The server socket has failed to bind "
-            "to 0.0.0.0:29500 (errno: 98 - Address already in use).",
-            "RuntimeError: The server socket has failed to listen on any local network address. The server socket has "
-            "failed to bind to [lab-pc]:29500 (system error: 10048 - Only one usage of each socket address "
-            "(protocol/network address/port) is normally permitted.).",
-        ),
-        ("DC401", "DC106"),
-    ),
-    Signature(
-        "port-taken",
-        Kind.CAUSE,
-        r"Tried to launch distributed communication on port `(?P<port>\d{1,5})`, but another process is utilizing it",
-        (
-            "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is "
-            "utilizing it. Please specify a different port (such as using the `--main_process_port` flag or specifying "
-            "a different `main_process_port` in your config file) and rerun your script.",
-        ),
-        ("DC401",),
-    ),
-    Signature(
-        "bind-tried",
-        Kind.NOTICE,
-        r"The server socket has failed to bind to \S{0,255}:(?P<port>\d{1,5}) "
-        r"\((?:errno|system error): (?P<code>98|48|10048)\b",
-        (
-            "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already "
-            "in use).",
-        ),
-    ),
-    Signature(
-        "listen-failed",
-        Kind.FAILURE,
-        r"The server socket has failed to listen on any local network address",
-        ("[E socket.cpp:462] [c10d] The server socket has failed to listen on any local network address.",),
-        ("DC401",),
-    ),
-    Signature(
-        "address-in-use",
-        Kind.NOTICE,
-        r"(?i)address already in use",
-        (
-            "RuntimeError: Address already in use",
-            "OSError: [Errno 98] Address already in use",
-            "RuntimeError: [/opt/gloo/gloo/transport/tcp/device.cc:128] bind: Address already in use",
-        ),
-        ("DC401",),
-    ),
-    Signature(
-        "port-of-another",
-        Kind.CAUSE,
-        r"Ping failed, invalid value returned from server\. Expected: \d+, Got: (?P<got>\d+)",
-        (
-            "torch.distributed.DistNetworkError: Ping failed, invalid value returned from server. Expected: 23946, "
-            "Got: 1347703880",
-        ),
-        ("DC401",),
-    ),
+    *spellings("port-taken", Kind.CAUSE, ("DC401", "DC106"),
+        (r"failed to listen on any local network address\. (?:port: (?P<port>\d+), )?useIpv6: \w+, "
+         r"code: (?P<code>-?\d+), name: EADDRINUSE",
+         "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+         "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+         "RuntimeError: The server socket has failed to listen on any local network address. useIpv6: 0, code: -98, "
+         "name: EADDRINUSE, message: address already in use",
+         "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+         "port: 29500, useIpv6: false, code: -48, name: EADDRINUSE, message: address already in use"),
+        (r"failed to listen on any local network address\. The server socket has failed to bind to "
+         r"\S{0,255}:(?P<port>\d{1,5}) \((?:errno|system error): (?P<code>98|48|10048)\b",
+         "RuntimeError: The server socket has failed to listen on any local network address. The server socket has "
+         "failed to bind to [::]:29500 (errno: 98 - Address already in use). The server socket has failed to bind "
+         "to 0.0.0.0:29500 (errno: 98 - Address already in use).",
+         "RuntimeError: The server socket has failed to listen on any local network address. The server socket has "
+         "failed to bind to [lab-pc]:29500 (system error: 10048 - Only one usage of each socket address "
+         "(protocol/network address/port) is normally permitted.).")),
+    *spellings("port-taken", Kind.CAUSE, ("DC401",),
+        (r"Tried to launch distributed communication on port `(?P<port>\d{1,5})`, but another process is utilizing it",
+         "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is "
+         "utilizing it. Please specify a different port (such as using the `--main_process_port` flag or specifying "
+         "a different `main_process_port` in your config file) and rerun your script.")),
+    *spellings("bind-tried", Kind.NOTICE, (),
+        (r"The server socket has failed to bind to \S{0,255}:(?P<port>\d{1,5}) "
+         r"\((?:errno|system error): (?P<code>98|48|10048)\b",
+         "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already "
+         "in use).")),
+    *spellings("listen-failed", Kind.FAILURE, ("DC401",),
+        (r"The server socket has failed to listen on any local network address",
+         "[E socket.cpp:462] [c10d] The server socket has failed to listen on any local network address.")),
+    *spellings("address-in-use", Kind.NOTICE, ("DC401",),
+        (r"(?i)address already in use",
+         "RuntimeError: Address already in use",
+         "OSError: [Errno 98] Address already in use",
+         "RuntimeError: [/opt/gloo/gloo/transport/tcp/device.cc:128] bind: Address already in use")),
+    *spellings("port-of-another", Kind.CAUSE, ("DC401",),
+        (r"Ping failed, invalid value returned from server\. Expected: \d+, Got: (?P<got>\d+)",
+         "torch.distributed.DistNetworkError: Ping failed, invalid value returned from server. Expected: 23946, "
+         "Got: 1347703880")),
     # a master that does not answer
-    Signature(
-        "client-timeout",
-        Kind.TIMEOUT,
-        r"The client socket has timed out after (?P<waited>\d+ ?m?s) while trying to connect to " + _PAIR,
-        (
-            "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to connect "
-            "to (10.0.0.4, 29500).",
-            "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to "
-            "(node01, 29400).",
-        ),
-        ("DC403", "DC404", "DC408", "DC411"),
-    ),
-    Signature(
-        "client-timeout",
-        Kind.TIMEOUT,
-        r"connect\(\) timed out\. Original timeout was (?P<waited>\d+ ms)",
-        ("RuntimeError: connect() timed out. Original timeout was 1800000 ms.",),
-        ("DC403",),
-    ),
-    Signature(
-        "client-retry",
-        Kind.NOTICE,
-        r"TCP client failed to connect/validate to host (?P<host>\S{0,255}):(?P<port>\d{1,5}) - retrying "
-        r"\(try=(?P<tried>\d+)",
-        (
-            "[W1119 08:12:44.120331 TCPStore.cpp:343] [c10d] TCP client failed to connect/validate to host "
-            "node01:29500 - retrying (try=0, timeout=300000ms, delay=1204ms): Interrupted system call",
-        ),
-    ),
-    Signature(
-        "client-failed",
-        Kind.FAILURE,
-        r"The client socket has failed to connect to any network address of " + _PAIR,
-        (
-            "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of "
-            "(node01, 29500). The client socket has failed to connect to node01:29500 (errno: 113 - No route to host).",
-        ),
-        ("DC403", "DC404", "DC411"),
-    ),
-    Signature(
-        "client-tried",
-        Kind.NOTICE,
-        r"The client socket (?:has failed|cannot be initialized) to connect to \[?(?P<host>[^\s\]]{0,255}?)\]?:"
-        r"(?P<port>\d{1,5}) \((?:errno|system error): (?P<code>\d+) - (?P<why>[^()]{1,80})",
-        (
-            "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node01]:29500 (errno: 110 - "
-            "Connection timed out).",
-            "[W socket.cpp:697] [c10d] The client socket has failed to connect to [lab-pc]:29500 (system error: 10061 "
-            "- No connection could be made because the target machine actively refused it.).",
-        ),
-    ),
-    Signature(
-        "rendezvous-connection",
-        Kind.FAILURE,
-        r"The connection to the C10d store has failed",
-        (
-            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has "
-            "failed. See inner exception for details.",
-        ),
-        ("DC403", "DC404", "DC408"),
-    ),
-    Signature(
-        "connect-failed",
-        Kind.NOTICE,
-        r"Error: (?:\[Errno \d+\] )?(?P<why>Connection refused|No route to host|Connection timed out|"
-        r"Network is unreachable)",
-        ("RuntimeError: Connection refused", "RuntimeError: No route to host", "OSError: [Errno 113] No route to host"),
-        ("DC403",),
-    ),
-    Signature(
-        "store-host",
-        Kind.RECORD,
-        r"hosts the TCP store for the C10d rendezvous backend",
-        ("INFO: Process 4711 hosts the TCP store for the C10d rendezvous backend.",),
-    ),
+    *spellings("client-timeout", Kind.TIMEOUT, ("DC403", "DC404", "DC408", "DC411"),
+        (r"The client socket has timed out after (?P<waited>\d+ ?m?s) while trying to connect to " + _PAIR,
+         "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to connect "
+         "to (10.0.0.4, 29500).",
+         "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to (node01, "
+         "29400).")),
+    *spellings("client-timeout", Kind.TIMEOUT, ("DC403",),
+        (r"connect\(\) timed out\. Original timeout was (?P<waited>\d+ ms)",
+         "RuntimeError: connect() timed out. Original timeout was 1800000 ms.")),
+    *spellings("client-retry", Kind.NOTICE, (),
+        (r"TCP client failed to connect/validate to host (?P<host>\S{0,255}):(?P<port>\d{1,5}) - retrying "
+         r"\(try=(?P<tried>\d+)",
+         "[W1119 08:12:44.120331 TCPStore.cpp:343] [c10d] TCP client failed to connect/validate to host "
+         "node01:29500 - retrying (try=0, timeout=300000ms, delay=1204ms): Interrupted system call")),
+    *spellings("client-failed", Kind.FAILURE, ("DC403", "DC404", "DC411"),
+        (r"The client socket has failed to connect to any network address of " + _PAIR,
+         "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of "
+         "(node01, 29500). The client socket has failed to connect to node01:29500 (errno: 113 - No route to host).")),
+    *spellings("client-tried", Kind.NOTICE, (),
+        (r"The client socket (?:has failed|cannot be initialized) to connect to \[?(?P<host>[^\s\]]{0,255}?)\]?:"
+         r"(?P<port>\d{1,5}) \((?:errno|system error): (?P<code>\d+) - (?P<why>[^()]{1,80})",
+         "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node01]:29500 (errno: 110 - "
+         "Connection timed out).",
+         "[W socket.cpp:697] [c10d] The client socket has failed to connect to [lab-pc]:29500 (system error: 10061 "
+         "- No connection could be made because the target machine actively refused it.).")),
+    *spellings("rendezvous-connection", Kind.FAILURE, ("DC403", "DC404", "DC408"),
+        (r"The connection to the C10d store has failed",
+         "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has "
+         "failed. See inner exception for details.")),
+    *spellings("connect-failed", Kind.NOTICE, ("DC403",),
+        (r"Error: (?:\[Errno \d+\] )?(?P<why>Connection refused|No route to host|Connection timed out|"
+         r"Network is unreachable)",
+         "RuntimeError: Connection refused",
+         "RuntimeError: No route to host",
+         "OSError: [Errno 113] No route to host")),
+    *spellings("store-host", Kind.RECORD, (),
+        (r"hosts the TCP store for the C10d rendezvous backend",
+         "INFO: Process 4711 hosts the TCP store for the C10d rendezvous backend.")),
     # names
-    Signature(
-        "name-unresolved",
-        Kind.NOTICE,
-        r"network addresses of "
-        + _PAIR
-        + r" cannot be retrieved \((?:gai )?error: (?P<code>-?\d+) - (?P<why>[^()]{1,80})\)",
-        (
-            "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node07, 29500) cannot be retrieved (gai error: "
-            "-2 - Name or service not known).",
-            "[W socket.cpp:601] [c10d] The IPv4 network addresses of (node07, 29500) cannot be retrieved (gai error: "
-            "-3 - Temporary failure in name resolution).",
-            "[W socket.cpp:438] [c10d] The IPv6 network addresses of (Labs-Mac.local, 59319) cannot be retrieved (gai "
-            "error: 8 - nodename nor servname provided, or not known).",
-        ),
-        ("DC404",),
-    ),
-    Signature(
-        "host-not-found",
-        Kind.CAUSE,
-        r"ValueError: host not found: (?P<why>[\w ,]{4,80})",
-        ("ValueError: host not found: Name or service not known",),
-        ("DC404",),
-    ),
-    Signature(
-        "name-exception",
-        Kind.NOTICE,
-        r"gaierror: \[Errno (?P<code>-?\d+)\] (?P<why>[\w ,]{4,80})",
-        (
-            "socket.gaierror: [Errno -2] Name or service not known",
-            "socket.gaierror: [Errno -3] Temporary failure in name resolution",
-        ),
-        ("DC404",),
-    ),
-    Signature(
-        "docker-desktop",
-        Kind.NOTICE,
-        r"failed to connect to \[?kubernetes\.docker\.internal\]?:(?P<port>\d{1,5}) \(system error: (?P<code>\d+)",
-        (
-            "[W socket.cpp:663] [c10d] The client socket has failed to connect to [kubernetes.docker.internal]:29500 "
-            "(system error: 10049 - The requested address is not valid in its context.).",
-        ),
-        ("DC404",),
-    ),
+    *spellings("name-unresolved", Kind.NOTICE, ("DC404",),
+        (r"network addresses of " + _PAIR
+         + r" cannot be retrieved \((?:gai )?error: (?P<code>-?\d+) - (?P<why>[^()]{1,80})\)",
+         "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node07, 29500) cannot be retrieved (gai error: "
+         "-2 - Name or service not known).",
+         "[W socket.cpp:601] [c10d] The IPv4 network addresses of (node07, 29500) cannot be retrieved (gai error: "
+         "-3 - Temporary failure in name resolution).",
+         "[W socket.cpp:438] [c10d] The IPv6 network addresses of (Labs-Mac.local, 59319) cannot be retrieved (gai "
+         "error: 8 - nodename nor servname provided, or not known).")),
+    *spellings("host-not-found", Kind.CAUSE, ("DC404",),
+        (r"ValueError: host not found: (?P<why>[\w ,]{4,80})",
+         "ValueError: host not found: Name or service not known")),
+    *spellings("name-exception", Kind.NOTICE, ("DC404",),
+        (r"gaierror: \[Errno (?P<code>-?\d+)\] (?P<why>[\w ,]{4,80})",
+         "socket.gaierror: [Errno -2] Name or service not known",
+         "socket.gaierror: [Errno -3] Temporary failure in name resolution")),
+    *spellings("docker-desktop", Kind.NOTICE, ("DC404",),
+        (r"failed to connect to \[?kubernetes\.docker\.internal\]?:(?P<port>\d{1,5}) \(system error: (?P<code>\d+)",
+         "[W socket.cpp:663] [c10d] The client socket has failed to connect to [kubernetes.docker.internal]:29500 "
+         "(system error: 10049 - The requested address is not valid in its context.).")),
     # gloo's own connections
-    Signature(
-        "gloo-connect",
-        Kind.FAILURE,
-        r"[\] ]SO_ERROR: " + _WHY + r", remote=" + _GLOO_ADDRESS,
-        (
-            "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:153] "
-            "timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:56240",
-            "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:153] "
-            "timed out connecting: SO_ERROR: Connection timed out, remote=[10.0.0.5]:41877",
-        ),
-        ("DC405", "DC411", "DC412"),
-    ),
-    Signature(
-        "gloo-connect",
-        Kind.FAILURE,
-        r"connect " + _GLOO_ADDRESS + r": " + _WHY,
-        (
-            "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:761] connect "
-            "[127.0.1.1]:24573: Connection refused",
-            "RuntimeError: [/opt/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [10.0.0.5]:8914: "
-            "No route to host",
-        ),
-        ("DC405", "DC411", "DC412"),
-    ),
-    Signature(
-        "gloo-connect",
-        Kind.FAILURE,
-        r"(?P<why>Connect timeout) (?:\[none\]|" + _GLOO_ADDRESS + r")",
-        (
-            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:562] Connect timeout [10.0.0.5]:41877",
-            "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.h:311] "
-            "Connect timeout [none]",
-        ),
-        ("DC412",),
-    ),
-    Signature(
-        "gloo-tried",
-        Kind.NOTICE,
-        r"failed to connect, willRetry=(?P<again>[01]), .{0,120}remote=" + _GLOO_ADDRESS,
-        (
-            "[/pytorch/third_party/gloo/gloo/transport/tcp/debug_logger.cc:9] ERROR failed to connect, willRetry=1, "
-            "retry=1, retryLimit=3, rank=1, size=2, local=[10.0.0.5]:41022, remote=[127.0.1.1]:56240, "
-            "error=SO_ERROR: Connection refused, remote=[127.0.1.1]:56240",
-        ),
-    ),
-    Signature(
-        "gloo-loopback",
-        Kind.NOTICE,
-        r"Unable to resolve hostname to a \(local\) address\. Using the loopback address as fallback",
-        (
-            "[W ProcessGroupGloo.cpp:524] Warning: Unable to resolve hostname to a (local) address. Using the loopback "
-            "address as fallback. Manually set the network interface to bind to with GLOO_SOCKET_IFNAME.",
-        ),
-        ("DC405",),
-    ),
-    Signature(
-        "gloo-interface",
-        Kind.CAUSE,
-        r"Unable to find address for: (?P<name>[^\n]{0,80})",
-        (
-            "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. "
-            "Unable to find address for: ^lo",
-            "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:83] ifa != nullptr. "
-            "Unable to find address for: ib0",
-        ),
-        ("DC407",),
-    ),
-    Signature(
-        "gloo-interface",
-        Kind.CAUSE,
-        r"Unable to find interface for: \[?(?P<address>[^\]\s]{1,80})",
-        (
-            "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:151] ifa != "
-            "nullptr. Unable to find interface for: [0.0.0.17]",
-        ),
-        ("DC407", "DC405"),
-    ),
+    *spellings("gloo-connect", Kind.FAILURE, ("DC405", "DC411", "DC412"),
+        (r"[\] ]SO_ERROR: " + _WHY + r", remote=" + _GLOO_ADDRESS,
+         "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:153] "
+         "timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:56240",
+         "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:153] "
+         "timed out connecting: SO_ERROR: Connection timed out, remote=[10.0.0.5]:41877"),
+        (r"connect " + _GLOO_ADDRESS + r": " + _WHY,
+         "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:761] connect "
+         "[127.0.1.1]:24573: Connection refused",
+         "RuntimeError: [/opt/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [10.0.0.5]:8914: No "
+         "route to host")),
+    *spellings("gloo-connect", Kind.FAILURE, ("DC412",),
+        (r"(?P<why>Connect timeout) (?:\[none\]|" + _GLOO_ADDRESS + r")",
+         "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:562] Connect timeout [10.0.0.5]:41877",
+         "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.h:311] "
+         "Connect timeout [none]")),
+    *spellings("gloo-tried", Kind.NOTICE, (),
+        (r"failed to connect, willRetry=(?P<again>[01]), .{0,120}remote=" + _GLOO_ADDRESS,
+         "[/pytorch/third_party/gloo/gloo/transport/tcp/debug_logger.cc:9] ERROR failed to connect, willRetry=1, "
+         "retry=1, retryLimit=3, rank=1, size=2, local=[10.0.0.5]:41022, remote=[127.0.1.1]:56240, error=SO_ERROR: "
+         "Connection refused, remote=[127.0.1.1]:56240")),
+    *spellings("gloo-loopback", Kind.NOTICE, ("DC405",),
+        (r"Unable to resolve hostname to a \(local\) address\. Using the loopback address as fallback",
+         "[W ProcessGroupGloo.cpp:524] Warning: Unable to resolve hostname to a (local) address. Using the loopback "
+         "address as fallback. Manually set the network interface to bind to with GLOO_SOCKET_IFNAME.")),
+    *spellings("gloo-interface", Kind.CAUSE, ("DC407",),
+        (r"Unable to find address for: (?P<name>[^\n]{0,80})",
+         "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. "
+         "Unable to find address for: ^lo",
+         "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:83] ifa != nullptr. "
+         "Unable to find address for: ib0")),
+    *spellings("gloo-interface", Kind.CAUSE, ("DC407", "DC405"),
+        (r"Unable to find interface for: \[?(?P<address>[^\]\s]{1,80})",
+         "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:151] ifa != "
+         "nullptr. Unable to find interface for: [0.0.0.17]")),
     # NCCL's own connections
-    Signature(
-        "nccl-connect",
-        Kind.FAILURE,
-        r"onnect to " + _NCCL_ADDRESS + r" returned (?P<why>[^,]{4,80}), exceeded error retry count",
-        (
-            "node02:4711:4900 [1] misc/socket.cc:544 NCCL WARN socketPollConnect: connect to 10.0.0.5<43210> returned "
-            "Connection timed out, exceeded error retry count after 35 attempts",
-            "node02:4711:4900 [1] os/linux.cc:200 NCCL WARN ncclOsSocketPollConnect: connect to 10.0.0.5<37857> "
-            "returned Connection refused, exceeded error retry count after 35 attempts",
-        ),
-        ("DC412", "DC411"),
-    ),
-    Signature(
-        "nccl-connect",
-        Kind.FAILURE,
-        r"connect returned (?P<why>[^,]{4,80}), exceeded error retry count",
-        (
-            "node02:4711:4900 [1] misc/socket.cc:544 NCCL WARN socketPollConnect: connect returned Connection refused, "
-            "exceeded error retry count (35)",
-        ),
-        ("DC412",),
-    ),
-    Signature(
-        "nccl-connect",
-        Kind.FAILURE,
-        r"Connect to " + _NCCL_ADDRESS + r" failed ?: " + _WHY,
-        (
-            "node02:4711:4900 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.5<45763> failed : "
-            "Software caused connection abort",
-            "node02:4711:4900 [0] include/socket.h:361 NCCL WARN Net : Connect to 10.0.0.5<45763> failed : No route to "
-            "host",
-        ),
-        ("DC412", "DC411"),
-    ),
-    Signature(
-        "nccl-connect",
-        Kind.FAILURE,
-        r"Connect to " + _NCCL_ADDRESS + r" returned \d+\((?P<why>[^()]{4,80})\)",
-        (
-            "node02:4711:4900 [1] misc/socket.cc:536 NCCL WARN socketPollConnect: Connect to 10.0.0.5<43210> returned "
-            "110(Connection timed out) errno 115",
-        ),
-        ("DC412", "DC411"),
-    ),
-    Signature(
-        "nccl-connect",
-        Kind.FAILURE,
-        r"Call to connect (?:to (?P<address>[\w.:%-]{2,80})<(?P<port>\d{1,5})> )?failed ?: " + _WHY,
-        (
-            "node02:4711:4900 [1] include/socket.h:403 NCCL WARN Call to connect failed : Connection timed out",
-            "node02:4711:4900 [1] misc/socket.cc:403 NCCL WARN Call to connect to 10.0.0.5<43210> failed: Connection "
-            "timed out",
-        ),
-        ("DC412",),
-    ),
-    Signature(
-        "nccl-connect",
-        Kind.FAILURE,
-        r"Call to connect (?P<why>timeout|timed out)",
-        ("node02:4711:4900 [1] include/socket.h:401 NCCL WARN Call to connect timeout",),
-        ("DC412",),
-    ),
-    Signature(
-        "nccl-connect",
-        Kind.FAILURE,
-        r"socketPollConnect poll\(\) (?:returned 1, no POLLOUT|failed, ret \d+, error (?P<why>[^,]{4,80}))",
-        (
-            "node02:4711:4900 [1] misc/socket.cc:586 NCCL WARN socketPollConnect poll() returned 1, no POLLOUT events",
-            "node02:4711:4900 [1] misc/socket.cc:602 NCCL WARN socketPollConnect poll() failed, ret 1, error "
-            "Connection timed out, revents 8, connect to 10.0.0.5:39953",
-        ),
-        ("DC412",),
-    ),
-    Signature(
-        "nccl-connect-tried",
-        Kind.NOTICE,
-        r"onnect (?:to (?P<address>[\w.:%-]{2,80})<(?P<port>\d{1,5})> )?returned (?P<why>[^,]{4,80}), retrying",
-        (
-            "node02:4711:4900 [1] NCCL INFO Call to connect returned Connection refused, retrying",
-            "node02:4711:4900 [1] NCCL INFO socketPollConnect: connect to 10.0.0.5<43210> returned Connection timed "
-            "out, retrying (1/34) after sleep for 100 msec",
-        ),
-    ),
+    *spellings("nccl-connect", Kind.FAILURE, ("DC412", "DC411"),
+        (r"onnect to " + _NCCL_ADDRESS + r" returned (?P<why>[^,]{4,80}), exceeded error retry count",
+         "node02:4711:4900 [1] misc/socket.cc:544 NCCL WARN socketPollConnect: connect to 10.0.0.5<43210> returned "
+         "Connection timed out, exceeded error retry count after 35 attempts",
+         "node02:4711:4900 [1] os/linux.cc:200 NCCL WARN ncclOsSocketPollConnect: connect to 10.0.0.5<37857> "
+         "returned Connection refused, exceeded error retry count after 35 attempts")),
+    *spellings("nccl-connect", Kind.FAILURE, ("DC412",),
+        (r"connect returned (?P<why>[^,]{4,80}), exceeded error retry count",
+         "node02:4711:4900 [1] misc/socket.cc:544 NCCL WARN socketPollConnect: connect returned Connection refused, "
+         "exceeded error retry count (35)")),
+    *spellings("nccl-connect", Kind.FAILURE, ("DC412", "DC411"),
+        (r"Connect to " + _NCCL_ADDRESS + r" failed ?: " + _WHY,
+         "node02:4711:4900 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.5<45763> failed : "
+         "Software caused connection abort",
+         "node02:4711:4900 [0] include/socket.h:361 NCCL WARN Net : Connect to 10.0.0.5<45763> failed : No route to "
+         "host"),
+        (r"Connect to " + _NCCL_ADDRESS + r" returned \d+\((?P<why>[^()]{4,80})\)",
+         "node02:4711:4900 [1] misc/socket.cc:536 NCCL WARN socketPollConnect: Connect to 10.0.0.5<43210> returned "
+         "110(Connection timed out) errno 115")),
+    *spellings("nccl-connect", Kind.FAILURE, ("DC412",),
+        (r"Call to connect (?:to (?P<address>[\w.:%-]{2,80})<(?P<port>\d{1,5})> )?failed ?: " + _WHY,
+         "node02:4711:4900 [1] include/socket.h:403 NCCL WARN Call to connect failed : Connection timed out",
+         "node02:4711:4900 [1] misc/socket.cc:403 NCCL WARN Call to connect to 10.0.0.5<43210> failed: Connection "
+         "timed out"),
+        (r"Call to connect (?P<why>timeout|timed out)",
+         "node02:4711:4900 [1] include/socket.h:401 NCCL WARN Call to connect timeout"),
+        (r"socketPollConnect poll\(\) (?:returned 1, no POLLOUT|failed, ret \d+, error (?P<why>[^,]{4,80}))",
+         "node02:4711:4900 [1] misc/socket.cc:586 NCCL WARN socketPollConnect poll() returned 1, no POLLOUT events",
+         "node02:4711:4900 [1] misc/socket.cc:602 NCCL WARN socketPollConnect poll() failed, ret 1, error "
+         "Connection timed out, revents 8, connect to 10.0.0.5:39953")),
+    *spellings("nccl-connect-tried", Kind.NOTICE, (),
+        (r"onnect (?:to (?P<address>[\w.:%-]{2,80})<(?P<port>\d{1,5})> )?returned (?P<why>[^,]{4,80}), retrying",
+         "node02:4711:4900 [1] NCCL INFO Call to connect returned Connection refused, retrying",
+         "node02:4711:4900 [1] NCCL INFO socketPollConnect: connect to 10.0.0.5<43210> returned Connection timed "
+         "out, retrying (1/34) after sleep for 100 msec")),
     # noise of half a network
-    Signature(
-        "ipv6-noise",
-        Kind.NOTICE,
-        r"errno: (?P<code>97) - Address family not supported by protocol",
-        (
-            "[W socket.cpp:436] [c10d] The server socket cannot be initialized on [::]:29500 (errno: 97 - Address "
-            "family not supported by protocol).",
-        ),
-        ("DC409",),
-    ),
-    Signature(
-        "reverse-name-noise",
-        Kind.NOTICE,
-        r"The hostname of the client socket cannot be retrieved\. err=(?P<code>-?\d+)",
-        (
-            "[W1119 08:12:44.120331 socket.cpp:752] [c10d] The hostname of the client socket cannot be retrieved. "
-            "err=-3",
-        ),
-        ("DC409",),
-    ),
-    Signature(
-        "address-family",
-        Kind.FAILURE,
-        r"is neither AF_INET\(\d+\) nor AF_INET6",
-        (
-            "node02:4711:4900 [0] misc/socket.cc:742 NCCL WARN ncclSocketInit: connecting to address  with family 0 is "
-            "neither AF_INET(2) nor AF_INET6(10)",
-        ),
-        ("DC409",),
-    ),
+    *spellings("ipv6-noise", Kind.NOTICE, ("DC409",),
+        (r"errno: (?P<code>97) - Address family not supported by protocol",
+         "[W socket.cpp:436] [c10d] The server socket cannot be initialized on [::]:29500 (errno: 97 - Address "
+         "family not supported by protocol).")),
+    *spellings("reverse-name-noise", Kind.NOTICE, ("DC409",),
+        (r"The hostname of the client socket cannot be retrieved\. err=(?P<code>-?\d+)",
+         "[W1119 08:12:44.120331 socket.cpp:752] [c10d] The hostname of the client socket cannot be retrieved. "
+         "err=-3")),
+    *spellings("address-family", Kind.FAILURE, ("DC409",),
+        (r"is neither AF_INET\(\d+\) nor AF_INET6",
+         "node02:4711:4900 [0] misc/socket.cc:742 NCCL WARN ncclSocketInit: connecting to address  with family 0 is "
+         "neither AF_INET(2) nor AF_INET6(10)")),
 )
+# fmt: on

@@ -51,13 +51,15 @@ def said(
 def timeline(
     *groups: Sequence[Event],
     workers: Sequence[WorkerFailure] = (),
-    voices: Sequence[RankStream] = (),
+    rank_streams: Sequence[RankStream] = (),
     went_on: bool = False,
     paths: Sequence[str] = ("train.log",),
 ) -> Timeline:
     """A timeline of these events in this order."""
     events = tuple(event for group in groups for event in group)
-    return Timeline(tuple(LogSource(path) for path in paths), events, tuple(voices), tuple(workers), went_on=went_on)
+    return Timeline(
+        tuple(LogSource(path) for path in paths), events, tuple(rank_streams), tuple(workers), went_on=went_on
+    )
 
 
 def worker(rank: int, local_rank: int, host: str = "node01") -> WorkerFailure:

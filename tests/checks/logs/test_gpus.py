@@ -37,8 +37,8 @@ def events(*lines: str, who: LineAuthor = LineAuthor(), attempt: int = 0) -> tup
 
 
 def timeline(*found: Event, went_on: bool = False, pids: tuple[int, ...] = (), attempts: int = 1) -> Timeline:
-    voices = tuple(RankStream(LineAuthor(rank=rank, pid=pid), 0, 1, 9) for rank, pid in enumerate(pids))
-    return Timeline((LogSource("train.log", lines=100),), found, voices, went_on=went_on, attempts=attempts)
+    rank_streams = tuple(RankStream(LineAuthor(rank=rank, pid=pid), 0, 1, 9) for rank, pid in enumerate(pids))
+    return Timeline((LogSource("train.log", lines=100),), found, rank_streams, went_on=went_on, attempts=attempts)
 
 
 def oom(gpu: int, total: float, *parts: str) -> str:

@@ -84,7 +84,7 @@ def test_what_failed_before_is_the_reason() -> None:
 def test_a_rank_that_sigterm_ended_had_not_failed_before(exitcode: int, failed: bool) -> None:
     row = WorkerFailure(2, 2, None, exitcode, None, first=True)
     one = only(collectives_end(timeline(wait(0, 9), wait(1, 9), ranks=3, workers=(row,))))
-    assert (one.where.rank, "rank 2 had failed before" in one.message) == (2, failed)
+    assert (one.where.rank, "rank 2 failed before" in one.message) == (2, failed)
 
 
 def test_what_failed_after_is_not() -> None:

@@ -35,9 +35,9 @@ def event(
 
 def timeline(*events: Event, went_on: bool = False, hosts: Iterable[str] = (), lines: int = 200) -> Timeline:
     files = 1 + max((item.source for item in events), default=0)
-    voices = tuple(RankStream(LineAuthor(host=host), 0, 1, 1) for host in hosts)
+    rank_streams = tuple(RankStream(LineAuthor(host=host), 0, 1, 1) for host in hosts)
     sources = tuple(LogSource(f"{number}.log", lines=lines) for number in range(files))
-    return Timeline(sources, events, voices, went_on=went_on)
+    return Timeline(sources, events, rank_streams, went_on=went_on)
 
 
 def codes(findings: Iterable[Finding]) -> list[str]:

@@ -18,7 +18,7 @@ from distcheck.checks.logs.model import (
     found,
 )
 from distcheck.checks.logs.ranking import EXPLAINS, rank_findings
-from distcheck.checks.logs.summary import tell
+from distcheck.checks.logs.summary import summarize
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.rules.signatures import Kind
 from tests.reporters.test_reporters import SCHEMA
@@ -132,7 +132,7 @@ def test_running_out_of_gpu_memory_is_told_though_no_rule_names_it() -> None:
     of = timeline(raised, waited)
     ranked = rank_findings(of, [finding("DC511", of, waited)])
     assert (ranked.outcome, ranked.first) == ("unnamed", raised)
-    told = tell(of, ranked)
+    told = summarize(of, ranked)
     assert told["guilty"] == {"rank": 2}
     assert "batch" in told["fix"]["text"]
 
@@ -186,7 +186,7 @@ def test_the_story_fits_the_published_schema() -> None:
     raised = event(Kind.CAUSE, 5, rank=2, time=1.5, traceback=Traceback(frames, "OSError", "no"))
     of = timeline(raised, event(Kind.LOST, 8, rank=0), event(Kind.LOST, 9, rank=1), world_size=4, world_size_known=True)
     ranked = rank_findings(of, [finding("DC401", of, raised)])
-    told = tell(of, ranked, every_event=True)
+    told = summarize(of, ranked, every_event=True)
     jsonschema.validate(told, {"$ref": "#/$defs/story", "$defs": SCHEMA["$defs"]})
     assert told["place"] == "/workspace/train.py:33 in main"
     assert told["led_to"] == ["ranks 0-1 lost their peers (train.log:8)"]
@@ -400,7 +400,7 @@ def test_a_rank_whose_words_are_in_another_file_is_not_said_to_have_died_without
 ) -> None:
     row = WorkerFailure(2, 2, None, exitcode, None, first=True, line=9)
     lost = event(Kind.LOST, 3, rank=0, name="peer-lost")
-    of = timeline(lost, workers=(row,), voices=(RankStream(LineAuthor(2), 0, 1, 2),) if spoke else ())
+    of = timeline(lost, workers=(row,), rank_streams=(RankStream(LineAuthor(2), 0, 1, 2),) if spoke else ())
     assert rank_findings(of, []).outcome == outcome
 
 

@@ -259,8 +259,8 @@ def test_torchruns_table_becomes_rows() -> None:
 
 def test_everybody_who_wrote_is_heard_with_the_last_words() -> None:
     text = "".join(f"[rank{rank}]: step {step}\n" for step in range(50) for rank in range(16))
-    voices = read_text(text).voices
-    assert [(voice.who.rank, voice.first_line, voice.last_line, voice.last_text) for voice in voices] == [
+    rank_streams = read_text(text).rank_streams
+    assert [(voice.who.rank, voice.first_line, voice.last_line, voice.last_text) for voice in rank_streams] == [
         (rank, rank + 1, 49 * 16 + rank + 1, "step 49") for rank in range(16)
     ]
 
@@ -271,9 +271,9 @@ def test_in_a_large_log_all_are_heard_that_write_regularly(monkeypatch: pytest.M
     reader = SourceReader(LogSource("x"), MATCHER)
     for begin in range(0, len(text), 1 << 18):
         reader.feed(text[begin : begin + (1 << 18)].encode())
-    voices = reader.reading().voices
-    assert len(voices) == 64
-    assert all(voice.last_line > 64 * 299 for voice in voices)
+    rank_streams = reader.reading().rank_streams
+    assert len(rank_streams) == 64
+    assert all(voice.last_line > 64 * 299 for voice in rank_streams)
 
 
 def test_the_last_lines_are_kept_with_their_numbers() -> None:
@@ -375,7 +375,7 @@ def test_files_are_read_in_processes_and_in_order(tmp_path: Path) -> None:
         (tmp_path / f"rank_{rank}.log").write_text(NOISE * (rank + 1) + TRACEBACK.replace("layer", f"layer {rank}"))
     told: list[tuple[int, int]] = []
     alone = read([str(tmp_path)])
-    together = read([str(tmp_path)], jobs=4, tell=lambda done, of: told.append((done, of)))
+    together = read([str(tmp_path)], jobs=4, progress=lambda done, of: told.append((done, of)))
     assert together == alone
     assert [result.source.who.rank for result in together] == list(range(12))
     assert [bad(result)[0].text for result in together] == [f"ValueError: no such layer {rank}" for rank in range(12)]

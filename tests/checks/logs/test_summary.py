@@ -34,7 +34,7 @@ def test_the_node_that_failed_is_named_and_not_the_one_that_tells_of_it() -> Non
 def test_who_only_lost_others_is_not_guilty(name: str) -> None:
     told = story(name)
     assert told["outcome"] == "consequences" and told["guilty"] == {}
-    assert "look into the log of" in told["fix"]["text"]
+    assert "read the log of" in told["fix"]["text"]
 
 
 def test_a_bar_before_another_ranks_words_is_quoted() -> None:

@@ -54,11 +54,11 @@ def test_sources_are_numbered() -> None:
     of = join(
         [
             reading(event(3)),
-            reading(event(5), path="b.log", voices=(voice,), workers=(worker,), dumps=(Dump(0, 0),), dropped=4),
+            reading(event(5), path="b.log", rank_streams=(voice,), workers=(worker,), dumps=(Dump(0, 0),), dropped=4),
         ]
     )
     assert [item.source for item in of.events] == [0, 1]
-    assert (of.voices[0].source, of.workers[0].source, of.dumps[0].source, of.dropped) == (1, 1, 1, 4)
+    assert (of.rank_streams[0].source, of.workers[0].source, of.dumps[0].source, of.dropped) == (1, 1, 1, 4)
     assert of.path(of.events[1]) == "b.log"
 
 
@@ -226,14 +226,14 @@ def test_without_a_word_of_it_the_size_is_at_least_the_highest_rank() -> None:
 
 
 def test_voices_of_one_rank_are_one() -> None:
-    voices = (
+    rank_streams = (
         RankStream(LineAuthor(rank=3), 0, 2, 9, 10.0, "last"),
         RankStream(LineAuthor(host="node01", pid=4711), 0, 1, 5, None, "NCCL INFO Init COMPLETE"),
         RankStream(LineAuthor(), 0, 1, 3),
     )
     comm = record(5, "comm 0x1 rank 3 nranks 4", LineAuthor(host="node01", pid=4711))
-    of = join([reading(comm, voices=voices)])
-    assert of.voices == (
+    of = join([reading(comm, rank_streams=rank_streams)])
+    assert of.rank_streams == (
         RankStream(LineAuthor(rank=3, host="node01", pid=4711), 0, 1, 9, 10.0, "last"),
         RankStream(LineAuthor(), 0, 1, 3),
     )
@@ -293,8 +293,8 @@ def test_a_job_that_lives_on(bad: Event, end: tuple[tuple[int, LineAuthor, str],
 def test_a_job_lives_on_in_another_file() -> None:
     bad = reading(event(5, LineAuthor(rank=1), time=10.0, kind=Kind.LOST), path="rank_1.log")
     for last, expected in ((99.0, True), (9.0, False), (None, False)):
-        voices = (RankStream(LineAuthor(rank=0), 0, 1, 20, last),)
-        assert join([bad, reading(path="rank_0.log", tail=tail(*STEPS), voices=voices)]).went_on is expected
+        rank_streams = (RankStream(LineAuthor(rank=0), 0, 1, 20, last),)
+        assert join([bad, reading(path="rank_0.log", tail=tail(*STEPS), rank_streams=rank_streams)]).went_on is expected
 
 
 numbers = st.one_of(st.none(), st.integers(0, 5))
@@ -341,10 +341,10 @@ def test_nothing_is_lost_and_nothing_raises(parts: list[LogReading]) -> None:
 @pytest.mark.slow
 def test_a_large_job_takes_no_time_worth_telling() -> None:
     count = 16_384
-    voices = tuple(RankStream(LineAuthor(rank=rank), 0, rank + 1, rank + 1) for rank in range(count))
+    rank_streams = tuple(RankStream(LineAuthor(rank=rank), 0, rank + 1, rank + 1) for rank in range(count))
     events = tuple(event(number + 1, LineAuthor(rank=number % count), time=float(number)) for number in range(100_000))
     begin = time.process_time()
-    of = join([reading(*events, voices=voices)])
+    of = join([reading(*events, rank_streams=rank_streams)])
     # a hundred times what is seen: only a square of the number of ranks would be slower
     assert time.process_time() - begin < 60
     assert len(of.ranks) == count

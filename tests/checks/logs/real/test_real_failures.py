@@ -16,7 +16,7 @@ from . import restyle
 from .bench import Bench, Task, record
 from .conftest import Recordings
 from .jobs import BY_NAME, CLEAN, CONSEQUENCES, JOBS, UNNAMED, Job
-from .told import complaints, parameters, tell, tell_job
+from .told import complaints, parameters, summarize, tell_job
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -81,7 +81,7 @@ def test_the_command_reads_a_pipe(recordings: Recordings, tmp_path: Path) -> Non
 def test_a_folder_without_the_file_of_the_guilty_rank(recordings: Recordings, tmp_path: Path) -> None:
     texts = restyle.files(recordings.get("exception-files").lines)
     del texts["rank_2.log"]
-    report = tell(tmp_path / "logs", texts)
+    report = summarize(tmp_path / "logs", texts)
     assert report.story["outcome"] == CONSEQUENCES or report.story.get("code") == "DC518", report.story
 
 

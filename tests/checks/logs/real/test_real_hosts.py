@@ -12,7 +12,7 @@ from . import restyle
 from .conftest import Recordings
 from .hosts import SCENARIOS, Scenario
 from .jobs import CLEAN
-from .told import tell
+from .told import summarize
 
 pytestmark = [pytest.mark.netns, pytest.mark.torch, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ def test_a_job_of_two_hosts_is_told_as_what_it_was(scenario: Scenario, recording
         ("files", restyle.files(recording.lines, "node{}.log")),
         ("label", {"train.log": labelled}),
     ):
-        report = tell(tmp_path / style, texts)
+        report = summarize(tmp_path / style, texts)
         story = report.story
         assert (story.get("code") or story["outcome"]) in scenario.expected, (
             f"{style}: {story.get('first')}\n{labelled}"

@@ -10,7 +10,7 @@ import pytest
 from . import restyle
 from .conftest import Recordings
 from .jobs import CLEAN, CONSEQUENCES, UNNAMED, Job
-from .told import complaints, parameters, tell, tell_job
+from .told import complaints, parameters, summarize, tell_job
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.full]
 
@@ -43,7 +43,7 @@ def test_interleaved_at_random(job: Job, seed: int, recordings: Recordings, tmp_
 @pytest.mark.parametrize("style", restyle.STYLES)
 @pytest.mark.parametrize("job", parameters(*BY_HAND))
 def test_with_other_labels(job: Job, style: str, recordings: Recordings, tmp_path: Path) -> None:
-    report = tell(tmp_path, {"train.log": restyle.STYLES[style](recordings.get(job.name).lines)})
+    report = summarize(tmp_path, {"train.log": restyle.STYLES[style](recordings.get(job.name).lines)})
     # the number of a pod need not be that of its rank: it is the pod that is named
     named = report.story.get("guilty", {}).get("host") == f"train-worker-{job.rank}"
     assert not list(complaints(job, report, rank=not named))
@@ -52,7 +52,7 @@ def test_with_other_labels(job: Job, style: str, recordings: Recordings, tmp_pat
 @pytest.mark.parametrize("name", ["rank_{}.log", "job-4711-{}.out"])
 @pytest.mark.parametrize("job", parameters(*BY_HAND))
 def test_in_a_file_for_each_rank(job: Job, name: str, recordings: Recordings, tmp_path: Path) -> None:
-    report = tell(tmp_path, restyle.files(recordings.get(job.name).lines, name))
+    report = summarize(tmp_path, restyle.files(recordings.get(job.name).lines, name))
     assert not list(complaints(job, report))
 
 
@@ -64,7 +64,7 @@ def test_without_the_file_of_one_rank(job: Job, recordings: Recordings, tmp_path
         pytest.skip("either of the two may be the one that is needed")
     del texts[witness]
     # a rank that never came is known by those that did
-    assert not list(complaints(job, tell(tmp_path, texts), rank=f"rank_{job.rank}.log" in texts))
+    assert not list(complaints(job, summarize(tmp_path, texts), rank=f"rank_{job.rank}.log" in texts))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -72,11 +72,11 @@ def test_without_the_file_of_one_rank(job: Job, recordings: Recordings, tmp_path
 def test_cut_off_at_both_ends(job: Job, seed: int, recordings: Recordings, tmp_path: Path) -> None:
     recording = recordings.get(job.name)
     whole = restyle.labelled(recording.lines) if job.style == "label" else recording.text
-    decisive = tell(tmp_path / "whole", {"train.log": whole}).story["first"]["line"] - 1
+    decisive = summarize(tmp_path / "whole", {"train.log": whole}).story["first"]["line"] - 1
     chance = random.Random(seed)
     lines = whole.splitlines(keepends=True)
     begin, end = max(0, decisive - chance.randrange(25)), decisive + 1 + chance.randrange(25)
-    report = tell(tmp_path / "cut", {"train.log": "".join(lines[begin:end])})
+    report = summarize(tmp_path / "cut", {"train.log": "".join(lines[begin:end])})
     # without a label, the rank stands in the launcher's table
     assert not list(complaints(job, report, rank=job.style == "label")), "".join(lines[begin:end])
 
@@ -97,7 +97,7 @@ def test_in_a_hundred_thousand_lines_of_noise(job: Job, recordings: Recordings, 
             name: restyle.in_noise(text, before=30_000, between=300, after=0, seed=1)
             for name, text in restyle.files(recording.lines).items()
         }
-        assert not list(complaints(job, tell(tmp_path, texts)))
+        assert not list(complaints(job, summarize(tmp_path, texts)))
         return
     text = restyle.labelled(recording.lines) if job.style == "label" else recording.text
     if job.style == "label":
@@ -105,20 +105,20 @@ def test_in_a_hundred_thousand_lines_of_noise(job: Job, recordings: Recordings, 
         noisy = before + text
     else:
         noisy = restyle.in_noise(text, before=100_000, between=600, after=after, seed=1)
-    assert not list(complaints(job, tell(tmp_path, {"train.log": noisy})))
+    assert not list(complaints(job, summarize(tmp_path, {"train.log": noisy})))
 
 
 @pytest.mark.parametrize("job", parameters("gloo-interface", "exception", "nccl-on-cpu", "unused-parameters"))
 def test_between_two_other_jobs_in_one_file(job: Job, recordings: Recordings, tmp_path: Path) -> None:
     """A file that jobs are appended to: what is before was well, and so is what comes after."""
     healthy = recordings.get("healthy").text
-    report = tell(tmp_path, {"train.log": healthy + recordings.get(job.name).text})
+    report = summarize(tmp_path, {"train.log": healthy + recordings.get(job.name).text})
     assert not list(complaints(job, report))
 
 
 def test_a_consequence_is_no_cause_where_the_cause_is_cut_off(recordings: Recordings, tmp_path: Path) -> None:
     """Without the guilty rank's lines, what is left is told as what others died of."""
     lines = [line for line in recordings.get("exception-labelled").lines if line.process != 2]
-    report = tell(tmp_path, {"train.log": restyle.labelled(lines)})
+    report = summarize(tmp_path, {"train.log": restyle.labelled(lines)})
     assert report.story["outcome"] == CONSEQUENCES or report.story.get("code") == "DC518", report.story
     assert report.story["outcome"] != UNNAMED

@@ -24,7 +24,7 @@ def parameters(*names: str) -> list[object]:
     ]
 
 
-def tell(folder: Path, texts: Mapping[str, str]) -> Report:
+def summarize(folder: Path, texts: Mapping[str, str]) -> Report:
     """What distcheck says of these texts, in one file or in one folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -35,7 +35,7 @@ def tell(folder: Path, texts: Mapping[str, str]) -> Report:
 def tell_job(job: Job, recording: Recording, folder: Path) -> Report:
     """What distcheck says of a job's output, in the style that the job is looked at in."""
     if job.style == "files":
-        return tell(folder, restyle.files(recording.lines))
+        return summarize(folder, restyle.files(recording.lines))
     if job.style == "folder":
         (folder / "launcher.log").write_text(recording.text, encoding="utf-8")
         return diagnose(read_timeline([str(recording.folder / "logs"), str(folder / "launcher.log")]))
@@ -43,7 +43,7 @@ def tell_job(job: Job, recording: Recording, folder: Path) -> Report:
         (folder / "train.log").write_text(restyle.labelled(recording.lines), encoding="utf-8")
         return diagnose(read_timeline([str(recording.folder / "dumps"), str(folder / "train.log")]))
     text = restyle.labelled(recording.lines) if job.style == "label" else recording.text
-    return tell(folder, {"train.log": text})
+    return summarize(folder, {"train.log": text})
 
 
 def complaints(job: Job, report: Report, *, rank: bool = True) -> Iterator[str]:
