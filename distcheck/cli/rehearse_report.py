@@ -15,7 +15,7 @@ from distcheck.runtime.coordination.model import Positions
 from distcheck.runtime.coordination.stack_report import plain_job
 from distcheck.runtime.rehearsal.simulation import outcome, trackers
 from distcheck.runtime.rehearsal.simulation.launcher import NO_STORE, STANDS, TIME, RehearsalResult
-from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan, split_location
 
 if TYPE_CHECKING:
     from distcheck.runtime.rehearsal.simulation.cli_args import ParsedCommand
@@ -165,12 +165,12 @@ def _diagnosed(performed: RehearsalResult, selection: Selection) -> list[Finding
         reader = SourceReader(LogSource(f"rank{end.rank}.log"), matcher_of(signatures()))
         reader.feed(text.encode())
         report = diagnose(timeline_of([reader.reading()]), selection=selection)
-        path, _, line = end.place.rpartition(":")
+        path, line = split_location(end.place)
         for finding in report.findings:
             if finding.severity is Severity.INFO or finding.code.startswith("DC9"):
                 continue
             where = finding.where._replace(
-                path=path or None, line=int(line) if line else None, column=None, end_line=None, host=None,
+                path=path, line=line, column=None, end_line=None, host=None,
                 rank=end.rank if len(failure.ends) == 1 else None,
                 ranks=rank_ranges(failure.ranks) if len(failure.ends) > 1 else None,
             )  # fmt: skip

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import Rehearsal, RehearsalPlan
+from .plan import Rehearsal, RehearsalPlan, grouped, where
 
 #: Steps in which a line must have come: a banner comes once.
 _STEPS = 2
@@ -53,19 +53,8 @@ class Printed(NamedTuple):
 @fact(of_this_host=False)
 def read_printed(rehearsal: Rehearsal) -> Printed:
     """From what the ranks wrote down."""
-    lines = tuple(
-        PrintedLine(row.rank, row.place, row.step, int(row.data["digest"]), str(row.data["how"]))
-        for row in rehearsal.of("prints.line")
-        if row.rank is not None
-    )
-    starts = tuple(
-        TrackerRun(
-            row.rank, row.place, str(row.data["tracker"]), int(row.data["given"]), bool(row.data["off"]),
-            bool(row.data["several"]),
-        )
-        for row in rehearsal.of("trackers.start")
-        if row.rank is not None
-    )  # fmt: skip
+    lines = tuple(row.fill(PrintedLine) for row in rehearsal.of_ranks("prints.line"))
+    starts = tuple(row.fill(TrackerRun) for row in rehearsal.of_ranks("trackers.start"))
     if not lines and not starts:
         raise NotApplicable("no rank has printed a line or started a tracker")
     return Printed(rehearsal.plan, lines, starts)
@@ -74,10 +63,7 @@ def read_printed(rehearsal: Rehearsal) -> Printed:
 @probe(rules.DC721)
 def one_rank_prints(printed: Printed) -> Iterator[Finding]:
     """No line is printed by all ranks in step after step."""
-    by_place: dict[str, list[PrintedLine]] = {}
-    for line in printed.lines:
-        by_place.setdefault(line.place, []).append(line)
-    for place, lines in by_place.items():
+    for place, lines in grouped(printed.lines, lambda line: line.place).items():
         ranks = sorted({line.rank for line in lines})
         if len(ranks) < 2 or _one_a_node(printed.plan, ranks):
             continue
@@ -85,7 +71,7 @@ def one_rank_prints(printed: Printed) -> Iterator[Finding]:
             how = lines[0].how
             yield rules.DC721.found(
                 f"ranks {rank_ranges(ranks)} {'print' if how == 'print' else 'log'} the same line here in each step",
-                where=_where(place, ranks),
+                where=where(place, ranks),
                 fix=Fix(
                     "print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text"
                     if how == "print"
@@ -126,7 +112,7 @@ def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
         yield rules.DC721.found(
             f"ranks {rank_ranges(ranks)} each start {name}() here with the same arguments: "
             f"the job has {len(ranks)} runs in place of one",
-            where=_where(place, ranks),
+            where=where(place, ranks),
             fix=Fix(_tracker_fix(name, apart), where="code"),
             severity=Severity.WARNING,
             evidence={"ranks": rank_ranges(ranks), "call": name},
@@ -143,8 +129,3 @@ def _tracker_fix(name: str, apart: bool) -> str:
 
 def _one_a_node(plan: RehearsalPlan, ranks: Sequence[int]) -> bool:
     return len({plan.node_of(rank) for rank in ranks}) == len(ranks)
-
-
-def _where(place: str, ranks: Sequence[int]) -> Where:
-    path, _, line = place.rpartition(":")
-    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))

@@ -9,19 +9,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan
+from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, grouped, rank_names, where
 from .protected_paths import below
 
 Clock = Mapping[str, int]
 
 #: Who writes these resumes from them.
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors")
+_PATH = attrgetter("path")
 _SAVING = ("torch.save", "torch.jit.save", "save_file")
 
 
@@ -77,11 +79,8 @@ class Files(NamedTuple):
 @fact(of_this_host=False)
 def read_files(rehearsal: Rehearsal) -> Files:
     """From what the ranks wrote down."""
-    acts: dict[str, list[FileAccess]] = {"write": [], "moved": [], "read": [], "mkdir": [], "fetch": [], "asked": []}
-    for row in rehearsal.of("files."):
-        kind = row.kind.partition(".")[2]
-        if kind in acts and row.rank is not None:
-            acts[kind].append(_act(row, row.rank))
+    kinds = ("write", "moved", "read", "mkdir", "fetch", "asked")
+    acts = {kind: [_access(row) for row in rehearsal.of_ranks(f"files.{kind}")] for kind in kinds}
     if not any(acts.values()):
         raise NotApplicable("no rank has written, read or fetched a file of the user's")
     return Files(
@@ -90,15 +89,16 @@ def read_files(rehearsal: Rehearsal) -> Files:
     )  # fmt: skip
 
 
-def _act(row: LoggedEvent, rank: int) -> FileAccess:
+def _access(row: LoggedEvent) -> FileAccess:
     data = row.data
-    how = str(data.get("by") or data.get("how") or "")
-    return FileAccess(
-        rank, str(data.get("path") or data.get("url") or ""), row.place, data.get("clock") or {}, how,
-        "moved" if row.kind == "files.moved" else str(data.get("mode", "")), bool(data.get("there", True)),
-        bool(data.get("waited")), bool(data.get("locked")), bool(data.get("exist_ok") or data.get("caught")),
-        bool(data.get("own")), str(data.get("asked_at") or ""),
-    )  # fmt: skip
+    return row.fill(
+        FileAccess,
+        path=data.get("path") or data.get("url") or "",
+        clock=data.get("clock") or {},
+        how=data.get("by") or data.get("how") or "",
+        mode="moved" if row.kind == "files.moved" else data.get("mode", ""),
+        forgiven=bool(data.get("exist_ok") or data.get("caught")),
+    )
 
 
 def comes_before(first: Clock, second: Clock) -> bool:
@@ -126,24 +126,8 @@ def _racing(acts: Sequence[FileAccess]) -> list[FileAccess]:
     return [act for act in acts if any(at_once(act, other) for other in acts)]
 
 
-def _by_path(acts: Iterable[FileAccess]) -> dict[str, list[FileAccess]]:
-    found: dict[str, list[FileAccess]] = {}
-    for act in acts:
-        found.setdefault(act.path, []).append(act)
-    return found
-
-
 def _ranks(acts: Iterable[FileAccess]) -> list[int]:
     return sorted({act.rank for act in acts})
-
-
-def _who(ranks: Sequence[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)}"
-
-
-def _where(place: str, ranks: Sequence[int]) -> Where:
-    path, _, line = place.rpartition(":")
-    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))
 
 
 def _commonest(acts: Iterable[FileAccess]) -> str:
@@ -166,7 +150,7 @@ def _failed(files: Files, ranks: Iterable[int], place: str, *names: str) -> tupl
 def _written_together(files: Files) -> dict[str, list[FileAccess]]:
     """Path → the writes by several ranks that nothing orders; appending, creating (``x``) and locks are meant so."""
     found = {}
-    for path, acts in _by_path(files.writes).items():
+    for path, acts in grouped(files.writes, _PATH).items():
         anew = [act for act in acts if act.mode == "anew" and not act.locked and not path.endswith(".lock")]
         racing = _racing(anew)
         if racing:
@@ -196,9 +180,9 @@ def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list
     evidence = {"paths": [files.shown(each) for each, _ in written[:20]], "ranks": rank_ranges(ranks), "call": how}
     if files.one_a_node(ranks):
         return rules.DC720.found(
-            f"{_who(ranks)}, one on each node, write {shown} {here}: right where each node has a disk of its own, "
-            "several writers of one file where they share it",
-            where=_where(place, ranks),
+            f"{rank_names(ranks)}, one on each node, write {shown} {here}: right where each node has a disk of its "
+            "own, several writers of one file where they share it",
+            where=where(place, ranks),
             fix=Fix(
                 "on a shared file system ask for the global rank (`dist.get_rank() == 0`), not the local one",
                 where="code",
@@ -210,8 +194,8 @@ def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list
     behind = ", and dist.barrier() behind it, since other ranks read the file" if read else ""
     collective = "; what is collective (an FSDP state_dict()) stays outside of the `if`" if how in _SAVING else ""
     return rules.DC720.found(
-        f"{_who(ranks)} write {shown} {here}, with nothing that makes one wait for another",
-        where=_where(place, ranks),
+        f"{rank_names(ranks)} write {shown} {here}, with nothing that makes one wait for another",
+        where=where(place, ranks),
         fix=Fix(
             f"let one rank write: `if dist.get_rank() == 0:` around {_call_text(how)}{behind}; "
             f"or put the rank into the path{collective}",
@@ -234,7 +218,7 @@ def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
     """What one rank writes, or a folder that it makes, is used by another only after something made that one wait."""
     told: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
     together = _written_together(files)
-    written = _by_path(files.writes)
+    written = grouped(files.writes, _PATH)
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
     for act in files.reads:
         if act.path in together or act.waited or act.locked:
@@ -255,7 +239,7 @@ def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
 def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
     made = {
         path: new
-        for path, acts in _by_path(files.folders).items()
+        for path, acts in grouped(files.folders, _PATH).items()
         if (new := [act for act in acts if not act.there])
     }  # fmt: skip
     makers = {path: {act.rank for act in files.folders if _makes(act, path)} for path in made}
@@ -287,23 +271,23 @@ def _too_early(files: Files, place: str, writer: FileAccess, readers: Sequence[F
     missing = [act.rank for act in readers if not act.there]
     seen = ""
     if failed:
-        seen = f"; {_who(sorted(failed))} failed"
+        seen = f"; {rank_names(sorted(failed))} failed"
     elif missing:
-        seen = f"; {_who(sorted(set(missing)))} did not find it"
+        seen = f"; {rank_names(sorted(set(missing)))} did not find it"
     if what:
         verb = "uses" if len(ranks) == 1 else "use"
-        message = f'{_who(ranks)} {verb} the folder "{shown}" here, which rank {writer.rank} makes{at}'
+        message = f'{rank_names(ranks)} {verb} the folder "{shown}" here, which rank {writer.rank} makes{at}'
         fix = (
             f"make the folder on every rank: `os.makedirs(…, exist_ok=True)` outside of the branch{at}; "
             "or dist.barrier() on all ranks between the two"
         )
     else:
         verb = "reads" if len(ranks) == 1 else "read"
-        message = f'{_who(ranks)} {verb} "{shown}" here, which rank {writer.rank} writes{at}'
+        message = f'{rank_names(ranks)} {verb} "{shown}" here, which rank {writer.rank} writes{at}'
         fix = f"dist.barrier() on all ranks between the write{at} and this line"
     return rules.DC724.found(
         f"{message}, and nothing makes {'it' if len(ranks) == 1 else 'them'} wait for that{seen}",
-        where=_where(place, ranks),
+        where=where(place, ranks),
         fix=Fix(fix, where="code"),
         severity=Severity.ERROR if failed else Severity.WARNING,
         evidence={"path": shown, "writer": writer.rank, "written_at": writer.place, "not_there": sorted(set(missing))},
@@ -317,7 +301,7 @@ def _too_early(files: Files, place: str, writer: FileAccess, readers: Sequence[F
 def folders_may_be_there(files: Files) -> Iterator[Finding]:
     """A folder that several ranks make may be there already."""
     told: set[str] = set()
-    for path, acts in _by_path(act for act in files.folders if not act.forgiven).items():
+    for path, acts in grouped((act for act in files.folders if not act.forgiven), _PATH).items():
         place = _commonest(acts)
         if all(act.there for act in acts) or place in told:
             continue  # it was there before the job: no race
@@ -338,7 +322,7 @@ def _race(
     asked = (
         " asking first does not help: between the question and the call another makes it;" if acts[0].asked_at else ""
     )
-    seen = f"; {_who(sorted(failed))} failed with FileExistsError" if failed else ""
+    seen = f"; {rank_names(sorted(failed))} failed with FileExistsError" if failed else ""
     if how == "Path.mkdir":
         fix = "Path.mkdir(…, exist_ok=True)"
     else:
@@ -346,9 +330,9 @@ def _race(
             ", since os.mkdir can't be told to forgive" if how == "os.mkdir" else ""
         )
     return rules.DC722.found(
-        f'{_who(ranks)} make the folder "{files.shown(path)}" here ({how}), which fails where another was first'
+        f'{rank_names(ranks)} make the folder "{files.shown(path)}" here ({how}), which fails where another was first'
         f"{seen}{', if the nodes share the disk' if apart else ''}",
-        where=_where(place, ranks),
+        where=where(place, ranks),
         fix=Fix(f"{fix}{';' + asked.rstrip(';') if asked else ''}", where="code"),
         severity=Severity.INFO if apart else Severity.ERROR if failed else Severity.WARNING,
         evidence={"path": files.shown(path), "failed": sorted(failed), "asked_at": acts[0].asked_at},
@@ -362,7 +346,7 @@ def _race(
 def one_rank_fetches(files: Files) -> Iterator[Finding]:
     """The same is not fetched by all ranks of a host."""
     told: set[str] = set()
-    for url, acts in _by_path(act for act in files.fetches if not act.locked).items():
+    for url, acts in grouped((act for act in files.fetches if not act.locked), _PATH).items():
         racing = [act for act in _racing(acts) if act.how or act.own]
         ranks = _ranks(racing)
         if len(ranks) < 2 or files.one_a_node(ranks):
@@ -374,8 +358,8 @@ def one_rank_fetches(files: Files) -> Iterator[Finding]:
         told.add(place)
         how = racing[0].how or "urlopen"
         yield rules.DC725.found(
-            f"{_who(ranks)} each fetch {url} here ({how})" + (f', into "{files.shown(into)}"' if into else ""),
-            where=_where(place, ranks),
+            f"{rank_names(ranks)} each fetch {url} here ({how})" + (f', into "{files.shown(into)}"' if into else ""),
+            where=where(place, ranks),
             fix=Fix(
                 "let one rank of each host fetch it (`if local_rank == 0:`), then dist.barrier() on all ranks, "
                 "then use what is there on the others; or fetch it before the job starts",

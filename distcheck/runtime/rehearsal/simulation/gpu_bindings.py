@@ -8,7 +8,7 @@ from typing import NamedTuple
 from distcheck.core.model import NotApplicable
 from distcheck.core.registry import fact
 
-from .plan import LoggedEvent, Rehearsal, RehearsalPlan
+from .plan import Rehearsal, RehearsalPlan
 
 #: Rows about one GPU that a rank took.
 _TAKES = ("bind", "taken", "refused")
@@ -105,53 +105,19 @@ def read_taken(rehearsal: Rehearsal) -> Taken:
     plan = rehearsal.plan
     if not plan.gpus_per_node:
         raise NotApplicable("the rehearsal has no GPUs")
-    bound = [_bound(row) for row in rehearsal.of("devices.") if row.kind.removeprefix("devices.") in _TAKES]
-    made = [row for row in rehearsal.of("groups.made") if row.rank is not None]
-    bound += [
-        Bound(row.rank or 0, row.data["device"], row.place, "device_id", at_s=row.at_s)
-        for row in made
-        if row.data.get("device") is not None
-    ]
+    made = list(rehearsal.of_ranks("groups.made"))
+    bound = []
+    for row in rehearsal.of_ranks("devices."):
+        how = row.kind.removeprefix("devices.")
+        if how in _TAKES:
+            bound.append(row.fill(Bound, number=row.data["index"], how=how, card=row.data.get("card") or ""))
+    named = [row for row in made if row.data.get("device") is not None]
+    bound += [row.fill(Bound, number=row.data["device"], how="device_id") for row in named]
     return Taken(
         plan,
-        tuple(one for one in bound if one.rank >= 0),
-        tuple(_part(row) for row in rehearsal.of("devices.collective") if row.rank is not None),
-        tuple(
-            Load(row.rank, row.place, row.data["file"], row.data["cards"], row.data["why"])
-            for row in rehearsal.of("devices.load")
-            if row.rank is not None
-        ),
-        {row.rank: row.place for row in rehearsal.of("devices.mask") if row.rank is not None},
+        tuple(bound),
+        tuple(row.fill(GroupDevice, number=row.data["index"]) for row in rehearsal.of_ranks("devices.collective")),
+        tuple(row.fill(Load) for row in rehearsal.of_ranks("devices.load")),
+        {row.rank: row.place for row in rehearsal.of_ranks("devices.mask") if row.rank is not None},
         {row.rank: row.place for row in made if row.rank is not None},
-    )
-
-
-def _bound(row: LoggedEvent) -> Bound:
-    data = row.data
-    return Bound(
-        -1 if row.rank is None else row.rank,
-        data["index"],
-        row.place,
-        row.kind.removeprefix("devices."),
-        data.get("card") or "",
-        data["visible"],
-        data.get("mask"),
-        data.get("given_mask"),
-        row.at_s,
-    )
-
-
-def _part(row: LoggedEvent) -> GroupDevice:
-    data = row.data
-    return GroupDevice(
-        row.rank or 0,
-        data["index"],
-        data["card"],
-        row.place,
-        data["operation"],
-        data["group"],
-        data["nccl"],
-        data["guessed"],
-        data["current"],
-        row.at_s,
     )

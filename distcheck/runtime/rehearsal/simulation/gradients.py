@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Rule, Severity
 from distcheck.core.registry import probe
 
+from .plan import where
 from .replicas import (
     ModelChange,
     ModelReplica,
@@ -22,11 +23,6 @@ from .replicas import (
 
 #: What a rank says whose frozen parameter never sends its gradient.
 _UNFINISHED = "Expected to have finished reduction in the prior iteration"
-
-
-def _where(place: str, ranks: Iterable[int]) -> Where:
-    path, _, line = place.rpartition(":")
-    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))
 
 
 def _apart(difference: ReplicaDifference) -> str:
@@ -91,7 +87,7 @@ def forwards_go_through_ddp(replicas: Replicas) -> Iterator[Finding]:
             way += f", beside {through} through it"
         yield rules.DC750.found(
             f"{way}: {_apart(owned[0])} at step {steps[0].nth}, and the copies drift apart",
-            where=_where(place, owned[0].ranks),
+            where=where(place, owned[0].ranks),
             fix=Fix(
                 "call the wrapper for the loss, and not the network inside; what else is needed of it has to be done"
                 " by its forward()",
@@ -119,7 +115,7 @@ def trained_parameters_are_settled(replicas: Replicas) -> Iterator[Finding]:
         yield rules.DC751.found(
             f"{first.name} {became} after DDP had wrapped the model at {wrap.place}, so that no hook averages it:"
             f" {_apart(first)} at step {steps[0].nth}",
-            where=_where(place, first.ranks),
+            where=where(place, first.ranks),
             severity=_drift(rules.DC751),
             fix=_settle(wrap),
             evidence=_evidence(first, wrap, [one.name for one in late]),
@@ -146,7 +142,7 @@ def _starved(replicas: Replicas) -> Iterator[Finding]:
         yield rules.DC751.found(
             f"{frozen[-1].name} was frozen after DDP had wrapped the model at {wrap.place}: it waits for a gradient"
             " that never comes, and the next forward failed",
-            where=_where(frozen[-1].place, ranks),
+            where=where(frozen[-1].place, ranks),
             severity=_drift(rules.DC751),
             fix=_settle(wrap),
             evidence={"wrapped_at": wrap.place, "parameter": frozen[-1].name, "raised": _UNFINISHED},
@@ -189,7 +185,7 @@ def wrapped_models_stay_where_they_are(replicas: Replicas) -> Iterator[Finding]:
         yield rules.DC756.found(
             f"the model that DDP wrapped at {wrap.place} goes from {change.before} to {change.after} here, and is"
             " trained on: its parameters have no hook from then on, and their gradients are no longer averaged",
-            where=_where(change.place, ranks),
+            where=where(change.place, ranks),
             fix=Fix(
                 f"move and cast the model before DDP wraps it at {wrap.place}; for a checkpoint copy the state_dict,"
                 " not the model",
@@ -227,7 +223,7 @@ def _replaced(replicas: Replicas, told: set[tuple[int, str]]) -> Iterator[Findin
         yield rules.DC756.found(
             f"{other[0].name} {became} after DDP had wrapped the model here, so that no hook averages it:"
             f" {_apart(other[0])} at step {steps[0].nth}",
-            where=_where(wrap.place, other[0].ranks),
+            where=where(wrap.place, other[0].ranks),
             severity=_drift(rules.DC756),
             fix=_settle(wrap),
             evidence=_evidence(other[0], wrap, [one.name for one in other]),
@@ -252,7 +248,7 @@ def _unequal_from_the_start(replicas: Replicas) -> Iterator[Finding]:
             f"the copies of the model that DDP wrapped here differ before the first step: {unequal[0].name} has the"
             f" norm {' and '.join(f'{norm:.4g} on rank {rank}' for rank, norm in list(norms.items())[:2])};"
             " some ranks have changed their copy after it was wrapped, and equal gradients never bring them together",
-            where=_where(wrap.place, unequal[0].ranks),
+            where=where(wrap.place, unequal[0].ranks),
             fix=Fix(
                 "load or change the parameters before DDP wraps the model, which sends those of rank 0 to all; or do"
                 " it on all ranks",

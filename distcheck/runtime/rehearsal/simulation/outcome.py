@@ -10,7 +10,7 @@ from distcheck.core.model import NotChecked, rank_ranges
 from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
 
 from .launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, RehearsalResult
-from .plan import End, Rehearsal, RehearsalPlan
+from .plan import End, Rehearsal, RehearsalPlan, grouped, rank_names
 
 #: Lines of a rank's output that are shown where it failed.
 _LAST_LINES = 12
@@ -28,7 +28,7 @@ class SharedFailure(NamedTuple):
     @property
     def who(self) -> str:
         """``rank 1``, ``ranks 0-3``."""
-        return f"rank{'s' * (len(self.ends) > 1)} {rank_ranges(self.ranks)}"
+        return rank_names(self.ranks)
 
     @property
     def text(self) -> str:
@@ -62,10 +62,8 @@ def failures(ends: Iterable[End]) -> tuple[SharedFailure, ...]:
     """Those that ended with an error of their own; those that only lost another rank where there is no other."""
     bad = [end for end in ends if end.how in ("killed", "exited", "raised") or (end.how == "finished" and end.status)]
     own = [end for end in bad if not tells_of_lost_peer(end.detail)]
-    groups: dict[tuple[object, ...], list[End]] = {}
-    for end in own or bad:
-        # what differs from rank to rank in a text is told of the first one
-        groups.setdefault((end.how, end.status, end.place, end.steps, end.detail.partition(":")[0]), []).append(end)
+    # the text after the colon may differ from rank to rank; the first one is shown
+    groups = grouped(own or bad, lambda end: (end.how, end.status, end.place, end.steps, end.detail.partition(":")[0]))
     return tuple(SharedFailure(tuple(group)) for group in groups.values())
 
 

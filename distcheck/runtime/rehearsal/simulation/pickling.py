@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Rule, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Rule
 from distcheck.core.registry import fact, probe
 
-from .plan import LoggedEvent, Rehearsal
+from .plan import LoggedEvent, Rehearsal, where
 
 _VERBS = {
     "torch.save": "torch.save can't write",
@@ -74,15 +74,12 @@ def _fits(error: str, detail: str | None) -> bool:
 
 def _refused(rows: Sequence[LoggedEvent]) -> FailedPickling:
     first = rows[0]
-    data: Any = first.data
-    return FailedPickling(
-        data["mode"],
-        data["operation"],
-        first.place,
-        data["made"][0] if data["made"] else "",
-        data["error"],
-        tuple(FailedMember(**one) for one in data["offenders"]),
-        tuple(sorted({row.rank for row in rows if row.rank is not None})),
+    made = first.data["made"]
+    return first.fill(
+        FailedPickling,
+        made=made[0] if made else "",
+        offenders=tuple(FailedMember(**one) for one in first.data["offenders"]),
+        ranks=tuple(sorted({row.rank for row in rows if row.rank is not None})),
     )
 
 
@@ -101,16 +98,10 @@ def _found(rule: Rule, refused: FailedPickling, offender: FailedMember) -> Findi
     verb = _VERBS.get(refused.mode, f"{refused.operation}() can't send")
     # a process is named by the line that made it: there its arguments stand
     place = refused.made or refused.place
-    path, _, line = place.rpartition(":")
     more = f"; {len(refused.offenders) - 1} more places stop it as well" if len(refused.offenders) > 1 else ""
     return rule.found(
         f"{verb} {offender.path} ({offender.type}): {offender.why}{more}",
-        where=Where(
-            path=path or None,
-            line=int(line) if line.isdigit() else None,
-            ranks=rank_ranges(refused.ranks) or None,
-            object=offender.path,
-        ),
+        where=where(place, refused.ranks)._replace(object=offender.path),
         fix=Fix(offender.fix, where="code"),
         evidence={
             "error": refused.error,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
+from distcheck.core.model import Where, rank_ranges
+
+Record = TypeVar("Record")
+Item = TypeVar("Item")
 #: names the private folder of the rehearsal to every process in it
 VARIABLE = "DISTCHECK_REHEARSAL"
 
@@ -76,8 +80,46 @@ class LoggedEvent(NamedTuple):
 
     @property
     def path_and_line(self) -> tuple[str | None, int | None]:
-        path, _, line = self.place.rpartition(":")
-        return (path or None, int(line) if line.isdigit() else None)
+        return split_location(self.place)
+
+    def fill(self, kind: Callable[..., Record], **values: Any) -> Record:
+        """Return a named tuple with the fields of this event that it has; ``values`` count more."""
+        own = {"rank": self.rank, "place": self.place, "function": self.function, "at_s": self.at_s, "step": self.step}
+        return fill(kind, {**own, **self.data, **values})
+
+
+def fill(kind: Callable[..., Record], data: Mapping[str, Any]) -> Record:
+    """Return a named tuple with those values whose names are its fields; lists become tuples."""
+    fields = getattr(kind, "_fields", ())
+    return kind(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields}
+    )
+
+
+def split_location(location: str) -> tuple[str | None, int | None]:
+    """Return path and line of ``train.py:88``; None for what it lacks."""
+    path, _, line = location.rpartition(":")
+    return path or None, int(line) if line.isdigit() else None
+
+
+def where(location: str, ranks: Iterable[int] = ()) -> Where:
+    """Return the location of a finding: a line such as ``train.py:88``, and the ranks that it concerns."""
+    path, line = split_location(location)
+    return Where(path=path, line=line, ranks=rank_ranges(ranks) or None)
+
+
+def rank_names(ranks: Iterable[int]) -> str:
+    """Return ``rank 1`` or ``ranks 0-3``."""
+    listed = sorted(set(ranks))
+    return f"rank{'s' * (len(listed) > 1)} {rank_ranges(listed)}"
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
+    """Return the items by their key, both in their order."""
+    found: dict[Any, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 class End(NamedTuple):
@@ -109,10 +151,14 @@ class Rehearsal(NamedTuple):
     missed: tuple[str, ...] = ()
 
     def of(self, kind: str) -> Iterator[LoggedEvent]:
-        """The rows of one kind, or (with a dot at its end) of one topic."""
+        """Return the rows of one kind, or (with a dot at its end) of one topic."""
         if kind.endswith("."):
             return (row for row in self.rows if row.kind.startswith(kind))
         return (row for row in self.rows if row.kind == kind)
+
+    def of_ranks(self, kind: str) -> Iterator[LoggedEvent]:
+        """Return those of processes that are ranks."""
+        return (row for row in self.of(kind) if row.rank is not None)
 
 
 _FILE = "plan.json"
