@@ -54,13 +54,17 @@ class EventLog:
         try:
             count = self._written[kind] = self._written.get(kind, 0) + 1
             if count > _MOST:
-                self.lost[kind] = self.lost.get(kind, 0) + 1
+                self.count_lost(kind)
                 return
             where, function = innermost_own(sys._getframe(1)) if place is None else place
             row = LoggedEvent(kind, self.rank, os.getpid(), time.time() - self.begun, self.step, where, function, data)
             os.write(self._descriptor(), json.dumps(row, default=str).encode() + b"\n")
         except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-            self.lost[kind] = self.lost.get(kind, 0) + 1
+            self.count_lost(kind)
+
+    def count_lost(self, kind: str) -> None:
+        """Count an event that could not be logged."""
+        self.lost[kind] = self.lost.get(kind, 0) + 1
 
     def close(self) -> None:
         """Let those who have something to add at the end do it."""
@@ -69,7 +73,7 @@ class EventLog:
             try:
                 last()
             except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-                self.lost["end"] = self.lost.get("end", 0) + 1
+                self.count_lost("end")
 
     def _descriptor(self) -> int:
         pid = os.getpid()

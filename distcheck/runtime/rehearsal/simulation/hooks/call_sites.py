@@ -50,13 +50,10 @@ def asked_for(frame: FrameType | None) -> str:
 
 def is_asked_by_own(frame: FrameType | None) -> bool:
     """Whether the user's own code has called urllib, and not a library."""
-    while frame is not None and (_module(frame).startswith(("urllib", "http")) or _is_ours(frame)):
-        frame = frame.f_back
+    frame = outer(frame)
+    while frame is not None and _module(frame).startswith(("urllib", "http")):
+        frame = outer(frame.f_back)
     return frame is not None and is_own(frame.f_code.co_filename)
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_OURS)
 
 
 def fetcher(frame: FrameType | None) -> str:
@@ -122,7 +119,8 @@ def _caught_at(path: str, line: int) -> set[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _tree(path: str) -> ast.Module | None:
+def source_tree(path: str) -> ast.Module | None:
+    """Return the syntax tree of a file; None if it does not parse."""
     try:
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError):
@@ -132,7 +130,7 @@ def _tree(path: str) -> ast.Module | None:
 @functools.lru_cache(maxsize=64)
 def _handlers(path: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
     """First and last line of what stands under a handler, and the names of what that catches."""
-    tree = _tree(path)
+    tree = source_tree(path)
     if tree is None:
         return ()
     found = []
@@ -192,7 +190,7 @@ class _Test(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _tests(path: str) -> tuple[_Test, ...]:
-    tree = _tree(path)
+    tree = source_tree(path)
     found = []
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.If):

@@ -75,7 +75,7 @@ class _PrintedLines:
                     if self._wanted(place):
                         self._note("logging", (place, record.funcName), _without_time(handler, record))
             except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-                self.notebook.lost["prints.line"] = self.notebook.lost.get("prints.line", 0) + 1
+                self.notebook.count_lost("prints.line")
             real(handler, record)
 
         setattr(logging.StreamHandler, "emit", emit)  # noqa: B010 - a type has no say in it

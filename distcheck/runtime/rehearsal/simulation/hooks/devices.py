@@ -19,27 +19,10 @@ from .patching import attach_to, harmless, wrap
 MASK = "CUDA_VISIBLE_DEVICES"
 #: Functions of torch.distributed whose tensors say on which GPU a rank takes part.
 _COLLECTIVES = (
-    "all_gather",
-    "all_gather_coalesced",
-    "all_gather_into_tensor",
-    "_all_gather_base",
-    "all_reduce",
-    "all_reduce_coalesced",
-    "all_to_all",
-    "all_to_all_single",
-    "barrier",
-    "broadcast",
-    "gather",
-    "irecv",
-    "isend",
-    "recv",
-    "reduce",
-    "reduce_scatter",
-    "reduce_scatter_tensor",
-    "_reduce_scatter_base",
-    "scatter",
-    "send",
-)
+    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "_all_gather_base", "all_reduce",
+    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "gather", "irecv", "isend",
+    "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor", "_reduce_scatter_base", "scatter", "send",
+)  # fmt: skip
 #: Those that make their tensors themselves, on the current device, and call the ones above.
 _OF_OBJECTS = (
     "all_gather_object",
@@ -124,8 +107,7 @@ class _DeviceHook:
                 with harmless(self.notebook, "devices.refused"):
                     self._note("devices.refused", index=index, why=str(error).splitlines()[0])
                 raise
-            if ("taken", index) not in self.seen:
-                self.seen.add(("taken", index))
+            if self._first("taken", index):
                 with harmless(self.notebook, "devices.taken"):
                     self._note("devices.taken", index=index)
             return result

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import local
 from types import FrameType
@@ -17,7 +18,6 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own
-from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.overlay import CODE, GONE, OverlaySettings, settings_of
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
@@ -25,10 +25,21 @@ from distcheck.runtime.rehearsal.simulation.protected_paths import FileSystem, g
 
 from .call_sites import asked_at, asked_for, fetcher, folder_call, how_made, is_asked_by_own, is_caught
 from .clock import LogicalClock
+from .patching import attach_to, wrap
 
 #: Files that were there before, of which reading is noted; a data set may have millions.
 _MOST_OLD = 2_000
 _MOST_KNOWN = 50_000
+#: Functions whose compiled code opens files: module, function, position of the path, what they do, their shown name.
+_WRITERS = (
+    ("torch.serialization", "_open_zipfile_writer_file.__init__", 1, "write", "torch.save"),
+    ("torch.jit", "save", 1, "write", "torch.jit.save"),
+    ("safetensors.torch", "save_file", 1, "write", "save_file"),
+    ("safetensors.torch", "load_file", 0, "read", "load_file"),
+    ("safetensors.numpy", "save_file", 1, "write", "save_file"),
+    ("safetensors.numpy", "load_file", 0, "read", "load_file"),
+    ("gdown", "download", 0, "fetch", "gdown.download"),
+)
 
 
 def install(notebook: EventLog, plan: RehearsalPlan) -> None:
@@ -65,32 +76,26 @@ class _Files:
 
         def audit(event: str, args: tuple[Any, ...]) -> None:
             see = events.get(event)
-            if see is None or getattr(busy, "on", False):
-                return
-            busy.on = True
-            try:
-                see(sys._getframe(1), *args)
-            except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-                self.notebook.lost[event] = self.notebook.lost.get(event, 0) + 1
-            finally:
-                busy.on = False
+            if see is not None and not getattr(busy, "on", False):
+                frame = sys._getframe(1)
+                with self._own_work(event):
+                    see(frame, *args)
 
         sys.addaudithook(audit)
-        self._when("torch.serialization", self._torch)
-        self._when("torch.jit", lambda module: self._around(module, "save", 1, "write", "torch.jit.save"))
-        for name in ("safetensors.torch", "safetensors.numpy"):
-            self._when(name, self._safetensors)
-        self._when("gdown", lambda module: self._around(module, "download", 0, "fetch", "gdown.download"))
+        for module, function, position, kind, shown in _WRITERS:
+            watch = functools.partial(self._watch_argument, function, position, kind, shown)
+            attach_to(module, self.notebook, f"files ({module})", watch)
 
-    def _when(self, module: str, then: Callable[[Any], None]) -> None:
-        def harmlessly(imported: Any) -> None:
-            try:
-                then(imported)
-            except Exception as error:  # noqa: BLE001 - an import of the script's is not to suffer
-                why = f"{type(error).__name__}: {error}"
-                self.notebook.note("stage.hook_failed", place=("", ""), hook=f"files ({module})", why=why)
-
-        when_imported(module, harmlessly)
+    @contextmanager
+    def _own_work(self, kind: str) -> Iterator[None]:
+        """Ignore what this module itself opens, and lose an event rather than fail."""
+        self._busy.on = True
+        try:
+            yield
+        except Exception:  # noqa: BLE001 - the script must not fail because of us
+            self.notebook.count_lost(kind)
+        finally:
+            self._busy.on = False
 
     # paths
 
@@ -197,18 +202,13 @@ class _Files:
         return asked
 
     def _asked(self, frame: FrameType, path: Any, answer: bool) -> None:
-        self._busy.on = True
-        try:
+        with self._own_work("files.asked"):
             full = self.meant(path)
             if full is None:
                 return
             place, clock = innermost_own(frame), self.clock.now()
             if self._first_time("asked", full, place, answer, tuple(clock.items())):
                 self.notebook.note("files.asked", place=place, path=full, there=bool(answer), clock=clock)
-        except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-            self.notebook.lost["files.asked"] = self.notebook.lost.get("files.asked", 0) + 1
-        finally:
-            self._busy.on = False
 
     def _made(self, frame: FrameType, path: Any, *_: Any) -> None:
         full = self.meant(path)
@@ -238,52 +238,23 @@ class _Files:
 
     # what Python does not open
 
-    def _torch(self, module: Any) -> None:
-        writer = getattr(module, "_open_zipfile_writer_file", None)
-        if writer is None:
-            return
-        begin = writer.__init__
-
-        @functools.wraps(begin)
-        def __init__(one: Any, name: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - takes its place
-            self._seen(name, "write", "torch.save", sys._getframe(1))
-            begin(one, name, *args, **kwargs)
-
-        writer.__init__ = __init__
-
-    def _safetensors(self, module: Any) -> None:
-        for name, position, kind in (("save_file", 1, "write"), ("load_file", 0, "read")):
-            self._around(module, name, position, kind, name)
-
-    def _around(self, module: Any, name: str, position: int, kind: str, shown: str) -> None:
-        function = getattr(module, name, None)
-        if function is None:
-            return
-
-        @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
+    def _watch_argument(self, function: str, position: int, kind: str, shown: str, module: Any) -> None:
+        def called(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             given = next((kwargs[key] for key in ("f", "filename", "url") if key in kwargs), None)
             if given is None and len(args) > position:
                 given = args[position]
             self._seen(given, kind, shown, sys._getframe(1))
-            return function(*args, **kwargs)
+            return real(*args, **kwargs)
 
-        setattr(module, name, called)
+        wrap(module, function, called)
 
     def _seen(self, given: Any, kind: str, how: str, frame: FrameType) -> None:
         if not isinstance(given, (str, bytes, os.PathLike)):
             return
-        self._busy.on = True
-        try:
+        with self._own_work(how):
             if kind == "fetch":
                 self._note_fetch(os.fsdecode(given), how, frame)
             elif kind == "read":
                 self._read(frame, given, how)
-            else:
-                full = self.meant(given)
-                if full is not None:
-                    self._note_write(full, how, "anew", frame)
-        except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-            self.notebook.lost[how] = self.notebook.lost.get(how, 0) + 1
-        finally:
-            self._busy.on = False
+            elif (full := self.meant(given)) is not None:
+                self._note_write(full, how, "anew", frame)

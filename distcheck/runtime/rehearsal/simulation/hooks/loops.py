@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from distcheck.runtime.coordination.frames import shown_path
 
+from .call_sites import source_tree
+
 #: Calls that give what they are given, item by item and to its end.
-_THROUGH = frozenset(
-    {
-        "enumerate",
-        "tqdm",
-        "trange",
-        "track",
-        "iter",
-        "list",
-        "prepare",
-        "log_every",
-        "progress_bar",
-        "track_iter_progress",
-    }
-)
+_THROUGH = frozenset({
+    "enumerate", "tqdm", "trange", "track", "iter", "list", "prepare", "log_every", "progress_bar",
+    "track_iter_progress",
+})  # fmt: skip
 #: ``inspect.CO_GENERATOR`` and ``CO_ASYNC_GENERATOR``
 _GENERATOR = 0x20 | 0x200
-_trees: dict[str, ast.Module | None] = {}
 
 Loop = ast.For | ast.AsyncFor
 
@@ -39,7 +29,7 @@ def loop_around(frames: Sequence[FrameType]) -> tuple[str, bool | None]:
     """
     place, bounded = "", False
     for frame in frames:
-        tree = _tree(frame.f_code.co_filename)
+        tree = source_tree(frame.f_code.co_filename)
         loop = None if tree is None else _innermost(tree, frame.f_lineno)
         if loop is None:
             return place, None
@@ -50,15 +40,6 @@ def loop_around(frames: Sequence[FrameType]) -> tuple[str, bool | None]:
         if not frame.f_code.co_flags & _GENERATOR:
             return place, bounded
     return place, None
-
-
-def _tree(path: str) -> ast.Module | None:
-    if path not in _trees:
-        try:
-            _trees[path] = ast.parse("".join(linecache.getlines(path)))
-        except (SyntaxError, ValueError):
-            _trees[path] = None
-    return _trees[path]
 
 
 def _innermost(tree: ast.Module, line: int) -> Loop | None:

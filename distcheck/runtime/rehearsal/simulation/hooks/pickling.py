@@ -19,6 +19,7 @@ _MOST_OBJECTS = 200_000
 _MOST_OFFENDERS = 5
 #: Function → which argument is pickled, and its name.
 _OBJECTS = {
+    "save": (0, "obj"),
     "all_gather_object": (1, "obj"),
     "gather_object": (0, "obj"),
     "broadcast_object_list": (0, "object_list"),
@@ -52,9 +53,9 @@ class _PicklingHook:
         wrap(module, "deepcopy", self._deepcopy)
 
     def attach_torch(self, torch: Any) -> None:
-        wrap((torch, torch.serialization), "save", self._save)
+        wrap((torch, torch.serialization), "save", self._send)
         if torch.distributed.is_available():
-            for name in _OBJECTS:
+            for name in _OBJECTS.keys() - {"save"}:
                 wrap((torch.distributed.distributed_c10d, torch.distributed), name, self._send)
 
     def _make(self, real: Any, process: Any, *args: Any, **kwargs: Any) -> None:
@@ -83,22 +84,17 @@ class _PicklingHook:
         finally:
             self.copying = False
 
-    def _save(self, real: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return real(obj, *args, **kwargs)
-        except Exception as error:
-            with harmless(self.notebook, "pickling.refused"):
-                self._note("torch.save", error, [("obj", obj)])
-            raise
-
     def _send(self, real: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return real(*args, **kwargs)
         except Exception as error:
             with harmless(self.notebook, "pickling.refused"):
                 position, name = _OBJECTS[real.__name__]
-                given = kwargs.get(name, args[position] if position < len(args) else None)
-                self._note("collective", error, [(name, given)], operation=real.__name__)
+                value = kwargs.get(name, args[position] if position < len(args) else None)
+                if real.__name__ == "save":
+                    self._note("torch.save", error, [(name, value)])
+                else:
+                    self._note("collective", error, [(name, value)], operation=real.__name__)
             raise
 
     def _note(

@@ -11,10 +11,11 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.trackers import FOR_SEVERAL, NEVER_OFFLINE, SWITCHES
+
+from .patching import attach_to, wrap
 
 
 class _Tracker(NamedTuple):
@@ -53,33 +54,18 @@ _UPLOADS = (
 
 def install(notebook: EventLog, plan: RehearsalPlan) -> None:
     """Around each tracker, once it is imported."""
-    for tracker in _TRACKERS:
-        _when(notebook, tracker.module, functools.partial(_around, notebook, tracker))
-    _when(notebook, "mlflow", functools.partial(_keep_mlflow_here, notebook, plan))
-    _when(notebook, "huggingface_hub.hf_api", functools.partial(_keep_from_the_hub, notebook))
+    attaching: list[tuple[str, Callable[[Any], None]]] = [
+        *((tracker.module, functools.partial(_attach, notebook, tracker)) for tracker in _TRACKERS),
+        ("mlflow", functools.partial(_keep_mlflow_here, notebook)),
+        ("huggingface_hub.hf_api", functools.partial(_keep_from_the_hub, notebook)),
+    ]
+    for module, attach in attaching:
+        attach_to(module, notebook, f"trackers ({module})", attach)
 
 
-def _when(notebook: EventLog, module: str, then: Callable[[Any], None]) -> None:
-    def harmlessly(imported: Any) -> None:
-        try:
-            then(imported)
-        except Exception as error:  # noqa: BLE001 - an import of the script's is not to suffer
-            why = f"{type(error).__name__}: {error}"
-            notebook.note("stage.hook_failed", place=("", ""), hook=f"trackers ({module})", why=why)
-
-    when_imported(module, harmlessly)
-
-
-def _around(notebook: EventLog, tracker: _Tracker, module: Any) -> None:
-    owner, _, name = tracker.attribute.rpartition(".")
-    holder = getattr(module, owner) if owner else module
-    real = getattr(holder, name, None)
-    if real is None:
-        return
-
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        given = args[1:] if name == "__init__" else args
+def _attach(notebook: EventLog, tracker: _Tracker, module: Any) -> None:
+    def start(real: Any, *args: Any, **kwargs: Any) -> Any:
+        given = args[1:] if tracker.attribute.endswith("__init__") else args
         notebook.note(
             "trackers.start", tracker=tracker.shown, given=zlib.crc32(_text((given, sorted(kwargs.items()))).encode()),
             off=_is_off(kwargs), several=any(kwargs.get(word) is not None for word in FOR_SEVERAL),
@@ -92,7 +78,7 @@ def _around(notebook: EventLog, tracker: _Tracker, module: Any) -> None:
             notebook.note("trackers.online", what=f"{tracker.shown}() has no offline mode: its run is a real one")
         return real(*args, **kwargs)
 
-    setattr(holder, name, called)
+    wrap(module, tracker.attribute, start)
 
 
 def _text(value: object) -> str:
@@ -113,24 +99,22 @@ def _is_off(kwargs: dict[str, Any]) -> bool:
     return any(os.environ.get(name, "").lower() in values for name, values in SWITCHES.items())
 
 
-def _keep_mlflow_here(notebook: EventLog, plan: RehearsalPlan, module: Any) -> None:
-    real = module.set_tracking_uri
-
-    @functools.wraps(real)
-    def set_tracking_uri(uri: Any) -> None:
+def _keep_mlflow_here(notebook: EventLog, module: Any) -> None:
+    def set_tracking_uri(real: Any, uri: Any) -> None:
         if str(uri).startswith(("http:", "https:", "databricks", "uc:")):
             notebook.note("trackers.led", what="mlflow.set_tracking_uri() leads to a folder that is removed at the end")
             uri = os.environ.get("MLFLOW_TRACKING_URI", "")
         real(uri)
 
-    module.set_tracking_uri = set_tracking_uri
+    if not hasattr(module, "set_tracking_uri"):
+        raise AttributeError("mlflow has no set_tracking_uri()")
+    wrap(module, "set_tracking_uri", set_tracking_uri)
 
 
 def _keep_from_the_hub(notebook: EventLog, module: Any) -> None:
     """Downloads go on; nothing goes up."""
     for name in _UPLOADS:
-        if hasattr(module.HfApi, name):
-            setattr(module.HfApi, name, _nothing_goes_up(notebook, module, name, getattr(module.HfApi, name)))
+        wrap(module.HfApi, name, functools.partial(_skip_upload, notebook, module))
     # the functions of the module are methods of one HfApi, bound when it was imported
     api = getattr(module, "api", None)
     for name in _UPLOADS if api is not None else ():
@@ -138,20 +122,17 @@ def _keep_from_the_hub(notebook: EventLog, module: Any) -> None:
             setattr(module, name, getattr(api, name))
 
 
-def _nothing_goes_up(notebook: EventLog, module: Any, name: str, real: Any) -> Any:
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        notebook.note("trackers.led", what=f"HfApi.{name}() was not called: nothing goes up to the hub")
-        repository = str(kwargs.get("repo_id") or (args[1] if len(args) > 1 else "rehearsal"))
-        # the hub puts the user's own name before it
-        repository = repository if "/" in repository else f"rehearsal/{repository}"
-        address = f"https://huggingface.co/{repository}"
-        if name == "create_repo":
-            return module.RepoUrl(address)
-        if name in ("create_commit", "upload_file", "upload_folder", "delete_file", "delete_folder"):
-            return module.CommitInfo(
-                commit_url=f"{address}/commit/0", commit_message="", commit_description="", oid="0" * 40
-            )
-        return None
-
-    return called
+def _skip_upload(notebook: EventLog, module: Any, real: Any, *args: Any, **kwargs: Any) -> Any:
+    name = real.__name__
+    notebook.note("trackers.led", what=f"HfApi.{name}() was not called: nothing goes up to the hub")
+    repository = str(kwargs.get("repo_id") or (args[1] if len(args) > 1 else "rehearsal"))
+    # the hub puts the user's own name before it
+    repository = repository if "/" in repository else f"rehearsal/{repository}"
+    address = f"https://huggingface.co/{repository}"
+    if name == "create_repo":
+        return module.RepoUrl(address)
+    if name in ("create_commit", "upload_file", "upload_folder", "delete_file", "delete_folder"):
+        return module.CommitInfo(
+            commit_url=f"{address}/commit/0", commit_message="", commit_description="", oid="0" * 40
+        )
+    return None
