@@ -10,7 +10,7 @@ import torch
 
 from .driver import AllocatorState, FakeDriver
 from .streams import Streams, make_streams
-from .unsupported import leave_out
+from .unsupported import patch_unsupported
 
 #: Functions of torch._C that do nothing on a simulated GPU.
 _WITHOUT_EFFECT = (
@@ -49,7 +49,7 @@ def install(driver: FakeDriver) -> None:
     torch.cuda.nccl.is_available = lambda tensors: True
     if torch.version.cuda is None:
         torch.version.cuda = "12.8"
-    leave_out()
+    patch_unsupported()
 
 
 def _device_count(driver: FakeDriver) -> Callable[[], int]:

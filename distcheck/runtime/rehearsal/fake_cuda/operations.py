@@ -139,7 +139,7 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             index = self._place(operation, kind, args, kwargs)
         try:
             result = (
-                self._drawn(operation, index, args, kwargs)
+                self._run_random(operation, index, args, kwargs)
                 if kind.random and kind.fresh
                 else operation(*args, **kwargs)
             )
@@ -260,7 +260,7 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             for tensor in tensors_in((value,)):
                 yield name, self.devices.gpu_of(tensor)
 
-    def _drawn(self, operation: Any, index: int | None, args: Any, kwargs: Any) -> Any:
+    def _run_random(self, operation: Any, index: int | None, args: Any, kwargs: Any) -> Any:
         """Random numbers of a GPU come from that GPU's generator, so those of the CPU stay what they would be."""
         given = kwargs.get("generator") or next((arg for arg in args if isinstance(arg, torch._C.Generator)), None)
         on_gpu = index is not None and index != FLOATING

@@ -10,7 +10,7 @@ import torch
 from .limits import note, refuse
 
 
-def leave_out() -> None:
+def patch_unsupported() -> None:
     """What only a GPU can do: passed over with a note where the script's meaning stays, an error where it does not."""
 
     def graphed(callables: Any, *_: Any, **__: Any) -> Any:

@@ -65,7 +65,7 @@ def one_rank_prints(printed: Printed) -> Iterator[Finding]:
     """No line is printed by all ranks in step after step."""
     for place, lines in grouped(printed.lines, lambda line: line.place).items():
         ranks = sorted({line.rank for line in lines})
-        if len(ranks) < 2 or _one_a_node(printed.plan, ranks):
+        if len(ranks) < 2 or _one_per_node(printed.plan, ranks):
             continue
         if len(_steps_alike(lines, ranks)) >= _STEPS:
             how = lines[0].how
@@ -108,7 +108,7 @@ def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
         alike = {start.given for start in by_rank.values()}
         if len(ranks) < 2 or len(alike) > 1:
             continue  # a name, a folder or a mode of its own
-        apart = _one_a_node(printed.plan, ranks)
+        apart = _one_per_node(printed.plan, ranks)
         yield rules.DC721.found(
             f"ranks {rank_ranges(ranks)} each start {name}() here with the same arguments: "
             f"the job has {len(ranks)} runs in place of one",
@@ -127,5 +127,5 @@ def _tracker_fix(name: str, apart: bool) -> str:
     return f"start it on one rank: `{name}(…) if dist.get_rank() == 0 else None`, or give each a name with its rank"
 
 
-def _one_a_node(plan: RehearsalPlan, ranks: Sequence[int]) -> bool:
+def _one_per_node(plan: RehearsalPlan, ranks: Sequence[int]) -> bool:
     return len({plan.node_of(rank) for rank in ranks}) == len(ranks)

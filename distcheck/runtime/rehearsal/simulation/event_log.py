@@ -22,7 +22,7 @@ _MOST = 20_000
 
 
 class EventLog:
-    """The notebook of this process, and of what it forks: each opens a file of its own.
+    """The event_log of this process, and of what it forks: each opens a file of its own.
 
     :param folder: where the files are
     :param begun: ``time.time()`` when the rehearsal began

@@ -70,7 +70,7 @@ class Files(NamedTuple):
         folder = self.plan.folder
         return os.path.relpath(path, folder) if folder and below(path, folder) and path != folder else path
 
-    def one_a_node(self, ranks: Iterable[int]) -> bool:
+    def one_per_node(self, ranks: Iterable[int]) -> bool:
         """Whether these are several ranks, and each of another node."""
         found = list(ranks)
         return len(found) > 1 and len({self.plan.node_of(rank) for rank in found}) == len(found)
@@ -178,7 +178,7 @@ def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list
     shown = f'"{files.shown(path)}"' + (f" and {len(written) - 1} more files" if len(written) > 1 else "")
     here = f"{'here' if place else 'from a thread'} ({how})"
     evidence = {"paths": [files.shown(each) for each, _ in written[:20]], "ranks": rank_ranges(ranks), "call": how}
-    if files.one_a_node(ranks):
+    if files.one_per_node(ranks):
         return rules.DC720.found(
             f"{rank_names(ranks)}, one on each node, write {shown} {here}: right where each node has a disk of its "
             "own, several writers of one file where they share it",
@@ -318,7 +318,7 @@ def _race(
     files: Files, path: str, acts: Sequence[FileAccess], ranks: Sequence[int], failed: Sequence[int], place: str
 ) -> Finding:
     how = acts[0].how
-    apart = files.one_a_node(ranks) and not failed
+    apart = files.one_per_node(ranks) and not failed
     asked = (
         " asking first does not help: between the question and the call another makes it;" if acts[0].asked_at else ""
     )
@@ -349,7 +349,7 @@ def one_rank_fetches(files: Files) -> Iterator[Finding]:
     for url, acts in grouped((act for act in files.fetches if not act.locked), _PATH).items():
         racing = [act for act in _racing(acts) if act.how or act.own]
         ranks = _ranks(racing)
-        if len(ranks) < 2 or files.one_a_node(ranks):
+        if len(ranks) < 2 or files.one_per_node(ranks):
             continue
         place = _commonest(racing)
         into = _fetched_into(files, racing)

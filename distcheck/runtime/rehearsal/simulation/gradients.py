@@ -17,7 +17,7 @@ from .replicas import (
     ReplicaDifference,
     Replicas,
     differing,
-    healed,
+    equal_again,
     side_by_side,
 )
 
@@ -57,7 +57,7 @@ def _drifting(replicas: Replicas) -> Iterator[tuple[ModelReplica, tuple[Optimize
         model = (wrap.number, wrap.place)
         differences = list(differing(steps))
         # one that has no effect (in front of a normalisation) stays equal by itself
-        found = [one for one in differences if not healed(replicas, one)]
+        found = [one for one in differences if not equal_again(replicas, one)]
         if differences and not found:
             by_hand.add(model)
         if found and model not in by_hand:
@@ -116,11 +116,11 @@ def trained_parameters_are_settled(replicas: Replicas) -> Iterator[Finding]:
             f"{first.name} {became} after DDP had wrapped the model at {wrap.place}, so that no hook averages it:"
             f" {_apart(first)} at step {steps[0].nth}",
             where=where(place, first.ranks),
-            severity=_drift(rules.DC751),
+            severity=_worst_severity(rules.DC751),
             fix=_settle(wrap),
             evidence=_evidence(first, wrap, [one.name for one in late]),
         )
-    yield from _starved(replicas)
+    yield from _frozen_parameters(replicas)
 
 
 def _settle(wrap: ModelReplica) -> Fix:
@@ -131,7 +131,7 @@ def _settle(wrap: ModelReplica) -> Fix:
     )
 
 
-def _starved(replicas: Replicas) -> Iterator[Finding]:
+def _frozen_parameters(replicas: Replicas) -> Iterator[Finding]:
     """A wrapper that waits for the gradients of what was frozen meanwhile."""
     ranks = [end.rank for end in replicas.ends if end.how == "raised" and _UNFINISHED in end.detail]
     for rank in ranks[:1]:
@@ -143,13 +143,13 @@ def _starved(replicas: Replicas) -> Iterator[Finding]:
             f"{frozen[-1].name} was frozen after DDP had wrapped the model at {wrap.place}: it waits for a gradient"
             " that never comes, and the next forward failed",
             where=where(frozen[-1].place, ranks),
-            severity=_drift(rules.DC751),
+            severity=_worst_severity(rules.DC751),
             fix=_settle(wrap),
             evidence={"wrapped_at": wrap.place, "parameter": frozen[-1].name, "raised": _UNFINISHED},
         )
 
 
-def _drift(rule: Rule) -> Severity:
+def _worst_severity(rule: Rule) -> Severity:
     """As bad as the catalogue allows: it was seen to happen."""
     return max(rule.severities)
 
@@ -224,7 +224,7 @@ def _replaced(replicas: Replicas, told: set[tuple[int, str]]) -> Iterator[Findin
             f"{other[0].name} {became} after DDP had wrapped the model here, so that no hook averages it:"
             f" {_apart(other[0])} at step {steps[0].nth}",
             where=where(wrap.place, other[0].ranks),
-            severity=_drift(rules.DC756),
+            severity=_worst_severity(rules.DC756),
             fix=_settle(wrap),
             evidence=_evidence(other[0], wrap, [one.name for one in other]),
         )
@@ -240,7 +240,7 @@ def _unequal_from_the_start(replicas: Replicas) -> Iterator[Finding]:
             continue
         unequal = [one for one in differing(steps, of_values=True) if one.state == "owned"]
         apart = {one.name for one in differing(steps)}
-        if not unequal or healed(replicas, unequal[0]) or unequal[0].name in apart:
+        if not unequal or equal_again(replicas, unequal[0]) or unequal[0].name in apart:
             continue
         told.add(wrap.place)
         norms = unequal[0].norms(of_values=True)

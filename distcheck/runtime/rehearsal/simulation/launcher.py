@@ -20,7 +20,7 @@ from distcheck.runtime.coordination.model import Positions
 from . import overlay, trackers
 from .coordinator import RehearsalCoordinator
 from .event_log import read_rows
-from .output import PrefixedOutput, kept
+from .output import PrefixedOutput, last_output
 from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, write_plan
 from .processes import AGENT, RehearsedProcess, end_all, start
 
@@ -35,7 +35,7 @@ _STOP_S = 3.0
 _PREFIX = "distcheck-rehearsal-"
 #: Why a rehearsal was over: all ranks had ended, they stand still, one has failed and the others don't end, time was
 #: up, some do far fewer steps than others, the store could not be served.
-ENDED, STANDS, FAILED, TIME = "ended", "stands", "failed", "time"
+ENDED, HUNG, FAILED, TIME = "ended", "stands", "failed", "time"
 UNEVEN, NO_STORE = "uneven", "no store"
 
 
@@ -130,7 +130,7 @@ class _Rehearsal:
         self.begun = time.time()
         self.started: list[RehearsedProcess] = []
         #: number → when its end was seen
-        self.gone: dict[int, float] = {}
+        self.exited: dict[int, float] = {}
         self.failed_at: float | None = None
         #: those that ran when all were told to end
         self.stopped: frozenset[int] = frozenset()
@@ -144,8 +144,8 @@ class _Rehearsal:
         base = {name: value for name, value in {**base, **offline}.items() if value or name not in offline}
         apart = overlay.begin(plan, base, python)
         try:
-            why = self._play(base, assigned, python)
-            rows = read_rows(os.path.join(plan.private, "notebooks"))
+            why = self._run(base, assigned, python)
+            rows = read_rows(os.path.join(plan.private, "events"))
             left = apart.end(rows)
         finally:
             apart.remove()
@@ -156,11 +156,11 @@ class _Rehearsal:
         rehearsal = rehearsal._replace(missed=(*unjudged, *left.notes, *trackers.notes(rehearsal)))
         return RehearsalResult(
             rehearsal, why, self.coordinator.verdict(),
-            {one.number: (kept(one.stdout), kept(one.stderr)) for one in self.started},
+            {one.number: (last_output(one.stdout), last_output(one.stderr)) for one in self.started},
             self.coordinator.unfinished(), left.text, time.time() - self.begun,
         )  # fmt: skip
 
-    def _play(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> str:
+    def _run(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> str:
         """Let the ranks run, until the last of them has ended; why it is over."""
         live: PrefixedOutput | None = None
         try:
@@ -181,23 +181,23 @@ class _Rehearsal:
     def _attend(self, live: PrefixedOutput | None) -> str:
         """Until all have ended, or there is nothing more to be seen; why it is over."""
         uneven_since = blind_since = 0.0
-        steps = _LoggedSteps(os.path.join(self.plan.private, "notebooks"))
+        steps = _LoggedSteps(os.path.join(self.plan.private, "events"))
         while True:
             self._reap()
             if live is not None:
                 live.look()
             self.told(steps.text(self.plan))
             ranks = [one.number for one in self.started if one.number != AGENT]
-            if all(number in self.gone for number in ranks):
-                return STANDS if self.coordinator.verdict() is not None else ENDED
+            if all(number in self.exited for number in ranks):
+                return HUNG if self.coordinator.verdict() is not None else ENDED
             now = time.time()
             if self.coordinator.verdict() is not None:
-                return STANDS
+                return HUNG
             if self.failed_at is not None and now - self.failed_at > max(_GRACE_S, 3 * self.plan.hang_timeout_s):
                 return FAILED
             if self.plan.seconds is not None and now - self.begun > self.plan.seconds:
                 return TIME
-            if AGENT in self.gone:
+            if AGENT in self.exited:
                 return NO_STORE
             if self.coordinator.trouble:
                 # nobody would tell that they hang
@@ -212,9 +212,9 @@ class _Rehearsal:
 
     def _reap(self) -> None:
         for one in self.started:
-            if one.number in self.gone or one.process.poll() is None:
+            if one.number in self.exited or one.process.poll() is None:
                 continue
-            self.gone[one.number] = time.time()
+            self.exited[one.number] = time.time()
             status = one.process.returncode
             if one.number == AGENT:
                 continue
@@ -224,25 +224,25 @@ class _Rehearsal:
                 self.failed_at = time.time()
 
     def _stop(self, why: str) -> None:
-        self.stopped = frozenset(one.number for one in self.started if one.number not in self.gone)
+        self.stopped = frozenset(one.number for one in self.started if one.number not in self.exited)
         self.coordinator.stop(why)
         until = time.monotonic() + _STOP_S
         while time.monotonic() < until:
             self._reap()
-            if all(one.number in self.gone for one in self.started if one.number != AGENT):
+            if all(one.number in self.exited for one in self.started if one.number != AGENT):
                 return
             time.sleep(_TICK_S)
 
 
 class _LoggedSteps:
-    """Reads out of the growing notebooks how many steps were done.
+    """Reads out of the growing event_logs how many steps were done.
 
-    :param folder: of the notebooks
+    :param folder: of the event_logs
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        #: name of a notebook → bytes that were read, rank, steps
+        #: name of a event_log → bytes that were read, rank, steps
         self._read: dict[str, tuple[int, str, int]] = {}
         self._next = 0.0
 
@@ -274,7 +274,7 @@ class _LoggedSteps:
         self._read[name] = (at + len(whole), rank, count)
 
 
-#: The beginning of a line of a notebook.
+#: The beginning of a line of a event_log.
 _ROW = re.compile(rb'^\["([^"]+)", (null|\d+)', re.MULTILINE)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from distcheck.core.model import NotChecked, rank_ranges
 from distcheck.runtime.coordination.root_cause import tells_of_lost_peer
 
-from .launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, RehearsalResult
+from .launcher import ENDED, HUNG, NO_STORE, TIME, UNEVEN, RehearsalResult
 from .plan import End, Rehearsal, RehearsalPlan, grouped, rank_names
 
 #: Lines of a rank's output that are shown where it failed.
@@ -81,20 +81,20 @@ def last_lines(outputs: Sequence[str]) -> list[str]:
     return ([f"… {len(lines) - len(shown)} lines before"] if len(lines) > len(shown) else []) + shown
 
 
-def told(performed: RehearsalResult) -> list[str]:
+def failure_lines(result: RehearsalResult) -> list[str]:
     """Who failed, each with its last lines; nothing where all went well."""
     found = []
-    for failure in failures(performed.rehearsal.ends):
-        lines = last_lines(outputs_of(performed, failure))
+    for failure in failures(result.rehearsal.ends):
+        lines = last_lines(outputs_of(result, failure))
         found.append(f"{failure.text}:" if lines else failure.text)
         found += [f"  | {line}" for line in lines]
     return found
 
 
-def outputs_of(performed: RehearsalResult, failure: SharedFailure) -> tuple[str, str]:
+def outputs_of(result: RehearsalResult, failure: SharedFailure) -> tuple[str, str]:
     """Standard output and standard error of the first of its ranks, or of the process that started it."""
-    rank, plan = failure.ends[0].rank, performed.rehearsal.plan
-    return performed.outputs.get(plan.node_of(rank) if plan.launcher == "script" else rank, ("", ""))
+    rank, plan = failure.ends[0].rank, result.rehearsal.plan
+    return result.outputs.get(plan.node_of(rank) if plan.launcher == "script" else rank, ("", ""))
 
 
 def steps_of(rehearsal: Rehearsal) -> int:
@@ -102,10 +102,10 @@ def steps_of(rehearsal: Rehearsal) -> int:
     return min((end.steps for end in rehearsal.ends), default=0)
 
 
-def not_checked(performed: RehearsalResult) -> list[NotChecked]:
+def not_checked(result: RehearsalResult) -> list[NotChecked]:
     """What was not reached, and what could not be simulated or looked at."""
-    rehearsal = performed.rehearsal
-    found = [*_not_reached(performed), *_not_simulated(rehearsal)]
+    rehearsal = result.rehearsal
+    found = [*_not_reached(result), *_not_simulated(rehearsal)]
     for missed in rehearsal.missed:
         what, colon, why = missed.partition(": ")
         found.append(NotChecked(what, why) if colon else NotChecked("rehearsal", missed))
@@ -117,25 +117,25 @@ def not_checked(performed: RehearsalResult) -> list[NotChecked]:
     return list(dict.fromkeys(found))
 
 
-def _not_reached(performed: RehearsalResult) -> list[NotChecked]:
-    rehearsal, plan = performed.rehearsal, performed.rehearsal.plan
+def _not_reached(result: RehearsalResult) -> list[NotChecked]:
+    rehearsal, plan = result.rehearsal, result.rehearsal.plan
     done = steps_of(rehearsal)
     rest = _rest(plan, done)
-    if performed.why == NO_STORE:
+    if result.why == NO_STORE:
         return [NotChecked("rehearsal", "the process that serves the store in torchrun's place has ended")]
     found = []
     if bad := failures(rehearsal.ends):
         found.append(NotChecked(rest, "; ".join(failure.text for failure in bad)))
-    elif performed.why == STANDS:
+    elif result.why == HUNG:
         found.append(NotChecked(rest, "the ranks did not get there"))
-    elif performed.why == TIME:
+    elif result.why == TIME:
         found.append(NotChecked(rest, f"the {plan.seconds:g} s of --seconds were over"))
-    elif performed.why == UNEVEN:
-        who = rank_ranges(performed.unfinished)
+    elif result.why == UNEVEN:
+        who = rank_ranges(result.unfinished)
         found.append(
             NotChecked(f"steps of ranks {who}", "they had not done theirs when the others had done twice as many")
         )
-    elif performed.why == ENDED and rehearsal.ends:
+    elif result.why == ENDED and rehearsal.ends:
         found += _of_the_end(rehearsal, plan)
     return found
 

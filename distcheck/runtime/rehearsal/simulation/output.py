@@ -60,7 +60,7 @@ def _plain(line: bytes) -> str:
     return "".join(char if char.isprintable() or char == "\t" else "?" for char in text)
 
 
-def kept(path: str) -> str:
+def last_output(path: str) -> str:
     """What a stream has at its end, as text."""
     with open(path, "rb") as file:
         size = file.seek(0, 2)

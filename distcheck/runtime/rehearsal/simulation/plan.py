@@ -40,7 +40,7 @@ class RehearsalPlan(NamedTuple):
     real_gpus: bool = False
     #: the working directory of the ranks, absolute
     folder: str = ""
-    #: of this rehearsal alone, absolute: notebooks, outputs, the overlay
+    #: of this rehearsal alone, absolute: event_logs, outputs, the overlay
     private: str = ""
     #: GPUs that each task sees alone (Slurm's ``--gpus-per-task``); None: each rank sees all of its node
     gpus_per_task: int | None = None

@@ -226,7 +226,7 @@ def _of(seen: ParameterState, of_values: bool) -> Digest | None:
     return seen.parameter if of_values else seen.gradient
 
 
-def healed(replicas: Replicas, difference: ReplicaDifference) -> bool:
+def equal_again(replicas: Replicas, difference: ReplicaDifference) -> bool:
     """Whether the values were the same again when the copies were seen next: somebody averages them by hand.
 
     To the last bit: one step moves a parameter by little.

@@ -62,7 +62,7 @@ def _alike(side: Sequence[Pass]) -> list[list[Pass]]:
     groups: list[list[Pass]] = []
     for one in side:
         for group in groups:
-            if _drew_alike(group[0], one):
+            if _sampled_alike(group[0], one):
                 group.append(one)
                 break
         else:
@@ -70,7 +70,7 @@ def _alike(side: Sequence[Pass]) -> list[list[Pass]]:
     return groups
 
 
-def _drew_alike(one: Pass, other: Pass) -> bool:
+def _sampled_alike(one: Pass, other: Pass) -> bool:
     mine, theirs = numbers(one), numbers(other)
     common = min(len(mine), len(theirs))
     return common > 0 and mine[:common] == theirs[:common]

@@ -75,7 +75,7 @@ def notes(rehearsal: Rehearsal) -> tuple[str, ...]:
     return tuple(found)
 
 
-def told(rows: Iterable[LoggedEvent]) -> str:
+def offline_note(rows: Iterable[LoggedEvent]) -> str:
     """For the end of the report: which trackers were started, and that they were offline; "" where none was."""
     started = dict.fromkeys(str(row.data["tracker"]) for row in rows if row.kind == "trackers.start")
     offline = [name for name in started if name != "SummaryWriter" and name not in NEVER_OFFLINE]

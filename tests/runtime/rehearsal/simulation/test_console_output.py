@@ -116,12 +116,12 @@ from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation import hooks
 from distcheck.runtime.rehearsal.simulation.hooks import console_output as prints, trackers
 os.chdir({folder!r})
-notebook = EventLog({notes!r}, 0.0, 0)
+event_log = EventLog({notes!r}, 0.0, 0)
 plan = RehearsalPlan("train.py", folder={folder!r}, private={private!r})
-prints.install(notebook, plan)
-trackers.install(notebook, plan)
+prints.install(event_log, plan)
+trackers.install(event_log, plan)
 path = os.path.join({folder!r}, "train.py")
-exec(compile(open(path).read(), path, "exec"), {{"__name__": "__main__", "notebook": notebook}})
+exec(compile(open(path).read(), path, "exec"), {{"__name__": "__main__", "event_log": event_log}})
 """
 
 
@@ -161,7 +161,7 @@ print(Loud.times)
 logging.basicConfig(stream=sys.stdout, format="%(asctime)s %(levelname)s %(message)s")
 for _ in range(2):
     logging.warning("logged")
-    notebook.step += 1
+    event_log.step += 1
 """
     output, rows = played(tmp_path, script)
     assert output.startswith("a-loud-3!a-loud-3\n1\n")
@@ -176,7 +176,7 @@ for _ in range(2):
 
 
 def test_only_the_first_lines_of_a_place_are_noted(tmp_path: Path) -> None:
-    script = "for step in range(20):\n    notebook.step = step\n    for _ in range(50): print(step)\n"
+    script = "for step in range(20):\n    event_log.step = step\n    for _ in range(50): print(step)\n"
     _, rows = played(tmp_path, script)
     assert [row.step for row in rows] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
@@ -204,7 +204,7 @@ wandb.init(project="a", group="job", config=object())
         ("train.py:5", False, True),
     ]  # fmt: skip
     assert started[0].data["given"] != started[1].data["given"]
-    assert trackers.told(rows) == "offline: wandb.init"
+    assert trackers.offline_note(rows) == "offline: wandb.init"
 
 
 def test_mlflow_is_led_to_a_folder_of_the_rehearsal(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_tracker_without_an_offline_mode_is_told(tmp_path: Path) -> None:
     assert trackers.notes(Rehearsal(PLAN, rows=tuple(rows))) == (
         "train.py:2: comet_ml.Experiment() has no offline mode: its run is a real one",
     )  # fmt: skip
-    assert trackers.told(rows) == ""
+    assert trackers.offline_note(rows) == ""
 
 
 HUB = """

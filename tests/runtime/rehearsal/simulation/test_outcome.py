@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from distcheck.runtime.rehearsal.simulation.launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, RehearsalResult
-from distcheck.runtime.rehearsal.simulation.outcome import failures, last_lines, not_checked, told
+from distcheck.runtime.rehearsal.simulation.launcher import ENDED, HUNG, NO_STORE, TIME, UNEVEN, RehearsalResult
+from distcheck.runtime.rehearsal.simulation.outcome import failure_lines, failures, last_lines, not_checked
 from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
 
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)
@@ -98,17 +98,17 @@ def test_who_says_nothing_on_standard_error_may_have_said_it_elsewhere() -> None
 def test_what_is_told_of_a_failure_comes_from_its_own_rank() -> None:
     ends = (AT_END[0], End(1, 11, "raised", 1, 0, "ValueError: no", "a.py:5"))
     outputs = {0: ("", "of rank 0\n"), 1: ("", "of rank 1\n")}
-    assert told(performed(*ends, outputs=outputs)) == [
+    assert failure_lines(performed(*ends, outputs=outputs)) == [
         "rank 1 raised ValueError: no at a.py:5, before the first optimizer step:",
         "  | of rank 1",
     ]
     # one process has started both, and holds what they printed
     plan = PLAN._replace(launcher="script", nnodes=1)
-    assert told(performed(*ends, outputs=outputs, plan=plan))[1] == "  | of rank 0"
+    assert failure_lines(performed(*ends, outputs=outputs, plan=plan))[1] == "  | of rank 0"
 
 
 def test_good_ends_are_not_told() -> None:
-    assert told(performed(*AT_END, outputs={0: ("all well\n", "")})) == []
+    assert failure_lines(performed(*AT_END, outputs={0: ("all well\n", "")})) == []
 
 
 # what was not looked at
@@ -144,7 +144,7 @@ def test_behind_a_failure_nothing_was_looked_at() -> None:
 
 def test_behind_a_hang_nothing_was_looked_at() -> None:
     stopped = [End(rank, 10, "stopped", 0, 2) for rank in range(2)]
-    assert reasons(performed(*stopped, why=STANDS)) == {"step 3": "the ranks did not get there"}
+    assert reasons(performed(*stopped, why=HUNG)) == {"step 3": "the ranks did not get there"}
 
 
 def test_when_time_was_up_the_rest_was_not_looked_at() -> None:

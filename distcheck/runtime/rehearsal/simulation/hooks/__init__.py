@@ -1,4 +1,4 @@
-"""What is observed inside of a rehearsed rank, a topic a module: each has ``install(notebook, plan)``.
+"""What is observed inside of a rehearsed rank, a topic a module: each has ``install(event_log, plan)``.
 
 They run in the process of the user's script: standard library only (torch is patched when the script imports it, by
 :func:`..importing.when_imported`), no exception of theirs gets out, and each writes rows ``<topic>.<what>``.

@@ -33,7 +33,7 @@ def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def asked_for(frame: FrameType | None) -> str:
+def library_call(frame: FrameType | None) -> str:
     """The library function that the user's line has called to write a file: ``torch.save``; "" for ``open`` itself."""
     frame = outer(frame)
     last = None
@@ -48,7 +48,7 @@ def asked_for(frame: FrameType | None) -> str:
     return f"{_module(last).partition('.')[0]}.{name}"
 
 
-def is_asked_by_own(frame: FrameType | None) -> bool:
+def is_called_by_own(frame: FrameType | None) -> bool:
     """Whether the user's own code has called urllib, and not a library."""
     frame = outer(frame)
     while frame is not None and _module(frame).startswith(("urllib", "http")):
@@ -69,7 +69,7 @@ def fetcher(frame: FrameType | None) -> str:
     return found
 
 
-def how_made(frame: FrameType | None) -> tuple[FrameType | None, bool]:
+def folder_options(frame: FrameType | None) -> tuple[FrameType | None, bool]:
     """Who makes a folder, and whether it may be there already: what ``makedirs`` and ``Path.mkdir`` were told."""
     frame = outer(frame)
     while frame is not None:
@@ -160,7 +160,7 @@ def _names(node: ast.expr | None) -> set[str]:
 
 #: A test that is about who this is: whoever passes it is one of few.
 _ABOUT_RANKS = re.compile(r"rank|main|master|primary|zero|leader|coordinator", re.IGNORECASE)
-_ASKING = frozenset({"exists", "isdir", "is_dir", "isfile", "is_file", "lexists"})
+_EXISTENCE_CHECKS = frozenset({"exists", "isdir", "is_dir", "isfile", "is_file", "lexists"})
 
 
 def asked_at(frame: FrameType | None) -> str:
@@ -172,13 +172,13 @@ def asked_at(frame: FrameType | None) -> str:
     if frame is None:
         return ""
     path, line = frame.f_code.co_filename, frame.f_lineno or 0
-    around = [test for test in _tests(path) if test.first <= line <= test.last]
+    around = [test for test in _conditions(path) if test.first <= line <= test.last]
     if any(_ABOUT_RANKS.search(test.text) for test in around):
         return ""
     return next((f"{shown_path(path)}:{test.line}" for test in reversed(around) if test.asks), "")
 
 
-class _Test(NamedTuple):
+class _Condition(NamedTuple):
     """An ``if``: the lines that it governs, and what it asks."""
 
     first: int
@@ -189,14 +189,14 @@ class _Test(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def _tests(path: str) -> tuple[_Test, ...]:
+def _conditions(path: str) -> tuple[_Condition, ...]:
     tree = source_tree(path)
     found = []
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.If):
             calls = [one for one in ast.walk(node.test) if isinstance(one, ast.Call)]
-            asks = [one for one in calls if _names(one.func) & _ASKING]
+            asks = [one for one in calls if _names(one.func) & _EXISTENCE_CHECKS]
             line = asks[0].lineno if asks else node.lineno
             last = node.body[-1].end_lineno or node.body[-1].lineno
-            found.append(_Test(node.body[0].lineno, last, line, ast.unparse(node.test), bool(asks)))
+            found.append(_Condition(node.body[0].lineno, last, line, ast.unparse(node.test), bool(asks)))
     return tuple(found)

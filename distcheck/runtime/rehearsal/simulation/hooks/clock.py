@@ -17,8 +17,8 @@ from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 class LogicalClock:
     """The counts of this process."""
 
-    def __init__(self, notebook: EventLog) -> None:
-        self._notebook = notebook
+    def __init__(self, event_log: EventLog) -> None:
+        self._event_log = event_log
         #: grows with every default group that is made or destroyed: to make one, all wait for all
         self._life = 0
         self._group: object = None
@@ -43,7 +43,7 @@ class LogicalClock:
                 found[name] = int(group._get_sequence_number_for_group())
             except (RuntimeError, AttributeError):  # this backend does not count
                 continue
-        posts = getattr(self._notebook, "posts", None)
+        posts = getattr(self._event_log, "posts", None)
         if posts is not None:
             found.update({f"{name}/calls": posts.compared(name) for name in list(posts.groups)})
         return found

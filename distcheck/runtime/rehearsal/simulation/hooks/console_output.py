@@ -21,16 +21,16 @@ _MOST_IN_A_STEP = 2
 _MOST_STEPS = 6
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Listen to ``print`` and to what ``logging`` writes to the terminal."""
-    lines = _PrintedLines(notebook)
+    lines = _PrintedLines(event_log)
     lines.listen_to_print()
     lines.listen_to_logging()
 
 
 class _PrintedLines:
-    def __init__(self, notebook: EventLog) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog) -> None:
+        self.event_log = event_log
         self._pid = os.getpid()
         self._seen: dict[str, dict[int, int]] = {}
 
@@ -39,14 +39,14 @@ class _PrintedLines:
         if not place or os.getpid() != self._pid:
             return False
         steps = self._seen.setdefault(place, {})
-        step = self.notebook.step
+        step = self.event_log.step
         if step not in steps and len(steps) >= _MOST_STEPS:
             return False
         steps[step] = steps.get(step, 0) + 1
         return steps[step] <= _MOST_IN_A_STEP
 
     def _note(self, how: str, place: tuple[str, str], text: str) -> None:
-        self.notebook.note("prints.line", place=place, how=how, digest=zlib.crc32(text.encode(errors="replace")))
+        self.event_log.note("prints.line", place=place, how=how, digest=zlib.crc32(text.encode(errors="replace")))
 
     def listen_to_print(self) -> None:
         real = builtins.print
@@ -75,7 +75,7 @@ class _PrintedLines:
                     if self._wanted(place):
                         self._note("logging", (place, record.funcName), _without_time(handler, record))
             except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-                self.notebook.count_lost("prints.line")
+                self.event_log.count_lost("prints.line")
             real(handler, record)
 
         setattr(logging.StreamHandler, "emit", emit)  # noqa: B010 - a type has no say in it

@@ -19,11 +19,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
-from distcheck.runtime.rehearsal.simulation.overlay import CODE, GONE, OverlaySettings, settings_of
+from distcheck.runtime.rehearsal.simulation.overlay import CODE, WHITEOUT, OverlaySettings, settings_of
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.protected_paths import FileSystem, ground
 
-from .call_sites import asked_at, asked_for, fetcher, folder_call, how_made, is_asked_by_own, is_caught
+from .call_sites import asked_at, fetcher, folder_call, folder_options, is_called_by_own, is_caught, library_call
 from .clock import LogicalClock
 from .patching import attach_to, wrap
 
@@ -42,19 +42,19 @@ _WRITERS = (
 )
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Listen, from here on and in every fork."""
-    _Files(notebook, plan, settings_of(plan.private)).listen()
+    _Files(event_log, plan, settings_of(plan.private)).listen()
 
 
 class _Files:
-    def __init__(self, notebook: EventLog, plan: RehearsalPlan, settings: OverlaySettings) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog, plan: RehearsalPlan, settings: OverlaySettings) -> None:
+        self.event_log = event_log
         self.settings = settings
         own = [plan.folder, *([] if plan.module else [os.path.dirname(os.path.join(plan.folder, plan.target))])]
         self.ground: FileSystem = settings.ground if settings.own else ground(os.environ, own, plan.private)
-        self.clock = LogicalClock(notebook)
-        self.begun = notebook.begun
+        self.clock = LogicalClock(event_log)
+        self.begun = event_log.begun
         self._busy = local()
         self._folders: dict[str, str] = {}
         self._known: set[tuple[Any, ...]] = set()
@@ -84,7 +84,7 @@ class _Files:
         sys.addaudithook(audit)
         for module, function, position, kind, shown in _WRITERS:
             watch = functools.partial(self._watch_argument, function, position, kind, shown)
-            attach_to(module, self.notebook, f"files ({module})", watch)
+            attach_to(module, self.event_log, f"files ({module})", watch)
 
     @contextmanager
     def _own_work(self, kind: str) -> Iterator[None]:
@@ -93,13 +93,13 @@ class _Files:
         try:
             yield
         except Exception:  # noqa: BLE001 - the script must not fail because of us
-            self.notebook.count_lost(kind)
+            self.event_log.count_lost(kind)
         finally:
             self._busy.on = False
 
     # paths
 
-    def meant(self, path: Any) -> str | None:
+    def user_path(self, path: Any) -> str | None:
         """The absolute path of a file of the user's; None for all others."""
         if isinstance(path, int) or path is None:
             return None
@@ -114,7 +114,11 @@ class _Files:
         shadow = self.settings.shadow
         if shadow and full.startswith(shadow + os.sep):
             full = full[len(shadow) :]
-        if full.endswith((*CODE, GONE)) or f"{os.sep}__pycache__{os.sep}" in full or f"{os.sep}.git{os.sep}" in full:
+        if (
+            full.endswith((*CODE, WHITEOUT))
+            or f"{os.sep}__pycache__{os.sep}" in full
+            or f"{os.sep}.git{os.sep}" in full
+        ):
             return None
         return full if self.ground.is_users(full) else None
 
@@ -128,7 +132,7 @@ class _Files:
 
     def _opened(self, frame: FrameType, path: Any, mode: Any, flags: int) -> None:
         if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR):
-            full = self.meant(path)
+            full = self.user_path(path)
             if full is not None:
                 how = "append" if flags & os.O_APPEND else "create" if flags & os.O_EXCL else ""
                 self._note_write(full, "open" if mode is not None else "os.open", how or self._kind(flags), frame)
@@ -142,17 +146,17 @@ class _Files:
         place, clock = innermost_own(frame), self.clock.now()
         if not self._first_time("write", full, place, tuple(clock.items())):
             return
-        if self.settings.how == "mount" and not self.settings.partial and self.settings.leads(full):
-            self.notebook.note("overlay.unled", place=place, what=f"{full} was written for real: no overlay covers it")
-        self.notebook.note(
+        if self.settings.how == "mount" and not self.settings.partial and self.settings.redirects(full):
+            self.event_log.note("overlay.unled", place=place, what=f"{full} was written for real: no overlay covers it")
+        self.event_log.note(
             "files.write", place=place, path=full, how=how, mode=mode, clock=clock, locked=self.clock.holds_a_lock,
-            waited=self.clock.has_waited, by=asked_for(frame),
+            waited=self.clock.has_waited, by=library_call(frame),
         )  # fmt: skip
 
     def _read(self, frame: FrameType | None, path: Any, how: str) -> None:
         if isinstance(path, str) and path.startswith(self._libraries):
             return
-        full = self.meant(path)
+        full = self.user_path(path)
         if full is None:
             return
         try:
@@ -166,7 +170,7 @@ class _Files:
                 return
         place, clock = innermost_own(frame), self.clock.now()
         if place[0] and self._first_time("read", full, place, tuple(clock.items())):
-            self.notebook.note(
+            self.event_log.note(
                 "files.read", place=place, path=full, how=how, there=there, clock=clock,
                 waited=self.clock.has_waited, locked=self.clock.holds_a_lock,
             )  # fmt: skip
@@ -177,9 +181,9 @@ class _Files:
         self._read(frame, "." if path is None else path, "listdir")
 
     def _renamed(self, frame: FrameType, source: Any, target: Any, *_: Any) -> None:
-        came, goes = self.meant(source), self.meant(target)
+        came, goes = self.user_path(source), self.user_path(target)
         if goes is not None:
-            self.notebook.note(
+            self.event_log.note(
                 "files.moved", place=innermost_own(frame), path=goes, source=came or os.fsdecode(source),
                 clock=self.clock.now(),
             )  # fmt: skip
@@ -203,22 +207,22 @@ class _Files:
 
     def _asked(self, frame: FrameType, path: Any, answer: bool) -> None:
         with self._own_work("files.asked"):
-            full = self.meant(path)
+            full = self.user_path(path)
             if full is None:
                 return
             place, clock = innermost_own(frame), self.clock.now()
             if self._first_time("asked", full, place, answer, tuple(clock.items())):
-                self.notebook.note("files.asked", place=place, path=full, there=bool(answer), clock=clock)
+                self.event_log.note("files.asked", place=place, path=full, there=bool(answer), clock=clock)
 
     def _made(self, frame: FrameType, path: Any, *_: Any) -> None:
-        full = self.meant(path)
+        full = self.user_path(path)
         if full is None:
             return
-        led = self.settings.shadow and os.fsdecode(path).startswith(self.settings.shadow + os.sep)
-        if led and os.path.isdir(full):
-            return  # the way to what is led away
-        caller, may_be_there = how_made(frame)
-        self.notebook.note(
+        redirected = self.settings.shadow and os.fsdecode(path).startswith(self.settings.shadow + os.sep)
+        if redirected and os.path.isdir(full):
+            return  # the way to what is redirected
+        caller, may_be_there = folder_options(frame)
+        self.event_log.note(
             "files.mkdir", place=innermost_own(frame), path=full, exist_ok=may_be_there, there=os.path.lexists(path),
             caught=not may_be_there and is_caught(caller), clock=self.clock.now(), how=folder_call(frame),
             asked_at=asked_at(frame),
@@ -231,9 +235,9 @@ class _Files:
     def _note_fetch(self, url: str, by: str, frame: FrameType | None) -> None:
         parts = urlsplit(url)
         shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-        self.notebook.note(
+        self.event_log.note(
             "files.fetch", place=innermost_own(frame), url=shown, by=by, clock=self.clock.now(),
-            own=is_asked_by_own(frame), locked=self.clock.holds_a_lock,
+            own=is_called_by_own(frame), locked=self.clock.holds_a_lock,
         )  # fmt: skip
 
     # what Python does not open
@@ -256,5 +260,5 @@ class _Files:
                 self._note_fetch(os.fsdecode(given), how, frame)
             elif kind == "read":
                 self._read(frame, given, how)
-            elif (full := self.meant(given)) is not None:
+            elif (full := self.user_path(given)) is not None:
                 self._note_write(full, how, "anew", frame)

@@ -48,7 +48,7 @@ class _Loader:
     def __init__(self, number: int) -> None:
         self.number = number
         self.passes = 0
-        #: its row, and whether that stands in this process's notebook
+        #: its row, and whether that stands in this process's event_log
         self.row: dict[str, Any] = {}
         self.told = True
         #: what it gives indices of, as seen from below all subsets; None where they are the same
@@ -77,10 +77,10 @@ class _LoaderPass:
 class Watcher:
     """What is known in this process."""
 
-    def __init__(self, notebook: EventLog, plan: RehearsalPlan) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog, plan: RehearsalPlan) -> None:
+        self.event_log = event_log
         self.plan = plan
-        self.parallel = Parallel(notebook)
+        self.parallel = Parallel(event_log)
         self.loaders = IdentityCache()
         self.subsets = IdentityCache()
         self.samplers = IdentityCache()
@@ -96,7 +96,7 @@ class Watcher:
 
     def quietly(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call one of ours; what goes wrong in it is counted, and not the script's affair."""
-        with harmless(self.notebook, TOPIC):
+        with harmless(self.event_log, TOPIC):
             if getattr(sys.modules.get("torch.utils.data._utils.worker"), "_worker_info", None) is not None:
                 return None  # a loader's worker
             if os.getpid() != self._pid:
@@ -105,12 +105,12 @@ class Watcher:
         return None
 
     def _renew(self) -> None:
-        """In a fork, which may become a rank of its own: what the parent has written down is not in its notebook."""
+        """In a fork, which may become a rank of its own: what the parent has written down is not in its event_log."""
         self._pid = os.getpid()
         self._open, self._fresh, self._unfed = [], {}, []
         for _, state in self.loaders.alive():
             state.told = False
-        self.notebook.at_end.append(self.ending)
+        self.event_log.at_end.append(self.ending)
 
     # what is made
 
@@ -163,7 +163,7 @@ class Watcher:
             "split": self._split_of(base),
             "libraries": [name for name in _LIBRARIES if name in sys.modules],
         }
-        self.notebook.note("samples.loader", **state.row)
+        self.event_log.note("samples.loader", **state.row)
 
     def _origin(self, loader: Any, chain: list[Any]) -> _Loader | None:
         """The loader that a framework has made this one from: it has one of its samplers, or at least its data."""
@@ -207,7 +207,7 @@ class Watcher:
         state: _Loader = self.loaders.get(loader)
         if not state.told:
             state.told = True
-            self.notebook.note("samples.loader", **state.row)
+            self.event_log.note("samples.loader", **state.row)
         self._passes += 1
         one = _LoaderPass(self._passes, state)
         one.in_order = attribute(loader, "in_order") is not False
@@ -218,7 +218,7 @@ class Watcher:
             (f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}", frame.f_code.co_name) for frame in frames
         ]
         line, bounded = loop_around(frames)
-        self.notebook.note(
+        self.event_log.note(
             "samples.pass",
             place=places[0] if places else ("", ""),
             number=one.number,
@@ -261,7 +261,7 @@ class Watcher:
         listed = drawn if isinstance(drawn, (list, tuple)) else [drawn]
         ids = None if drawn is None or listed[0] is None else [self._sample(one, item) for item in listed]
         count = len(listed) if ids is not None else _first_length(batch)
-        self.notebook.note(
+        self.event_log.note(
             "samples.batch",
             number=one.number,
             index=number,
@@ -287,7 +287,7 @@ class Watcher:
             self._note_sum("samples.end", one)
 
     def _note_sum(self, kind: str, one: _LoaderPass) -> None:
-        self.notebook.note(
+        self.event_log.note(
             kind,
             number=one.number,
             given=one.given,
@@ -313,7 +313,7 @@ class Watcher:
         for one in self._unfed:
             one.fed += fed
             if (one.trained == 1 and one in trained) or (fed and one.fed == 1):
-                self.notebook.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
+                self.event_log.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
         if fed:
             self._unfed.clear()
 
@@ -330,7 +330,7 @@ class Watcher:
         place = places[0] if places else ("", "")
         train, test = result[0], result[1]
         self.split_results += [(one, place[0]) for one in result if length_of(one)]
-        self.notebook.note(
+        self.event_log.note(
             "samples.split",
             place=place,
             given=digest_of(arrays[0]),

@@ -1,7 +1,7 @@
-"""Leads what this process' Python writes into a folder of the rehearsal, where no overlay could be mounted.
+"""Redirect what the Python of this process writes into a folder of the rehearsal, where no overlay can be mounted.
 
-What writes without Python's ``open`` and ``os`` is led where it is known (torch, safetensors, sqlite3); what else
-writes by itself, and what is started, is told as it comes up.
+Python's ``open`` and ``os`` are redirected, and the compiled functions of torch, safetensors and sqlite3. Other compiled
+code that writes, and programs that the script starts, are reported as not redirected.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _COMPILED: dict[str, tuple[tuple[str, int, str], ...]] = {
 _BY_THEMSELVES = ("h5py", "pyarrow", "lmdb", "netCDF4", "tables", "cv2", "tensorstore")
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> Redirection | None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> Redirection | None:
     """Take the place of ``open`` and of what changes files in ``os``; nothing where overlays cover everything."""
     settings = settings_of(plan.private)
     if settings.how == "none" or (settings.how == "mount" and not settings.partial):
         return None
     try:
-        led = RedirectedCalls(settings)
-        led.patch()
+        redirected = RedirectedCalls(settings)
+        redirected.patch()
     except Exception as error:  # noqa: BLE001 - told, and the end
         # files of the user's are at stake: the script must not run like this
-        sys.stderr.write(f"distcheck: what the script writes can't be led away ({type(error).__name__}: {error})\n")
+        sys.stderr.write(f"distcheck: what the script writes can't be redirected ({type(error).__name__}: {error})\n")
         raise SystemExit(2) from None
-    _redirect_compiled_code(led, notebook)
+    _redirect_compiled_code(redirected, event_log)
     if settings.how == "python":
-        _tell_what_is_not_led(notebook)
-    return led
+        _report_what_is_not_redirected(event_log)
+    return redirected
 
 
-def _redirect_compiled_code(redirection: Redirection, notebook: EventLog) -> None:
+def _redirect_compiled_code(redirection: Redirection, event_log: EventLog) -> None:
     """Redirect functions that open files by name in C++ or Rust."""
     for name, functions in _COMPILED.items():
 
@@ -63,7 +63,7 @@ def _redirect_compiled_code(redirection: Redirection, notebook: EventLog) -> Non
                     wrap(module, function, partial(_redirect, redirection, position, mode))
             except Exception as error:  # noqa: BLE001 - the script's import must not fail
                 why = f"{type(error).__name__}: {error}"
-                notebook.note("overlay.unled", what=f"files that {name} writes are not redirected ({why})")
+                event_log.note("overlay.unled", what=f"files that {name} writes are not redirected ({why})")
 
         when_imported(name, attach)
 
@@ -82,15 +82,17 @@ def _redirect(redirection: Redirection, position: int, mode: str, real: Any, *ar
     return real(*args, **kwargs)
 
 
-def _tell_what_is_not_led(notebook: EventLog) -> None:
+def _report_what_is_not_redirected(event_log: EventLog) -> None:
     told: set[str] = set()
 
     def audit(event: str, args: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":
             program = os.path.basename(str(args[0]))
-            notebook.note("overlay.unled", what=f"what {program} writes is not led away: it is no Python of this rank")
+            event_log.note(
+                "overlay.unled", what=f"what {program} writes is not redirected: it is no Python of this rank"
+            )
         elif event == "import" and args and args[0] in _BY_THEMSELVES and args[0] not in told:
             told.add(args[0])
-            notebook.note("overlay.unled", what=f"files that {args[0]} opens by itself are not led away")
+            event_log.note("overlay.unled", what=f"files that {args[0]} opens by itself are not redirected")
 
     sys.addaudithook(audit)

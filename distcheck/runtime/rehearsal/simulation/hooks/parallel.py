@@ -41,8 +41,8 @@ class Before(NamedTuple):
 class Parallel:
     """Notes ``samples.wrapped`` and ``samples.twins``."""
 
-    def __init__(self, notebook: EventLog) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog) -> None:
+        self.event_log = event_log
         #: ``with Join(…)`` that this process is in
         self.joined = 0
         self._noted: set[tuple[str, tuple[int, ...]]] = set()
@@ -57,7 +57,7 @@ class Parallel:
         if not first:
             return
         for module, function, then in _AFTER:
-            attach_to(module, self.notebook, _TOPIC, functools.partial(_call_after, function, then))
+            attach_to(module, self.event_log, _TOPIC, functools.partial(_call_after, function, then))
 
     def not_data_parallel(self) -> list[str]:
         """Ways of parallelism that are in use, and under which ranks may see what they like."""
@@ -78,7 +78,7 @@ class Parallel:
         key = (kind, tuple(ranks))
         if key not in self._noted:
             self._noted.add(key)
-            self.notebook.note(kind, ranks=ranks, how=how)
+            self.event_log.note(kind, ranks=ranks, how=how)
 
     def note_mesh(self, mesh: Any) -> None:
         """The ranks that a mesh puts beside this one without a part of the data of their own."""
@@ -178,7 +178,7 @@ def _call_after(name: str, then: Callable[..., None], module: Any) -> None:
     def around(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = real(*args, **kwargs)
         if _parallel is not None:
-            with harmless(_parallel.notebook, _TOPIC):
+            with harmless(_parallel.event_log, _TOPIC):
                 then(_parallel, *args, *kwargs.values())
         return result
 

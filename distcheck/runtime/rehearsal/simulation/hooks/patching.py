@@ -40,14 +40,14 @@ def _around(real: Any, around: Callable[..., Any]) -> Any:
 
 
 @contextmanager
-def harmless(notebook: EventLog, kind: str) -> Iterator[None]:
+def harmless(event_log: EventLog, kind: str) -> Iterator[None]:
     """Catch what fails in our own code: the event is lost, and the first error of each kind is logged."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the script must not fail because of us
-        if kind not in notebook.lost:
-            notebook.note("stage.hook_failed", hook=kind, why=f"{type(error).__name__}: {error}")
-        notebook.count_lost(kind)
+        if kind not in event_log.lost:
+            event_log.note("stage.hook_failed", hook=kind, why=f"{type(error).__name__}: {error}")
+        event_log.count_lost(kind)
 
 
 def called_by_script(frame: FrameType | None) -> bool:
@@ -59,13 +59,13 @@ def called_by_script(frame: FrameType | None) -> bool:
     return frame is not None and is_own(frame.f_code.co_filename)
 
 
-def attach_to(module: str, notebook: EventLog, kind: str, attach: Callable[[Any], object]) -> None:
+def attach_to(module: str, event_log: EventLog, kind: str, attach: Callable[[Any], object]) -> None:
     """Call ``attach`` with a module when the script has imported it; where that fails, the topic is said to be lost."""
 
     def attach_or_say(imported: Any) -> None:
         try:
             attach(imported)
         except Exception as error:  # noqa: BLE001 - the import is the script's, and must not fail for it
-            notebook.note("stage.hook_failed", place=("", ""), hook=kind, why=f"{type(error).__name__}: {error}")
+            event_log.note("stage.hook_failed", place=("", ""), hook=kind, why=f"{type(error).__name__}: {error}")
 
     when_imported(module, attach_or_say)

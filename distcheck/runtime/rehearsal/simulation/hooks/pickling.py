@@ -28,19 +28,19 @@ _OBJECTS = {
 }
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``pickling.refused``."""
-    watch = _PicklingHook(notebook)
-    attach_to("multiprocessing.process", notebook, "pickling", watch.attach_processes)
-    attach_to("copy", notebook, "pickling", watch.attach_copies)
-    attach_to("torch", notebook, "pickling", watch.attach_torch)
+    watch = _PicklingHook(event_log)
+    attach_to("multiprocessing.process", event_log, "pickling", watch.attach_processes)
+    attach_to("copy", event_log, "pickling", watch.attach_copies)
+    attach_to("torch", event_log, "pickling", watch.attach_torch)
 
 
 class _PicklingHook:
     """Looks into an object only when pickling it has failed."""
 
-    def __init__(self, notebook: EventLog) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog) -> None:
+        self.event_log = event_log
         #: process → the line that made it
         self.made: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
         self.copying = False
@@ -60,14 +60,14 @@ class _PicklingHook:
 
     def _make(self, real: Any, process: Any, *args: Any, **kwargs: Any) -> None:
         real(process, *args, **kwargs)
-        with harmless(self.notebook, "pickling.made"):
+        with harmless(self.event_log, "pickling.made"):
             self.made[process] = innermost_own(sys._getframe(1))
 
     def _start(self, real: Any, process: Any) -> Any:
         try:
             return real(process)
         except Exception as error:
-            with harmless(self.notebook, "pickling.refused"):
+            with harmless(self.event_log, "pickling.refused"):
                 self._note("spawn", error, _given(process), self.made.get(process))
             raise
 
@@ -78,7 +78,7 @@ class _PicklingHook:
         try:
             return real(x, memo, *rest)
         except Exception as error:
-            with harmless(self.notebook, "pickling.refused"):
+            with harmless(self.event_log, "pickling.refused"):
                 self._note("deepcopy", error, [("obj", x)])
             raise
         finally:
@@ -88,7 +88,7 @@ class _PicklingHook:
         try:
             return real(*args, **kwargs)
         except Exception as error:
-            with harmless(self.notebook, "pickling.refused"):
+            with harmless(self.event_log, "pickling.refused"):
                 position, name = _OBJECTS[real.__name__]
                 value = kwargs.get(name, args[position] if position < len(args) else None)
                 if real.__name__ == "save":
@@ -110,7 +110,7 @@ class _PicklingHook:
             return
         offenders = [one for name, value in given for one in _offenders(name, value, mode)][:_MOST_OFFENDERS]
         if offenders:
-            self.notebook.note(
+            self.event_log.note(
                 "pickling.refused",
                 mode=mode,
                 operation=operation,

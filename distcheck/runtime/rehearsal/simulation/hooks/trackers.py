@@ -52,21 +52,21 @@ _UPLOADS = (
 )  # fmt: skip
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Around each tracker, once it is imported."""
     attaching: list[tuple[str, Callable[[Any], None]]] = [
-        *((tracker.module, functools.partial(_attach, notebook, tracker)) for tracker in _TRACKERS),
-        ("mlflow", functools.partial(_keep_mlflow_here, notebook)),
-        ("huggingface_hub.hf_api", functools.partial(_keep_from_the_hub, notebook)),
+        *((tracker.module, functools.partial(_attach, event_log, tracker)) for tracker in _TRACKERS),
+        ("mlflow", functools.partial(_keep_mlflow_here, event_log)),
+        ("huggingface_hub.hf_api", functools.partial(_keep_from_the_hub, event_log)),
     ]
     for module, attach in attaching:
-        attach_to(module, notebook, f"trackers ({module})", attach)
+        attach_to(module, event_log, f"trackers ({module})", attach)
 
 
-def _attach(notebook: EventLog, tracker: _Tracker, module: Any) -> None:
+def _attach(event_log: EventLog, tracker: _Tracker, module: Any) -> None:
     def start(real: Any, *args: Any, **kwargs: Any) -> Any:
         given = args[1:] if tracker.attribute.endswith("__init__") else args
-        notebook.note(
+        event_log.note(
             "trackers.start", tracker=tracker.shown, given=zlib.crc32(_text((given, sorted(kwargs.items()))).encode()),
             off=_is_off(kwargs), several=any(kwargs.get(word) is not None for word in FOR_SEVERAL),
         )  # fmt: skip
@@ -75,7 +75,7 @@ def _attach(notebook: EventLog, tracker: _Tracker, module: Any) -> None:
             if kwargs.get(argument) in online or (not online and kwargs.get(argument) is not None):
                 kwargs[argument] = value
         elif tracker.shown in NEVER_OFFLINE:
-            notebook.note("trackers.online", what=f"{tracker.shown}() has no offline mode: its run is a real one")
+            event_log.note("trackers.online", what=f"{tracker.shown}() has no offline mode: its run is a real one")
         return real(*args, **kwargs)
 
     wrap(module, tracker.attribute, start)
@@ -99,10 +99,12 @@ def _is_off(kwargs: dict[str, Any]) -> bool:
     return any(os.environ.get(name, "").lower() in values for name, values in SWITCHES.items())
 
 
-def _keep_mlflow_here(notebook: EventLog, module: Any) -> None:
+def _keep_mlflow_here(event_log: EventLog, module: Any) -> None:
     def set_tracking_uri(real: Any, uri: Any) -> None:
         if str(uri).startswith(("http:", "https:", "databricks", "uc:")):
-            notebook.note("trackers.led", what="mlflow.set_tracking_uri() leads to a folder that is removed at the end")
+            event_log.note(
+                "trackers.led", what="mlflow.set_tracking_uri() leads to a folder that is removed at the end"
+            )
             uri = os.environ.get("MLFLOW_TRACKING_URI", "")
         real(uri)
 
@@ -111,10 +113,10 @@ def _keep_mlflow_here(notebook: EventLog, module: Any) -> None:
     wrap(module, "set_tracking_uri", set_tracking_uri)
 
 
-def _keep_from_the_hub(notebook: EventLog, module: Any) -> None:
+def _keep_from_the_hub(event_log: EventLog, module: Any) -> None:
     """Downloads go on; nothing goes up."""
     for name in _UPLOADS:
-        wrap(module.HfApi, name, functools.partial(_skip_upload, notebook, module))
+        wrap(module.HfApi, name, functools.partial(_skip_upload, event_log, module))
     # the functions of the module are methods of one HfApi, bound when it was imported
     api = getattr(module, "api", None)
     for name in _UPLOADS if api is not None else ():
@@ -122,9 +124,9 @@ def _keep_from_the_hub(notebook: EventLog, module: Any) -> None:
             setattr(module, name, getattr(api, name))
 
 
-def _skip_upload(notebook: EventLog, module: Any, real: Any, *args: Any, **kwargs: Any) -> Any:
+def _skip_upload(event_log: EventLog, module: Any, real: Any, *args: Any, **kwargs: Any) -> Any:
     name = real.__name__
-    notebook.note("trackers.led", what=f"HfApi.{name}() was not called: nothing goes up to the hub")
+    event_log.note("trackers.led", what=f"HfApi.{name}() was not called: nothing goes up to the hub")
     repository = str(kwargs.get("repo_id") or (args[1] if len(args) > 1 else "rehearsal"))
     # the hub puts the user's own name before it
     repository = repository if "/" in repository else f"rehearsal/{repository}"
