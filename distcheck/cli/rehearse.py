@@ -134,7 +134,7 @@ def _rehearse(given: dict[str, Any], world: World, configuration: Configuration,
         with Progress(sys.stderr) as line:
             result = perform(
                 parsed.plan, dict(os.environ), sys.executable, assigned=parsed.assignments,
-                told=(lambda _: None) if quiet or given["verbose"] else lambda text: line.show("rehearse", text),
+                progress=(lambda _: None) if quiet or given["verbose"] else lambda text: line.show("rehearse", text),
                 printed=output.say if given["verbose"] and not quiet else None,
             )  # fmt: skip
     except Signalled as signalled:

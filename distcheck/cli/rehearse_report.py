@@ -236,7 +236,7 @@ def _apply_comments(findings: Sequence[Finding], linted: LintResult | None) -> t
 
 def _confirmed(finding: Finding) -> Finding:
     return finding._replace(
-        message=f"{finding.message}; lint reads it there too: confirmed in rehearsal",
+        message=f"{finding.message}; lint also reports it: confirmed in rehearsal",
         evidence={**finding.evidence, "confirmed_in_rehearsal": True},
     )
 

@@ -70,7 +70,7 @@ def heard(finding: Finding) -> tuple[list[Finding], int]:
 @pytest.mark.parametrize("line", [6, 7, 9])
 def test_what_lint_reads_in_the_same_statement_is_confirmed(line: int, folder: Path) -> None:
     (found,), others = heard(saved(line))
-    assert found.message == "two ranks write it; lint reads it there too: confirmed in rehearsal"
+    assert found.message == "two ranks write it; lint also reports it: confirmed in rehearsal"
     assert found.evidence["confirmed_in_rehearsal"] is True
     _, all_of_it = heard(saved(line, "DC732"))
     assert others == all_of_it - 1

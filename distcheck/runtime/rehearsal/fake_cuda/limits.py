@@ -21,7 +21,7 @@ class NotSimulated(NamedTuple):
 
     @property
     def text(self) -> str:
-        """``train.py:88: torch.compile: the function runs as it is``."""
+        """``train.py:88: torch.compile: the function runs uncompiled``."""
         return f"{self.place}: {self.what}: {self.instead}" if self.place else f"{self.what}: {self.instead}"
 
 

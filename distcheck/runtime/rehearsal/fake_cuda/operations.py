@@ -145,7 +145,7 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             )
         except NotImplementedError as error:
             if "'CUDA' backend" in str(error):
-                raise refuse(str(operation), "it asks for memory of a GPU below all that is simulated") from error
+                raise refuse(str(operation), "it allocates GPU memory below the simulated functions") from error
             raise
         if kind.method == "wrapper_CUDA__pack_padded_sequence":
             # the sizes of the batches stay on the CPU

@@ -139,7 +139,7 @@ def make_streams(driver: FakeDriver) -> None:
             return (float(other.at) - self.at) * 1000
 
         def ipc_handle(self) -> bytes:
-            raise refuse("torch.cuda.Event.ipc_handle", "there is no event that another process could open")
+            raise refuse("torch.cuda.Event.ipc_handle", "no other process can open a simulated event")
 
     put_below(torch.cuda.Stream, StreamBase)
     put_below(torch.cuda.Event, EventBase)

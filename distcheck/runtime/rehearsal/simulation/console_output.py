@@ -1,4 +1,4 @@
-"""Ranks that print the same lines, or each start a run of a tracker: judged from what all ranks wrote down."""
+"""Judge ranks that print the same lines, or each start a tracker run, from the rows of all ranks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TrackerRun(NamedTuple):
     given: int = 0
     #: switched off on this rank
     off: bool = False
-    #: told that several processes take part
+    #: with arguments for several processes
     several: bool = False
 
 
@@ -52,7 +52,7 @@ class Printed(NamedTuple):
 
 @fact(of_this_host=False)
 def read_printed(rehearsal: Rehearsal) -> Printed:
-    """From what the ranks wrote down."""
+    """Return what the ranks logged."""
     lines = tuple(row.fill(PrintedLine) for row in rehearsal.of_ranks("prints.line"))
     starts = tuple(row.fill(TrackerRun) for row in rehearsal.of_ranks("trackers.start"))
     if not lines and not starts:
@@ -85,7 +85,7 @@ def one_rank_prints(printed: Printed) -> Iterator[Finding]:
 
 
 def _steps_alike(lines: Iterable[PrintedLine], ranks: Sequence[int]) -> set[int]:
-    """The steps in which every one of the ranks has printed the same there, and nothing else."""
+    """Return the steps in which every rank printed the same there, and nothing else."""
     said: dict[int, dict[int, list[int]]] = {}
     for line in lines:
         said.setdefault(line.step, {}).setdefault(line.rank, []).append(line.digest)
@@ -98,7 +98,7 @@ def _steps_alike(lines: Iterable[PrintedLine], ranks: Sequence[int]) -> set[int]
 
 @probe(rules.DC721)
 def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
-    """A run of a tracker is started by one rank, or every rank says that it is one of several."""
+    """One rank starts the tracker run, or every rank passes arguments for several processes."""
     by_place: dict[tuple[str, str], dict[int, TrackerRun]] = {}
     for start in printed.starts:
         if not start.off and not start.several:
@@ -111,7 +111,7 @@ def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
         apart = _one_per_node(printed.plan, ranks)
         yield rules.DC721.found(
             f"ranks {rank_ranges(ranks)} each start {name}() here with the same arguments: "
-            f"the job has {len(ranks)} runs in place of one",
+            f"the job has {len(ranks)} runs instead of one",
             where=where(place, ranks),
             fix=Fix(_tracker_fix(name, apart), where="code"),
             severity=Severity.WARNING,
@@ -121,9 +121,9 @@ def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
 
 def _tracker_fix(name: str, apart: bool) -> str:
     if apart:
-        return f"ask for the global rank (`dist.get_rank() == 0`) around {name}(), not for the local one"
+        return f"compare the global rank (`dist.get_rank() == 0`) around {name}(), not the local one"
     if name == "wandb.init":
-        return 'switch it off elsewhere: wandb.init(…, mode="online" if dist.get_rank() == 0 else "disabled")'
+        return 'disable it on other ranks: wandb.init(…, mode="online" if dist.get_rank() == 0 else "disabled")'
     return f"start it on one rank: `{name}(…) if dist.get_rank() == 0 else None`, or give each a name with its rank"
 
 

@@ -1,5 +1,5 @@
-"""The GPUs of all ranks side by side: indices that count the wrong thing, masks that were counted twice, GPUs that two
-ranks of a node share, checkpoints that all ranks of a node load onto one.
+"""Compare the GPUs of all ranks: wrong indices, masks that are applied twice, GPUs that two ranks of a node share, and
+checkpoints that all ranks of a node load onto one GPU.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def indices_count_the_gpus_of_a_node(devices: Taken) -> Iterator[Finding]:
             else f"{node} counts its {plan.nproc_per_node} ranks from 0"
         )
         yield rules.DC201.found(
-            f"the global rank is the index of a GPU here: {rank_names([first.rank])}, local rank"
-            f" {devices.local(first.rank)} of {node}, asks for GPU {first.number}; {outcome}",
+            f"the global rank is used as a GPU index: {rank_names([first.rank])}, local rank"
+            f" {devices.local(first.rank)} of {node}, requests GPU {first.number}; {outcome}",
             where=where(place, refused or [one.rank for one in far]),
             severity=Severity.ERROR if refused else Severity.WARNING,
             fix=Fix('use the local rank: `int(os.environ["LOCAL_RANK"])`', where="code"),
@@ -79,13 +79,13 @@ def masked_gpus_are_number_zero(devices: Taken) -> Iterator[Finding]:
         who = f"the script, at {line}," if by_script and line else "the script" if by_script else "the launcher"
         sees = "one GPU" if first.visible == 1 else f"{first.visible} GPUs"
         remedy = (
-            f"take 0 here; or leave all GPUs visible: delete the assignment at {line}"
+            f"use index 0 here; or keep all GPUs visible: delete the assignment at {line}"
             if by_script and line
-            else "take 0 here, the only GPU that each rank sees; or have the launcher leave all GPUs of a node visible"
+            else "use index 0, the only GPU that each rank sees; or let the launcher keep all GPUs of a node visible"
         )
         yield rules.DC202.found(
-            f"{rank_names([first.rank])} asks for GPU {first.number}, its local rank, but sees {sees}: {who} has set"
-            f" CUDA_VISIBLE_DEVICES={first.mask}, and inside of that mask GPUs count from 0",
+            f"{rank_names([first.rank])} requests GPU {first.number}, its local rank, but sees {sees}: {who} has set"
+            f" CUDA_VISIBLE_DEVICES={first.mask}, and CUDA counts GPUs in that mask from 0",
             where=where(place, [one.rank for one in found]),
             fix=Fix(remedy, where="code"),
             evidence={
@@ -119,7 +119,7 @@ class _Shared(NamedTuple):
 
     @property
     def guessed(self) -> bool:
-        """Nobody has put a tensor there: it is torch's choice, which differs from version to version."""
+        """No tensor is there: it is torch's choice, which differs between versions."""
         return self.last.operation == "barrier"
 
 
@@ -153,13 +153,13 @@ def _is_unbound(devices: Taken, shared: _Shared) -> bool:
 def _what_happens(part: GroupDevice) -> str:
     return {
         "barrier": "barrier() runs on the current device",
-        "DistributedDataParallel": "the model is there on each of them",
+        "DistributedDataParallel": "each of them holds the model there",
     }.get(part.operation, f"{part.operation}() puts its tensors there")
 
 
 @probe(rules.DC206)
 def ranks_choose_a_device(devices: Taken) -> Iterator[Finding]:
-    """No two ranks of a node meet in NCCL on GPU 0 because nobody has chosen another."""
+    """No two ranks of a node use GPU 0 in NCCL because no line selects another."""
     unbound = (shared for shared in _shared(devices) if _is_unbound(devices, shared))
     places = grouped(unbound, lambda shared: devices.groups.get(shared.last.rank) or shared.last.place)
     for place, found in places.items():
@@ -171,7 +171,7 @@ def ranks_choose_a_device(devices: Taken) -> Iterator[Finding]:
             where=where(place, ranks),
             severity=Severity.WARNING if worst.guessed else Severity.ERROR,
             fix=Fix(
-                'before the group is made: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`; and tell the group:'
+                'before init_process_group: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`; and pass it'
                 ' `device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"]))`',
                 where="code",
             ),
@@ -196,14 +196,14 @@ def ranks_have_gpus_of_their_own(devices: Taken) -> Iterator[Finding]:
         first = found[0]
         ranks = [rank for shared in found for rank in shared.ranks]
         yield rules.DC303.found(
-            f"{rank_names(first.ranks)} of node {first.node} all take GPU {first.card}, and NCCL lets no two ranks of a"
-            f" host share one; first in {first.last.operation} at {first.last.place}",
+            f"{rank_names(first.ranks)} of node {first.node} all use GPU {first.card}, and NCCL allows one rank per GPU"
+            f" of a host; first in {first.last.operation} at {first.last.place}",
             where=where(place, ranks),
             fix=Fix(
                 f"start at most {plan.gpus_per_node} ranks on a node of {plan.gpus_per_node} GPUs"
                 if few
-                else 'give each rank its own: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`, and say "cuda"'
-                " without a number afterwards",
+                else 'give each rank its own: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`, and write "cuda"'
+                " without an index afterwards",
                 where="launch-line" if few else "code",
             ),
             evidence={
@@ -233,8 +233,8 @@ def checkpoints_come_to_their_own_gpu(devices: Taken) -> Iterator[Finding]:
         failed = next((load for load in loads if load.why), None)
         if failed is not None:
             yield rules.DC723.found(
-                f"torch.load without map_location sends {failed.file or 'the checkpoint'} back to the GPU that it was"
-                f" saved from, and a node of {devices.plan.gpus_per_node} GPUs has none of that number",
+                f"torch.load without map_location loads {failed.file or 'the checkpoint'} onto the GPU that it was"
+                f" saved from, and a node of {devices.plan.gpus_per_node} GPUs has no GPU with that index",
                 where=where(place, [load.rank for load in loads if load.why]),
                 severity=Severity.ERROR,
                 fix=fix,

@@ -1,7 +1,7 @@
-"""Files that several ranks write, read too early, make or fetch: judged from what all ranks wrote down.
+"""Judge files that several ranks write, read too early, create or download, from the rows of all ranks.
 
-Two things are at the same time where nothing made the ranks wait for each other in between; seconds are not asked,
-since the next run has others.
+Two events are concurrent if nothing between them made the ranks wait for each other. Wall-clock time is not used: the
+next run has another order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .protected_paths import below
 
 Clock = Mapping[str, int]
 
-#: Who writes these resumes from them.
+#: Scripts resume from these files.
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors")
 _PATH = attrgetter("path")
 _SAVING = ("torch.save", "torch.jit.save", "save_file")
@@ -39,17 +39,17 @@ class FileAccess(NamedTuple):
     how: str = ""
     #: of a write: ``anew``, ``append``, ``create``, ``update``
     mode: str = ""
-    #: what was asked for was there already
+    #: the path existed already
     there: bool = True
     #: the script has slept since the last collective: it may have waited for the file
     waited: bool = False
     #: under a lock on a file
     locked: bool = False
-    #: of a folder: it may be there already, or somebody catches that it is
+    #: of a folder: an existing one is allowed or handled
     forgiven: bool = False
     #: of a download: by the script's own code
     own: bool = False
-    #: of a folder: the line of an ``if`` before it that asks whether it is there
+    #: of a folder: the line of an ``if`` before it that checks whether it exists
     asked_at: str = ""
 
 
@@ -61,7 +61,7 @@ class Files(NamedTuple):
     reads: tuple[FileAccess, ...] = ()
     folders: tuple[FileAccess, ...] = ()
     fetches: tuple[FileAccess, ...] = ()
-    #: whether something is there was asked
+    #: checks whether a path exists
     questions: tuple[FileAccess, ...] = ()
     ends: tuple[End, ...] = ()
 
@@ -78,7 +78,7 @@ class Files(NamedTuple):
 
 @fact(of_this_host=False)
 def read_files(rehearsal: Rehearsal) -> Files:
-    """From what the ranks wrote down."""
+    """Return what the ranks logged."""
     kinds = ("write", "moved", "read", "mkdir", "fetch", "asked")
     acts = {kind: [_access(row) for row in rehearsal.of_ranks(f"files.{kind}")] for kind in kinds}
     if not any(acts.values()):
@@ -104,8 +104,7 @@ def _access(row: LoggedEvent) -> FileAccess:
 def comes_before(first: Clock, second: Clock) -> bool:
     """Whether something between two times made the rank of the second wait for that of the first.
 
-    Each clock counts, so that one is before the other as soon as one count says so: several ways of counting see what
-    another misses, and what is not known is no race.
+    One count that differs decides the order. Each kind of count sees what another misses. An unknown order is no race.
     """
     if first.get("life", 0) != second.get("life", 0):
         return first.get("life", 0) < second.get("life", 0)
@@ -135,7 +134,7 @@ def _commonest(acts: Iterable[FileAccess]) -> str:
 
 
 def _failed(files: Files, ranks: Iterable[int], place: str, *names: str) -> tuple[int, ...]:
-    """The ranks among these whose script was ended at this place by one of these exceptions."""
+    """Return the ranks among these whose script ended at this location with one of these exceptions."""
     members = set(ranks)
     return tuple(
         end.rank
@@ -180,21 +179,21 @@ def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list
     evidence = {"paths": [files.shown(each) for each, _ in written[:20]], "ranks": rank_ranges(ranks), "call": how}
     if files.one_per_node(ranks):
         return rules.DC720.found(
-            f"{rank_names(ranks)}, one on each node, write {shown} {here}: right where each node has a disk of its "
-            "own, several writers of one file where they share it",
+            f"{rank_names(ranks)}, one on each node, write {shown} {here}: correct if each node has its own disk, "
+            "a race if they share it",
             where=where(place, ranks),
             fix=Fix(
-                "on a shared file system ask for the global rank (`dist.get_rank() == 0`), not the local one",
+                "on a shared file system compare the global rank (`dist.get_rank() == 0`), not the local one",
                 where="code",
             ),
             severity=Severity.INFO,
             evidence=evidence,
         )
     read = any(act.path == path and act.rank not in ranks[:1] for act in files.reads)
-    behind = ", and dist.barrier() behind it, since other ranks read the file" if read else ""
-    collective = "; what is collective (an FSDP state_dict()) stays outside of the `if`" if how in _SAVING else ""
+    behind = ", and dist.barrier() after it, because other ranks read the file" if read else ""
+    collective = "; keep collectives (an FSDP state_dict()) outside the `if`" if how in _SAVING else ""
     return rules.DC720.found(
-        f"{rank_names(ranks)} write {shown} {here}, with nothing that makes one wait for another",
+        f"{rank_names(ranks)} write {shown} {here}, and nothing makes one wait for another",
         where=where(place, ranks),
         fix=Fix(
             f"let one rank write: `if dist.get_rank() == 0:` around {_call_text(how)}{behind}; "
@@ -216,7 +215,7 @@ def _call_text(how: str) -> str:
 @probe(rules.DC724)
 def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
     """What one rank writes, or a folder that it makes, is used by another only after something made that one wait."""
-    told: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
+    early_reads: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
     together = _written_together(files)
     written = grouped(files.writes, _PATH)
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
@@ -227,16 +226,16 @@ def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
         if any(one.rank == act.rank for one in writers):
             continue
         if (act.rank, act.path) in found_there and all(one.mode == "moved" for one in writers):
-            continue  # what is moved into place is there as a whole
+            continue  # a file that was moved to its path is complete
         early = next((one for one in writers if at_once(one, act)), None)
         if early is not None:
-            told.setdefault(act.place, (early, []))[1].append(act)
-    for place, (writer, readers) in told.items():
+            early_reads.setdefault(act.place, (early, []))[1].append(act)
+    for place, (writer, readers) in early_reads.items():
         yield _too_early(files, place, writer, readers, "")
-    yield from _folders_used_too_early(files, set(told))
+    yield from _folders_used_too_early(files, set(early_reads))
 
 
-def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
+def _folders_used_too_early(files: Files, reported: set[str]) -> Iterator[Finding]:
     made = {
         path: new
         for path, acts in grouped(files.folders, _PATH).items()
@@ -246,7 +245,7 @@ def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
     found: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
     for act in (*files.reads, *files.writes):
-        if act.waited or act.locked or act.place in told:
+        if act.waited or act.locked or act.place in reported:
             continue
         for path, makes in made.items():
             if act.rank in makers[path] or not below(act.path, path) or (act.rank, path) in found_there:
@@ -259,7 +258,7 @@ def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
 
 
 def _makes(act: FileAccess, folder: str) -> bool:
-    """Whoever makes a folder with makedirs, or Path.mkdir(parents=True), would have made those above it."""
+    """Return whether a call makes a folder: makedirs and Path.mkdir(parents=True) make its parents too."""
     return act.path == folder or (act.how != "os.mkdir" and below(act.path, folder))
 
 
@@ -278,7 +277,7 @@ def _too_early(files: Files, place: str, writer: FileAccess, readers: Sequence[F
         verb = "uses" if len(ranks) == 1 else "use"
         message = f'{rank_names(ranks)} {verb} the folder "{shown}" here, which rank {writer.rank} makes{at}'
         fix = (
-            f"make the folder on every rank: `os.makedirs(…, exist_ok=True)` outside of the branch{at}; "
+            f"make the folder on every rank: `os.makedirs(…, exist_ok=True)` outside the branch{at}; "
             "or dist.barrier() on all ranks between the two"
         )
     else:
@@ -300,17 +299,17 @@ def _too_early(files: Files, place: str, writer: FileAccess, readers: Sequence[F
 @probe(rules.DC722)
 def folders_may_be_there(files: Files) -> Iterator[Finding]:
     """A folder that several ranks make may be there already."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for path, acts in grouped((act for act in files.folders if not act.forgiven), _PATH).items():
         place = _commonest(acts)
-        if all(act.there for act in acts) or place in told:
+        if all(act.there for act in acts) or place in reported:
             continue  # it was there before the job: no race
         failed = _failed(files, _ranks(acts), place, "FileExistsError")
-        # who has come to the question, and found it there, was only later
+        # a rank that found the folder in its check came later
         asked = [one for one in files.questions if one.path == path and one.place in {act.asked_at for act in acts}]
         racing = _racing([*acts, *asked])
         if racing or failed:
-            told.add(place)
+            reported.add(place)
             yield _race(files, path, acts, _ranks(racing or acts), failed, place)
 
 
@@ -319,18 +318,14 @@ def _race(
 ) -> Finding:
     how = acts[0].how
     apart = files.one_per_node(ranks) and not failed
-    asked = (
-        " asking first does not help: between the question and the call another makes it;" if acts[0].asked_at else ""
-    )
+    asked = " a check before the call does not help: another rank can create it in between;" if acts[0].asked_at else ""
     seen = f"; {rank_names(sorted(failed))} failed with FileExistsError" if failed else ""
     if how == "Path.mkdir":
         fix = "Path.mkdir(…, exist_ok=True)"
     else:
-        fix = "os.makedirs(…, exist_ok=True)" + (
-            ", since os.mkdir can't be told to forgive" if how == "os.mkdir" else ""
-        )
+        fix = "os.makedirs(…, exist_ok=True)" + (", because os.mkdir has no exist_ok" if how == "os.mkdir" else "")
     return rules.DC722.found(
-        f'{rank_names(ranks)} make the folder "{files.shown(path)}" here ({how}), which fails where another was first'
+        f'{rank_names(ranks)} make the folder "{files.shown(path)}" here ({how}), which fails if another rank was first'
         f"{seen}{', if the nodes share the disk' if apart else ''}",
         where=where(place, ranks),
         fix=Fix(f"{fix}{';' + asked.rstrip(';') if asked else ''}", where="code"),
@@ -345,7 +340,7 @@ def _race(
 @probe(rules.DC725)
 def one_rank_fetches(files: Files) -> Iterator[Finding]:
     """The same is not fetched by all ranks of a host."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for url, acts in grouped((act for act in files.fetches if not act.locked), _PATH).items():
         racing = [act for act in _racing(acts) if act.how or act.own]
         ranks = _ranks(racing)
@@ -353,9 +348,9 @@ def one_rank_fetches(files: Files) -> Iterator[Finding]:
             continue
         place = _commonest(racing)
         into = _fetched_into(files, racing)
-        if place in told or into is None or (not into and not racing[0].how):
+        if place in reported or into is None or (not into and not racing[0].how):
             continue
-        told.add(place)
+        reported.add(place)
         how = racing[0].how or "urlopen"
         yield rules.DC725.found(
             f"{rank_names(ranks)} each fetch {url} here ({how})" + (f', into "{files.shown(into)}"' if into else ""),

@@ -1,4 +1,4 @@
-"""Which GPUs the ranks of a rehearsal bound, named, were refused, met on, and loaded checkpoints onto, as one fact."""
+"""Which GPUs the ranks bound, named, could not use, used in collectives, and loaded checkpoints onto, as one fact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAKES = ("bind", "taken", "refused")
 
 
 class Bound(NamedTuple):
-    """A GPU that a rank took, or asked for in vain."""
+    """A GPU that a rank used, or could not use."""
 
     rank: int
     #: as the rank counts the GPUs that it sees
@@ -24,7 +24,7 @@ class Bound(NamedTuple):
     #: ``bind`` (set_device), ``device_id`` (of init_process_group), ``taken`` (named by a tensor or a model, for the
     #: first time), ``refused``
     how: str
-    #: what tells it from the other GPUs of its node; "" where there is none
+    #: identifies it among the GPUs of its node; "" if there is none
     card: str = ""
     #: GPUs that the rank sees
     visible: int = 0
@@ -36,7 +36,7 @@ class Bound(NamedTuple):
 
     @property
     def binds(self) -> bool:
-        """It says which GPU is this rank's, for all that names none."""
+        """Whether it selects the rank's default GPU."""
         return self.how in ("bind", "device_id")
 
 
@@ -61,7 +61,7 @@ class GroupDevice(NamedTuple):
 
 
 class Load(NamedTuple):
-    """A checkpoint that was loaded without a word about devices."""
+    """A checkpoint that was loaded without map_location."""
 
     rank: int
     place: str
@@ -77,11 +77,11 @@ class Taken(NamedTuple):
 
     #: the job as it is simulated
     plan: RehearsalPlan
-    #: GPUs that ranks took, or asked for in vain
+    #: GPUs that ranks used, or could not use
     bound: tuple[Bound, ...] = ()
     #: GPUs with which ranks take part in collectives
     parts: tuple[GroupDevice, ...] = ()
-    #: checkpoints that were loaded without a word about devices
+    #: checkpoints that were loaded without map_location
     loads: tuple[Load, ...] = ()
     #: rank → line that reduced its mask
     masked: Mapping[int, str] = {}
@@ -93,7 +93,7 @@ class Taken(NamedTuple):
         return rank % self.plan.nproc_per_node
 
     def own_card(self, rank: int) -> str:
-        """The GPU that a rank has for itself, as far as it has said so; else "" """
+        """Return the GPU that a rank selected; "" if unknown."""
         said = [one.card for one in self.bound if one.rank == rank and one.card and one.binds]
         used = [one.card for one in self.parts if one.rank == rank and not one.guessed]
         return (said or used or [""])[-1]
@@ -101,7 +101,7 @@ class Taken(NamedTuple):
 
 @fact(of_this_host=False)
 def read_taken(rehearsal: Rehearsal) -> Taken:
-    """From what the ranks wrote down."""
+    """Return what the ranks logged."""
     plan = rehearsal.plan
     if not plan.gpus_per_node:
         raise NotApplicable("the rehearsal has no GPUs")

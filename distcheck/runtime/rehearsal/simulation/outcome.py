@@ -1,4 +1,4 @@
-"""What became of the ranks of a rehearsal, in words: who failed, what was not reached, what could not be simulated."""
+"""How the ranks ended, in words: which failed, what was not reached, what could not be simulated."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _how(end: End) -> str:
         except ValueError:
             return f"was killed by signal {-end.status}"
     if end.how == "exited":
-        return f"ended without a word (os._exit, or exec) with status {end.status}"
+        return f"ended without an exception (os._exit or exec) with status {end.status}"
     return f"ended with status {end.status}" + (f" ({end.detail})" if end.detail else "")
 
 
@@ -73,7 +73,7 @@ def last_lines(outputs: Sequence[str]) -> list[str]:
     :param outputs: its standard output and standard error
     """
     text = outputs[1].strip("\n") or outputs[0].strip("\n")
-    # marks below a line of a traceback take room, and say nothing where it is cut
+    # marks below a line of a traceback take space without information
     lines = [line.rstrip() for line in text.split("\n") if set(line.partition("]:")[2] or line) - set(" ~^")]
     shown = lines[-_LAST_LINES:]
     if shown == [""]:
@@ -82,7 +82,7 @@ def last_lines(outputs: Sequence[str]) -> list[str]:
 
 
 def failure_lines(result: RehearsalResult) -> list[str]:
-    """Who failed, each with its last lines; nothing where all went well."""
+    """Return a line for each failure, with the last lines of output; empty if no rank failed."""
     found = []
     for failure in failures(result.rehearsal.ends):
         lines = last_lines(outputs_of(result, failure))
@@ -103,7 +103,7 @@ def steps_of(rehearsal: Rehearsal) -> int:
 
 
 def not_checked(result: RehearsalResult) -> list[NotChecked]:
-    """What was not reached, and what could not be simulated or looked at."""
+    """Return what was not reached, and what could not be simulated or observed."""
     rehearsal = result.rehearsal
     found = [*_not_reached(result), *_not_simulated(rehearsal)]
     for missed in rehearsal.missed:
@@ -113,7 +113,7 @@ def not_checked(result: RehearsalResult) -> list[NotChecked]:
         found.append(NotChecked(f"what {row.data['hook']} observes", f"it could not be installed: {row.data['why']}"))
     lost = {kind for row in rehearsal.of("stage.lost") for kind in row.data["kinds"]}
     if lost:
-        found.append(NotChecked(", ".join(sorted(lost)), "more happened than is written down"))
+        found.append(NotChecked(", ".join(sorted(lost)), "more events occurred than were logged"))
     return list(dict.fromkeys(found))
 
 
@@ -127,13 +127,13 @@ def _not_reached(result: RehearsalResult) -> list[NotChecked]:
     if bad := failures(rehearsal.ends):
         found.append(NotChecked(rest, "; ".join(failure.text for failure in bad)))
     elif result.why == HUNG:
-        found.append(NotChecked(rest, "the ranks did not get there"))
+        found.append(NotChecked(rest, "the ranks did not reach it"))
     elif result.why == TIME:
-        found.append(NotChecked(rest, f"the {plan.seconds:g} s of --seconds were over"))
+        found.append(NotChecked(rest, f"the {plan.seconds:g} s of --seconds passed"))
     elif result.why == UNEVEN:
         who = rank_ranges(result.unfinished)
         found.append(
-            NotChecked(f"steps of ranks {who}", "they had not done theirs when the others had done twice as many")
+            NotChecked(f"steps of ranks {who}", "they were not complete when the others had done twice as many")
         )
     elif result.why == ENDED and rehearsal.ends:
         found += _of_the_end(rehearsal, plan)
@@ -150,14 +150,14 @@ def _of_the_end(rehearsal: Rehearsal, plan: RehearsalPlan) -> list[NotChecked]:
     joined = any(row.data.get("joined") for row in rehearsal.of("stage.end"))
     found = []
     if not joined:
-        found.append(NotChecked("collectives", "no rank has made a process group: nothing was distributed"))
+        found.append(NotChecked("collectives", "no rank created a process group: nothing was distributed"))
     if any(end.how == "steps" for end in rehearsal.ends):
-        shorter = "" if plan.epoch_steps else "; --epoch-steps 2 --steps 0 goes there through short epochs"
+        shorter = "" if plan.epoch_steps else "; --epoch-steps 2 --steps 0 reaches it through short epochs"
         found.append(
             NotChecked("the end of the script", f"the ranks were ended after {plan.steps} optimizer steps{shorter}")
         )
     elif joined and not steps_of(rehearsal):
-        found.append(NotChecked("optimizer steps", "the script has ended without a step"))
+        found.append(NotChecked("optimizer steps", "the script ended without a step"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What could not be pickled on its way to a spawned process, to a checkpoint, to a copy or to other ranks."""
+"""Objects that could not be pickled for a spawned process, a checkpoint, a copy or other ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .plan import LoggedEvent, Rehearsal, where
 _VERBS = {
     "torch.save": "torch.save can't write",
     "deepcopy": "copy.deepcopy can't copy",
-    "spawn": "a spawned process can't get",
+    "spawn": "a spawned process can't receive",
 }
 
 
@@ -31,7 +31,7 @@ class FailedMember(NamedTuple):
 
 
 class FailedPickling(NamedTuple):
-    """An attempt that nobody caught, on one rank or on several."""
+    """A failed attempt that no handler caught, on one rank or several."""
 
     #: ``spawn``, ``torch.save``, ``deepcopy`` or ``collective``
     mode: str
@@ -98,7 +98,7 @@ def _found(rule: Rule, refused: FailedPickling, offender: FailedMember) -> Findi
     verb = _VERBS.get(refused.mode, f"{refused.operation}() can't send")
     # a process is named by the line that made it: there its arguments stand
     place = refused.made or refused.place
-    more = f"; {len(refused.offenders) - 1} more places stop it as well" if len(refused.offenders) > 1 else ""
+    more = f"; {len(refused.offenders) - 1} more members can't be pickled either" if len(refused.offenders) > 1 else ""
     return rule.found(
         f"{verb} {offender.path} ({offender.type}): {offender.why}{more}",
         where=where(place, refused.ranks)._replace(object=offender.path),

@@ -1,4 +1,4 @@
-"""What is rehearsed, and what each rank wrote down of it: plain values, made by the stage, read by every topic."""
+"""The plan of a rehearsal and the events of each rank: plain values that every topic reads."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class RehearsalPlan(NamedTuple):
     seconds: float | None = None
     #: batches that one pass over a loader gives at most; None: all
     epoch_steps: int | None = None
-    #: seconds that nothing may move, while ranks wait, before it is a hang
+    #: seconds without progress, while ranks wait, before it is a hang
     hang_timeout_s: float = 5.0
     #: writes go where the script sends them
     in_place: bool = False
     real_gpus: bool = False
     #: the working directory of the ranks, absolute
     folder: str = ""
-    #: of this rehearsal alone, absolute: event_logs, outputs, the overlay
+    #: of this rehearsal alone, absolute: event logs, outputs, the overlay
     private: str = ""
     #: GPUs that each task sees alone (Slurm's ``--gpus-per-task``); None: each rank sees all of its node
     gpus_per_task: int | None = None
@@ -127,9 +127,9 @@ class End(NamedTuple):
 
     rank: int
     pid: int = 0
-    #: ``finished``: its script ended; ``steps``: after the steps that were asked for; ``raised``; ``killed``: by a
+    #: ``finished``: its script ended; ``steps``: after the requested steps; ``raised``; ``killed``: by a
     #: signal that is not ours; ``stopped``: by us, when time was up or another rank had ended it; ``exited``: without
-    #: a word (``os._exit``)
+    #: an exception (``os._exit``)
     how: str = "finished"
     #: exit status, or minus the signal's number
     status: int = 0
@@ -141,13 +141,13 @@ class End(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """One rehearsal as a fact: everything that the ranks wrote down."""
+    """One rehearsal as a fact: all events of all ranks."""
 
     plan: RehearsalPlan
     ends: tuple[End, ...] = ()
     #: in the order of time
     rows: tuple[LoggedEvent, ...] = ()
-    #: what could not be simulated or looked at, and why
+    #: what could not be simulated or observed, and why
     missed: tuple[str, ...] = ()
 
     def of(self, kind: str) -> Iterator[LoggedEvent]:
@@ -165,7 +165,7 @@ _FILE = "plan.json"
 
 
 def write_plan(plan: RehearsalPlan, begun: float) -> None:
-    """Put the plan where every process of the rehearsal finds it.
+    """Write the plan for every process of the rehearsal.
 
     :param begun: ``time.time()`` of the beginning
     """

@@ -1,4 +1,4 @@
-"""The copies of each model that DDP keeps alike, step by step and side by side: where they differ."""
+"""The replicas of each DDP model, compared at each step."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from distcheck.core.registry import fact
 
 from .plan import End, LoggedEvent, Rehearsal
 
-#: Relative differences that arithmetic explains: of numbers of 32 bits and more, and of shorter ones.
+#: Relative differences that rounding explains: of numbers of 32 bits and more, and of shorter ones.
 _SMALL = 1e-3
 _SMALL_SHORT = 3e-2
 
 
 class Digest(NamedTuple):
-    """What stands for a tensor."""
+    """The digest of a tensor."""
 
     checksum: int
     norm: float
@@ -25,7 +25,7 @@ class Digest(NamedTuple):
     bits: int
 
     def differs(self, other: Digest) -> bool:
-        """By more than arithmetic explains."""
+        """Return whether two differ by more than rounding explains."""
         if self.checksum == other.checksum:
             return False
         mine, theirs = (self.norm, self.sum), (other.norm, other.sum)
@@ -151,7 +151,7 @@ class ReplicaDifference(NamedTuple):
 
 @fact(of_this_host=False)
 def read_replicas(rehearsal: Rehearsal) -> Replicas:
-    """From what the ranks wrote down."""
+    """Return what the ranks logged."""
     wraps = tuple(row.fill(ModelReplica, number=row.data["model"]) for row in rehearsal.of_ranks("gradients.wrap"))
     if not any(len(wrap.ranks) > 1 for wrap in wraps):
         raise NotApplicable("no model was wrapped by DistributedDataParallel")
@@ -227,7 +227,7 @@ def _of(seen: ParameterState, of_values: bool) -> Digest | None:
 
 
 def equal_again(replicas: Replicas, difference: ReplicaDifference) -> bool:
-    """Whether the values were the same again when the copies were seen next: somebody averages them by hand.
+    """Whether the values were the same again when the copies were seen next: the script averages them itself.
 
     To the last bit: one step moves a parameter by little.
     """

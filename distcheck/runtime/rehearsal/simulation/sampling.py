@@ -1,6 +1,6 @@
-"""Which samples the ranks drew, from all ranks' notes together: a fact of loaders and the passes over them.
+"""Which samples the ranks got, from the rows of all ranks: a fact of loaders and the passes over them.
 
-A loader is the same on two ranks where it was made at the same line, called from the same lines, as often as before.
+A loader is the same on two ranks if the same lines made it, as the n-th one there.
 Nothing is judged here; the probes are in :mod:`.samples`.
 """
 
@@ -32,7 +32,7 @@ class Batch(NamedTuple):
 
 
 class Sampler(NamedTuple):
-    """What the samplers of a loader say of themselves."""
+    """The attributes of the samplers of a loader."""
 
     #: names of their classes, outermost first
     types: tuple[str, ...] = ()
@@ -97,13 +97,13 @@ class LoaderUse(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """One way of one rank through a loader."""
+    """One pass of one rank over a loader."""
 
     rank: int
     loader: LoaderUse
     #: passes over this loader before it
     number: int = 0
-    #: batches, as the loader says; None: not known
+    #: ``len(loader)``; None: not known
     length: int | None = None
     #: the ``for`` statement, or the line that asked for it
     place: str = ""
@@ -138,7 +138,7 @@ class Pass(NamedTuple):
 
     @property
     def batch_count(self) -> int | None:
-        """How many batches it has; None where neither the loader said so nor its end was seen."""
+        """The number of batches; None if neither ``len`` nor the end of the pass gave it."""
         return self.given if self.ended and not self.cut else self.length
 
 
@@ -159,7 +159,7 @@ class Split(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """What all ranks drew."""
+    """The samples of all ranks."""
 
     loaders: tuple[LoaderUse, ...] = ()
     #: in the order of time
@@ -167,7 +167,7 @@ class Samples(NamedTuple):
     splits: tuple[Split, ...] = ()
     #: ranks that train one model, each from a part of the data
     groups: tuple[tuple[int, ...], ...] = ()
-    #: ranks beside each other that see the same data on purpose; the whole world where nobody knows
+    #: ranks that get the same data on purpose; all ranks if unknown
     twins: tuple[frozenset[int], ...] = ()
 
     def sides(self) -> Iterator[tuple[Pass, ...]]:

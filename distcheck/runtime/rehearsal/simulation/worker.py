@@ -1,4 +1,4 @@
-"""One process of a rehearsal: simulates the GPUs, writes down what the script does, and becomes the script.
+"""One process of a rehearsal: simulates the GPUs, logs what the script does, and becomes the script.
 
 Started by :mod:`.processes` with ``python -m``; children of the script that are ranks of
 their own begin with :func:`enter` too.
@@ -19,12 +19,12 @@ from .hooks import HOOKS
 from .plan import VARIABLE, RehearsalPlan, read_plan
 from .worker_exit import WorkerExit
 
-#: Names under which launchers tell a process its global rank.
+#: Variables in which launchers put the global rank of a process.
 _RANKS = ("RANK", "SLURM_PROCID")
 
 
 class RankWorker(NamedTuple):
-    """What this process has for its part."""
+    """The state of this process."""
 
     plan: RehearsalPlan
     event_log: EventLog

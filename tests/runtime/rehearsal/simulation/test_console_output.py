@@ -78,13 +78,13 @@ def starts(ranks: Iterable[int], tracker: str = "wandb.init", **more: int) -> li
 def test_bad_every_rank_starts_the_tracker_dc721() -> None:
     (found,) = judged(*starts([0, 1]))
     assert (found.code, found.severity, found.where.line) == ("DC721", Severity.WARNING, 5)
-    assert "the job has 2 runs in place of one" in found.message
+    assert "the job has 2 runs instead of one" in found.message
     assert 'mode="online" if dist.get_rank() == 0 else "disabled"' in found.fix.text
 
 
 def test_bad_one_rank_of_each_node_starts_the_tracker_dc721() -> None:
     (found,) = judged(*starts([0, 2], "SummaryWriter"), plan=TWO_NODES)
-    assert "ask for the global rank" in found.fix.text
+    assert "compare the global rank" in found.fix.text
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ print(HfApi().upload_folder(repo_id="me/model", folder_path="."), HfApi().hf_hub
     hub = "https://huggingface.co"
     assert output.split() == [f"{hub}/me/model", f"{hub}/rehearsal/model", f"{hub}/me/model/commit/0", "down"]
     assert trackers.notes(Rehearsal(PLAN, rows=tuple(rows))) == (
-        "train.py:2: HfApi.create_repo() was not called: nothing goes up to the hub",
-        "train.py:3: HfApi.upload_folder() was not called: nothing goes up to the hub",
+        "train.py:2: HfApi.create_repo() was not called: a rehearsal uploads nothing",
+        "train.py:3: HfApi.upload_folder() was not called: a rehearsal uploads nothing",
     )
 
 

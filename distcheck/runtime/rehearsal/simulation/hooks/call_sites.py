@@ -1,4 +1,4 @@
-"""Who has asked for a file, a folder or a download: read from the stack and, where it must be, from the source."""
+"""Find the code that opens a file, makes a folder or downloads, from the stack and, if necessary, from the source."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _module(frame: FrameType) -> str:
 
 
 def library_call(frame: FrameType | None) -> str:
-    """The library function that the user's line has called to write a file: ``torch.save``; "" for ``open`` itself."""
+    """Return the library function that the user's line called to write a file: ``torch.save``; "" for ``open``."""
     frame = outer(frame)
     last = None
     while frame is not None and not is_own(frame.f_code.co_filename):
@@ -49,7 +49,7 @@ def library_call(frame: FrameType | None) -> str:
 
 
 def is_called_by_own(frame: FrameType | None) -> bool:
-    """Whether the user's own code has called urllib, and not a library."""
+    """Return whether the user's own code called urllib, not a library."""
     frame = outer(frame)
     while frame is not None and _module(frame).startswith(("urllib", "http")):
         frame = outer(frame.f_back)
@@ -70,7 +70,7 @@ def fetcher(frame: FrameType | None) -> str:
 
 
 def folder_options(frame: FrameType | None) -> tuple[FrameType | None, bool]:
-    """Who makes a folder, and whether it may be there already: what ``makedirs`` and ``Path.mkdir`` were told."""
+    """Return the frame that makes a folder, and whether it passed ``exist_ok`` to ``makedirs`` or ``Path.mkdir``."""
     frame = outer(frame)
     while frame is not None:
         module, name = _module(frame), frame.f_code.co_name
@@ -100,7 +100,7 @@ _CATCHES_ALL = {"Exception", "BaseException", ""}
 
 
 def is_caught(frame: FrameType | None) -> bool:
-    """Whether somebody up the stack expects that the folder may be there: a ``try``, or ``suppress``."""
+    """Return whether a caller handles an existing folder: by ``try`` or ``suppress``."""
     innermost = True
     for _ in range(12):
         frame = outer(frame)
@@ -129,7 +129,7 @@ def source_tree(path: str) -> ast.Module | None:
 
 @functools.lru_cache(maxsize=64)
 def _handlers(path: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
-    """First and last line of what stands under a handler, and the names of what that catches."""
+    """Return the first and last line of each guarded block, and the names of the exceptions that it catches."""
     tree = source_tree(path)
     if tree is None:
         return ()
@@ -158,14 +158,14 @@ def _names(node: ast.expr | None) -> set[str]:
     return {node.id} if isinstance(node, ast.Name) else set()
 
 
-#: A test that is about who this is: whoever passes it is one of few.
+#: A condition on the rank: few ranks pass it.
 _ABOUT_RANKS = re.compile(r"rank|main|master|primary|zero|leader|coordinator", re.IGNORECASE)
 _EXISTENCE_CHECKS = frozenset({"exists", "isdir", "is_dir", "isfile", "is_file", "lexists"})
 
 
 def asked_at(frame: FrameType | None) -> str:
-    """``train.py:5``: the line of the ``if`` that asks whether something is there, before the user's own line in this
-    stack goes on to make it; "" where there is none, or where an ``if`` around it asks who this is."""
+    """``train.py:5``: the line of the ``if`` that checks whether a path exists before the user's line creates it;
+    "" if there is none, or if an ``if`` around it checks the rank."""
     frame = outer(frame)
     while frame is not None and not is_own(frame.f_code.co_filename):
         frame = frame.f_back
@@ -179,7 +179,7 @@ def asked_at(frame: FrameType | None) -> str:
 
 
 class _Condition(NamedTuple):
-    """An ``if``: the lines that it governs, and what it asks."""
+    """An ``if``: the lines of its body, and what it checks."""
 
     first: int
     last: int

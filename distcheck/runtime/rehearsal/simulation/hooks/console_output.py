@@ -1,5 +1,6 @@
-"""Sees which lines this rank prints and logs, with the place: the first few of each place and step, and no text is kept
-but its digest.
+"""Logs which lines this rank prints, with the call site: the first few of each call site and step.
+
+Only a digest of the text is stored.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from distcheck.runtime.coordination.frames import innermost_own, is_own, shown_p
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
-#: Lines of one place that are looked at in one step, and steps that are.
+#: Lines of one call site that are logged in one step, and steps that are.
 _MOST_IN_A_STEP = 2
 _MOST_STEPS = 6
 
@@ -35,7 +36,7 @@ class _PrintedLines:
         self._seen: dict[str, dict[int, int]] = {}
 
     def _wanted(self, place: str) -> bool:
-        # a loader's worker says what its rank has asked for
+        # a loader's worker prints what its rank requested
         if not place or os.getpid() != self._pid:
             return False
         steps = self._seen.setdefault(place, {})
@@ -74,7 +75,7 @@ class _PrintedLines:
                     place = f"{shown_path(record.pathname)}:{record.lineno}"
                     if self._wanted(place):
                         self._note("logging", (place, record.funcName), _without_time(handler, record))
-            except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
+            except Exception:  # noqa: BLE001 - the script must not fail because of us
                 self.event_log.count_lost("prints.line")
             real(handler, record)
 
@@ -82,7 +83,7 @@ class _PrintedLines:
 
 
 def _without_time(handler: logging.Handler, record: logging.LogRecord) -> str:
-    """The line as it is printed, were it always the same time."""
+    """Return the line as if it were always printed at the same time."""
     still = copy.copy(record)
     still.created = still.msecs = still.relativeCreated = 0
     return handler.format(still)

@@ -1,5 +1,5 @@
-"""Which GPUs this rank takes, and how it came to them: what it binds, what it is refused, where the tensors of NCCL's
-groups are, what ``torch.load`` brings to which GPU, and what the script does to the mask.
+"""Log which GPUs this rank uses: what it binds, what fails, where the tensors of NCCL's groups are, what ``torch.load``
+loads onto which GPU, and how the script changes the mask.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from .patching import attach_to, harmless, wrap
 
 MASK = "CUDA_VISIBLE_DEVICES"
-#: Functions of torch.distributed whose tensors say on which GPU a rank takes part.
+#: Functions of torch.distributed whose tensors show the GPU of the rank.
 _COLLECTIVES = (
     "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "_all_gather_base", "all_reduce",
     "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "gather", "irecv", "isend",
@@ -32,7 +32,7 @@ _OF_OBJECTS = (
     "scatter_object_list",
     "send_object_list",
 )
-#: Parts of a loaded object that are looked at.
+#: Parts of a loaded object that are inspected.
 _MOST_PARTS = 20_000
 
 
@@ -147,7 +147,7 @@ class _DeviceHook:
         return int(self.torch.cuda.current_device() if index is None else index)
 
     def _card(self, index: int) -> str:
-        """What tells a GPU of the node from its others, whatever the mask calls it."""
+        """Return what identifies a GPU of the node, independent of the mask."""
         words = [word.strip() for word in os.environ.get(MASK, "").split(",")]
         if index < len(words) and words[index].upper().startswith(("GPU-", "MIG-")):
             return words[index]
@@ -156,7 +156,7 @@ class _DeviceHook:
         return uuid if self.plan.real_gpus else str(int(uuid.rpartition("-")[2]))
 
     def _first(self, *key: Any) -> bool:
-        """Whether this is said for the first time."""
+        """Return whether this key is new."""
         if key in self.seen:
             return False
         self.seen.add(key)

@@ -1,7 +1,7 @@
-"""Sees which files this rank writes, reads and moves, which folders it makes, and what it fetches from the net.
+"""Logs which files this rank writes, reads and moves, which folders it makes, and what it downloads.
 
-Python's audit events tell of what Python opens; what torch and safetensors write in C++ and Rust is seen where they are
-asked to. Noted are paths as the script means them, and when it was, as other ranks can know (:mod:`.clock`).
+Python's audit events report what Python opens. What torch and safetensors write in C++ and Rust is observed at their
+Python functions. Each row has the path as the script names it and the logical time (:mod:`.clock`).
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class _Files:
 
     def _looked(self, frame: FrameType, path: Any = None) -> None:
         if str(frame.f_globals.get("__name__")).endswith(("_bootstrap_external", "_importlib_external")):
-            return  # an import looks for a module
+            return  # an import searches for a module
         self._read(frame, "." if path is None else path, "listdir")
 
     def _renamed(self, frame: FrameType, source: Any, target: Any, *_: Any) -> None:
@@ -220,7 +220,7 @@ class _Files:
             return
         redirected = self.settings.shadow and os.fsdecode(path).startswith(self.settings.shadow + os.sep)
         if redirected and os.path.isdir(full):
-            return  # the way to what is redirected
+            return  # a parent folder of a redirected path
         caller, may_be_there = folder_options(frame)
         self.event_log.note(
             "files.mkdir", place=innermost_own(frame), path=full, exist_ok=may_be_there, there=os.path.lexists(path),

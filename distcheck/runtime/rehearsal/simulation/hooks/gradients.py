@@ -1,5 +1,5 @@
-"""What DDP owns, and what becomes of it: at each optimizer step the gradients and parameters of each wrapped model as
-short digests, which forwards went through the wrapper and which around it, and what changed after it was wrapped.
+"""Log what happens to models that DDP wraps: at each optimizer step digests of gradients and parameters, which forwards
+go through the wrapper and which bypass it, and what changes after the wrapping.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _GradientHook:
         self.inside = 0
         self.outermost: Any = None
         self.moving = False
-        self.told: set[tuple[Any, ...]] = set()
+        self.reported: set[tuple[Any, ...]] = set()
         self.optimizers: weakref.WeakKeyDictionary[Any, _StepCounter] = weakref.WeakKeyDictionary()
 
     def attach(self) -> None:
@@ -178,7 +178,7 @@ class _GradientHook:
             self.outermost = None
 
     def _outside(self, frame: FrameType | None, model: _Model) -> tuple[str, str]:
-        """The line of the script that goes around the wrapper: not one of the model's own methods."""
+        """Return the line of the script that bypasses the wrapper: not one of the model's own methods."""
         innermost = innermost_own(frame)
         while frame is not None:
             if is_own(frame.f_code.co_filename):
@@ -214,8 +214,8 @@ class _GradientHook:
             place = innermost_own(sys._getframe(2))
             model, name = found[1], found[2]
             key = ("switch", model.number, place, bool(wanted))
-            if key not in self.told and model.ddp() is not None:
-                self.told.add(key)
+            if key not in self.reported and model.ddp() is not None:
+                self.reported.add(key)
                 self.event_log.note(
                     "gradients.switch",
                     place=place,

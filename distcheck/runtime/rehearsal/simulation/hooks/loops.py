@@ -10,7 +10,7 @@ from distcheck.runtime.coordination.frames import shown_path
 
 from .call_sites import source_tree
 
-#: Calls that give what they are given, item by item and to its end.
+#: Calls that pass on an iterable item by item to its end.
 _THROUGH = frozenset({
     "enumerate", "tqdm", "trange", "track", "iter", "list", "prepare", "log_every", "progress_bar",
     "track_iter_progress",
@@ -22,10 +22,10 @@ Loop = ast.For | ast.AsyncFor
 
 
 def loop_around(frames: Sequence[FrameType]) -> tuple[str, bool | None]:
-    """The place of the loop that asks for batches, and whether it may end before the batches do.
+    """Return the location of the loop over the batches, and whether it may end before they do.
 
     :param frames: of the user's own code, innermost first
-    :returns: ``("train.py:30", False)``; None in the second place where there is no loop to be seen
+    :returns: ``("train.py:30", False)``; the second value is None if there is no visible loop
     """
     place, bounded = "", False
     for frame in frames:
@@ -36,7 +36,7 @@ def loop_around(frames: Sequence[FrameType]) -> tuple[str, bool | None]:
         if not place:
             place = f"{shown_path(frame.f_code.co_filename)}:{loop.lineno}"
         bounded = bounded or _may_end_early(loop)
-        # what a generator of the script's own is asked for is decided by whoever walks through that
+        # the caller of a generator of the script decides how many items it reads
         if not frame.f_code.co_flags & _GENERATOR:
             return place, bounded
     return place, None

@@ -1,7 +1,7 @@
 """Redirect what the Python of this process writes into a folder of the rehearsal, where no overlay can be mounted.
 
-Python's ``open`` and ``os`` are redirected, and the compiled functions of torch, safetensors and sqlite3. Other compiled
-code that writes, and programs that the script starts, are reported as not redirected.
+Python's ``open`` and ``os`` are redirected, and the compiled functions of torch, safetensors and sqlite3.
+Other compiled code that writes, and programs that the script starts, are reported as not redirected.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _redirect(redirection: Redirection, position: int, mode: str, real: Any, *ar
 
 
 def _report_what_is_not_redirected(event_log: EventLog) -> None:
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def audit(event: str, args: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":
@@ -91,8 +91,8 @@ def _report_what_is_not_redirected(event_log: EventLog) -> None:
             event_log.note(
                 "overlay.unled", what=f"what {program} writes is not redirected: it is no Python of this rank"
             )
-        elif event == "import" and args and args[0] in _BY_THEMSELVES and args[0] not in told:
-            told.add(args[0])
+        elif event == "import" and args and args[0] in _BY_THEMSELVES and args[0] not in reported:
+            reported.add(args[0])
             event_log.note("overlay.unled", what=f"files that {args[0]} opens by itself are not redirected")
 
     sys.addaudithook(audit)

@@ -1,5 +1,5 @@
 """Which ranks train one model from parts of the data, and which must see the same: what wraps the model, and on which
-mesh. And which backward passes feed such a wrapper: what a script trains beside it is its own affair.
+mesh. Also which backward passes feed such a wrapper: other models that a script trains don't matter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .patching import attach_to, harmless, wrap
 
 #: Names of a mesh's dimensions along which the data is divided.
 _OF_DATA = re.compile(r"(^|_)(dp|ddp|fsdp|hsdp|data|replicate|replica|shard|world|batch)(_|\d|$)")
-#: Whoever has imported these feeds ranks in ways that can't be seen here.
+#: If these are imported, ranks get data by means that are not observed here.
 _OTHER_WAYS = (
     "torch.distributed.pipelining",
     "torch.distributed.tensor.experimental._attention",
@@ -81,7 +81,7 @@ class Parallel:
             self.event_log.note(kind, ranks=ranks, how=how)
 
     def note_mesh(self, mesh: Any) -> None:
-        """The ranks that a mesh puts beside this one without a part of the data of their own."""
+        """Log the ranks of a mesh that share this rank's part of the data."""
         root = _root_of(mesh)
         names = getattr(root, "mesh_dim_names", None)
         if not names or all(_OF_DATA.search(name) for name in names):

@@ -1,4 +1,4 @@
-"""What the hooks share: a function put around another, and work of ours that must not fail inside of the script."""
+"""What the hooks share: wrapping of functions, and isolation of our own errors from the script."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def harmless(event_log: EventLog, kind: str) -> Iterator[None]:
 def called_by_script(frame: FrameType | None) -> bool:
     """Whether the script's own code made a call, and not a library that it uses.
 
-    :param frame: the innermost frame to look at; those of ours are passed over
+    :param frame: the innermost frame to check; our own are skipped
     """
     frame = outer(frame)
     return frame is not None and is_own(frame.f_code.co_filename)
 
 
 def attach_to(module: str, event_log: EventLog, kind: str, attach: Callable[[Any], object]) -> None:
-    """Call ``attach`` with a module when the script has imported it; where that fails, the topic is said to be lost."""
+    """Call ``attach`` with a module when the script has imported it; log the topic as lost if that fails."""
 
     def attach_or_say(imported: Any) -> None:
         try:

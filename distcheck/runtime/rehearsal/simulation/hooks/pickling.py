@@ -37,7 +37,7 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> None:
 
 
 class _PicklingHook:
-    """Looks into an object only when pickling it has failed."""
+    """Inspects an object only after its pickling failed."""
 
     def __init__(self, event_log: EventLog) -> None:
         self.event_log = event_log
@@ -105,7 +105,7 @@ class _PicklingHook:
         made: tuple[str, str] | None = None,
         operation: str = "",
     ) -> None:
-        """Only of what is about pickling: a full disk or a peer that is gone has other causes."""
+        """Log only errors of pickling: a full disk or a lost peer has other causes."""
         if not _is_about_pickling(error):
             return
         offenders = [one for name, value in given for one in _offenders(name, value, mode)][:_MOST_OFFENDERS]

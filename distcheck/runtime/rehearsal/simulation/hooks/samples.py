@@ -1,6 +1,6 @@
 """Watches the loaders of a rank: what is put around torch's own classes, so that :mod:`.watcher` sees each pass.
 
-Nothing is drawn, asked for, or changed; with ``epoch_steps`` alone a pass ends early, as if the data were fewer.
+Nothing is sampled, read or changed. With ``epoch_steps`` a pass ends early, as if there were less data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> None:
 
 
 def _current() -> Watcher:
-    assert _watcher is not None  # noqa: S101 - only patched functions ask, and install() has patched them
+    assert _watcher is not None  # noqa: S101 - only patched functions call this, after install()
     return _watcher
 
 

@@ -1,6 +1,6 @@
-"""Sees which trackers this rank starts, and keeps those offline that are told to go online by their arguments.
+"""Logs which trackers this rank starts, and keeps those offline whose arguments request online mode.
 
-Variables (:mod:`..trackers`) hold for what asks them; an argument in the script is stronger than a variable.
+Variables (:mod:`..trackers`) set the default; an argument in the script overrides a variable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .patching import attach_to, wrap
 
 
 class _Tracker(NamedTuple):
-    """A call that starts a run: a function, or a class that is made."""
+    """A call that starts a run: a function or a constructor."""
 
     module: str
     #: ``init``, ``Task.init``, ``Experiment.__init__``
@@ -44,7 +44,7 @@ _TRACKERS = (
     _Tracker("torch.utils.tensorboard.writer", "SummaryWriter.__init__", "SummaryWriter"),
     _Tracker("tensorboardX.writer", "SummaryWriter.__init__", "SummaryWriter"),
 )
-#: What would change something that others see: method of ``HfApi`` → what is given back in its place.
+#: What would change something that others see: methods of ``HfApi``.
 _UPLOADS = (
     "create_repo", "delete_repo", "create_commit", "create_branch", "create_tag", "upload_file", "upload_folder",
     "upload_large_folder", "delete_file", "delete_folder", "preupload_lfs_files", "create_pull_request",
@@ -82,7 +82,7 @@ def _attach(event_log: EventLog, tracker: _Tracker, module: Any) -> None:
 
 
 def _text(value: object) -> str:
-    """What was given, as far as it has a text that means something on another rank."""
+    """Return the text of an argument as far as it is comparable between ranks."""
     if isinstance(value, (str, int, float, bool, bytes, type(None), os.PathLike)):
         return str(value)
     if isinstance(value, (list, tuple)):
@@ -93,7 +93,7 @@ def _text(value: object) -> str:
 
 
 def _is_off(kwargs: dict[str, Any]) -> bool:
-    """Switched off on this rank by the script: told so, or by a variable that it has set itself."""
+    """Return whether the script disables the tracker on this rank, by an argument or a variable."""
     if kwargs.get("mode") in ("disabled", "debug") or kwargs.get("disabled") is True:
         return True
     return any(os.environ.get(name, "").lower() in values for name, values in SWITCHES.items())
@@ -102,9 +102,7 @@ def _is_off(kwargs: dict[str, Any]) -> bool:
 def _keep_mlflow_here(event_log: EventLog, module: Any) -> None:
     def set_tracking_uri(real: Any, uri: Any) -> None:
         if str(uri).startswith(("http:", "https:", "databricks", "uc:")):
-            event_log.note(
-                "trackers.led", what="mlflow.set_tracking_uri() leads to a folder that is removed at the end"
-            )
+            event_log.note("trackers.led", what="mlflow.set_tracking_uri() uses a folder that is removed at the end")
             uri = os.environ.get("MLFLOW_TRACKING_URI", "")
         real(uri)
 
@@ -114,7 +112,7 @@ def _keep_mlflow_here(event_log: EventLog, module: Any) -> None:
 
 
 def _keep_from_the_hub(event_log: EventLog, module: Any) -> None:
-    """Downloads go on; nothing goes up."""
+    """Allow downloads and skip uploads."""
     for name in _UPLOADS:
         wrap(module.HfApi, name, functools.partial(_skip_upload, event_log, module))
     # the functions of the module are methods of one HfApi, bound when it was imported
@@ -126,7 +124,7 @@ def _keep_from_the_hub(event_log: EventLog, module: Any) -> None:
 
 def _skip_upload(event_log: EventLog, module: Any, real: Any, *args: Any, **kwargs: Any) -> Any:
     name = real.__name__
-    event_log.note("trackers.led", what=f"HfApi.{name}() was not called: nothing goes up to the hub")
+    event_log.note("trackers.led", what=f"HfApi.{name}() was not called: a rehearsal uploads nothing")
     repository = str(kwargs.get("repo_id") or (args[1] if len(args) > 1 else "rehearsal"))
     # the hub puts the user's own name before it
     repository = repository if "/" in repository else f"rehearsal/{repository}"
