@@ -49,11 +49,6 @@ def notes() -> tuple[NotSimulated, ...]:
     return tuple(_notes)
 
 
-def forget() -> None:
-    """For tests: begin anew."""
-    _notes.clear()
-
-
 def caller() -> str:
     """The innermost line of the user's own on this thread's stack."""
     frame = sys._getframe(1)
