@@ -127,19 +127,19 @@ def _rehearse(given: dict[str, Any], world: World, configuration: Configuration,
 
     from .rehearse_report import report_of
 
-    typed = typed_of(given, world)
-    check_machine(typed.plan, world)
+    parsed = parsed_command_of(given, world)
+    check_machine(parsed.plan, world)
     quiet = given["quiet"]
     try:
         with Progress(sys.stderr) as line:
-            performed = perform(
-                typed.plan, dict(os.environ), sys.executable, assigned=typed.assignments,
-                told=(lambda _: None) if quiet or given["verbose"] else lambda text: line.show("rehearse", text),
+            result = perform(
+                parsed.plan, dict(os.environ), sys.executable, assigned=parsed.assignments,
+                progress=(lambda _: None) if quiet or given["verbose"] else lambda text: line.show("rehearse", text),
                 printed=output.say if given["verbose"] and not quiet else None,
             )  # fmt: skip
     except Signalled as signalled:
         return 128 + signalled.number
-    report = report_of(typed, performed, selection, configuration)
+    report = report_of(parsed, result, selection, configuration)
     if given["output_format"] != "json":
         # in the text each would be a table with one row for all that a rank has done
         report = report._replace(facts={})
@@ -159,7 +159,7 @@ def finish(report: Report, given: dict[str, Any], configuration: Configuration) 
     return status
 
 
-def typed_of(given: dict[str, Any], world: World) -> Any:
+def parsed_command_of(given: dict[str, Any], world: World) -> Any:
     """What is to be rehearsed; a usage error where that can't be."""
     from distcheck.runtime.rehearsal.simulation.cli_args import CannotRehearse, RehearseOptions, read
 

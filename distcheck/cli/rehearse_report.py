@@ -14,8 +14,8 @@ from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import Positions
 from distcheck.runtime.coordination.stack_report import plain_job
 from distcheck.runtime.rehearsal.simulation import outcome, trackers
-from distcheck.runtime.rehearsal.simulation.launcher import NO_STORE, STANDS, TIME, RehearsalResult
-from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.launcher import HUNG, NO_STORE, TIME, RehearsalResult
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan, split_location
 
 if TYPE_CHECKING:
     from distcheck.runtime.rehearsal.simulation.cli_args import ParsedCommand
@@ -31,46 +31,46 @@ ROOMS = (
 
 
 def report_of(
-    typed: ParsedCommand, performed: RehearsalResult, selection: Selection, configuration: Configuration
+    parsed: ParsedCommand, result: RehearsalResult, selection: Selection, configuration: Configuration
 ) -> Report:
     """The whole of it."""
-    rehearsal = performed.rehearsal
+    rehearsal = result.rehearsal
     plan = rehearsal.plan
-    positions = performed.verdict or Positions((), plan.world_size)
+    positions = result.verdict or Positions((), plan.world_size)
     judge = Checker(selection, rooms=ROOMS).plan(Rehearsal, Positions, command="rehearse", closed=True)
     report = judge.run(rehearsal, positions)
-    diagnosed = _diagnosed(performed, selection)
+    diagnosed = _diagnosed(result, selection)
     # what a probe has seen happen says more than the text that it led to
     seen = [item for item in report.findings if item.severity > Severity.INFO]
     known = {item.code for item in seen} | {(item.where.path, item.where.line) for item in seen if item.where.path}
     news = [item for item in diagnosed if not {item.code, (item.where.path, item.where.line)} & known]
-    found = [*_without_consequences(report.findings, news, performed), *news]
-    looked = _looked(typed, found, configuration)
-    found, others = _heard(found, looked)
-    failed = _failed(performed, explained=any(item.severity is Severity.ERROR for item in found))
-    missed = [NotChecked(what, why) for what, why in typed.left_out]
+    found = [*_without_consequences(report.findings, news, result), *news]
+    linted = _lint(parsed, found, configuration)
+    found, others = _apply_comments(found, linted)
+    failed = _failed(result, explained=any(item.severity is Severity.ERROR for item in found))
+    missed = [NotChecked(what, why) for what, why in parsed.left_out]
     return report._replace(
         findings=sort_findings(_with_source(item) for item in found),
-        not_checked=merge_not_checked((*report.not_checked, *missed, *outcome.not_checked(performed))),
-        subject=_subject(performed, failed, others, looked),
+        not_checked=merge_not_checked((*report.not_checked, *missed, *outcome.not_checked(result))),
+        subject=_subject(result, failed, others, linted),
         facts={"Rehearsal": rehearsal},
-        elapsed_s=performed.elapsed_s,
+        elapsed_s=result.elapsed_s,
     )
 
 
 def _without_consequences(
-    findings: Iterable[Finding], diagnosed: Sequence[Finding], performed: RehearsalResult
+    findings: Iterable[Finding], diagnosed: Sequence[Finding], result: RehearsalResult
 ) -> list[Finding]:
     """Without those that only tell what another one led to: ranks wait for one whose failure is explained, or whose
     data has come to its end before theirs."""
     found = list(findings)
     known = {f"{one.where.path}:{one.where.line}" for one in (*found, *diagnosed) if one.severity > Severity.INFO}
-    for failure in outcome.failures(performed.rehearsal.ends):
+    for failure in outcome.failures(result.rehearsal.ends):
         if failure.ends[0].place in known:
             found = [one for one in found if not set(_ranks(one, "missing")).intersection(failure.ranks)]
     for cause in [one for one in found if one.code == "DC519" and one.evidence.get("batches")]:
         batches = {int(rank): count for rank, count in cause.evidence["batches"].items()}
-        found = [one for one in found if one is cause or not _follows(one, batches, performed.verdict)]
+        found = [one for one in found if one is cause or not _follows(one, batches, result.verdict)]
     return found
 
 
@@ -98,33 +98,33 @@ def _ranks(finding: Finding, name: str) -> list[int]:
     return [rank for first, _, last in spans for rank in range(int(first), int(last or first) + 1)]
 
 
-def _subject(performed: RehearsalResult, failed: str, others: int, looked: LintResult | None) -> dict[str, Any]:
-    plan = performed.rehearsal.plan
-    ranks = len(performed.rehearsal.ends) if plan.launcher == "script" else plan.world_size
+def _subject(result: RehearsalResult, failed: str, others: int, linted: LintResult | None) -> dict[str, Any]:
+    plan = result.rehearsal.plan
+    ranks = len(result.rehearsal.ends) if plan.launcher == "script" else plan.world_size
     each = ranks // plan.nnodes
     shape = f"{plan.nnodes} node{'s' * (plan.nnodes > 1)} x {each} rank{'s' * (each != 1)}"
-    steps = outcome.steps_of(performed.rehearsal)
+    steps = outcome.steps_of(result.rehearsal)
     line = [plan.target, f"{shape} ({plan.launcher})", f"{steps} step{'s' * (steps != 1)}"]
-    line.append(f"{performed.elapsed_s:.0f} s")
-    closing = outcome.told(performed)
-    if performed.written:
-        closing.append(f"the script {performed.written}")
-    if offline := trackers.told(performed.rehearsal.rows):
+    line.append(f"{result.elapsed_s:.0f} s")
+    closing = outcome.failure_lines(result)
+    if result.written:
+        closing.append(f"the script {result.written}")
+    if offline := trackers.offline_note(result.rehearsal.rows):
         closing.append(offline)
-    if others and looked is not None:
-        command = f"distcheck lint {' '.join(looked.program.files)}"
+    if others and linted is not None:
+        command = f"distcheck lint {' '.join(linted.program.files)}"
         closing.append(f"lint, which only reads, has {others} more finding{'s' * (others > 1)}: {command}")
     subject: dict[str, Any] = {
         "line": line,
         "closing": [*closing, ""] if closing else [],
         "failed": failed,
-        "ended": performed.why,
+        "ended": result.why,
         "steps": steps,
-        "ends": [end._asdict() for end in performed.rehearsal.ends],
+        "ends": [end._asdict() for end in result.rehearsal.ends],
     }
     # whoever failed is told with its last lines
-    if performed.verdict is not None and performed.verdict.ranks and not outcome.failures(performed.rehearsal.ends):
-        subject["jobs"] = [_job(performed.verdict, plan)]
+    if result.verdict is not None and result.verdict.ranks and not outcome.failures(result.rehearsal.ends):
+        subject["jobs"] = [_job(result.verdict, plan)]
     return subject
 
 
@@ -133,16 +133,16 @@ def _job(verdict: Positions, plan: RehearsalPlan) -> dict[str, Any]:
     return plain_job(plan.target, verdict, seen=seen, interval_s=verdict.hang_timeout_s)
 
 
-def _failed(performed: RehearsalResult, *, explained: bool) -> str:
+def _failed(result: RehearsalResult, *, explained: bool) -> str:
     """Why the rehearsal says less than it should, where no finding says that; one line."""
-    bad = outcome.failures(performed.rehearsal.ends)
+    bad = outcome.failures(result.rehearsal.ends)
     if bad and "CannotSimulateError" in bad[0].ends[0].detail:
         return "the script needs what only a real GPU has, and could not go on; --real-gpus is for machines with some"
-    if bad and not explained and performed.why != STANDS:
+    if bad and not explained and result.why != HUNG:
         return "the script itself failed, and no rule says why"
-    if performed.why == NO_STORE:
+    if result.why == NO_STORE:
         return "the store of the ranks could not be served"
-    if performed.why == TIME and not outcome.steps_of(performed.rehearsal):
+    if result.why == TIME and not outcome.steps_of(result.rehearsal):
         return "time was up before the first step; --seconds gives it more"
     return ""
 
@@ -150,27 +150,27 @@ def _failed(performed: RehearsalResult, *, explained: bool) -> str:
 # what the text of a failing rank means
 
 
-def _diagnosed(performed: RehearsalResult, selection: Selection) -> list[Finding]:
+def _diagnosed(result: RehearsalResult, selection: Selection) -> list[Finding]:
     """What ``distcheck log`` finds in the outputs of ranks that failed by themselves, at the line that raised."""
     from distcheck.checks.logs.diagnose import diagnose, timeline_of
     from distcheck.checks.logs.model import LogSource
     from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
 
     found = []
-    for failure in outcome.failures(performed.rehearsal.ends):
+    for failure in outcome.failures(result.rehearsal.ends):
         end = failure.ends[0]
-        text = "".join(outcome.outputs_of(performed, failure))
+        text = "".join(outcome.outputs_of(result, failure))
         if not text.strip():
             continue
         reader = SourceReader(LogSource(f"rank{end.rank}.log"), matcher_of(signatures()))
         reader.feed(text.encode())
         report = diagnose(timeline_of([reader.reading()]), selection=selection)
-        path, _, line = end.place.rpartition(":")
+        path, line = split_location(end.place)
         for finding in report.findings:
             if finding.severity is Severity.INFO or finding.code.startswith("DC9"):
                 continue
             where = finding.where._replace(
-                path=path or None, line=int(line) if line else None, column=None, end_line=None, host=None,
+                path=path, line=line, column=None, end_line=None, host=None,
                 rank=end.rank if len(failure.ends) == 1 else None,
                 ranks=rank_ranges(failure.ranks) if len(failure.ends) > 1 else None,
             )  # fmt: skip
@@ -182,7 +182,7 @@ def _diagnosed(performed: RehearsalResult, selection: Selection) -> list[Finding
 # what lint says
 
 
-def _looked(typed: ParsedCommand, findings: Iterable[Finding], configuration: Configuration) -> LintResult | None:
+def _lint(parsed: ParsedCommand, findings: Iterable[Finding], configuration: Configuration) -> LintResult | None:
     """The linter's look at the script, and at the files that something was found in; None where there is none."""
     import sys
 
@@ -194,7 +194,7 @@ def _looked(typed: ParsedCommand, findings: Iterable[Finding], configuration: Co
     from .lint import command as lint_command
     from .lint import lint_options
 
-    paths = [_file_of(typed.plan), *(finding.where.path for finding in findings)]
+    paths = [_file_of(parsed.plan), *(finding.where.path for finding in findings)]
     files = list(dict.fromkeys(path for path in paths if path and path.endswith(".py") and os.path.isfile(path)))
     if not files:
         return None
@@ -215,16 +215,16 @@ def _file_of(plan: RehearsalPlan) -> str | None:
     return next((name for name in (f"{path}.py", os.path.join(path, "__main__.py")) if os.path.exists(name)), None)
 
 
-def _heard(findings: Sequence[Finding], looked: LintResult | None) -> tuple[list[Finding], int]:
+def _apply_comments(findings: Sequence[Finding], linted: LintResult | None) -> tuple[list[Finding], int]:
     """Findings that no comment silences, with those confirmed that lint has too; how many more lint has."""
-    if looked is None:
+    if linted is None:
         return list(findings), 0
     from distcheck.checks.source.suppressions import apply_suppressions
 
-    files = looked.program.files
+    files = linted.program.files
     comments = {path: facts.comments for path, facts in files.items() if facts.problem is None}
     kept = apply_suppressions(findings, comments).kept
-    read = list(looked.report.findings)
+    read = list(linted.report.findings)
     confirmed: set[int] = set()
     said = []
     for finding in kept:
@@ -236,7 +236,7 @@ def _heard(findings: Sequence[Finding], looked: LintResult | None) -> tuple[list
 
 def _confirmed(finding: Finding) -> Finding:
     return finding._replace(
-        message=f"{finding.message}; lint reads it there too: confirmed in rehearsal",
+        message=f"{finding.message}; lint also reports it: confirmed in rehearsal",
         evidence={**finding.evidence, "confirmed_in_rehearsal": True},
     )
 

@@ -75,17 +75,17 @@ class RanksFailed(Exception):  # noqa: N818 - says what became of them, as pytes
 
     def __init__(self, summary: str, sections: Sequence[tuple[str, str]], failures: Mapping[int, RankFailure]) -> None:
         super().__init__(summary)
-        #: title and text, who is to blame first
+        #: title and text, failed ranks first
         self.sections = tuple(sections)
         self.failures = dict(failures)
 
     def full_text(self) -> str:
-        """The summary and all sections."""
+        """Return the summary and all sections."""
         return "\n\n".join([str(self), *(f"{title}\n{text}" for title, text in self.sections)])
 
 
 def failed(seen: Sequence[RankOutcome], limit_s: float, *, root: str | None = None) -> RanksFailed:
-    """What became of the ranks as an exception.
+    """Return the result of the ranks as an exception.
 
     :param limit_s: seconds that the body had
     :param root: paths below this folder are shown relative to it

@@ -88,8 +88,8 @@ def no_temporary_folder_stays(tmp_path: Path) -> Any:
     ("words", "said"),
     [
         ((), "name a script or a launch line: distcheck rehearse -- train.py"),
-        (("--", "nowhere.py"), "nowhere.py: there is no such file"),
-        (("--", "torchrun", "--nproc-per-node", "2"), "no script stands in the launch line"),
+        (("--", "nowhere.py"), "nowhere.py: no such file"),
+        (("--", "torchrun", "--nproc-per-node", "2"), "the launch line has no script:"),
         (("--nproc-per-node", "0", "--", "train.py"), "--nproc-per-node"),
         (("--nnodes", "200", "--nproc-per-node", "200", "--", "train.py"), "40000 processes"),
         (("--launcher", "mpi", "--", "train.py"), "--launcher"),

@@ -16,7 +16,7 @@ from distcheck.reporters import FORMATS, render
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.rehearsal.simulation.cli_args import ParsedCommand
-from distcheck.runtime.rehearsal.simulation.launcher import ENDED, STANDS, TIME, RehearsalResult
+from distcheck.runtime.rehearsal.simulation.launcher import ENDED, HUNG, TIME, RehearsalResult
 from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
 PLAN = RehearsalPlan("train.py", nproc_per_node=2, seconds=60.0)
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def performed(*ends: End, why: str = ENDED, verdict: Positions | None = None, **more: Any) -> RehearsalResult:
+def result(*ends: End, why: str = ENDED, verdict: Positions | None = None, **more: Any) -> RehearsalResult:
     given = ends or (End(0, 10, "steps", 0, 3), End(1, 11, "steps", 0, 3))
     return RehearsalResult(
         Rehearsal(PLAN, given), why, verdict, more.get("outputs", {}), (), more.get("written", ""), 5.0
@@ -60,8 +60,8 @@ def saved(line: int, code: str = "DC720") -> Finding:
 
 
 def heard(finding: Finding) -> tuple[list[Finding], int]:
-    looked = rehearse_report._looked(ParsedCommand(PLAN), [finding], Configuration())
-    return rehearse_report._heard([finding], looked)
+    linted = rehearse_report._lint(ParsedCommand(PLAN), [finding], Configuration())
+    return rehearse_report._apply_comments([finding], linted)
 
 
 # what lint says
@@ -70,7 +70,7 @@ def heard(finding: Finding) -> tuple[list[Finding], int]:
 @pytest.mark.parametrize("line", [6, 7, 9])
 def test_what_lint_reads_in_the_same_statement_is_confirmed(line: int, folder: Path) -> None:
     (found,), others = heard(saved(line))
-    assert found.message == "two ranks write it; lint reads it there too: confirmed in rehearsal"
+    assert found.message == "two ranks write it; lint also reports it: confirmed in rehearsal"
     assert found.evidence["confirmed_in_rehearsal"] is True
     _, all_of_it = heard(saved(line, "DC732"))
     assert others == all_of_it - 1
@@ -90,7 +90,7 @@ def test_a_comment_silences_what_was_rehearsed_too(folder: Path) -> None:
 
 
 def test_how_much_more_lint_has_is_said_with_what_to_type(folder: Path) -> None:
-    closing = reported(performed()).subject["closing"]
+    closing = reported(result()).subject["closing"]
     assert [line for line in closing if line.startswith("lint, which only reads, has ")]
     assert any(line.endswith("distcheck lint train.py") for line in closing)
 
@@ -99,10 +99,10 @@ def test_a_module_is_read_where_it_lies(folder: Path) -> None:
     (folder / "package").mkdir()
     (folder / "package" / "__main__.py").write_text(SAVES)
     plan = PLAN._replace(target="package", module=True)
-    looked = rehearse_report._looked(ParsedCommand(plan), [], Configuration())
-    assert looked is not None
-    assert list(looked.program.files) == ["package/__main__.py"]
-    assert rehearse_report._looked(ParsedCommand(plan._replace(target="json.tool")), [], Configuration()) is None
+    linted = rehearse_report._lint(ParsedCommand(plan), [], Configuration())
+    assert linted is not None
+    assert list(linted.program.files) == ["package/__main__.py"]
+    assert rehearse_report._lint(ParsedCommand(plan._replace(target="json.tool")), [], Configuration()) is None
 
 
 # failures
@@ -110,7 +110,7 @@ def test_a_module_is_read_where_it_lies(folder: Path) -> None:
 
 def test_a_failure_that_no_rule_explains_is_the_scripts_own(folder: Path) -> None:
     ends = (End(0, 10, "steps", 0, 3), End(1, 11, "raised", 1, 0, "ValueError: no", "train.py:5", "main"))
-    report = reported(performed(*ends, outputs={1: ("", "Traceback (most recent call last):\nValueError: no\n")}))
+    report = reported(result(*ends, outputs={1: ("", "Traceback (most recent call last):\nValueError: no\n")}))
     assert report.subject["failed"] == "the script itself failed, and no rule says why"
     assert report.subject["closing"][0].startswith("rank 1 raised ValueError: no at train.py:5")
     assert "  | ValueError: no" in report.subject["closing"]
@@ -120,14 +120,14 @@ def test_a_failure_that_no_rule_explains_is_the_scripts_own(folder: Path) -> Non
 def test_what_can_not_be_simulated_is_no_fault_of_the_script(folder: Path) -> None:
     detail = "distcheck.runtime.rehearsal.fake_cuda.limits.CannotSimulateError: triton can't be rehearsed without a GPU"
     ends = tuple(End(rank, 10, "raised", 1, 0, detail, "train.py:5", "main") for rank in range(2))
-    report = reported(performed(*ends))
+    report = reported(result(*ends))
     assert report.subject["failed"].startswith("the script needs what only a real GPU has")
     assert any(detail in item.why for item in report.not_checked)
 
 
 def test_a_failure_that_a_rule_explains_is_a_finding_at_its_line(folder: Path) -> None:
     ends = (End(0, 10, "steps", 0, 3), End(1, 11, "raised", 1, 0, RAISED, "train.py:5", "main"))
-    report = reported(performed(*ends, outputs={1: ("", f"Traceback (most recent call last):\n{RAISED}\n")}))
+    report = reported(result(*ends, outputs={1: ("", f"Traceback (most recent call last):\n{RAISED}\n")}))
     (found,) = report.at_least(Severity.ERROR)
     assert (found.where.path, found.where.line, found.where.rank) == ("train.py", 5, 1)
     assert found.evidence["source"] == "model = torch.nn.Linear(2, 2)"
@@ -135,7 +135,7 @@ def test_a_failure_that_a_rule_explains_is_a_finding_at_its_line(folder: Path) -
 
 
 def test_the_outputs_of_ranks_that_end_well_mean_nothing(folder: Path) -> None:
-    report = reported(performed(outputs={0: ("", RAISED), 1: ("", RAISED)}))
+    report = reported(result(outputs={0: ("", RAISED), 1: ("", RAISED)}))
     assert not report.at_least(Severity.WARNING)
 
 
@@ -153,7 +153,7 @@ def verdict(state: str, detail: str = "") -> Positions:
 
 def test_a_hang_is_told_with_the_stacks_of_all(folder: Path) -> None:
     ends = (End(0, 10, "stopped"), End(1, 11, "finished", 0))
-    report = reported(performed(*ends, why=STANDS, verdict=verdict("left")))
+    report = reported(result(*ends, why=HUNG, verdict=verdict("left")))
     assert [one.code for one in report.at_least(Severity.ERROR)] in (["DC702"], ["DC519"])
     (job,) = report.subject["jobs"]
     assert [rank["rank"] for rank in job["ranks"]] == [0, 1]
@@ -163,12 +163,12 @@ def test_a_hang_is_told_with_the_stacks_of_all(folder: Path) -> None:
 def test_whoever_only_waits_for_a_rank_whose_failure_is_explained_is_not_told(folder: Path) -> None:
     ends = (End(0, 10, "stopped"), End(1, 11, "raised", 1, 0, RAISED, "train.py:5", "main"))
     outputs = {1: ("", f"Traceback (most recent call last):\n{RAISED}\n")}
-    report = reported(performed(*ends, why=STANDS, verdict=verdict("raised", RAISED), outputs=outputs))
+    report = reported(result(*ends, why=HUNG, verdict=verdict("raised", RAISED), outputs=outputs))
     assert [one.where.line for one in report.at_least(Severity.ERROR)] == [5]
     assert "jobs" not in report.subject
     # where it is not, that others wait is all that is known
     ends = (End(0, 10, "stopped"), End(1, 11, "raised", 1, 0, "ValueError: no", "train.py:5", "main"))
-    report = reported(performed(*ends, why=STANDS, verdict=verdict("raised", "ValueError: no")))
+    report = reported(result(*ends, why=HUNG, verdict=verdict("raised", "ValueError: no")))
     assert [one.where.line for one in report.at_least(Severity.ERROR)] == [9]
 
 
@@ -202,7 +202,7 @@ def waiting() -> Finding:
 )
 def test_what_uneven_data_has_led_to_is_not_told_beside_it(batches: dict[str, int], told: list[str]) -> None:
     calls = (((0,), CollectiveCall(16, "broadcast")), ((1,), CollectiveCall(16, "barrier")))
-    done = performed(verdict=Positions((), 2, mismatches=(CallMismatch("0", 16, calls),)))
+    done = result(verdict=Positions((), 2, mismatches=(CallMismatch("0", 16, calls),)))
     found = rehearse_report._without_consequences([uneven(batches), crossed(), waiting()], [], done)
     assert [one.code for one in found] == told
 
@@ -212,12 +212,12 @@ def test_what_uneven_data_has_led_to_is_not_told_beside_it(batches: dict[str, in
 
 def test_time_that_was_up_before_the_first_step_is_a_failure(folder: Path) -> None:
     stopped = [End(rank, 10, "stopped", 0, 0) for rank in range(2)]
-    assert reported(performed(*stopped, why=TIME)).subject["failed"].startswith("time was up before the first step")
-    assert reported(performed(*(end._replace(steps=1) for end in stopped), why=TIME)).subject["failed"] == ""
+    assert reported(result(*stopped, why=TIME)).subject["failed"].startswith("time was up before the first step")
+    assert reported(result(*(end._replace(steps=1) for end in stopped), why=TIME)).subject["failed"] == ""
 
 
 def test_what_was_rehearsed_stands_in_the_first_line(folder: Path) -> None:
-    report = reported(performed(written="would have written 1 file (model.pt); nothing of it was kept"))
+    report = reported(result(written="would have written 1 file (model.pt); nothing of it was kept"))
     assert report.subject["line"] == ["train.py", "1 node x 2 ranks (torchrun)", "3 steps", "5 s"]
     text = render(report, "full")
     assert text.startswith("distcheck rehearse · train.py · 1 node x 2 ranks (torchrun) · 3 steps · 5 s\n")
@@ -227,14 +227,14 @@ def test_what_was_rehearsed_stands_in_the_first_line(folder: Path) -> None:
 
 def test_rules_that_are_not_selected_keep_silent(folder: Path) -> None:
     ends = (End(0, 10, "stopped"), End(1, 11, "finished", 0))
-    done = performed(*ends, why=STANDS, verdict=verdict("left"))
+    done = result(*ends, why=HUNG, verdict=verdict("left"))
     assert not reported(done, Selection(("DC201",))).findings
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_tells_a_hang_with_its_line(name: str, folder: Path) -> None:
     ends = (End(0, 10, "stopped"), End(1, 11, "finished", 0))
-    report = reported(performed(*ends, why=STANDS, verdict=verdict("left")))._replace(facts={})
+    report = reported(result(*ends, why=HUNG, verdict=verdict("left")))._replace(facts={})
     text = render(report, name)
     (code,) = [one.code for one in report.at_least(Severity.ERROR)]
     assert code in text

@@ -75,7 +75,7 @@ def simulate(gpus: FakeGpus) -> None:
     from .driver import FakeDriver
 
     _simulating = gpus
-    _tell_children(gpus)
+    _export_to_children(gpus)
     driver = FakeDriver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
     driver_functions.install(driver)
     devices = device_marks.TensorDevices(driver)
@@ -125,7 +125,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> bool:
     return False
 
 
-def _tell_children(gpus: FakeGpus) -> None:
+def _export_to_children(gpus: FakeGpus) -> None:
     """What a Python that this process starts needs to know, whoever starts it."""
     os.environ[VARIABLE] = gpus.text
     folders = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -135,7 +135,7 @@ def _tell_children(gpus: FakeGpus) -> None:
 
 def on_import(gpus: FakeGpus) -> None:
     """Simulate as soon as torch has been imported, and not before: a script that never does pays nothing."""
-    _tell_children(gpus)
+    _export_to_children(gpus)
     if "torch" in sys.modules:
         simulate(gpus)
     else:

@@ -47,14 +47,7 @@ def batch_norm_stats(input: Any, eps: float) -> tuple[Any, Any]:
 
 
 def batch_norm_gather_stats_with_counts(
-    input: Any,
-    mean: Any,
-    invstd: Any,
-    running_mean: Any,
-    running_var: Any,
-    momentum: float,
-    eps: float,
-    counts: Any,
+    input: Any, mean: Any, invstd: Any, running_mean: Any, running_var: Any, momentum: float, eps: float, counts: Any
 ) -> tuple[Any, Any]:
     """Those of all ranks together; what is kept of them moves on."""
     counts = counts.view(-1, 1).to(mean.dtype)
@@ -68,14 +61,7 @@ def batch_norm_gather_stats_with_counts(
     return middle, (variance + eps).rsqrt()
 
 
-def batch_norm_elemt(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    mean: Any,
-    invstd: Any,
-    eps: float,
-) -> Any:
+def batch_norm_elemt(input: Any, weight: Any, bias: Any, mean: Any, invstd: Any, eps: float) -> Any:
     """The normalised input."""
     value = _exact(input)
     result = (value - _wide(mean, value)) * _wide(invstd, value)
@@ -87,14 +73,7 @@ def batch_norm_elemt(
 
 
 def batch_norm_backward_reduce(
-    grad_out: Any,
-    input: Any,
-    mean: Any,
-    invstd: Any,
-    weight: Any,
-    input_g: bool,
-    weight_g: bool,
-    bias_g: bool,
+    grad_out: Any, input: Any, mean: Any, invstd: Any, weight: Any, input_g: bool, weight_g: bool, bias_g: bool
 ) -> tuple[Any, Any, Any, Any]:
     """What the gradient needs of all elements of a channel."""
     gradient, value = _exact(grad_out), _exact(input)
@@ -105,14 +84,7 @@ def batch_norm_backward_reduce(
 
 
 def batch_norm_backward_elemt(
-    grad_out: Any,
-    input: Any,
-    mean: Any,
-    invstd: Any,
-    weight: Any,
-    sum_dy: Any,
-    sum_dy_xmu: Any,
-    count: Any,
+    grad_out: Any, input: Any, mean: Any, invstd: Any, weight: Any, sum_dy: Any, sum_dy_xmu: Any, count: Any
 ) -> Any:
     """The gradient of the input."""
     gradient, value = _exact(grad_out), _exact(input)

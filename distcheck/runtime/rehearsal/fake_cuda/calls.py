@@ -106,7 +106,7 @@ def _extensions() -> None:
     from torch.utils import cpp_extension
 
     def load(*_: Any, **__: Any) -> Any:
-        raise refuse("torch.utils.cpp_extension.load", "kernels of your own are compiled for a GPU")
+        raise refuse("torch.utils.cpp_extension.load", "custom kernels are compiled for a GPU")
 
     cpp_extension.load = cpp_extension.load_inline = load
 
@@ -117,6 +117,6 @@ def _commands(event: str, arguments: Any) -> None:
         program, words = arguments[0], arguments[1]
         text = " ".join(map(str, words)) if isinstance(words, (list, tuple)) else str(words)
         if "nvidia-smi" in f"{program} {text}":
-            note("nvidia-smi", "it was run, and sees the GPUs of this machine, if any")
+            note("nvidia-smi", "it ran and sees the GPUs of this machine, if any")
     elif event == "os.system" and "nvidia-smi" in str(arguments[0]):
-        note("nvidia-smi", "it was run, and sees the GPUs of this machine, if any")
+        note("nvidia-smi", "it ran and sees the GPUs of this machine, if any")

@@ -10,7 +10,21 @@ import torch
 
 from .driver import AllocatorState, FakeDriver
 from .streams import Streams, make_streams
-from .unsupported import leave_out
+from .unsupported import patch_unsupported
+
+#: Functions of torch._C that do nothing on a simulated GPU.
+_WITHOUT_EFFECT = (
+    "_cuda_synchronize", "_cuda_sleep", "_cuda_ipc_collect", "_cuda_emptyCache", "_cuda_resetPeakHostMemoryStats",
+    "_cuda_resetAccumulatedHostMemoryStats", "_cuda_record_memory_history", "_cuda_record_memory_history_legacy",
+    "_cuda_setMemoryMetadata", "_cuda_cudaCachingAllocator_enable", "_cuda_set_sync_debug_mode",
+    "_cuda_set_cudnn_benchmark_limit", "_cuda_clearCublasWorkspaces", "_accelerator_synchronizeDevice",
+    "_accelerator_emptyCache", "_accelerator_emptyHostCache", "_accelerator_setAllocatorSettings",
+)  # fmt: skip
+_EXCHANGE = (
+    "_cuda_exchangeDevice", "_cuda_maybeExchangeDevice", "_accelerator_exchangeDevice",
+    "_accelerator_maybeExchangeDevice",
+)  # fmt: skip
+_COUNTERS = ("num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc", "num_device_free")
 
 
 def install(driver: FakeDriver) -> None:
@@ -35,7 +49,7 @@ def install(driver: FakeDriver) -> None:
     torch.cuda.nccl.is_available = lambda tensors: True
     if torch.version.cuda is None:
         torch.version.cuda = "12.8"
-    leave_out()
+    patch_unsupported()
 
 
 def _device_count(driver: FakeDriver) -> Callable[[], int]:
@@ -62,21 +76,15 @@ def _functions(driver: FakeDriver) -> dict[str, Callable[..., Any]]:
             "allocated": memory.all_blocks,
             "freed": memory.all_blocks - memory.blocks,
         }
-        nothing = dict.fromkeys(full, 0)
-        pools = {"all": full, "large_pool": full, "small_pool": nothing}
-        counts = {"all": blocks, "large_pool": blocks, "small_pool": nothing}
+        zero = dict.fromkeys(full, 0)
+        pools = {"all": full, "large_pool": full, "small_pool": zero}
+        counts = {"all": blocks, "large_pool": blocks, "small_pool": zero}
         return {
             **{f"{name}_bytes": pools for name in ("allocated", "reserved", "active", "requested")},
             **dict.fromkeys(("allocation", "segment", "active"), counts),
-            "inactive_split_bytes": dict.fromkeys(pools, nothing),
-            "inactive_split": dict.fromkeys(pools, nothing),
-            "oversize_allocations": nothing,
-            "oversize_segments": nothing,
-            "num_alloc_retries": 0,
-            "num_ooms": 0,
-            "num_sync_all_streams": 0,
-            "num_device_alloc": 0,
-            "num_device_free": 0,
+            **{f"inactive_split{end}": dict.fromkeys(pools, zero) for end in ("", "_bytes")},
+            **dict.fromkeys(("oversize_allocations", "oversize_segments"), zero),
+            **dict.fromkeys(_COUNTERS, 0),
             "max_split_size": -1,
         }
 
@@ -105,72 +113,52 @@ def _functions(driver: FakeDriver) -> dict[str, Callable[..., Any]]:
     def here() -> torch.device:
         return torch.device("cuda", driver.current)
 
-    nothing: Callable[..., None] = lambda *_, **__: None  # noqa: E731
     fractions: dict[int, float] = {}
     return {
+        **dict.fromkeys(_WITHOUT_EFFECT, lambda *_, **__: None),
         "_cuda_init": driver.start,
         "_cuda_isInBadFork": lambda: driver.in_bad_fork,
         "_cuda_getDeviceCount": lambda: 0 if driver.in_bad_fork else driver.count,
         "_cuda_getDevice": lambda: driver.current,
         "_cuda_setDevice": driver.set_device,
-        "_cuda_exchangeDevice": driver.exchange,
-        "_cuda_maybeExchangeDevice": driver.exchange,
+        **dict.fromkeys(_EXCHANGE, driver.exchange),
         # none: torch then asks nothing about what it was compiled for
         "_cuda_getArchFlags": lambda: None,
         "_cuda_getCompiledVersion": lambda: 12080,
         "_cuda_canDeviceAccessPeer": lambda one, other: one != other,
-        "_cuda_synchronize": nothing,
-        "_cuda_sleep": nothing,
-        "_cuda_ipc_collect": nothing,
-        "_cuda_emptyCache": nothing,
         "_cuda_memoryStats": stats,
         "_cuda_resetPeakMemoryStats": reset_peak,
         "_cuda_resetAccumulatedMemoryStats": reset_accumulated,
         "_cuda_hostMemoryStats": dict,
-        "_cuda_resetPeakHostMemoryStats": nothing,
-        "_cuda_resetAccumulatedHostMemoryStats": nothing,
         "_cuda_memorySnapshot": lambda *_: {
             "segments": [],
             "device_traces": [],
             "allocator_settings": {},
             "external_annotations": [],
         },
-        "_cuda_record_memory_history": nothing,
-        "_cuda_record_memory_history_legacy": nothing,
-        "_cuda_setMemoryMetadata": nothing,
         "_cuda_getMemoryMetadata": lambda: "",
         "_cuda_setMemoryFraction": lambda fraction, device: fractions.__setitem__(device, fraction),
         "_cuda_getMemoryFraction": lambda device: fractions.get(device, 1.0),
         "_cuda_getAllocatorBackend": lambda: "native",
-        "_cuda_cudaCachingAllocator_enable": nothing,
         "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
         "_cuda_getCurrentStream": lambda device: packed(current_stream(device)),
         "_cuda_getDefaultStream": lambda device: (0, device, 1),
         "_cuda_setStream": set_stream_by_number,
         "_cuda_getCurrentRawStream": lambda device: 0,
         "_cuda_get_sync_debug_mode": lambda: 0,
-        "_cuda_set_sync_debug_mode": nothing,
         "_cuda_get_cudnn_benchmark_limit": lambda: 10,
-        "_cuda_set_cudnn_benchmark_limit": nothing,
         "_cuda_isCurrentStreamCapturing": lambda: False,
-        "_cuda_clearCublasWorkspaces": nothing,
         "_accelerator_getAccelerator": lambda: torch.device("cuda"),
         "_get_accelerator": lambda check=None: here(),
         "_accelerator_getDeviceIndex": lambda: driver.current,
         "_accelerator_setDeviceIndex": driver.set_device,
-        "_accelerator_exchangeDevice": driver.exchange,
-        "_accelerator_maybeExchangeDevice": driver.exchange,
         "_accelerator_getStream": lambda device: current_stream(device),
         "_accelerator_setStream": lambda stream: Streams.use(stream),
-        "_accelerator_synchronizeDevice": nothing,
         "_accelerator_isAllocatorInitialized": lambda: bool(driver.memory),
-        "_accelerator_emptyCache": nothing,
-        "_accelerator_emptyHostCache": nothing,
         "_accelerator_getDeviceStats": stats,
         "_accelerator_resetAccumulatedStats": reset_accumulated,
         "_accelerator_resetPeakStats": reset_peak,
         "_accelerator_getMemoryInfo": memory_info,
-        "_accelerator_setAllocatorSettings": nothing,
     }
 
 

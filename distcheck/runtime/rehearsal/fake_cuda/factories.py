@@ -66,14 +66,8 @@ def factories(devices: TensorDevices) -> None:
         _for_scripts(real, make)
 
     _ask()
-    for name in (
-        "tensor",
-        "as_tensor",
-        "asarray",
-        "sparse_coo_tensor",
-        "sparse_csr_tensor",
-        "sparse_compressed_tensor",
-    ):
+    sparse = (f"sparse_{layout}_tensor" for layout in ("coo", "csr", "compressed"))
+    for name in ("tensor", "as_tensor", "asarray", *sparse):
         wrap(name)
     wrap("new_tensor", torch.Tensor)
 
@@ -154,20 +148,20 @@ def storages(devices: TensorDevices) -> None:
         index = gpu_of(self)
         return real_device.__get__(self) if index is None else torch.device("cuda", index)
 
+    def marked(self: Any, index: int | None) -> Any:
+        if index is not None:
+            setattr(self, MARK, MemoryBlock(devices.driver, index, self.nbytes()))
+        return self
+
     def clone(self: Any) -> Any:
-        result = storage(self.nbytes()).copy_(self) if real_device.__get__(self).type == "cpu" else real_clone(self)
-        if (index := gpu_of(self)) is not None:
-            setattr(result, MARK, MemoryBlock(devices.driver, index, result.nbytes()))
-        return result
+        on_cpu = real_device.__get__(self).type == "cpu"
+        return marked(storage(self.nbytes()).copy_(self) if on_cpu else real_clone(self), gpu_of(self))
 
     def moved(self: Any, target: Any) -> Any:
         index = devices.resolve(target)
         if index == gpu_of(self) and real_device.__get__(self).type == "cpu":
             return self
-        result = storage(self.nbytes()).copy_(self)
-        if index is not None:
-            setattr(result, MARK, MemoryBlock(devices.driver, index, result.nbytes()))
-        return result
+        return marked(storage(self.nbytes()).copy_(self), index)
 
     def to(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
         target = torch.device(device) if not isinstance(device, torch.device) else device
@@ -190,9 +184,7 @@ def storages(devices: TensorDevices) -> None:
         index = devices.resolve(kwargs.get("device"))
         if index is None:
             return real_new(cls, *args, **kwargs)
-        made = real_new(cls, *args, **{**kwargs, "device": CPU})
-        setattr(made, MARK, MemoryBlock(devices.driver, index, made.nbytes()))
-        return made
+        return marked(real_new(cls, *args, **{**kwargs, "device": CPU}), index)
 
     real_clone, real_to = storage.clone, storage.to
     storage.device = property(device)

@@ -23,34 +23,16 @@ from .device_marks import TensorDevices, storage_of
 
 #: functions whose tensors must be where the group's backend works
 _COLLECTIVES = (
-    "all_gather",
-    "all_gather_into_tensor",
-    "all_gather_single",
-    "_all_gather_base",
-    "all_reduce",
-    "all_to_all",
-    "all_to_all_single",
-    "broadcast",
-    "gather",
-    "irecv",
-    "isend",
-    "recv",
-    "reduce",
-    "reduce_scatter",
-    "reduce_scatter_tensor",
-    "reduce_scatter_single",
-    "_reduce_scatter_base",
-    "scatter",
-    "send",
-)
+    "all_gather", "all_gather_into_tensor", "all_gather_single", "_all_gather_base", "all_reduce", "all_to_all",
+    "all_to_all_single", "broadcast", "gather", "irecv", "isend", "recv", "reduce", "reduce_scatter",
+    "reduce_scatter_tensor", "reduce_scatter_single", "_reduce_scatter_base", "scatter", "send",
+)  # fmt: skip
 #: functions with ``op=``, and which of their arguments holds the result
 _REDUCING = {
-    "all_reduce": "tensor",
-    "reduce": "tensor",
-    "reduce_scatter": "output",
-    "reduce_scatter_tensor": "output",
-    "reduce_scatter_single": "output",
-    "_reduce_scatter_base": "output",
+    **dict.fromkeys(("all_reduce", "reduce"), "tensor"),
+    **dict.fromkeys(
+        ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "_reduce_scatter_base"), "output"
+    ),
 }
 #: functions of one big tensor and one part of it: NCCL compares how many elements they have, gloo their shapes
 _FLAT = {

@@ -21,7 +21,7 @@ class NotSimulated(NamedTuple):
 
     @property
     def text(self) -> str:
-        """``train.py:88: torch.compile: the function runs as it is``."""
+        """``train.py:88: torch.compile: the function runs uncompiled``."""
         return f"{self.place}: {self.what}: {self.instead}" if self.place else f"{self.what}: {self.instead}"
 
 
@@ -47,11 +47,6 @@ def refuse(what: str, why: str) -> CannotSimulateError:
 def notes() -> tuple[NotSimulated, ...]:
     """All of this process, in the order in which they came up."""
     return tuple(_notes)
-
-
-def forget() -> None:
-    """For tests: begin anew."""
-    _notes.clear()
 
 
 def caller() -> str:

@@ -38,44 +38,21 @@ class _Kind(NamedTuple):
 
 #: Operations whose kernels for CUDA insist on one device for all operands, with the names that torch's messages have.
 _EXACT = {
-    "addmm": "addmm",
-    "mm": "mm",
-    "bmm": "bmm",
-    "baddbmm": "baddbmm",
-    "addmv": "addmv",
-    "mv": "mv",
-    "dot": "dot",
-    "cat": "cat",
+    **{name: name for name in (
+        "addmm", "mm", "bmm", "baddbmm", "addmv", "mv", "dot", "cat", "gather", "nll_loss_forward",
+        "nll_loss2d_forward", "index_add",
+    )},
+    **{name: f"_{name}" for name in ("native_layer_norm", "native_batch_norm", "native_group_norm", "take")},
     "embedding": "_index_select",
     "index_select": "_index_select",
-    "gather": "gather",
     "scatter": "scatter_",
-    "nll_loss_forward": "nll_loss_forward",
-    "nll_loss2d_forward": "nll_loss2d_forward",
-    "native_layer_norm": "_native_layer_norm",
-    "native_batch_norm": "_native_batch_norm",
-    "native_group_norm": "_native_group_norm",
-    "take": "_take",
-    "index_add": "index_add",
-}
+}  # fmt: skip
 
 _ACROSS = {
-    "copy_",
-    "_to_copy",
-    "copy",
-    "_pack_padded_sequence",
-    "set_",
-    "is_pinned",
-    "lift_fresh",
-    "_copy_from",
-    "_has_compatible_shallow_copy_type",
-    "split_with_sizes",
-    "record_stream",
-    "resize_as_",
-    "new_empty",
-    "empty_like",
+    "copy_", "_to_copy", "copy", "_pack_padded_sequence", "set_", "is_pinned", "lift_fresh", "_copy_from",
+    "_has_compatible_shallow_copy_type", "split_with_sizes", "record_stream", "resize_as_", "new_empty", "empty_like",
     "zeros_like",
-}
+}  # fmt: skip
 
 #: check their two tensors themselves (ATen, cuda/Indexing.cu)
 _MASKED = ("masked_fill", "masked_fill_")
@@ -162,17 +139,18 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             index = self._place(operation, kind, args, kwargs)
         try:
             result = (
-                self._drawn(operation, index, args, kwargs)
+                self._run_random(operation, index, args, kwargs)
                 if kind.random and kind.fresh
                 else operation(*args, **kwargs)
             )
         except NotImplementedError as error:
             if "'CUDA' backend" in str(error):
-                raise refuse(str(operation), "it asks for memory of a GPU below all that is simulated") from error
+                raise refuse(str(operation), "it allocates GPU memory below the simulated functions") from error
             raise
         if kind.method == "wrapper_CUDA__pack_padded_sequence":
             # the sizes of the batches stay on the CPU
-            result, index = self._packed(result, index), None
+            self._mark_new(result[0], index)
+            index = None
         if index is not None and kind.fresh:
             self._mark(kind, result, index, args)
         if pinned:
@@ -187,10 +165,6 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
         if any(tensor.device.type == "cuda" for tensor in tensors_in((*args, *kwargs.values()))):
             return kwargs
         return {**kwargs, "device": CPU}
-
-    def _packed(self, result: Any, index: int | None) -> Any:
-        self._mark_new(result[0], index)
-        return result
 
     def _mark(self, kind: _Kind, result: Any, index: int, args: Any) -> None:
         results = result if isinstance(result, (list, tuple)) else (result,)
@@ -286,7 +260,7 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             for tensor in tensors_in((value,)):
                 yield name, self.devices.gpu_of(tensor)
 
-    def _drawn(self, operation: Any, index: int | None, args: Any, kwargs: Any) -> Any:
+    def _run_random(self, operation: Any, index: int | None, args: Any, kwargs: Any) -> Any:
         """Random numbers of a GPU come from that GPU's generator, so those of the CPU stay what they would be."""
         given = kwargs.get("generator") or next((arg for arg in args if isinstance(arg, torch._C.Generator)), None)
         on_gpu = index is not None and index != FLOATING

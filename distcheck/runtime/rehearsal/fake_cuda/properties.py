@@ -67,13 +67,9 @@ def tensor_properties(devices: TensorDevices) -> None:
         index = devices.gpu_of(self)
         if dtype is None:
             return real_type(self) if index is None else type_name(self, index)
-        name = (
-            dtype
-            if isinstance(dtype, str)
-            else f"{dtype.__module__}.{dtype.__name__}"
-            if isinstance(dtype, type)
-            else ""
-        )
+        name = dtype if isinstance(dtype, str) else ""
+        if isinstance(dtype, type):
+            name = f"{dtype.__module__}.{dtype.__name__}"
         if name.startswith("torch.cuda."):
             wanted = next(kind for kind, legacy in LEGACY.items() if legacy == name.rsplit(".", 1)[1])
             return self.to(device="cuda" if index is None else index, dtype=wanted)
@@ -131,12 +127,16 @@ def _legacy_classes(devices: TensorDevices) -> None:
         )
 
 
+def _format(memory_format: Any) -> dict[str, Any]:
+    return {} if memory_format is None else {"memory_format": memory_format}
+
+
 def tensor_moves(devices: TensorDevices) -> None:
     tensor = torch.Tensor
     real_to = BASE.to
 
     def copied(source: Any, index: int | None, device: Any, dtype: Any, memory_format: Any) -> Any:
-        options = {} if memory_format is None else {"memory_format": memory_format}
+        options = _format(memory_format)
         if index is None and device.type != "cpu":
             return real_to(source, device, dtype or source.dtype, copy=True, **options)
         result = real_to(source, dtype=dtype or source.dtype, copy=True, **options)
@@ -159,8 +159,7 @@ def tensor_moves(devices: TensorDevices) -> None:
         if index is None and device.type == "meta":
             return real_to(self, device, dtype or self.dtype)
         if index == devices.gpu_of(self) and REAL_DEVICE(self).type == "cpu":
-            options = {} if memory_format is None else {"memory_format": memory_format}
-            return real_to(self, dtype=dtype or self.dtype, copy=copy, **options)
+            return real_to(self, dtype=dtype or self.dtype, copy=copy, **_format(memory_format))
         if REAL_DEVICE(self).type != "cpu":
             # torch says what it says about tensors without data
             return real_to(self, device="cpu", dtype=dtype or self.dtype)
@@ -189,8 +188,7 @@ def tensor_moves(devices: TensorDevices) -> None:
             else:
                 device, dtype, _, memory_format = torch._C._nn._parse_to(*args, **kwargs)
         if device is None:
-            options = {} if memory_format is None else {"memory_format": memory_format}
-            return real_to(self, dtype=dtype or self.dtype, copy=copy, **options)
+            return real_to(self, dtype=dtype or self.dtype, copy=copy, **_format(memory_format))
         return move(self, device, dtype, memory_format, copy)
 
     def cuda(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:

@@ -42,9 +42,21 @@ class Streams:
 def make_streams(driver: FakeDriver) -> None:
     """Streams and events without work: all is done when a call returns, so nothing is ever waited for."""
 
-    class StreamBase:
-        stream_id: int
+    class OnDevice:
         device_index: int
+
+        @property
+        def device(self) -> torch.device:
+            return torch.device("cuda", self.device_index)
+
+        def query(self) -> bool:
+            return True
+
+        def synchronize(self) -> None:
+            pass
+
+    class StreamBase(OnDevice):
+        stream_id: int
         device_type = 1
 
         def __new__(
@@ -69,22 +81,12 @@ def make_streams(driver: FakeDriver) -> None:
 
         native_handle = cuda_stream
 
-        @property
-        def device(self) -> torch.device:
-            return torch.device("cuda", self.device_index)
-
         def is_capturing(self) -> bool:
             return False
 
         @classmethod
         def priority_range(cls) -> tuple[int, int]:
             return (0, -5)
-
-        def query(self) -> bool:
-            return True
-
-        def synchronize(self) -> None:
-            pass
 
         def __eq__(self, other: object) -> bool:
             return (self.stream_id, self.device_index) == (
@@ -103,7 +105,7 @@ def make_streams(driver: FakeDriver) -> None:
         def __exit__(self, *_: object) -> None:
             Streams.use(self._before)
 
-    class EventBase:
+    class EventBase(OnDevice):
         def __new__(cls, *_: Any, enable_timing: bool = False, **__: Any) -> Any:
             torch.cuda._lazy_init()
             event = object.__new__(cls)
@@ -123,20 +125,10 @@ def make_streams(driver: FakeDriver) -> None:
 
         event_id = cuda_event
 
-        @property
-        def device(self) -> torch.device:
-            return torch.device("cuda", self.device_index)
-
         def record(self, stream: Any = None) -> None:
             self.at = time.perf_counter()
 
         def wait(self, stream: Any = None) -> None:
-            pass
-
-        def query(self) -> bool:
-            return True
-
-        def synchronize(self) -> None:
             pass
 
         def elapsed_time(self, other: Any) -> float:
@@ -147,7 +139,7 @@ def make_streams(driver: FakeDriver) -> None:
             return (float(other.at) - self.at) * 1000
 
         def ipc_handle(self) -> bytes:
-            raise refuse("torch.cuda.Event.ipc_handle", "there is no event that another process could open")
+            raise refuse("torch.cuda.Event.ipc_handle", "no other process can open a simulated event")
 
     put_below(torch.cuda.Stream, StreamBase)
     put_below(torch.cuda.Event, EventBase)

@@ -10,11 +10,11 @@ import torch
 from .limits import note, refuse
 
 
-def leave_out() -> None:
+def patch_unsupported() -> None:
     """What only a GPU can do: passed over with a note where the script's meaning stays, an error where it does not."""
 
     def graphed(callables: Any, *_: Any, **__: Any) -> Any:
-        note("torch.cuda.make_graphed_callables", "the functions run as they are")
+        note("torch.cuda.make_graphed_callables", "the functions run uncompiled")
         return callables
 
     _refuse_to_make(torch.cuda.graphs.CUDAGraph, "torch.cuda.CUDAGraph")
@@ -31,7 +31,7 @@ def _refuse_to_make(kind: Any, name: str) -> None:
     """There is no object of a class, which stays one for annotations, ``isinstance()`` and classes below it."""
 
     def refused(*_: Any, **__: Any) -> Any:
-        raise refuse(name, "a graph records what the GPU does, and nothing here would be recorded")
+        raise refuse(name, "a graph records the work of a GPU, and there is none")
 
     kind.__new__ = staticmethod(refused)
 
@@ -48,11 +48,11 @@ def _pass_over_compilation() -> None:
     """``torch.compile`` traces with tensors of its own, which our devices don't reach: the function itself is run."""
 
     def compiled(model: Any = None, **_: Any) -> Any:
-        note("torch.compile", "the function runs as it is")
+        note("torch.compile", "the function runs uncompiled")
         return (lambda function: function) if model is None else model
 
     def compile_module(self: Any, *_: Any, **__: Any) -> None:
-        note("torch.nn.Module.compile", "the module runs as it is")
+        note("torch.nn.Module.compile", "the module runs uncompiled")
 
     torch.compile = compiled
     torch.nn.Module.compile = compile_module

@@ -1,6 +1,6 @@
-"""The calls of all ranks side by side, as they come in: which of them belong together, and which can't.
+"""Matches the calls of all ranks as they arrive: which belong together, and which differ.
 
-Pure, and the parent's: what the ranks say comes from :mod:`.coordinator`.
+Pure, in the parent: :mod:`.coordinator` receives the calls of the ranks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class RankCall(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """Under which an entry stands."""
+    """The key of an entry."""
 
     group: str
     ranks: tuple[int, ...]
-    #: how often the rank had begun this group anew: names come again once the default group was destroyed
+    #: how often the rank created this group again: names return once the default group was destroyed
     life: int
     ordinal: int
 
@@ -45,7 +45,7 @@ class CallTable:
         self._reached: dict[tuple[str, tuple[int, ...]], dict[int, tuple[int, int]]] = {}
 
     def enter(self, entry: RankCall) -> Ticket:
-        """Take one down, and compare it with those of the other ranks."""
+        """Record a call and compare it with those of the other ranks."""
         reached = self._reached.setdefault((entry.call.group, entry.ranks), {})
         life, last = reached.get(entry.rank, (0, 0))
         if entry.ordinal <= last:
@@ -62,7 +62,7 @@ class CallTable:
         return ticket
 
     def met(self, ticket: Ticket) -> bool:
-        """Whether all ranks of the group have come to it, and agree."""
+        """Return whether all ranks of the group have reached it and agree."""
         if ticket in self.differing:
             return False
         reached = self._reached[ticket.group, ticket.ranks]

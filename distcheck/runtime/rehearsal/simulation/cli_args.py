@@ -1,6 +1,6 @@
-"""From what was typed to a plan: options, and a script or a whole launch line behind them.
+"""Make a plan from the command line: options, then a script or a whole launch line.
 
-Reads files' names only; the line itself is read by the one parser of launch commands. Options count more than the line.
+Only names of files are read. :mod:`distcheck.launch.command` parses the line. Options override it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distcheck.launch.model import NODE_LAUNCHERS, LaunchCommand
 
 from .plan import RehearsalPlan
 
-#: Nodes and ranks of each where nothing says another number: the least at which a rank is no local rank.
+#: Default nodes and ranks of each: the fewest at which a global rank differs from a local rank.
 NODES, RANKS = 2, 2
 #: Most ranks of one rehearsal: each is a process with torch in it.
 MOST_RANKS = 256
@@ -40,17 +40,17 @@ class RehearseOptions(NamedTuple):
 
 
 class ParsedCommand(NamedTuple):
-    """What is to be rehearsed."""
+    """The job to rehearse."""
 
     plan: RehearsalPlan
-    #: what the line sets for its processes
+    #: variables that the line sets for its processes
     assignments: Mapping[str, str] = {}
-    #: what the line says and the rehearsal does not do: what, and why
+    #: parts of the line that the rehearsal ignores: what, and why
     left_out: tuple[tuple[str, str], ...] = ()
 
 
-class CannotRehearse(ValueError):  # noqa: N818 - told to whoever typed it
-    """What was typed can't be rehearsed; the message says what was seen and what to type."""
+class CannotRehearse(ValueError):  # noqa: N818 - a usage error
+    """The command line can't be rehearsed; the message states why and what to type."""
 
 
 def read(
@@ -72,7 +72,7 @@ def read(
     target = _target(command, words)
     left_out = []
     if command.no_python:
-        raise CannotRehearse(f"{target} is started as it is (--no-python); a rehearsal runs Python scripts only")
+        raise CannotRehearse(f"{target} is no Python script (--no-python); a rehearsal runs Python scripts only")
     if command.module:
         _insist_on_a_module(target, folder)
     else:
@@ -80,7 +80,7 @@ def read(
     launcher = options.launcher or _launcher(command, target, starts_ranks)
     unknown = command.unknown & {"nproc", "processes", "tasks", "tasks_per_node", "nnodes_min", "nodes"}
     if unknown and (options.nnodes is None or options.nproc_per_node is None):
-        left_out.append(("numbers of the launch line", "only the shell knows them; --nnodes and --nproc-per-node say"))
+        left_out.append(("numbers of the launch line", "only the shell knows them; set --nnodes and --nproc-per-node"))
     if command.launcher in NODE_LAUNCHERS and "nproc" not in command.unknown and not _is_a_count(command.nproc):
         raise CannotRehearse(f"the launch line starts {command.nproc!r} processes a node; expected 1 or more, or gpu")
     nproc = options.nproc_per_node or _ranks(command, options) or RANKS
@@ -88,10 +88,10 @@ def read(
     if nnodes * nproc > MOST_RANKS:
         raise CannotRehearse(
             f"{nnodes} nodes with {nproc} ranks each are {nnodes * nproc} processes with torch in them, more than "
-            f"{MOST_RANKS}; type --nnodes {NODES} --nproc-per-node {RANKS}, which show most"
+            f"{MOST_RANKS}; --nnodes {NODES} --nproc-per-node {RANKS} shows most errors"
         )
     if command.launcher in ("accelerate", "deepspeed"):
-        left_out.append((f"options of {command.launcher}", "ranks get torchrun's variables, and none of its own"))
+        left_out.append((f"options of {command.launcher}", "ranks get the variables of torchrun, not its own"))
     gpus = options.gpus_per_node
     plan = RehearsalPlan(
         target, tuple(command.script_args), command.module, nnodes, nproc,
@@ -119,27 +119,27 @@ def _target(command: LaunchCommand, words: Sequence[str]) -> str:
         return command.script
     if command.launcher == "other":
         raise CannotRehearse(
-            f"{words[0]!r} is no script that is here and no launch line; expected train.py, or torchrun … train.py"
+            f"{words[0]!r} is neither an existing script nor a launch line; expected train.py, or torchrun … train.py"
         )
-    raise CannotRehearse(f"no script stands in the launch line {' '.join(words)!r}; expected torchrun … train.py")
+    raise CannotRehearse(f"the launch line has no script: {' '.join(words)!r}; expected torchrun … train.py")
 
 
 def _insist_on_a_script(target: str, folder: str) -> None:
     path = os.path.join(folder, target)
     if target.endswith((".sh", ".bash", ".slurm", ".sbatch")):
-        raise CannotRehearse(f"{target} is a shell script; type the launch line that stands in it")
+        raise CannotRehearse(f"{target} is a shell script; pass the launch line that it contains")
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
         raise CannotRehearse(f"{target} is a folder without a __main__.py; name the script in it")
     if not os.path.exists(path):
-        raise CannotRehearse(f"{target}: there is no such file in {folder}; name the script, as behind python")
+        raise CannotRehearse(f"{target}: no such file in {folder}; name the script as after python")
     if not os.access(path, os.R_OK):
         raise CannotRehearse(f"{target} can't be read by this user")
 
 
 def _insist_on_a_module(name: str, folder: str) -> None:
-    """Look for it as ``python -m`` does, and import nothing."""
+    """Search for it as ``python -m`` does, and import nothing."""
     if name.endswith(".py") and os.path.exists(os.path.join(folder, name)):
-        raise CannotRehearse(f"{name} is a file, and -m wants the name of a module; leave out -m, or .py")
+        raise CannotRehearse(f"{name} is a file, but -m needs the name of a module; drop -m or .py")
     top, *inner = name.split(".")
     try:
         spec = PathFinder.find_spec(top, [folder]) or find_spec(top)
@@ -150,7 +150,7 @@ def _insist_on_a_module(name: str, folder: str) -> None:
             among = spec.submodule_search_locations
             spec = PathFinder.find_spec(".".join(name.split(".")[:number]), among) if among is not None else None
     if spec is None:
-        raise CannotRehearse(f"{name}: no module of this name is installed or in {folder}; name it as behind python -m")
+        raise CannotRehearse(f"{name}: no module of this name is installed or in {folder}; name it as after python -m")
 
 
 def _launcher(command: LaunchCommand, target: str, starts_ranks: Callable[[str], bool]) -> str:
@@ -166,15 +166,15 @@ def _is_a_count(word: str | None) -> bool:
 
 
 def _ranks(command: LaunchCommand, options: RehearseOptions) -> int | None:
-    """Ranks of a node, as the line says; None where it does not."""
+    """Return the ranks of a node from the line; None if it has no number."""
     if command.launcher == "other" or (command.launcher == "python" and "srun" not in command.wrappers):
-        # whoever starts its own ranks has as many as GPUs
+        # a script that starts its own ranks has one for each GPU
         return options.gpus_per_node or None
     return nproc_on(command, gpus=options.gpus_per_node or RANKS, cpus=RANKS)
 
 
 def _nodes(command: LaunchCommand, launcher: str) -> int:
-    """Nodes, as the line says. A script that starts its own ranks counts those of one node, unless it is told more."""
+    """Return the nodes from the line. A script that starts its own ranks runs on one node by default."""
     if command.launcher in NODE_LAUNCHERS:
         return command.nnodes_min or command.nodes or 1
     if "srun" in command.wrappers:

@@ -1,4 +1,4 @@
-"""Ranks that print the same lines, or each start a run of a tracker: judged from what all ranks wrote down."""
+"""Judge ranks that print the same lines, or each start a tracker run, from the rows of all ranks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import Rehearsal, RehearsalPlan
+from .plan import Rehearsal, RehearsalPlan, grouped, where
 
 #: Steps in which a line must have come: a banner comes once.
 _STEPS = 2
@@ -38,7 +38,7 @@ class TrackerRun(NamedTuple):
     given: int = 0
     #: switched off on this rank
     off: bool = False
-    #: told that several processes take part
+    #: with arguments for several processes
     several: bool = False
 
 
@@ -52,20 +52,9 @@ class Printed(NamedTuple):
 
 @fact(of_this_host=False)
 def read_printed(rehearsal: Rehearsal) -> Printed:
-    """From what the ranks wrote down."""
-    lines = tuple(
-        PrintedLine(row.rank, row.place, row.step, int(row.data["digest"]), str(row.data["how"]))
-        for row in rehearsal.of("prints.line")
-        if row.rank is not None
-    )
-    starts = tuple(
-        TrackerRun(
-            row.rank, row.place, str(row.data["tracker"]), int(row.data["given"]), bool(row.data["off"]),
-            bool(row.data["several"]),
-        )
-        for row in rehearsal.of("trackers.start")
-        if row.rank is not None
-    )  # fmt: skip
+    """Return what the ranks logged."""
+    lines = tuple(row.fill(PrintedLine) for row in rehearsal.of_ranks("prints.line"))
+    starts = tuple(row.fill(TrackerRun) for row in rehearsal.of_ranks("trackers.start"))
     if not lines and not starts:
         raise NotApplicable("no rank has printed a line or started a tracker")
     return Printed(rehearsal.plan, lines, starts)
@@ -74,18 +63,15 @@ def read_printed(rehearsal: Rehearsal) -> Printed:
 @probe(rules.DC721)
 def one_rank_prints(printed: Printed) -> Iterator[Finding]:
     """No line is printed by all ranks in step after step."""
-    by_place: dict[str, list[PrintedLine]] = {}
-    for line in printed.lines:
-        by_place.setdefault(line.place, []).append(line)
-    for place, lines in by_place.items():
+    for place, lines in grouped(printed.lines, lambda line: line.place).items():
         ranks = sorted({line.rank for line in lines})
-        if len(ranks) < 2 or _one_a_node(printed.plan, ranks):
+        if len(ranks) < 2 or _one_per_node(printed.plan, ranks):
             continue
         if len(_steps_alike(lines, ranks)) >= _STEPS:
             how = lines[0].how
             yield rules.DC721.found(
                 f"ranks {rank_ranges(ranks)} {'print' if how == 'print' else 'log'} the same line here in each step",
-                where=_where(place, ranks),
+                where=where(place, ranks),
                 fix=Fix(
                     "print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text"
                     if how == "print"
@@ -99,7 +85,7 @@ def one_rank_prints(printed: Printed) -> Iterator[Finding]:
 
 
 def _steps_alike(lines: Iterable[PrintedLine], ranks: Sequence[int]) -> set[int]:
-    """The steps in which every one of the ranks has printed the same there, and nothing else."""
+    """Return the steps in which every rank printed the same there, and nothing else."""
     said: dict[int, dict[int, list[int]]] = {}
     for line in lines:
         said.setdefault(line.step, {}).setdefault(line.rank, []).append(line.digest)
@@ -112,7 +98,7 @@ def _steps_alike(lines: Iterable[PrintedLine], ranks: Sequence[int]) -> set[int]
 
 @probe(rules.DC721)
 def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
-    """A run of a tracker is started by one rank, or every rank says that it is one of several."""
+    """One rank starts the tracker run, or every rank passes arguments for several processes."""
     by_place: dict[tuple[str, str], dict[int, TrackerRun]] = {}
     for start in printed.starts:
         if not start.off and not start.several:
@@ -122,11 +108,11 @@ def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
         alike = {start.given for start in by_rank.values()}
         if len(ranks) < 2 or len(alike) > 1:
             continue  # a name, a folder or a mode of its own
-        apart = _one_a_node(printed.plan, ranks)
+        apart = _one_per_node(printed.plan, ranks)
         yield rules.DC721.found(
             f"ranks {rank_ranges(ranks)} each start {name}() here with the same arguments: "
-            f"the job has {len(ranks)} runs in place of one",
-            where=_where(place, ranks),
+            f"the job has {len(ranks)} runs instead of one",
+            where=where(place, ranks),
             fix=Fix(_tracker_fix(name, apart), where="code"),
             severity=Severity.WARNING,
             evidence={"ranks": rank_ranges(ranks), "call": name},
@@ -135,16 +121,11 @@ def one_rank_starts_the_tracker(printed: Printed) -> Iterator[Finding]:
 
 def _tracker_fix(name: str, apart: bool) -> str:
     if apart:
-        return f"ask for the global rank (`dist.get_rank() == 0`) around {name}(), not for the local one"
+        return f"compare the global rank (`dist.get_rank() == 0`) around {name}(), not the local one"
     if name == "wandb.init":
-        return 'switch it off elsewhere: wandb.init(…, mode="online" if dist.get_rank() == 0 else "disabled")'
+        return 'disable it on other ranks: wandb.init(…, mode="online" if dist.get_rank() == 0 else "disabled")'
     return f"start it on one rank: `{name}(…) if dist.get_rank() == 0 else None`, or give each a name with its rank"
 
 
-def _one_a_node(plan: RehearsalPlan, ranks: Sequence[int]) -> bool:
+def _one_per_node(plan: RehearsalPlan, ranks: Sequence[int]) -> bool:
     return len({plan.node_of(rank) for rank in ranks}) == len(ranks)
-
-
-def _where(place: str, ranks: Sequence[int]) -> Where:
-    path, _, line = place.rpartition(":")
-    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))

@@ -1,38 +1,23 @@
-"""The GPUs of all ranks side by side: indices that count the wrong thing, masks that were counted twice, GPUs that two
-ranks of a node share, checkpoints that all ranks of a node load onto one.
+"""Compare the GPUs of all ranks: wrong indices, masks that are applied twice, GPUs that two ranks of a node share, and
+checkpoints that all ranks of a node load onto one GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, rank_ranges
 from distcheck.core.registry import probe
 
 from .gpu_bindings import Bound, GroupDevice, Load, Taken
+from .plan import grouped, rank_names, where
 
 #: Bytes in a megabyte, as messages count them.
 _MEGABYTE = 1e6
-
-
-def _where(place: str, ranks: Iterable[int]) -> Where:
-    path, _, line = place.rpartition(":")
-    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))
-
-
-def _named(ranks: Iterable[int]) -> str:
-    """``rank 1``, ``ranks 0-3``."""
-    listed = sorted(set(ranks))
-    return f"rank{'s' * (len(listed) > 1)} {rank_ranges(listed)}"
-
-
-def _by_place(found: Iterable[Bound]) -> dict[str, list[Bound]]:
-    places: dict[str, list[Bound]] = {}
-    for one in found:
-        places.setdefault(one.place, []).append(one)
-    return places
+_PLACE = attrgetter("place")
 
 
 # indices
@@ -42,7 +27,7 @@ def _by_place(found: Iterable[Bound]) -> dict[str, list[Bound]]:
 def indices_count_the_gpus_of_a_node(devices: Taken) -> Iterator[Finding]:
     """No rank of a later node takes its number in the whole job for the number of a GPU."""
     plan = devices.plan
-    for place, uses in _by_place(devices.bound).items():
+    for place, uses in grouped(devices.bound, _PLACE).items():
         far = [one for one in uses if plan.node_of(one.rank) > 0]
         near = [one for one in uses if plan.node_of(one.rank) == 0]
         # the first node alone proves nothing, and neither does a number that all ranks share
@@ -59,9 +44,9 @@ def indices_count_the_gpus_of_a_node(devices: Taken) -> Iterator[Finding]:
             else f"{node} counts its {plan.nproc_per_node} ranks from 0"
         )
         yield rules.DC201.found(
-            f"the global rank is the index of a GPU here: {_named([first.rank])}, local rank"
-            f" {devices.local(first.rank)} of {node}, asks for GPU {first.number}; {outcome}",
-            where=_where(place, refused or [one.rank for one in far]),
+            f"the global rank is used as a GPU index: {rank_names([first.rank])}, local rank"
+            f" {devices.local(first.rank)} of {node}, requests GPU {first.number}; {outcome}",
+            where=where(place, refused or [one.rank for one in far]),
             severity=Severity.ERROR if refused else Severity.WARNING,
             fix=Fix('use the local rank: `int(os.environ["LOCAL_RANK"])`', where="code"),
             evidence={
@@ -77,7 +62,7 @@ def indices_count_the_gpus_of_a_node(devices: Taken) -> Iterator[Finding]:
 def masked_gpus_are_number_zero(devices: Taken) -> Iterator[Finding]:
     """A rank that sees one GPU takes number 0."""
     plan = devices.plan
-    for place, uses in _by_place(one for one in devices.bound if one.how == "refused").items():
+    for place, uses in grouped((one for one in devices.bound if one.how == "refused"), _PLACE).items():
         found = [
             one
             for one in uses
@@ -94,14 +79,14 @@ def masked_gpus_are_number_zero(devices: Taken) -> Iterator[Finding]:
         who = f"the script, at {line}," if by_script and line else "the script" if by_script else "the launcher"
         sees = "one GPU" if first.visible == 1 else f"{first.visible} GPUs"
         remedy = (
-            f"take 0 here; or leave all GPUs visible: delete the assignment at {line}"
+            f"use index 0 here; or keep all GPUs visible: delete the assignment at {line}"
             if by_script and line
-            else "take 0 here, the only GPU that each rank sees; or have the launcher leave all GPUs of a node visible"
+            else "use index 0, the only GPU that each rank sees; or let the launcher keep all GPUs of a node visible"
         )
         yield rules.DC202.found(
-            f"{_named([first.rank])} asks for GPU {first.number}, its local rank, but sees {sees}: {who} has set"
-            f" CUDA_VISIBLE_DEVICES={first.mask}, and inside of that mask GPUs count from 0",
-            where=_where(place, [one.rank for one in found]),
+            f"{rank_names([first.rank])} requests GPU {first.number}, its local rank, but sees {sees}: {who} has set"
+            f" CUDA_VISIBLE_DEVICES={first.mask}, and CUDA counts GPUs in that mask from 0",
+            where=where(place, [one.rank for one in found]),
             fix=Fix(remedy, where="code"),
             evidence={
                 "mask": first.mask,
@@ -134,7 +119,7 @@ class _Shared(NamedTuple):
 
     @property
     def guessed(self) -> bool:
-        """Nobody has put a tensor there: it is torch's choice, which differs from version to version."""
+        """No tensor is there: it is torch's choice, which differs between versions."""
         return self.last.operation == "barrier"
 
 
@@ -168,27 +153,25 @@ def _is_unbound(devices: Taken, shared: _Shared) -> bool:
 def _what_happens(part: GroupDevice) -> str:
     return {
         "barrier": "barrier() runs on the current device",
-        "DistributedDataParallel": "the model is there on each of them",
+        "DistributedDataParallel": "each of them holds the model there",
     }.get(part.operation, f"{part.operation}() puts its tensors there")
 
 
 @probe(rules.DC206)
 def ranks_choose_a_device(devices: Taken) -> Iterator[Finding]:
-    """No two ranks of a node meet in NCCL on GPU 0 because nobody has chosen another."""
-    places: dict[str, list[_Shared]] = {}
-    for shared in _shared(devices):
-        if _is_unbound(devices, shared):
-            places.setdefault(devices.groups.get(shared.last.rank) or shared.last.place, []).append(shared)
+    """No two ranks of a node use GPU 0 in NCCL because no line selects another."""
+    unbound = (shared for shared in _shared(devices) if _is_unbound(devices, shared))
+    places = grouped(unbound, lambda shared: devices.groups.get(shared.last.rank) or shared.last.place)
     for place, found in places.items():
         worst = min(found, key=lambda shared: shared.guessed)
         ranks = [rank for shared in found for rank in shared.ranks]
         yield rules.DC206.found(
-            f"no line binds a rank to a GPU before the group starts with NCCL: {_named(worst.ranks)} of node"
+            f"no line binds a rank to a GPU before the group starts with NCCL: {rank_names(worst.ranks)} of node"
             f" {worst.node} are all on GPU {worst.card}; {_what_happens(worst.last)} ({worst.last.place})",
-            where=_where(place, ranks),
+            where=where(place, ranks),
             severity=Severity.WARNING if worst.guessed else Severity.ERROR,
             fix=Fix(
-                'before the group is made: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`; and tell the group:'
+                'before init_process_group: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`; and pass it'
                 ' `device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"]))`',
                 where="code",
             ),
@@ -206,24 +189,21 @@ def ranks_choose_a_device(devices: Taken) -> Iterator[Finding]:
 def ranks_have_gpus_of_their_own(devices: Taken) -> Iterator[Finding]:
     """No two ranks of a node take part in NCCL with one GPU, chosen by them."""
     plan = devices.plan
-    places: dict[str, list[_Shared]] = {}
-    for shared in _shared(devices):
-        if not _is_unbound(devices, shared):
-            choice = _choice(devices, shared.last)
-            places.setdefault(choice.place if choice is not None else shared.last.place, []).append(shared)
+    chosen = (shared for shared in _shared(devices) if not _is_unbound(devices, shared))
+    places = grouped(chosen, lambda shared: (_choice(devices, shared.last) or shared.last).place)
     few = plan.nproc_per_node > plan.gpus_per_node
     for place, found in places.items():
         first = found[0]
         ranks = [rank for shared in found for rank in shared.ranks]
         yield rules.DC303.found(
-            f"{_named(first.ranks)} of node {first.node} all take GPU {first.card}, and NCCL lets no two ranks of a"
-            f" host share one; first in {first.last.operation} at {first.last.place}",
-            where=_where(place, ranks),
+            f"{rank_names(first.ranks)} of node {first.node} all use GPU {first.card}, and NCCL allows one rank per GPU"
+            f" of a host; first in {first.last.operation} at {first.last.place}",
+            where=where(place, ranks),
             fix=Fix(
                 f"start at most {plan.gpus_per_node} ranks on a node of {plan.gpus_per_node} GPUs"
                 if few
-                else 'give each rank its own: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`, and say "cuda"'
-                " without a number afterwards",
+                else 'give each rank its own: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`, and write "cuda"'
+                " without an index afterwards",
                 where="launch-line" if few else "code",
             ),
             evidence={
@@ -244,21 +224,18 @@ def ranks_have_gpus_of_their_own(devices: Taken) -> Iterator[Finding]:
 @probe(rules.DC723)
 def checkpoints_come_to_their_own_gpu(devices: Taken) -> Iterator[Finding]:
     """What ranks of one node load does not go to the GPU of one of them."""
-    places: dict[str, list[Load]] = {}
-    for load in devices.loads:
-        places.setdefault(load.place, []).append(load)
     fix = Fix(
         'add map_location="cpu": load_state_dict() copies the tensors to where the parameters are',
         where="code",
         risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
     )
-    for place, loads in places.items():
+    for place, loads in grouped(devices.loads, _PLACE).items():
         failed = next((load for load in loads if load.why), None)
         if failed is not None:
             yield rules.DC723.found(
-                f"torch.load without map_location sends {failed.file or 'the checkpoint'} back to the GPU that it was"
-                f" saved from, and a node of {devices.plan.gpus_per_node} GPUs has none of that number",
-                where=_where(place, [load.rank for load in loads if load.why]),
+                f"torch.load without map_location loads {failed.file or 'the checkpoint'} onto the GPU that it was"
+                f" saved from, and a node of {devices.plan.gpus_per_node} GPUs has no GPU with that index",
+                where=where(place, [load.rank for load in loads if load.why]),
                 severity=Severity.ERROR,
                 fix=fix,
                 evidence={"file": failed.file, "error": failed.why},
@@ -267,7 +244,7 @@ def checkpoints_come_to_their_own_gpu(devices: Taken) -> Iterator[Finding]:
         yield from _loaded_elsewhere(devices, place, loads, fix)
 
 
-def _loaded_elsewhere(devices: Taken, place: str, loads: list[Load], fix: Fix) -> Iterator[Finding]:
+def _loaded_elsewhere(devices: Taken, place: str, loads: Sequence[Load], fix: Fix) -> Iterator[Finding]:
     plan = devices.plan
     there: dict[tuple[int, str], dict[int, int]] = {}
     for load in loads:
@@ -283,9 +260,9 @@ def _loaded_elsewhere(devices: Taken, place: str, loads: list[Load], fix: Fix) -
     node, card, sizes, strangers = found[0]
     has = "has" if len(strangers) == 1 else "have"
     yield rules.DC723.found(
-        f"{_named(sizes)} of node {node} load {loads[0].file or 'a checkpoint'} onto GPU {card},"
-        f" {_size(max(sizes.values()))} each, because it was saved from there; {_named(strangers)} {has} another",
-        where=_where(place, [rank for _, _, _, others in found for rank in others]),
+        f"{rank_names(sizes)} of node {node} load {loads[0].file or 'a checkpoint'} onto GPU {card},"
+        f" {_size(max(sizes.values()))} each, because it was saved from there; {rank_names(strangers)} {has} another",
+        where=where(place, [rank for _, _, _, others in found for rank in others]),
         fix=fix,
         evidence={
             "file": loads[0].file,

@@ -1,7 +1,7 @@
 """Passes over a loader: the same order in every epoch, and ranks with different numbers of batches.
 
-The numbers are those that the loaders say, or that were counted to their end: they are known before the ranks with
-more of them wait for the others.
+The numbers come from ``len(loader)`` or from passes that ended. They are known before ranks with more batches wait for
+the others.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def epochs_differ(samples: Samples) -> Iterator[Finding]:
     for (place, loop), pairs in found.items():
         first, second = pairs[0]
         epoch = second.sampler.epoch
-        still = f", which is still {epoch} there" if epoch is not None else ""
+        still = f", and its epoch is still {epoch}" if epoch is not None else ""
         ranks = sorted({one.rank for one, _ in pairs})
         yield rules.DC730.found(
-            f"epochs {first.number + 1} and {second.number + 1} have the same order ({few(numbers(second))}): nobody "
-            f"has told the {first.sampler.told} the number of the epoch{still}",
+            f"epochs {first.number + 1} and {second.number + 1} have the same order ({few(numbers(second))}): the "
+            f"{first.sampler.told} does not get the number of the epoch{still}",
             where=place_of(place, ranks),
             evidence={
                 "first": numbers(first)[:SHOWN],
@@ -52,7 +52,7 @@ def epochs_differ(samples: Samples) -> Iterator[Finding]:
 
 
 def _epochs(samples: Samples) -> Iterator[tuple[Pass, Pass]]:
-    """Passes of one rank that follow each other over one loader, or over one that is made anew in each epoch."""
+    """Passes of one rank that follow each other over one loader, or over one that is made again in each epoch."""
     of_loader: dict[tuple[Any, ...], list[Pass]] = {}
     for one in samples.passes:
         loader = one.loader
@@ -89,8 +89,8 @@ def _in_the_same_order(first: Pass, second: Pass) -> bool:
 
 @probe(rules.DC519)
 def ranks_have_as_many_batches(samples: Samples, positions: Positions) -> Iterator[Finding]:
-    """All ranks that meet in each step of a loop have the same number of batches."""
-    told = set()
+    """All ranks that train together in a loop have the same number of batches."""
+    reported = set()
     for side in samples.sides():
         counts = {one.rank: one.batch_count for one in side}
         known = {rank: count for rank, count in counts.items() if count is not None}
@@ -104,18 +104,18 @@ def ranks_have_as_many_batches(samples: Samples, positions: Positions) -> Iterat
         ):
             continue
         first = side[0]
-        if first.place in told:
+        if first.place in reported:
             continue
-        told.add(first.place)
+        reported.add(first.place)
         few = min(known.values())
         short = sorted(rank for rank, count in known.items() if count == few)
-        # whoever has come to the end of its batches while others stand is what they wait for
+        # others wait for a rank that has no more batches
         stuck = bool(positions.ranks) and is_hung(positions)
         through = any(one.ended and not one.cut and one.rank in short for one in side)
         sure = all(one.bounded is False for one in side) or (stuck and through)
         yield rules.DC519.found(
             f"the ranks that train from this loader have different numbers of batches: {_counts_text(known)}"
-            + ("" if sure else "; if the loop does not end before, the ranks with more wait for those with fewer"),
+            + ("" if sure else "; unless the loop ends earlier, the ranks with more batches wait for the others"),
             where=place_of(first.place, short),
             evidence={
                 "batches": {str(rank): count for rank, count in sorted(known.items())},
@@ -142,7 +142,7 @@ def _evening(first: Pass) -> str:
         return "agree on the number of batches: all_reduce the count with ReduceOp.MIN, or 'with Join([ddp]):'"
     if "BatchSamplerShard" in first.sampler.types:
         return (
-            "leave even_batches=True of accelerate, or 'with accelerator.join_uneven_inputs([model]):' around the loop"
+            "keep even_batches=True of accelerate, or 'with accelerator.join_uneven_inputs([model]):' around the loop"
         )
     own = "" if first.sampler.of_torch else first.sampler.name
     if own and first.sampler.replicas is None:
@@ -155,4 +155,4 @@ def _evening(first: Pass) -> str:
             f"cut the indices of the Subset at {first.loader.layers[0].place} to a multiple of the number of ranks "
             "before they are divided, or give the whole to a DistributedSampler"
         )
-    return "use a DistributedSampler, which pads, or with drop_last=True cuts, to equal length, or 'with Join([ddp]):'"
+    return "use a DistributedSampler (it pads to equal length, or cuts with drop_last=True), or 'with Join([ddp]):'"

@@ -1,7 +1,6 @@
-"""Where a rehearsed rank writes down what its script does: one file a process, a line a thing, nothing kept back.
+"""The event log of a rehearsed rank: one file for each process, one line for each event, without buffering.
 
-A line is there once it is written, whatever becomes of the process. A note that can't be taken is counted, and never
-raises into the script.
+A written line survives the process. An event that can't be logged is counted, and raises nothing into the script.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _MOST = 20_000
 
 
 class EventLog:
-    """The notebook of this process, and of what it forks: each opens a file of its own.
+    """The event log of this process and of its forks: each opens its own file.
 
     :param folder: where the files are
     :param begun: ``time.time()`` when the rehearsal began
@@ -46,7 +45,7 @@ class EventLog:
         self._file = -1
 
     def note(self, kind: str, *, place: tuple[str, str] | None = None, **data: Any) -> None:
-        """Write one thing down.
+        """Log one event.
 
         :param place: ``(path:line, function)``; by default the innermost line of the user's own above the caller
         :param data: plain JSON values
@@ -54,22 +53,26 @@ class EventLog:
         try:
             count = self._written[kind] = self._written.get(kind, 0) + 1
             if count > _MOST:
-                self.lost[kind] = self.lost.get(kind, 0) + 1
+                self.count_lost(kind)
                 return
             where, function = innermost_own(sys._getframe(1)) if place is None else place
             row = LoggedEvent(kind, self.rank, os.getpid(), time.time() - self.begun, self.step, where, function, data)
             os.write(self._descriptor(), json.dumps(row, default=str).encode() + b"\n")
-        except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-            self.lost[kind] = self.lost.get(kind, 0) + 1
+        except Exception:  # noqa: BLE001 - the script must not fail because of us
+            self.count_lost(kind)
+
+    def count_lost(self, kind: str) -> None:
+        """Count an event that could not be logged."""
+        self.lost[kind] = self.lost.get(kind, 0) + 1
 
     def close(self) -> None:
-        """Let those who have something to add at the end do it."""
+        """Call the functions that add rows at the end."""
         todo, self.at_end = self.at_end, []
         for last in todo:
             try:
                 last()
-            except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-                self.lost["end"] = self.lost.get("end", 0) + 1
+            except Exception:  # noqa: BLE001 - the script must not fail because of us
+                self.count_lost("end")
 
     def _descriptor(self) -> int:
         pid = os.getpid()

@@ -1,7 +1,7 @@
-"""Files that several ranks write, read too early, make or fetch: judged from what all ranks wrote down.
+"""Judge files that several ranks write, read too early, create or download, from the rows of all ranks.
 
-Two things are at the same time where nothing made the ranks wait for each other in between; seconds are not asked,
-since the next run has others.
+Two events are concurrent if nothing between them made the ranks wait for each other. Wall-clock time is not used: the
+next run has another order.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan
+from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, grouped, rank_names, where
 from .protected_paths import below
 
 Clock = Mapping[str, int]
 
-#: Who writes these resumes from them.
+#: Scripts resume from these files.
 _CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors")
+_PATH = attrgetter("path")
 _SAVING = ("torch.save", "torch.jit.save", "save_file")
 
 
@@ -37,17 +39,17 @@ class FileAccess(NamedTuple):
     how: str = ""
     #: of a write: ``anew``, ``append``, ``create``, ``update``
     mode: str = ""
-    #: what was asked for was there already
+    #: the path existed already
     there: bool = True
     #: the script has slept since the last collective: it may have waited for the file
     waited: bool = False
     #: under a lock on a file
     locked: bool = False
-    #: of a folder: it may be there already, or somebody catches that it is
+    #: of a folder: an existing one is allowed or handled
     forgiven: bool = False
     #: of a download: by the script's own code
     own: bool = False
-    #: of a folder: the line of an ``if`` before it that asks whether it is there
+    #: of a folder: the line of an ``if`` before it that checks whether it exists
     asked_at: str = ""
 
 
@@ -59,7 +61,7 @@ class Files(NamedTuple):
     reads: tuple[FileAccess, ...] = ()
     folders: tuple[FileAccess, ...] = ()
     fetches: tuple[FileAccess, ...] = ()
-    #: whether something is there was asked
+    #: checks whether a path exists
     questions: tuple[FileAccess, ...] = ()
     ends: tuple[End, ...] = ()
 
@@ -68,7 +70,7 @@ class Files(NamedTuple):
         folder = self.plan.folder
         return os.path.relpath(path, folder) if folder and below(path, folder) and path != folder else path
 
-    def one_a_node(self, ranks: Iterable[int]) -> bool:
+    def one_per_node(self, ranks: Iterable[int]) -> bool:
         """Whether these are several ranks, and each of another node."""
         found = list(ranks)
         return len(found) > 1 and len({self.plan.node_of(rank) for rank in found}) == len(found)
@@ -76,12 +78,9 @@ class Files(NamedTuple):
 
 @fact(of_this_host=False)
 def read_files(rehearsal: Rehearsal) -> Files:
-    """From what the ranks wrote down."""
-    acts: dict[str, list[FileAccess]] = {"write": [], "moved": [], "read": [], "mkdir": [], "fetch": [], "asked": []}
-    for row in rehearsal.of("files."):
-        kind = row.kind.partition(".")[2]
-        if kind in acts and row.rank is not None:
-            acts[kind].append(_act(row, row.rank))
+    """Return what the ranks logged."""
+    kinds = ("write", "moved", "read", "mkdir", "fetch", "asked")
+    acts = {kind: [_access(row) for row in rehearsal.of_ranks(f"files.{kind}")] for kind in kinds}
     if not any(acts.values()):
         raise NotApplicable("no rank has written, read or fetched a file of the user's")
     return Files(
@@ -90,22 +89,22 @@ def read_files(rehearsal: Rehearsal) -> Files:
     )  # fmt: skip
 
 
-def _act(row: LoggedEvent, rank: int) -> FileAccess:
+def _access(row: LoggedEvent) -> FileAccess:
     data = row.data
-    how = str(data.get("by") or data.get("how") or "")
-    return FileAccess(
-        rank, str(data.get("path") or data.get("url") or ""), row.place, data.get("clock") or {}, how,
-        "moved" if row.kind == "files.moved" else str(data.get("mode", "")), bool(data.get("there", True)),
-        bool(data.get("waited")), bool(data.get("locked")), bool(data.get("exist_ok") or data.get("caught")),
-        bool(data.get("own")), str(data.get("asked_at") or ""),
-    )  # fmt: skip
+    return row.fill(
+        FileAccess,
+        path=data.get("path") or data.get("url") or "",
+        clock=data.get("clock") or {},
+        how=data.get("by") or data.get("how") or "",
+        mode="moved" if row.kind == "files.moved" else data.get("mode", ""),
+        forgiven=bool(data.get("exist_ok") or data.get("caught")),
+    )
 
 
 def comes_before(first: Clock, second: Clock) -> bool:
     """Whether something between two times made the rank of the second wait for that of the first.
 
-    Each clock counts, so that one is before the other as soon as one count says so: several ways of counting see what
-    another misses, and what is not known is no race.
+    One count that differs decides the order. Each kind of count sees what another misses. An unknown order is no race.
     """
     if first.get("life", 0) != second.get("life", 0):
         return first.get("life", 0) < second.get("life", 0)
@@ -126,24 +125,8 @@ def _racing(acts: Sequence[FileAccess]) -> list[FileAccess]:
     return [act for act in acts if any(at_once(act, other) for other in acts)]
 
 
-def _by_path(acts: Iterable[FileAccess]) -> dict[str, list[FileAccess]]:
-    found: dict[str, list[FileAccess]] = {}
-    for act in acts:
-        found.setdefault(act.path, []).append(act)
-    return found
-
-
 def _ranks(acts: Iterable[FileAccess]) -> list[int]:
     return sorted({act.rank for act in acts})
-
-
-def _who(ranks: Sequence[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)}"
-
-
-def _where(place: str, ranks: Sequence[int]) -> Where:
-    path, _, line = place.rpartition(":")
-    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))
 
 
 def _commonest(acts: Iterable[FileAccess]) -> str:
@@ -151,7 +134,7 @@ def _commonest(acts: Iterable[FileAccess]) -> str:
 
 
 def _failed(files: Files, ranks: Iterable[int], place: str, *names: str) -> tuple[int, ...]:
-    """The ranks among these whose script was ended at this place by one of these exceptions."""
+    """Return the ranks among these whose script ended at this location with one of these exceptions."""
     members = set(ranks)
     return tuple(
         end.rank
@@ -166,7 +149,7 @@ def _failed(files: Files, ranks: Iterable[int], place: str, *names: str) -> tupl
 def _written_together(files: Files) -> dict[str, list[FileAccess]]:
     """Path → the writes by several ranks that nothing orders; appending, creating (``x``) and locks are meant so."""
     found = {}
-    for path, acts in _by_path(files.writes).items():
+    for path, acts in grouped(files.writes, _PATH).items():
         anew = [act for act in acts if act.mode == "anew" and not act.locked and not path.endswith(".lock")]
         racing = _racing(anew)
         if racing:
@@ -194,24 +177,24 @@ def _several_writers(files: Files, place: str, written: Sequence[tuple[str, list
     shown = f'"{files.shown(path)}"' + (f" and {len(written) - 1} more files" if len(written) > 1 else "")
     here = f"{'here' if place else 'from a thread'} ({how})"
     evidence = {"paths": [files.shown(each) for each, _ in written[:20]], "ranks": rank_ranges(ranks), "call": how}
-    if files.one_a_node(ranks):
+    if files.one_per_node(ranks):
         return rules.DC720.found(
-            f"{_who(ranks)}, one on each node, write {shown} {here}: right where each node has a disk of its own, "
-            "several writers of one file where they share it",
-            where=_where(place, ranks),
+            f"{rank_names(ranks)}, one on each node, write {shown} {here}: correct if each node has its own disk, "
+            "a race if they share it",
+            where=where(place, ranks),
             fix=Fix(
-                "on a shared file system ask for the global rank (`dist.get_rank() == 0`), not the local one",
+                "on a shared file system compare the global rank (`dist.get_rank() == 0`), not the local one",
                 where="code",
             ),
             severity=Severity.INFO,
             evidence=evidence,
         )
     read = any(act.path == path and act.rank not in ranks[:1] for act in files.reads)
-    behind = ", and dist.barrier() behind it, since other ranks read the file" if read else ""
-    collective = "; what is collective (an FSDP state_dict()) stays outside of the `if`" if how in _SAVING else ""
+    behind = ", and dist.barrier() after it, because other ranks read the file" if read else ""
+    collective = "; keep collectives (an FSDP state_dict()) outside the `if`" if how in _SAVING else ""
     return rules.DC720.found(
-        f"{_who(ranks)} write {shown} {here}, with nothing that makes one wait for another",
-        where=_where(place, ranks),
+        f"{rank_names(ranks)} write {shown} {here}, and nothing makes one wait for another",
+        where=where(place, ranks),
         fix=Fix(
             f"let one rank write: `if dist.get_rank() == 0:` around {_call_text(how)}{behind}; "
             f"or put the rank into the path{collective}",
@@ -232,9 +215,9 @@ def _call_text(how: str) -> str:
 @probe(rules.DC724)
 def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
     """What one rank writes, or a folder that it makes, is used by another only after something made that one wait."""
-    told: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
+    early_reads: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
     together = _written_together(files)
-    written = _by_path(files.writes)
+    written = grouped(files.writes, _PATH)
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
     for act in files.reads:
         if act.path in together or act.waited or act.locked:
@@ -243,26 +226,26 @@ def readers_wait_for_the_writer(files: Files) -> Iterator[Finding]:
         if any(one.rank == act.rank for one in writers):
             continue
         if (act.rank, act.path) in found_there and all(one.mode == "moved" for one in writers):
-            continue  # what is moved into place is there as a whole
+            continue  # a file that was moved to its path is complete
         early = next((one for one in writers if at_once(one, act)), None)
         if early is not None:
-            told.setdefault(act.place, (early, []))[1].append(act)
-    for place, (writer, readers) in told.items():
+            early_reads.setdefault(act.place, (early, []))[1].append(act)
+    for place, (writer, readers) in early_reads.items():
         yield _too_early(files, place, writer, readers, "")
-    yield from _folders_used_too_early(files, set(told))
+    yield from _folders_used_too_early(files, set(early_reads))
 
 
-def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
+def _folders_used_too_early(files: Files, reported: set[str]) -> Iterator[Finding]:
     made = {
         path: new
-        for path, acts in _by_path(files.folders).items()
+        for path, acts in grouped(files.folders, _PATH).items()
         if (new := [act for act in acts if not act.there])
     }  # fmt: skip
     makers = {path: {act.rank for act in files.folders if _makes(act, path)} for path in made}
     found_there = {(act.rank, act.path) for act in files.questions if act.there}
     found: dict[str, tuple[FileAccess, list[FileAccess]]] = {}
     for act in (*files.reads, *files.writes):
-        if act.waited or act.locked or act.place in told:
+        if act.waited or act.locked or act.place in reported:
             continue
         for path, makes in made.items():
             if act.rank in makers[path] or not below(act.path, path) or (act.rank, path) in found_there:
@@ -275,7 +258,7 @@ def _folders_used_too_early(files: Files, told: set[str]) -> Iterator[Finding]:
 
 
 def _makes(act: FileAccess, folder: str) -> bool:
-    """Whoever makes a folder with makedirs, or Path.mkdir(parents=True), would have made those above it."""
+    """Return whether a call makes a folder: makedirs and Path.mkdir(parents=True) make its parents too."""
     return act.path == folder or (act.how != "os.mkdir" and below(act.path, folder))
 
 
@@ -287,23 +270,23 @@ def _too_early(files: Files, place: str, writer: FileAccess, readers: Sequence[F
     missing = [act.rank for act in readers if not act.there]
     seen = ""
     if failed:
-        seen = f"; {_who(sorted(failed))} failed"
+        seen = f"; {rank_names(sorted(failed))} failed"
     elif missing:
-        seen = f"; {_who(sorted(set(missing)))} did not find it"
+        seen = f"; {rank_names(sorted(set(missing)))} did not find it"
     if what:
         verb = "uses" if len(ranks) == 1 else "use"
-        message = f'{_who(ranks)} {verb} the folder "{shown}" here, which rank {writer.rank} makes{at}'
+        message = f'{rank_names(ranks)} {verb} the folder "{shown}" here, which rank {writer.rank} makes{at}'
         fix = (
-            f"make the folder on every rank: `os.makedirs(…, exist_ok=True)` outside of the branch{at}; "
+            f"make the folder on every rank: `os.makedirs(…, exist_ok=True)` outside the branch{at}; "
             "or dist.barrier() on all ranks between the two"
         )
     else:
         verb = "reads" if len(ranks) == 1 else "read"
-        message = f'{_who(ranks)} {verb} "{shown}" here, which rank {writer.rank} writes{at}'
+        message = f'{rank_names(ranks)} {verb} "{shown}" here, which rank {writer.rank} writes{at}'
         fix = f"dist.barrier() on all ranks between the write{at} and this line"
     return rules.DC724.found(
         f"{message}, and nothing makes {'it' if len(ranks) == 1 else 'them'} wait for that{seen}",
-        where=_where(place, ranks),
+        where=where(place, ranks),
         fix=Fix(fix, where="code"),
         severity=Severity.ERROR if failed else Severity.WARNING,
         evidence={"path": shown, "writer": writer.rank, "written_at": writer.place, "not_there": sorted(set(missing))},
@@ -316,17 +299,17 @@ def _too_early(files: Files, place: str, writer: FileAccess, readers: Sequence[F
 @probe(rules.DC722)
 def folders_may_be_there(files: Files) -> Iterator[Finding]:
     """A folder that several ranks make may be there already."""
-    told: set[str] = set()
-    for path, acts in _by_path(act for act in files.folders if not act.forgiven).items():
+    reported: set[str] = set()
+    for path, acts in grouped((act for act in files.folders if not act.forgiven), _PATH).items():
         place = _commonest(acts)
-        if all(act.there for act in acts) or place in told:
+        if all(act.there for act in acts) or place in reported:
             continue  # it was there before the job: no race
         failed = _failed(files, _ranks(acts), place, "FileExistsError")
-        # who has come to the question, and found it there, was only later
+        # a rank that found the folder in its check came later
         asked = [one for one in files.questions if one.path == path and one.place in {act.asked_at for act in acts}]
         racing = _racing([*acts, *asked])
         if racing or failed:
-            told.add(place)
+            reported.add(place)
             yield _race(files, path, acts, _ranks(racing or acts), failed, place)
 
 
@@ -334,21 +317,17 @@ def _race(
     files: Files, path: str, acts: Sequence[FileAccess], ranks: Sequence[int], failed: Sequence[int], place: str
 ) -> Finding:
     how = acts[0].how
-    apart = files.one_a_node(ranks) and not failed
-    asked = (
-        " asking first does not help: between the question and the call another makes it;" if acts[0].asked_at else ""
-    )
-    seen = f"; {_who(sorted(failed))} failed with FileExistsError" if failed else ""
+    apart = files.one_per_node(ranks) and not failed
+    asked = " a check before the call does not help: another rank can create it in between;" if acts[0].asked_at else ""
+    seen = f"; {rank_names(sorted(failed))} failed with FileExistsError" if failed else ""
     if how == "Path.mkdir":
         fix = "Path.mkdir(…, exist_ok=True)"
     else:
-        fix = "os.makedirs(…, exist_ok=True)" + (
-            ", since os.mkdir can't be told to forgive" if how == "os.mkdir" else ""
-        )
+        fix = "os.makedirs(…, exist_ok=True)" + (", because os.mkdir has no exist_ok" if how == "os.mkdir" else "")
     return rules.DC722.found(
-        f'{_who(ranks)} make the folder "{files.shown(path)}" here ({how}), which fails where another was first'
+        f'{rank_names(ranks)} make the folder "{files.shown(path)}" here ({how}), which fails if another rank was first'
         f"{seen}{', if the nodes share the disk' if apart else ''}",
-        where=_where(place, ranks),
+        where=where(place, ranks),
         fix=Fix(f"{fix}{';' + asked.rstrip(';') if asked else ''}", where="code"),
         severity=Severity.INFO if apart else Severity.ERROR if failed else Severity.WARNING,
         evidence={"path": files.shown(path), "failed": sorted(failed), "asked_at": acts[0].asked_at},
@@ -361,21 +340,21 @@ def _race(
 @probe(rules.DC725)
 def one_rank_fetches(files: Files) -> Iterator[Finding]:
     """The same is not fetched by all ranks of a host."""
-    told: set[str] = set()
-    for url, acts in _by_path(act for act in files.fetches if not act.locked).items():
+    reported: set[str] = set()
+    for url, acts in grouped((act for act in files.fetches if not act.locked), _PATH).items():
         racing = [act for act in _racing(acts) if act.how or act.own]
         ranks = _ranks(racing)
-        if len(ranks) < 2 or files.one_a_node(ranks):
+        if len(ranks) < 2 or files.one_per_node(ranks):
             continue
         place = _commonest(racing)
         into = _fetched_into(files, racing)
-        if place in told or into is None or (not into and not racing[0].how):
+        if place in reported or into is None or (not into and not racing[0].how):
             continue
-        told.add(place)
+        reported.add(place)
         how = racing[0].how or "urlopen"
         yield rules.DC725.found(
-            f"{_who(ranks)} each fetch {url} here ({how})" + (f', into "{files.shown(into)}"' if into else ""),
-            where=_where(place, ranks),
+            f"{rank_names(ranks)} each fetch {url} here ({how})" + (f', into "{files.shown(into)}"' if into else ""),
+            where=where(place, ranks),
             fix=Fix(
                 "let one rank of each host fetch it (`if local_rank == 0:`), then dist.barrier() on all ranks, "
                 "then use what is there on the others; or fetch it before the job starts",

@@ -1,4 +1,4 @@
-"""Which GPUs the ranks of a rehearsal bound, named, were refused, met on, and loaded checkpoints onto, as one fact."""
+"""Which GPUs the ranks bound, named, could not use, used in collectives, and loaded checkpoints onto, as one fact."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 from distcheck.core.model import NotApplicable
 from distcheck.core.registry import fact
 
-from .plan import LoggedEvent, Rehearsal, RehearsalPlan
+from .plan import Rehearsal, RehearsalPlan
 
 #: Rows about one GPU that a rank took.
 _TAKES = ("bind", "taken", "refused")
 
 
 class Bound(NamedTuple):
-    """A GPU that a rank took, or asked for in vain."""
+    """A GPU that a rank used, or could not use."""
 
     rank: int
     #: as the rank counts the GPUs that it sees
@@ -24,7 +24,7 @@ class Bound(NamedTuple):
     #: ``bind`` (set_device), ``device_id`` (of init_process_group), ``taken`` (named by a tensor or a model, for the
     #: first time), ``refused``
     how: str
-    #: what tells it from the other GPUs of its node; "" where there is none
+    #: identifies it among the GPUs of its node; "" if there is none
     card: str = ""
     #: GPUs that the rank sees
     visible: int = 0
@@ -36,7 +36,7 @@ class Bound(NamedTuple):
 
     @property
     def binds(self) -> bool:
-        """It says which GPU is this rank's, for all that names none."""
+        """Whether it selects the rank's default GPU."""
         return self.how in ("bind", "device_id")
 
 
@@ -61,7 +61,7 @@ class GroupDevice(NamedTuple):
 
 
 class Load(NamedTuple):
-    """A checkpoint that was loaded without a word about devices."""
+    """A checkpoint that was loaded without map_location."""
 
     rank: int
     place: str
@@ -77,11 +77,11 @@ class Taken(NamedTuple):
 
     #: the job as it is simulated
     plan: RehearsalPlan
-    #: GPUs that ranks took, or asked for in vain
+    #: GPUs that ranks used, or could not use
     bound: tuple[Bound, ...] = ()
     #: GPUs with which ranks take part in collectives
     parts: tuple[GroupDevice, ...] = ()
-    #: checkpoints that were loaded without a word about devices
+    #: checkpoints that were loaded without map_location
     loads: tuple[Load, ...] = ()
     #: rank → line that reduced its mask
     masked: Mapping[int, str] = {}
@@ -93,7 +93,7 @@ class Taken(NamedTuple):
         return rank % self.plan.nproc_per_node
 
     def own_card(self, rank: int) -> str:
-        """The GPU that a rank has for itself, as far as it has said so; else "" """
+        """Return the GPU that a rank selected; "" if unknown."""
         said = [one.card for one in self.bound if one.rank == rank and one.card and one.binds]
         used = [one.card for one in self.parts if one.rank == rank and not one.guessed]
         return (said or used or [""])[-1]
@@ -101,57 +101,23 @@ class Taken(NamedTuple):
 
 @fact(of_this_host=False)
 def read_taken(rehearsal: Rehearsal) -> Taken:
-    """From what the ranks wrote down."""
+    """Return what the ranks logged."""
     plan = rehearsal.plan
     if not plan.gpus_per_node:
         raise NotApplicable("the rehearsal has no GPUs")
-    bound = [_bound(row) for row in rehearsal.of("devices.") if row.kind.removeprefix("devices.") in _TAKES]
-    made = [row for row in rehearsal.of("groups.made") if row.rank is not None]
-    bound += [
-        Bound(row.rank or 0, row.data["device"], row.place, "device_id", at_s=row.at_s)
-        for row in made
-        if row.data.get("device") is not None
-    ]
+    made = list(rehearsal.of_ranks("groups.made"))
+    bound = []
+    for row in rehearsal.of_ranks("devices."):
+        how = row.kind.removeprefix("devices.")
+        if how in _TAKES:
+            bound.append(row.fill(Bound, number=row.data["index"], how=how, card=row.data.get("card") or ""))
+    named = [row for row in made if row.data.get("device") is not None]
+    bound += [row.fill(Bound, number=row.data["device"], how="device_id") for row in named]
     return Taken(
         plan,
-        tuple(one for one in bound if one.rank >= 0),
-        tuple(_part(row) for row in rehearsal.of("devices.collective") if row.rank is not None),
-        tuple(
-            Load(row.rank, row.place, row.data["file"], row.data["cards"], row.data["why"])
-            for row in rehearsal.of("devices.load")
-            if row.rank is not None
-        ),
-        {row.rank: row.place for row in rehearsal.of("devices.mask") if row.rank is not None},
+        tuple(bound),
+        tuple(row.fill(GroupDevice, number=row.data["index"]) for row in rehearsal.of_ranks("devices.collective")),
+        tuple(row.fill(Load) for row in rehearsal.of_ranks("devices.load")),
+        {row.rank: row.place for row in rehearsal.of_ranks("devices.mask") if row.rank is not None},
         {row.rank: row.place for row in made if row.rank is not None},
-    )
-
-
-def _bound(row: LoggedEvent) -> Bound:
-    data = row.data
-    return Bound(
-        -1 if row.rank is None else row.rank,
-        data["index"],
-        row.place,
-        row.kind.removeprefix("devices."),
-        data.get("card") or "",
-        data["visible"],
-        data.get("mask"),
-        data.get("given_mask"),
-        row.at_s,
-    )
-
-
-def _part(row: LoggedEvent) -> GroupDevice:
-    data = row.data
-    return GroupDevice(
-        row.rank or 0,
-        data["index"],
-        data["card"],
-        row.place,
-        data["operation"],
-        data["group"],
-        data["nccl"],
-        data["guessed"],
-        data["current"],
-        row.at_s,
     )

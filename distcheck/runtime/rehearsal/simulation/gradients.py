@@ -1,14 +1,15 @@
-"""Copies of a model that drift apart although DDP keeps them alike, and what has taken them out of its hands."""
+"""Replicas of a model that diverge although DDP synchronizes them, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Rule, Severity
 from distcheck.core.registry import probe
 
+from .plan import where
 from .replicas import (
     ModelChange,
     ModelReplica,
@@ -16,17 +17,12 @@ from .replicas import (
     ReplicaDifference,
     Replicas,
     differing,
-    healed,
+    equal_again,
     side_by_side,
 )
 
-#: What a rank says whose frozen parameter never sends its gradient.
+#: The error of a rank whose frozen parameter never has a gradient.
 _UNFINISHED = "Expected to have finished reduction in the prior iteration"
-
-
-def _where(place: str, ranks: Iterable[int]) -> Where:
-    path, _, line = place.rpartition(":")
-    return Where(path=path or None, line=int(line) if line.isdigit() else None, ranks=rank_ranges(ranks))
 
 
 def _apart(difference: ReplicaDifference) -> str:
@@ -61,7 +57,7 @@ def _drifting(replicas: Replicas) -> Iterator[tuple[ModelReplica, tuple[Optimize
         model = (wrap.number, wrap.place)
         differences = list(differing(steps))
         # one that has no effect (in front of a normalisation) stays equal by itself
-        found = [one for one in differences if not healed(replicas, one)]
+        found = [one for one in differences if not equal_again(replicas, one)]
         if differences and not found:
             by_hand.add(model)
         if found and model not in by_hand:
@@ -71,7 +67,7 @@ def _drifting(replicas: Replicas) -> Iterator[tuple[ModelReplica, tuple[Optimize
 @probe(rules.DC750)
 def forwards_go_through_ddp(replicas: Replicas) -> Iterator[Finding]:
     """Gradients that come from a forward of the wrapper are equal on all ranks."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for wrap, steps, found in _drifting(replicas):
         owned = [one for one in found if one.state == "owned"]
         if not owned:
@@ -81,20 +77,20 @@ def forwards_go_through_ddp(replicas: Replicas) -> Iterator[Finding]:
         if not around and through:
             continue
         place = around[0] if around else wrap.place
-        if place in told:
+        if place in reported:
             continue
-        told.add(place)
-        way = f"this forward goes around DDP, which wrapped the model at {wrap.place}"
+        reported.add(place)
+        path = f"this forward bypasses DDP, which wrapped the model at {wrap.place}"
         if not around:
-            way = "the model that DDP wraps here is trained, and no forward went through the wrapper"
+            path = "the model that DDP wraps here is trained, and no forward goes through the wrapper"
         elif through:
-            way += f", beside {through} through it"
+            path += f", and {through} go through it"
         yield rules.DC750.found(
-            f"{way}: {_apart(owned[0])} at step {steps[0].nth}, and the copies drift apart",
-            where=_where(place, owned[0].ranks),
+            f"{path}: {_apart(owned[0])} at step {steps[0].nth}, and the replicas diverge",
+            where=where(place, owned[0].ranks),
             fix=Fix(
-                "call the wrapper for the loss, and not the network inside; what else is needed of it has to be done"
-                " by its forward()",
+                "call the wrapper for the loss, not the network inside it; move other work on the network into"
+                " its forward()",
                 where="code",
             ),
             evidence=_evidence(owned[0], wrap, [one.name for one in owned], forwards_through_ddp=through),
@@ -104,7 +100,7 @@ def forwards_go_through_ddp(replicas: Replicas) -> Iterator[Finding]:
 @probe(rules.DC751)
 def trained_parameters_are_settled(replicas: Replicas) -> Iterator[Finding]:
     """Which parameters are trained does not change once DDP has put its hooks on them."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for wrap, steps, found in _drifting(replicas):
         late = [one for one in found if one.state in ("unfrozen", "added")]
         if not late:
@@ -112,31 +108,31 @@ def trained_parameters_are_settled(replicas: Replicas) -> Iterator[Finding]:
         first = late[0]
         change = _change(replicas, steps, "unfrozen") if first.state == "unfrozen" else None
         place = change.place if change is not None else wrap.place
-        if place in told:
+        if place in reported:
             continue
-        told.add(place)
+        reported.add(place)
         became = "was unfrozen" if first.state == "unfrozen" else "became part of the model"
         yield rules.DC751.found(
-            f"{first.name} {became} after DDP had wrapped the model at {wrap.place}, so that no hook averages it:"
+            f"{first.name} {became} after DDP wrapped the model at {wrap.place}, so no hook averages its gradient:"
             f" {_apart(first)} at step {steps[0].nth}",
-            where=_where(place, first.ranks),
-            severity=_drift(rules.DC751),
+            where=where(place, first.ranks),
+            severity=_worst_severity(rules.DC751),
             fix=_settle(wrap),
             evidence=_evidence(first, wrap, [one.name for one in late]),
         )
-    yield from _starved(replicas)
+    yield from _frozen_parameters(replicas)
 
 
 def _settle(wrap: ModelReplica) -> Fix:
     return Fix(
-        f"settle before DDP wraps the model at {wrap.place} what it consists of and what is trained,"
+        f"choose the parameters and what is trained before DDP wraps the model at {wrap.place},"
         " or wrap its .module again afterwards",
         where="code",
     )
 
 
-def _starved(replicas: Replicas) -> Iterator[Finding]:
-    """A wrapper that waits for the gradients of what was frozen meanwhile."""
+def _frozen_parameters(replicas: Replicas) -> Iterator[Finding]:
+    """Report a wrapper that waits for gradients of parameters that were frozen later."""
     ranks = [end.rank for end in replicas.ends if end.how == "raised" and _UNFINISHED in end.detail]
     for rank in ranks[:1]:
         frozen = [one for one in replicas.changes if one.rank == rank and one.what == "frozen"]
@@ -144,17 +140,17 @@ def _starved(replicas: Replicas) -> Iterator[Finding]:
         if wrap is None:
             continue
         yield rules.DC751.found(
-            f"{frozen[-1].name} was frozen after DDP had wrapped the model at {wrap.place}: it waits for a gradient"
-            " that never comes, and the next forward failed",
-            where=_where(frozen[-1].place, ranks),
-            severity=_drift(rules.DC751),
+            f"{frozen[-1].name} was frozen after DDP wrapped the model at {wrap.place}: DDP waits for a gradient"
+            " that never comes, and the next forward fails",
+            where=where(frozen[-1].place, ranks),
+            severity=_worst_severity(rules.DC751),
             fix=_settle(wrap),
             evidence={"wrapped_at": wrap.place, "parameter": frozen[-1].name, "raised": _UNFINISHED},
         )
 
 
-def _drift(rule: Rule) -> Severity:
-    """As bad as the catalogue allows: it was seen to happen."""
+def _worst_severity(rule: Rule) -> Severity:
+    """Return the highest severity of a rule: the error happened."""
     return max(rule.severities)
 
 
@@ -175,21 +171,21 @@ def _change(replicas: Replicas, steps: Sequence[OptimizerStep], what: str) -> Mo
 @probe(rules.DC756)
 def wrapped_models_stay_where_they_are(replicas: Replicas) -> Iterator[Finding]:
     """No parameter is moved, cast or replaced once DDP has put its hooks on it, and training goes on."""
-    told: set[tuple[int, str]] = set()
+    reported: set[tuple[int, str]] = set()
     for change in sorted(replicas.changes, key=lambda one: one.rank):
         wrap = replicas.wrap_of(change.rank, change.model)
         if change.what != "moved" or wrap is None or len(wrap.ranks) < 2:
             continue
         later = [step for step in _trained_after(replicas, change) if step.since]
         key = (change.model, wrap.place)
-        if not later or key in told:
+        if not later or key in reported:
             continue
-        told.add(key)
+        reported.add(key)
         ranks = sorted({one.rank for one in replicas.changes if (one.what, one.place) == ("moved", change.place)})
         yield rules.DC756.found(
-            f"the model that DDP wrapped at {wrap.place} goes from {change.before} to {change.after} here, and is"
-            " trained on: its parameters have no hook from then on, and their gradients are no longer averaged",
-            where=_where(change.place, ranks),
+            f"the model that DDP wrapped at {wrap.place} goes from {change.before} to {change.after} here, and"
+            " training continues: its parameters lose their hooks, and their gradients are no longer averaged",
+            where=where(change.place, ranks),
             fix=Fix(
                 f"move and cast the model before DDP wraps it at {wrap.place}; for a checkpoint copy the state_dict,"
                 " not the model",
@@ -203,7 +199,7 @@ def wrapped_models_stay_where_they_are(replicas: Replicas) -> Iterator[Finding]:
                 "trained_on_at": later[0].place,
             },
         )
-    yield from _replaced(replicas, told)
+    yield from _replaced(replicas, reported)
     yield from _unequal_from_the_start(replicas)
 
 
@@ -215,20 +211,20 @@ def _trained_after(replicas: Replicas, change: ModelChange) -> list[OptimizerSte
     ]
 
 
-def _replaced(replicas: Replicas, told: set[tuple[int, str]]) -> Iterator[Finding]:
+def _replaced(replicas: Replicas, reported: set[tuple[int, str]]) -> Iterator[Finding]:
     """Parameters that are others than those that DDP took, or somewhere else, without a move that was seen."""
     for wrap, steps, found in _drifting(replicas):
         other = [one for one in found if one.state in ("replaced", "moved")]
         key = (wrap.number, wrap.place)
-        if not other or key in told:
+        if not other or key in reported:
             continue
-        told.add(key)
+        reported.add(key)
         became = "was replaced" if other[0].state == "replaced" else "was moved or cast"
         yield rules.DC756.found(
-            f"{other[0].name} {became} after DDP had wrapped the model here, so that no hook averages it:"
+            f"{other[0].name} {became} after DDP had wrapped the model here, so no hook averages its gradient:"
             f" {_apart(other[0])} at step {steps[0].nth}",
-            where=_where(wrap.place, other[0].ranks),
-            severity=_drift(rules.DC756),
+            where=where(wrap.place, other[0].ranks),
+            severity=_worst_severity(rules.DC756),
             fix=_settle(wrap),
             evidence=_evidence(other[0], wrap, [one.name for one in other]),
         )
@@ -236,23 +232,23 @@ def _replaced(replicas: Replicas, told: set[tuple[int, str]]) -> Iterator[Findin
 
 def _unequal_from_the_start(replicas: Replicas) -> Iterator[Finding]:
     """Values that differ before the first step: something changed them after DDP had made them equal."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for wrap, steps in side_by_side(replicas):
-        if wrap.place in told or any(step.nth > 1 or step.hooks for step in steps):
+        if wrap.place in reported or any(step.nth > 1 or step.hooks for step in steps):
             continue
         if any(_earlier(replicas, step) for step in steps):
             continue
         unequal = [one for one in differing(steps, of_values=True) if one.state == "owned"]
         apart = {one.name for one in differing(steps)}
-        if not unequal or healed(replicas, unequal[0]) or unequal[0].name in apart:
+        if not unequal or equal_again(replicas, unequal[0]) or unequal[0].name in apart:
             continue
-        told.add(wrap.place)
+        reported.add(wrap.place)
         norms = unequal[0].norms(of_values=True)
         yield rules.DC756.found(
             f"the copies of the model that DDP wrapped here differ before the first step: {unequal[0].name} has the"
             f" norm {' and '.join(f'{norm:.4g} on rank {rank}' for rank, norm in list(norms.items())[:2])};"
             " some ranks have changed their copy after it was wrapped, and equal gradients never bring them together",
-            where=_where(wrap.place, unequal[0].ranks),
+            where=where(wrap.place, unequal[0].ranks),
             fix=Fix(
                 "load or change the parameters before DDP wraps the model, which sends those of rank 0 to all; or do"
                 " it on all ranks",

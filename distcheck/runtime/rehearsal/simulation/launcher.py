@@ -1,6 +1,4 @@
-"""The parent of a rehearsal: starts the ranks, listens to where they are, ends them together, and collects what they
-wrote down.
-"""
+"""The parent of a rehearsal: starts the ranks, follows them, ends them together, and collects their event logs."""
 
 from __future__ import annotations
 
@@ -20,22 +18,22 @@ from distcheck.runtime.coordination.model import Positions
 from . import overlay, trackers
 from .coordinator import RehearsalCoordinator
 from .event_log import read_rows
-from .output import PrefixedOutput, kept
+from .output import PrefixedOutput, last_output
 from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, write_plan
 from .processes import AGENT, RehearsedProcess, end_all, start
 
-#: Seconds between two looks at the processes.
+#: Seconds between two checks of the processes.
 _TICK_S = 0.1
 #: Seconds that the others have to end by themselves, or to be found waiting, once a rank has ended with an error.
 _GRACE_S = 10.0
 #: Seconds that ranks go on for, where a hang would not be seen.
 _BLIND_S = 60.0
-#: Seconds that processes have to write their last rows once they were told to stop.
+#: Seconds that processes have to write their last rows after the request to stop.
 _STOP_S = 3.0
 _PREFIX = "distcheck-rehearsal-"
-#: Why a rehearsal was over: all ranks had ended, they stand still, one has failed and the others don't end, time was
+#: Why a rehearsal was over: all ranks ended, they hang, one failed and the others don't end, time was
 #: up, some do far fewer steps than others, the store could not be served.
-ENDED, STANDS, FAILED, TIME = "ended", "stands", "failed", "time"
+ENDED, HUNG, FAILED, TIME = "ended", "stands", "failed", "time"
 UNEVEN, NO_STORE = "uneven", "no store"
 
 
@@ -45,19 +43,19 @@ class RehearsalResult(NamedTuple):
     rehearsal: Rehearsal
     #: one of the constants above
     why: str
-    #: where the ranks stand still, or their calls differ; None where neither is so
+    #: where the ranks hang, or their calls differ; None if neither
     verdict: Positions | None
     #: what the processes printed, by number: standard output, standard error
     outputs: Mapping[int, tuple[str, str]]
     #: ranks that had not done their steps when the others had done twice as many
     unfinished: tuple[int, ...]
-    #: what has become of the files that the script wrote, a sentence
+    #: what became of the files that the script wrote, a sentence
     written: str
     elapsed_s: float
 
 
 class Signalled(BaseException):
-    """This process was told to end."""
+    """This process received a signal to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -70,15 +68,15 @@ def perform(
     python: str,
     *,
     assigned: Mapping[str, str] = {},
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
     printed: Callable[[str], None] | None = None,
 ) -> RehearsalResult:
-    """Rehearse. When this returns, or raises, no process of the rehearsal runs and its folder is gone.
+    """Rehearse. When this returns or raises, no process of the rehearsal runs and its folder is removed.
 
     :param base: the environment
     :param python: the interpreter that runs the ranks
     :param assigned: what the launch line sets for the job
-    :param told: how far it is, every now and then
+    :param progress: takes the progress, now and then
     :param printed: takes what ranks print, line by line
     :raises Signalled: by SIGTERM or SIGHUP
     """
@@ -86,13 +84,13 @@ def perform(
     private = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
     try:
         with _signals():
-            return _Rehearsal(plan._replace(private=private), told, printed).perform(base, assigned, python)
+            return _Rehearsal(plan._replace(private=private), progress, printed).perform(base, assigned, python)
     finally:
         shutil.rmtree(private, ignore_errors=True)
 
 
 def sweep(folder: str) -> None:
-    """Remove what rehearsals of this user have left behind that were killed."""
+    """Remove the folders of killed rehearsals of this user."""
     for name in os.listdir(folder):
         match = re.match(rf"{_PREFIX}(\d+)-", name)
         path = os.path.join(folder, name)
@@ -123,16 +121,18 @@ def _signals() -> Iterator[None]:
 class _Rehearsal:
     """One rehearsal while it goes on."""
 
-    def __init__(self, plan: RehearsalPlan, told: Callable[[str], None], printed: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, plan: RehearsalPlan, progress: Callable[[str], None], printed: Callable[[str], None] | None
+    ) -> None:
         self.plan = plan
-        self.told = told
+        self.progress = progress
         self.printed = printed
         self.begun = time.time()
         self.started: list[RehearsedProcess] = []
         #: number → when its end was seen
-        self.gone: dict[int, float] = {}
+        self.exited: dict[int, float] = {}
         self.failed_at: float | None = None
-        #: those that ran when all were told to end
+        #: those that ran when all were ended
         self.stopped: frozenset[int] = frozenset()
         self.coordinator = RehearsalCoordinator(plan)
         self._what = "node" if plan.launcher == "script" else "rank"
@@ -144,24 +144,24 @@ class _Rehearsal:
         base = {name: value for name, value in {**base, **offline}.items() if value or name not in offline}
         apart = overlay.begin(plan, base, python)
         try:
-            why = self._play(base, assigned, python)
-            rows = read_rows(os.path.join(plan.private, "notebooks"))
+            why = self._run(base, assigned, python)
+            rows = read_rows(os.path.join(plan.private, "events"))
             left = apart.end(rows)
         finally:
             apart.remove()
         ranks = [one for one in self.started if one.number != AGENT]
         rehearsal = Rehearsal(plan, ends_of(plan, ranks, rows, self.stopped), rows)
-        trouble = self.coordinator.error
-        unjudged = (f"hangs, and calls that differ: what judges them has failed: {trouble}",) if trouble else ()
+        error = self.coordinator.error
+        unjudged = (f"hangs and mismatched calls: their detection failed: {error}",) if error else ()
         rehearsal = rehearsal._replace(missed=(*unjudged, *left.notes, *trackers.notes(rehearsal)))
         return RehearsalResult(
             rehearsal, why, self.coordinator.verdict(),
-            {one.number: (kept(one.stdout), kept(one.stderr)) for one in self.started},
+            {one.number: (last_output(one.stdout), last_output(one.stderr)) for one in self.started},
             self.coordinator.unfinished(), left.text, time.time() - self.begun,
         )  # fmt: skip
 
-    def _play(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> str:
-        """Let the ranks run, until the last of them has ended; why it is over."""
+    def _run(self, base: Mapping[str, str], assigned: Mapping[str, str], python: str) -> str:
+        """Let the ranks run until the last of them has ended; return why it is over."""
         live: PrefixedOutput | None = None
         try:
             self.coordinator.start()
@@ -179,28 +179,28 @@ class _Rehearsal:
         return why
 
     def _attend(self, live: PrefixedOutput | None) -> str:
-        """Until all have ended, or there is nothing more to be seen; why it is over."""
+        """Wait until all have ended or nothing more can be observed; return why it is over."""
         uneven_since = blind_since = 0.0
-        steps = _LoggedSteps(os.path.join(self.plan.private, "notebooks"))
+        steps = _LoggedSteps(os.path.join(self.plan.private, "events"))
         while True:
             self._reap()
             if live is not None:
                 live.look()
-            self.told(steps.text(self.plan))
+            self.progress(steps.text(self.plan))
             ranks = [one.number for one in self.started if one.number != AGENT]
-            if all(number in self.gone for number in ranks):
-                return STANDS if self.coordinator.verdict() is not None else ENDED
+            if all(number in self.exited for number in ranks):
+                return HUNG if self.coordinator.verdict() is not None else ENDED
             now = time.time()
             if self.coordinator.verdict() is not None:
-                return STANDS
+                return HUNG
             if self.failed_at is not None and now - self.failed_at > max(_GRACE_S, 3 * self.plan.hang_timeout_s):
                 return FAILED
             if self.plan.seconds is not None and now - self.begun > self.plan.seconds:
                 return TIME
-            if AGENT in self.gone:
+            if AGENT in self.exited:
                 return NO_STORE
             if self.coordinator.error:
-                # nobody would tell that they hang
+                # a hang would not be detected
                 blind_since = blind_since or now
                 if now - blind_since > _BLIND_S:
                     return FAILED
@@ -212,9 +212,9 @@ class _Rehearsal:
 
     def _reap(self) -> None:
         for one in self.started:
-            if one.number in self.gone or one.process.poll() is None:
+            if one.number in self.exited or one.process.poll() is None:
                 continue
-            self.gone[one.number] = time.time()
+            self.exited[one.number] = time.time()
             status = one.process.returncode
             if one.number == AGENT:
                 continue
@@ -224,25 +224,25 @@ class _Rehearsal:
                 self.failed_at = time.time()
 
     def _stop(self, why: str) -> None:
-        self.stopped = frozenset(one.number for one in self.started if one.number not in self.gone)
+        self.stopped = frozenset(one.number for one in self.started if one.number not in self.exited)
         self.coordinator.stop(why)
         until = time.monotonic() + _STOP_S
         while time.monotonic() < until:
             self._reap()
-            if all(one.number in self.gone for one in self.started if one.number != AGENT):
+            if all(one.number in self.exited for one in self.started if one.number != AGENT):
                 return
             time.sleep(_TICK_S)
 
 
 class _LoggedSteps:
-    """Reads out of the growing notebooks how many steps were done.
+    """Reads the number of completed steps from the growing event logs.
 
-    :param folder: of the notebooks
+    :param folder: of the event_logs
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        #: name of a notebook → bytes that were read, rank, steps
+        #: name of a event_log → bytes that were read, rank, steps
         self._read: dict[str, tuple[int, str, int]] = {}
         self._next = 0.0
 
@@ -274,14 +274,14 @@ class _LoggedSteps:
         self._read[name] = (at + len(whole), rank, count)
 
 
-#: The beginning of a line of a notebook.
+#: The beginning of a line of a event_log.
 _ROW = re.compile(rb'^\["([^"]+)", (null|\d+)', re.MULTILINE)
 
 
 def ends_of(
     plan: RehearsalPlan, started: list[RehearsedProcess], rows: tuple[LoggedEvent, ...], stopped: frozenset[int]
 ) -> tuple[End, ...]:
-    """How each rank has ended: as it has said itself, else as its process did.
+    """Return how each rank ended: by its own row, otherwise by the status of its process.
 
     :param started: the processes that are ranks, or start them
     :param stopped: the numbers of those that we have ended

@@ -1,4 +1,4 @@
-"""What became of the ranks of a rehearsal, in words: who failed, what was not reached, what could not be simulated."""
+"""How the ranks ended, in words: which failed, what was not reached, what could not be simulated."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from distcheck.core.model import NotChecked, rank_ranges
 from distcheck.runtime.coordination.root_cause import reports_lost_peer
 
-from .launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, RehearsalResult
-from .plan import End, Rehearsal, RehearsalPlan
+from .launcher import ENDED, HUNG, NO_STORE, TIME, UNEVEN, RehearsalResult
+from .plan import End, Rehearsal, RehearsalPlan, grouped, rank_names
 
 #: Lines of a rank's output that are shown where it failed.
 _LAST_LINES = 12
@@ -28,7 +28,7 @@ class SharedFailure(NamedTuple):
     @property
     def who(self) -> str:
         """``rank 1``, ``ranks 0-3``."""
-        return f"rank{'s' * (len(self.ends) > 1)} {rank_ranges(self.ranks)}"
+        return rank_names(self.ranks)
 
     @property
     def text(self) -> str:
@@ -48,7 +48,7 @@ def _how(end: End) -> str:
         except ValueError:
             return f"was killed by signal {-end.status}"
     if end.how == "exited":
-        return f"ended without a word (os._exit, or exec) with status {end.status}"
+        return f"ended without an exception (os._exit or exec) with status {end.status}"
     return f"ended with status {end.status}" + (f" ({end.detail})" if end.detail else "")
 
 
@@ -62,10 +62,8 @@ def failures(ends: Iterable[End]) -> tuple[SharedFailure, ...]:
     """Those that ended with an error of their own; those that only lost another rank where there is no other."""
     bad = [end for end in ends if end.how in ("killed", "exited", "raised") or (end.how == "finished" and end.status)]
     own = [end for end in bad if not reports_lost_peer(end.detail)]
-    groups: dict[tuple[object, ...], list[End]] = {}
-    for end in own or bad:
-        # what differs from rank to rank in a text is told of the first one
-        groups.setdefault((end.how, end.status, end.place, end.steps, end.detail.partition(":")[0]), []).append(end)
+    # the text after the colon may differ from rank to rank; the first one is shown
+    groups = grouped(own or bad, lambda end: (end.how, end.status, end.place, end.steps, end.detail.partition(":")[0]))
     return tuple(SharedFailure(tuple(group)) for group in groups.values())
 
 
@@ -75,7 +73,7 @@ def last_lines(outputs: Sequence[str]) -> list[str]:
     :param outputs: its standard output and standard error
     """
     text = outputs[1].strip("\n") or outputs[0].strip("\n")
-    # marks below a line of a traceback take room, and say nothing where it is cut
+    # marks below a line of a traceback take space without information
     lines = [line.rstrip() for line in text.split("\n") if set(line.partition("]:")[2] or line) - set(" ~^")]
     shown = lines[-_LAST_LINES:]
     if shown == [""]:
@@ -83,20 +81,20 @@ def last_lines(outputs: Sequence[str]) -> list[str]:
     return ([f"… {len(lines) - len(shown)} lines before"] if len(lines) > len(shown) else []) + shown
 
 
-def told(performed: RehearsalResult) -> list[str]:
-    """Who failed, each with its last lines; nothing where all went well."""
+def failure_lines(result: RehearsalResult) -> list[str]:
+    """Return a line for each failure, with the last lines of output; empty if no rank failed."""
     found = []
-    for failure in failures(performed.rehearsal.ends):
-        lines = last_lines(outputs_of(performed, failure))
+    for failure in failures(result.rehearsal.ends):
+        lines = last_lines(outputs_of(result, failure))
         found.append(f"{failure.text}:" if lines else failure.text)
         found += [f"  | {line}" for line in lines]
     return found
 
 
-def outputs_of(performed: RehearsalResult, failure: SharedFailure) -> tuple[str, str]:
+def outputs_of(result: RehearsalResult, failure: SharedFailure) -> tuple[str, str]:
     """Standard output and standard error of the first of its ranks, or of the process that started it."""
-    rank, plan = failure.ends[0].rank, performed.rehearsal.plan
-    return performed.outputs.get(plan.node_of(rank) if plan.launcher == "script" else rank, ("", ""))
+    rank, plan = failure.ends[0].rank, result.rehearsal.plan
+    return result.outputs.get(plan.node_of(rank) if plan.launcher == "script" else rank, ("", ""))
 
 
 def steps_of(rehearsal: Rehearsal) -> int:
@@ -104,10 +102,10 @@ def steps_of(rehearsal: Rehearsal) -> int:
     return min((end.steps for end in rehearsal.ends), default=0)
 
 
-def not_checked(performed: RehearsalResult) -> list[NotChecked]:
-    """What was not reached, and what could not be simulated or looked at."""
-    rehearsal = performed.rehearsal
-    found = [*_not_reached(performed), *_not_simulated(rehearsal)]
+def not_checked(result: RehearsalResult) -> list[NotChecked]:
+    """Return what was not reached, and what could not be simulated or observed."""
+    rehearsal = result.rehearsal
+    found = [*_not_reached(result), *_not_simulated(rehearsal)]
     for missed in rehearsal.missed:
         what, colon, why = missed.partition(": ")
         found.append(NotChecked(what, why) if colon else NotChecked("rehearsal", missed))
@@ -115,29 +113,29 @@ def not_checked(performed: RehearsalResult) -> list[NotChecked]:
         found.append(NotChecked(f"what {row.data['hook']} observes", f"it could not be installed: {row.data['why']}"))
     lost = {kind for row in rehearsal.of("stage.lost") for kind in row.data["kinds"]}
     if lost:
-        found.append(NotChecked(", ".join(sorted(lost)), "more happened than is written down"))
+        found.append(NotChecked(", ".join(sorted(lost)), "more events occurred than were logged"))
     return list(dict.fromkeys(found))
 
 
-def _not_reached(performed: RehearsalResult) -> list[NotChecked]:
-    rehearsal, plan = performed.rehearsal, performed.rehearsal.plan
+def _not_reached(result: RehearsalResult) -> list[NotChecked]:
+    rehearsal, plan = result.rehearsal, result.rehearsal.plan
     done = steps_of(rehearsal)
     rest = _rest(plan, done)
-    if performed.why == NO_STORE:
+    if result.why == NO_STORE:
         return [NotChecked("rehearsal", "the process that serves the store in torchrun's place has ended")]
     found = []
     if bad := failures(rehearsal.ends):
         found.append(NotChecked(rest, "; ".join(failure.text for failure in bad)))
-    elif performed.why == STANDS:
-        found.append(NotChecked(rest, "the ranks did not get there"))
-    elif performed.why == TIME:
-        found.append(NotChecked(rest, f"the {plan.seconds:g} s of --seconds were over"))
-    elif performed.why == UNEVEN:
-        who = rank_ranges(performed.unfinished)
+    elif result.why == HUNG:
+        found.append(NotChecked(rest, "the ranks did not reach it"))
+    elif result.why == TIME:
+        found.append(NotChecked(rest, f"the {plan.seconds:g} s of --seconds passed"))
+    elif result.why == UNEVEN:
+        who = rank_ranges(result.unfinished)
         found.append(
-            NotChecked(f"steps of ranks {who}", "they had not done theirs when the others had done twice as many")
+            NotChecked(f"steps of ranks {who}", "they were not complete when the others had done twice as many")
         )
-    elif performed.why == ENDED and rehearsal.ends:
+    elif result.why == ENDED and rehearsal.ends:
         found += _of_the_end(rehearsal, plan)
     return found
 
@@ -152,14 +150,14 @@ def _of_the_end(rehearsal: Rehearsal, plan: RehearsalPlan) -> list[NotChecked]:
     joined = any(row.data.get("joined") for row in rehearsal.of("stage.end"))
     found = []
     if not joined:
-        found.append(NotChecked("collectives", "no rank has made a process group: nothing was distributed"))
+        found.append(NotChecked("collectives", "no rank created a process group: nothing was distributed"))
     if any(end.how == "steps" for end in rehearsal.ends):
-        shorter = "" if plan.epoch_steps else "; --epoch-steps 2 --steps 0 goes there through short epochs"
+        shorter = "" if plan.epoch_steps else "; --epoch-steps 2 --steps 0 reaches it through short epochs"
         found.append(
             NotChecked("the end of the script", f"the ranks were ended after {plan.steps} optimizer steps{shorter}")
         )
     elif joined and not steps_of(rehearsal):
-        found.append(NotChecked("optimizer steps", "the script has ended without a step"))
+        found.append(NotChecked("optimizer steps", "the script ended without a step"))
     return found
 
 

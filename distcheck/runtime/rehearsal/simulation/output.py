@@ -1,4 +1,4 @@
-"""What the ranks of a rehearsal print: shown while they run, and kept for its end. The files are the starter's."""
+"""The output of the ranks: shown while they run, and read again at the end. The launcher makes the files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Stream:
         self._rest = b""
 
     def lines(self, *, last: bool) -> list[bytes]:
-        """Those that have come since the last look; with ``last`` also one without an end."""
+        """Return the lines since the last call; with ``last`` also an incomplete one."""
         with open(self.path, "rb") as file:
             file.seek(self._at)
             new = file.read()
@@ -32,7 +32,7 @@ class _Stream:
 
 
 class PrefixedOutput:
-    """Passes on, line by line and with its rank in front, what is printed.
+    """Prints what the ranks print, line by line, with the rank in front.
 
     :param what: what the processes are: ``rank``, or ``node`` where one starts the ranks of each
     :param tell: takes a line
@@ -48,7 +48,7 @@ class PrefixedOutput:
         ]
 
     def look(self, *, last: bool = False) -> None:
-        """Show what has come since the last look."""
+        """Print the lines since the last call."""
         for stream in self._streams:
             for line in stream.lines(last=last):
                 self._tell(f"{stream.name} {_plain(line)}")
@@ -60,8 +60,8 @@ def _plain(line: bytes) -> str:
     return "".join(char if char.isprintable() or char == "\t" else "?" for char in text)
 
 
-def kept(path: str) -> str:
-    """What a stream has at its end, as text."""
+def last_output(path: str) -> str:
+    """Return the end of a stream as text."""
     with open(path, "rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _MOST))

@@ -2,7 +2,7 @@
 
 Two ways. Where this machine lets us mount (:mod:`.mounting`), the ranks live in a mount namespace in which every
 folder of the user's is an overlay: whatever language writes, by whatever path, all ranks see it, and nobody outside
-does. Where it does not, the ranks' own Python is led elsewhere (:mod:`.leading`), and what is no Python is *not
+does. Where it does not, the ranks' own Python is redirected (:mod:`.leading`), and what is no Python is *not
 checked*.
 """
 
@@ -56,7 +56,7 @@ class OverlaySettings(NamedTuple):
     def ground(self) -> protected_paths.FileSystem:
         return protected_paths.FileSystem(self.own, self.apart, self.free)
 
-    def leads(self, path: str) -> bool:
+    def redirects(self, path: str) -> bool:
         """Whether Python leads what is written to this absolute path elsewhere."""
         if self.how == "none":
             return False
@@ -155,10 +155,12 @@ class Overlay:
             written, removed, more = listed["written"], listed["removed"], listed["more"]
         elif self._keeper is not None:
             self.notes.append("the overlay's files could not be listed: the process that kept it has ended")
-        led, away = _led(self.settings.shadow)
+        redirected, away = _redirected(self.settings.shadow)
         known = {row.data.get("path") for row in rows if row.kind in ("files.write", "files.moved")}
-        notes = [*self.notes, *_unexplained(written, known), *_unled(rows)]
-        shown = [tuple(_shown(path, self.plan.folder) for path in paths) for paths in (written + led, removed + away)]
+        notes = [*self.notes, *_unexplained(written, known), *_not_redirected(rows)]
+        shown = [
+            tuple(_shown(path, self.plan.folder) for path in paths) for paths in (written + redirected, removed + away)
+        ]
         return LeftFile(self.settings.how, shown[0], shown[1], more, tuple(notes))
 
     def remove(self) -> None:
@@ -189,7 +191,7 @@ def begin(plan: RehearsalPlan, environ: Mapping[str, str] = os.environ, python: 
     if sys.platform.startswith("linux"):
         _mount(overlay, ground, environ, python)
     else:
-        overlay.notes.append("files that are not written by Python itself are not led away on this system")
+        overlay.notes.append("files that are not written by Python itself are not redirected on this system")
     with open(os.path.join(plan.private, _FILE), "w", encoding="utf-8") as file:
         json.dump(overlay.settings._asdict(), file)
     return overlay
@@ -220,20 +222,22 @@ def _mount(overlay: Overlay, ground: protected_paths.FileSystem, environ: Mappin
         overlay.notes.append(f"no overlay could be mounted: {error}")
     if answer is None or answer["how"] != "mount":
         why = "the process that mounts has ended" if answer is None else answer.get("why") or _reasons(answer)
-        overlay.notes.append(f"files that are written by other than Python code are not led away: no overlay ({why})")
+        overlay.notes.append(f"files that are written by other than Python code are not redirected: no overlay ({why})")
         return
     holes = [path for path, _ in answer["failed"]]
     left_out = asked["only_own" if answer["user"] else "everything"]["left_out"]
     holes += left_out
     if left_out:
         more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
-        overlay.notes.append(f"{left_out[0]}{more}: too many mounts for overlays; only what Python writes is led away")
+        overlay.notes.append(
+            f"{left_out[0]}{more}: too many mounts for overlays; only what Python writes is redirected"
+        )
     overlay.settings = overlay.settings._replace(
         how="mount", pid=answer["pid"], user=answer["user"], covered=tuple(answer["covered"]), holes=tuple(holes),
         partial=answer["user"] or bool(holes),
     )  # fmt: skip
     for path, why in answer["failed"]:
-        overlay.notes.append(f"{path} has no overlay ({why}): only what Python writes there is led away")
+        overlay.notes.append(f"{path} has no overlay ({why}): only what Python writes there is redirected")
 
 
 def _reasons(answer: Mapping[str, Any]) -> str:
@@ -284,12 +288,12 @@ class _MountProcess:
 
 #: Files of these names no other rank waits for. A .pth is a checkpoint.
 CODE = (".py", ".pyc", ".so", ".pyi", ".pyd")
-#: Beside a file that Python was led away from: it was removed.
-GONE = ".distcheck-gone"
+#: Beside a file that Python was redirected from: it was removed.
+WHITEOUT = ".distcheck-gone"
 
 
-def _led(shadow: str) -> tuple[list[str], list[str]]:
-    """What Python was led away from: the tree below ``shadow`` is that of ``/``."""
+def _redirected(shadow: str) -> tuple[list[str], list[str]]:
+    """What Python was redirected from: the tree below ``shadow`` is that of ``/``."""
     written: list[str] = []
     removed: list[str] = []
     for folder, names, files in os.walk(shadow):
@@ -297,12 +301,12 @@ def _led(shadow: str) -> tuple[list[str], list[str]]:
         inner = "/" + os.path.relpath(folder, shadow)
         for name in sorted(files):
             path = os.path.normpath(os.path.join(inner, name))
-            if not name.endswith(GONE):
+            if not name.endswith(WHITEOUT):
                 written.append(path)
-            elif os.path.lexists(path.removesuffix(GONE)) and not os.path.lexists(
-                os.path.join(folder, name.removesuffix(GONE))
+            elif os.path.lexists(path.removesuffix(WHITEOUT)) and not os.path.lexists(
+                os.path.join(folder, name.removesuffix(WHITEOUT))
             ):
-                removed.append(path.removesuffix(GONE))
+                removed.append(path.removesuffix(WHITEOUT))
     return written, removed
 
 
@@ -318,7 +322,7 @@ def _unexplained(written: Iterable[str], known: set[Any]) -> list[str]:
     return notes
 
 
-def _unled(rows: Iterable[LoggedEvent]) -> list[str]:
+def _not_redirected(rows: Iterable[LoggedEvent]) -> list[str]:
     """What the ranks' Python says that it could not lead away, each thing once for a line."""
     found: dict[tuple[str, str], None] = {}
     for row in rows:

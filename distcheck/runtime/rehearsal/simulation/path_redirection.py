@@ -16,7 +16,7 @@ from contextlib import suppress
 from threading import local
 from typing import Any
 
-from .overlay import GONE, OverlaySettings
+from .overlay import WHITEOUT, OverlaySettings
 
 #: Links on the way to a file, as the kernel has it (path_resolution(7)).
 _MOST_LINKS = 40
@@ -35,7 +35,7 @@ class Redirection:
 
     # paths
 
-    def meant(self, path: Any, *, follow: bool = True) -> str | None:
+    def user_path(self, path: Any, *, follow: bool = True) -> str | None:
         """The absolute path of what would be led elsewhere; None for all others.
 
         :param follow: what a link leads to, and not the link
@@ -55,7 +55,7 @@ class Redirection:
             if led_to == full:
                 break
             full = led_to
-        return full if self.settings.leads(full) else None
+        return full if self.settings.redirects(full) else None
 
     def _past_a_link(self, full: str, follow: bool) -> str:
         """The path with its first link taken out, as links are now; the same where there is none."""
@@ -72,11 +72,11 @@ class Redirection:
             return os.path.normpath(os.path.join(above or "/", target, *parts[number:]))
         return full
 
-    def _is_gone(self, full: str) -> bool:
+    def _has_whiteout(self, full: str) -> bool:
         prefix = ""
         for part in full.split(os.sep)[1:]:
             prefix = f"{prefix}/{part}"
-            if self._there(self.shadow + prefix + GONE):
+            if self._there(self.shadow + prefix + WHITEOUT):
                 return True
             if not self._there(self.shadow + prefix):
                 return False  # and nothing in it is marked
@@ -98,11 +98,11 @@ class Redirection:
     def visible(self, full: str) -> str:
         """Where the file is now: in the folder of the rehearsal, or where it always was."""
         shadow = self.shadow + full
-        return shadow if self._there(shadow) or self._is_gone(full) else full
+        return shadow if self._there(shadow) or self._has_whiteout(full) else full
 
     def for_reading(self, path: Any, *, follow: bool = True) -> Any:
         """What to open in place of ``path``."""
-        full = self.meant(path, follow=follow)
+        full = self.user_path(path, follow=follow)
         if full is None:
             return path
         found = self.visible(full)
@@ -114,7 +114,7 @@ class Redirection:
 
         :raises PermissionError: as the file itself would
         """
-        full = self.meant(path, follow=follow)
+        full = self.user_path(path, follow=follow)
         if full is None:
             return path
         shadow = self.shadow + full
@@ -123,13 +123,13 @@ class Redirection:
             return shadow  # it fails as it would
         self._permit(full, path)
         self._make_folder(parent)
-        if keep and not self._there(shadow) and not self._is_gone(full) and self._there(full):
+        if keep and not self._there(shadow) and not self._has_whiteout(full) and self._there(full):
             self._copy(full, shadow)
         return shadow
 
     def _permit(self, full: str, path: Any) -> None:
         asked = full if self._there(full) else os.path.dirname(full)
-        if self._there(asked) and not self._is_gone(full) and not self._real["access"](asked, os.W_OK):
+        if self._there(asked) and not self._has_whiteout(full) and not self._real["access"](asked, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
 
     def _make_folder(self, full: str) -> None:
@@ -145,7 +145,7 @@ class Redirection:
         self._busy.on = True
         try:
             # under a name of its own first: another rank may look, or copy as well
-            draft = f"{shadow}.{os.getpid()}{GONE}"
+            draft = f"{shadow}.{os.getpid()}{WHITEOUT}"
             shutil.copy2(full, draft, follow_symlinks=False)
             self._real["rename"](draft, shadow)
         finally:
@@ -172,14 +172,14 @@ class Redirection:
         """What is in a folder, as the script sees it."""
         shadow = self.shadow + full
         inside = self._real["listdir"](shadow) if self._is_folder(shadow) else []
-        hidden = {name.removesuffix(GONE) for name in inside if name.endswith(GONE)}
-        names = [name for name in inside if not name.endswith(GONE)]
-        if not self._is_gone(full) and self._is_folder(full):
+        hidden = {name.removesuffix(WHITEOUT) for name in inside if name.endswith(WHITEOUT)}
+        names = [name for name in inside if not name.endswith(WHITEOUT)]
+        if not self._has_whiteout(full) and self._is_folder(full):
             names += [name for name in self._real["listdir"](full) if name not in hidden and name not in set(names)]
         return names
 
-    def _mark_gone(self, full: str) -> None:
+    def _add_whiteout(self, full: str) -> None:
         if self._there(full):
             self._make_folder(os.path.dirname(full))
             with suppress(OSError):
-                os.close(self._real["open"](self.shadow + full + GONE, os.O_CREAT | os.O_WRONLY, 0o600))
+                os.close(self._real["open"](self.shadow + full + WHITEOUT, os.O_CREAT | os.O_WRONLY, 0o600))

@@ -1,20 +1,20 @@
-"""What could not be pickled on its way to a spawned process, to a checkpoint, to a copy or to other ranks."""
+"""Objects that could not be pickled for a spawned process, a checkpoint, a copy or other ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Rule, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Rule
 from distcheck.core.registry import fact, probe
 
-from .plan import LoggedEvent, Rehearsal
+from .plan import LoggedEvent, Rehearsal, where
 
 _VERBS = {
     "torch.save": "torch.save can't write",
     "deepcopy": "copy.deepcopy can't copy",
-    "spawn": "a spawned process can't get",
+    "spawn": "a spawned process can't receive",
 }
 
 
@@ -31,7 +31,7 @@ class FailedMember(NamedTuple):
 
 
 class FailedPickling(NamedTuple):
-    """An attempt that nobody caught, on one rank or on several."""
+    """A failed attempt that no handler caught, on one rank or several."""
 
     #: ``spawn``, ``torch.save``, ``deepcopy`` or ``collective``
     mode: str
@@ -74,15 +74,12 @@ def _fits(error: str, detail: str | None) -> bool:
 
 def _refused(rows: Sequence[LoggedEvent]) -> FailedPickling:
     first = rows[0]
-    data: Any = first.data
-    return FailedPickling(
-        data["mode"],
-        data["operation"],
-        first.place,
-        data["made"][0] if data["made"] else "",
-        data["error"],
-        tuple(FailedMember(**one) for one in data["offenders"]),
-        tuple(sorted({row.rank for row in rows if row.rank is not None})),
+    made = first.data["made"]
+    return first.fill(
+        FailedPickling,
+        made=made[0] if made else "",
+        offenders=tuple(FailedMember(**one) for one in first.data["offenders"]),
+        ranks=tuple(sorted({row.rank for row in rows if row.rank is not None})),
     )
 
 
@@ -101,16 +98,10 @@ def _found(rule: Rule, refused: FailedPickling, offender: FailedMember) -> Findi
     verb = _VERBS.get(refused.mode, f"{refused.operation}() can't send")
     # a process is named by the line that made it: there its arguments stand
     place = refused.made or refused.place
-    path, _, line = place.rpartition(":")
-    more = f"; {len(refused.offenders) - 1} more places stop it as well" if len(refused.offenders) > 1 else ""
+    more = f"; {len(refused.offenders) - 1} more members can't be pickled either" if len(refused.offenders) > 1 else ""
     return rule.found(
         f"{verb} {offender.path} ({offender.type}): {offender.why}{more}",
-        where=Where(
-            path=path or None,
-            line=int(line) if line.isdigit() else None,
-            ranks=rank_ranges(refused.ranks) or None,
-            object=offender.path,
-        ),
+        where=where(place, refused.ranks)._replace(object=offender.path),
         fix=Fix(offender.fix, where="code"),
         evidence={
             "error": refused.error,

@@ -1,12 +1,16 @@
-"""What is rehearsed, and what each rank wrote down of it: plain values, made by the stage, read by every topic."""
+"""The plan of a rehearsal and the events of each rank: plain values that every topic reads."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
+from distcheck.core.model import Where, rank_ranges
+
+Record = TypeVar("Record")
+Item = TypeVar("Item")
 #: names the private folder of the rehearsal to every process in it
 VARIABLE = "DISTCHECK_REHEARSAL"
 
@@ -29,14 +33,14 @@ class RehearsalPlan(NamedTuple):
     seconds: float | None = None
     #: batches that one pass over a loader gives at most; None: all
     epoch_steps: int | None = None
-    #: seconds that nothing may move, while ranks wait, before it is a hang
+    #: seconds without progress, while ranks wait, before it is a hang
     hang_timeout_s: float = 5.0
     #: writes go where the script sends them
     in_place: bool = False
     real_gpus: bool = False
     #: the working directory of the ranks, absolute
     folder: str = ""
-    #: of this rehearsal alone, absolute: notebooks, outputs, the overlay
+    #: of this rehearsal alone, absolute: event logs, outputs, the overlay
     private: str = ""
     #: GPUs that each task sees alone (Slurm's ``--gpus-per-task``); None: each rank sees all of its node
     gpus_per_task: int | None = None
@@ -76,8 +80,46 @@ class LoggedEvent(NamedTuple):
 
     @property
     def path_and_line(self) -> tuple[str | None, int | None]:
-        path, _, line = self.place.rpartition(":")
-        return (path or None, int(line) if line.isdigit() else None)
+        return split_location(self.place)
+
+    def fill(self, kind: Callable[..., Record], **values: Any) -> Record:
+        """Return a named tuple with the fields of this event that it has; ``values`` count more."""
+        own = {"rank": self.rank, "place": self.place, "function": self.function, "at_s": self.at_s, "step": self.step}
+        return fill(kind, {**own, **self.data, **values})
+
+
+def fill(kind: Callable[..., Record], data: Mapping[str, Any]) -> Record:
+    """Return a named tuple with those values whose names are its fields; lists become tuples."""
+    fields = getattr(kind, "_fields", ())
+    return kind(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields}
+    )
+
+
+def split_location(location: str) -> tuple[str | None, int | None]:
+    """Return path and line of ``train.py:88``; None for what it lacks."""
+    path, _, line = location.rpartition(":")
+    return path or None, int(line) if line.isdigit() else None
+
+
+def where(location: str, ranks: Iterable[int] = ()) -> Where:
+    """Return the location of a finding: a line such as ``train.py:88``, and the ranks that it concerns."""
+    path, line = split_location(location)
+    return Where(path=path, line=line, ranks=rank_ranges(ranks) or None)
+
+
+def rank_names(ranks: Iterable[int]) -> str:
+    """Return ``rank 1`` or ``ranks 0-3``."""
+    listed = sorted(set(ranks))
+    return f"rank{'s' * (len(listed) > 1)} {rank_ranges(listed)}"
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
+    """Return the items by their key, both in their order."""
+    found: dict[Any, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 class End(NamedTuple):
@@ -85,9 +127,9 @@ class End(NamedTuple):
 
     rank: int
     pid: int = 0
-    #: ``finished``: its script ended; ``steps``: after the steps that were asked for; ``raised``; ``killed``: by a
+    #: ``finished``: its script ended; ``steps``: after the requested steps; ``raised``; ``killed``: by a
     #: signal that is not ours; ``stopped``: by us, when time was up or another rank had ended it; ``exited``: without
-    #: a word (``os._exit``)
+    #: an exception (``os._exit``)
     how: str = "finished"
     #: exit status, or minus the signal's number
     status: int = 0
@@ -99,27 +141,31 @@ class End(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """One rehearsal as a fact: everything that the ranks wrote down."""
+    """One rehearsal as a fact: all events of all ranks."""
 
     plan: RehearsalPlan
     ends: tuple[End, ...] = ()
     #: in the order of time
     rows: tuple[LoggedEvent, ...] = ()
-    #: what could not be simulated or looked at, and why
+    #: what could not be simulated or observed, and why
     missed: tuple[str, ...] = ()
 
     def of(self, kind: str) -> Iterator[LoggedEvent]:
-        """The rows of one kind, or (with a dot at its end) of one topic."""
+        """Return the rows of one kind, or (with a dot at its end) of one topic."""
         if kind.endswith("."):
             return (row for row in self.rows if row.kind.startswith(kind))
         return (row for row in self.rows if row.kind == kind)
+
+    def of_ranks(self, kind: str) -> Iterator[LoggedEvent]:
+        """Return those of processes that are ranks."""
+        return (row for row in self.of(kind) if row.rank is not None)
 
 
 _FILE = "plan.json"
 
 
 def write_plan(plan: RehearsalPlan, begun: float) -> None:
-    """Put the plan where every process of the rehearsal finds it.
+    """Write the plan for every process of the rehearsal.
 
     :param begun: ``time.time()`` of the beginning
     """

@@ -223,7 +223,7 @@ def start(
 ) -> Iterator[RehearsedProcess]:
     """Start them one after the other; each in a session of its own, so that it can be ended with all its children."""
     port = free_port()
-    for name in ("outputs", "notebooks"):
+    for name in ("outputs", "events"):
         os.mkdir(os.path.join(plan.private, name))
     if plan.launcher == "slurm":
         _put_scontrol(plan)

@@ -97,7 +97,7 @@ class RedirectedCalls(Redirection):
         return lambda path, *args, **kwargs: real(self.for_writing(path), *args, **kwargs)
 
     def _opened(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        full = self.meant(file)
+        full = self.user_path(file)
         if full is None or not isinstance(mode, str):
             return self._builtin_open(file, mode, *args, **kwargs)
         try:
@@ -117,7 +117,7 @@ class RedirectedCalls(Redirection):
         return found
 
     def _open(self, path: Any, flags: int, mode: int = 0o777, **kwargs: Any) -> Any:
-        full = self.meant(path)
+        full = self.user_path(path)
         if full is None:
             return self._real["open"](path, flags, mode, **kwargs)
         if not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
@@ -127,13 +127,13 @@ class RedirectedCalls(Redirection):
         return self._real["open"](self.for_writing(path, keep=not flags & os.O_TRUNC), flags, mode, **kwargs)
 
     def _listdir(self, path: Any = ".") -> Any:
-        full = None if isinstance(path, bytes) else self.meant(path)
+        full = None if isinstance(path, bytes) else self.user_path(path)
         if full is None or not self._there(self.shadow + full):
             return self._real["listdir"](path if full is None else self.for_reading(path))
         return self.names(full)
 
     def _scandir(self, path: Any = ".") -> Any:
-        full = None if isinstance(path, bytes) else self.meant(path)
+        full = None if isinstance(path, bytes) else self.user_path(path)
         if full is None or not self._there(self.shadow + full):
             return self._real["scandir"](path if full is None else self.for_reading(path))
         entries = {}
@@ -144,13 +144,13 @@ class RedirectedCalls(Redirection):
         return _Entries(_Entry(os.fspath(path), entries[name]) for name in self.names(full) if name in entries)
 
     def _mkdir(self, path: Any, mode: int = 0o777, **kwargs: Any) -> None:
-        full = self.meant(path, follow=False)
+        full = self.user_path(path, follow=False)
         if full is not None and self._there(self.visible(full)):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
         self._real["mkdir"](self.for_writing(path, keep=False, follow=False), mode, **kwargs)
 
     def _rmdir(self, path: Any, **kwargs: Any) -> None:
-        full = self.meant(path, follow=False)
+        full = self.user_path(path, follow=False)
         if full is None:
             self._real["rmdir"](path, **kwargs)
             return
@@ -159,7 +159,7 @@ class RedirectedCalls(Redirection):
         if self.names(full):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), os.fspath(path))
         self._permit(full, path)
-        self._mark_gone(full)
+        self._add_whiteout(full)
         self._forget(full)
 
     def _forget(self, full: str) -> None:
@@ -170,7 +170,7 @@ class RedirectedCalls(Redirection):
             self._busy.on = False
 
     def _remove(self, path: Any, **kwargs: Any) -> None:
-        full = self.meant(path, follow=False)
+        full = self.user_path(path, follow=False)
         if full is None:
             self._real["remove"](path, **kwargs)
             return
@@ -182,10 +182,10 @@ class RedirectedCalls(Redirection):
             return
         else:
             self._real["remove"](found)
-        self._mark_gone(full)
+        self._add_whiteout(full)
 
     def _rename(self, source: Any, target: Any, **kwargs: Any) -> None:
-        first, second = self.meant(source, follow=False), self.meant(target, follow=False)
+        first, second = self.user_path(source, follow=False), self.user_path(target, follow=False)
         if first is None and second is None:
             try:
                 self._real["replace"](source, target, **kwargs)
@@ -205,7 +205,7 @@ class RedirectedCalls(Redirection):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), os.fspath(source), None, os.fspath(target))
         goes = self.for_writing(target, keep=False, follow=False) if second is not None else target
         if second is not None and self._is_folder(came) and not self._is_link(came):
-            self._mark_gone(second)
+            self._add_whiteout(second)
             with suppress(OSError):
                 self._forget(second)
         try:
@@ -219,10 +219,10 @@ class RedirectedCalls(Redirection):
             finally:
                 self._busy.on = False
         if first is not None:
-            self._mark_gone(first)
+            self._add_whiteout(first)
 
     def _symlink(self, source: Any, target: Any, target_is_directory: bool = False, **kwargs: Any) -> None:
-        full = self.meant(target, follow=False)
+        full = self.user_path(target, follow=False)
         if full is not None and self._there(self.visible(full)):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(source), None, os.fspath(target))
         # it leads where it says: :meth:`meant` goes along it by itself
@@ -231,15 +231,15 @@ class RedirectedCalls(Redirection):
         )  # fmt: skip
 
     def _link(self, source: Any, target: Any, **kwargs: Any) -> None:
-        if self.meant(target) is None:
+        if self.user_path(target) is None:
             self._real["link"](source, target, **kwargs)
             return
         shutil.copy2(self.for_reading(source), self.for_writing(target, keep=False))
 
     def _chdir(self, path: Any) -> None:
-        full = self.meant(path)
+        full = self.user_path(path)
         # what a relative path leads to is mostly in the folder as it was
-        stays = full is not None and self._is_folder(full) and not self._is_gone(full)
+        stays = full is not None and self._is_folder(full) and not self._has_whiteout(full)
         self._real["chdir"](full if stays else self.for_reading(path))
 
     def _getcwd(self) -> str:

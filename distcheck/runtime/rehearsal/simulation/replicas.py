@@ -1,4 +1,4 @@
-"""The copies of each model that DDP keeps alike, step by step and side by side: where they differ."""
+"""The replicas of each DDP model, compared at each step."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from distcheck.core.registry import fact
 
 from .plan import End, LoggedEvent, Rehearsal
 
-#: Relative differences that arithmetic explains: of numbers of 32 bits and more, and of shorter ones.
+#: Relative differences that rounding explains: of numbers of 32 bits and more, and of shorter ones.
 _SMALL = 1e-3
 _SMALL_SHORT = 3e-2
 
 
 class Digest(NamedTuple):
-    """What stands for a tensor."""
+    """The digest of a tensor."""
 
     checksum: int
     norm: float
@@ -25,7 +25,7 @@ class Digest(NamedTuple):
     bits: int
 
     def differs(self, other: Digest) -> bool:
-        """By more than arithmetic explains."""
+        """Return whether two differ by more than rounding explains."""
         if self.checksum == other.checksum:
             return False
         mine, theirs = (self.norm, self.sum), (other.norm, other.sum)
@@ -65,20 +65,21 @@ class OptimizerStep(NamedTuple):
 
     rank: int
     model: int
-    optimizer: int
     #: steps of that optimizer, this one included; 0: the end
     nth: int
-    #: forwards with gradients through the wrapper, in all and since the optimizer's step before
+    #: forwards with gradients through the wrapper, in all
     forwards: int
-    since: int
-    #: the last of them was to reduce gradients
-    synced: bool
-    #: communication hooks of the wrapper
-    hooks: int
-    #: lines of forwards with gradients around it, since the step before
-    around: tuple[str, ...]
     place: str
     parameters: Mapping[str, ParameterState]
+    optimizer: int = -1
+    #: forwards with gradients through the wrapper since the optimizer's step before
+    since: int = 0
+    #: the last of them was to reduce gradients
+    synced: bool = False
+    #: communication hooks of the wrapper
+    hooks: int = 0
+    #: lines of forwards with gradients around it, since the step before
+    around: tuple[str, ...] = ()
 
 
 class ModelChange(NamedTuple):
@@ -150,14 +151,12 @@ class ReplicaDifference(NamedTuple):
 
 @fact(of_this_host=False)
 def read_replicas(rehearsal: Rehearsal) -> Replicas:
-    """From what the ranks wrote down."""
-    wraps = tuple(_wrap(row) for row in rehearsal.of("gradients.wrap") if row.rank is not None)
+    """Return what the ranks logged."""
+    wraps = tuple(row.fill(ModelReplica, number=row.data["model"]) for row in rehearsal.of_ranks("gradients.wrap"))
     if not any(len(wrap.ranks) > 1 for wrap in wraps):
         raise NotApplicable("no model was wrapped by DistributedDataParallel")
     steps = tuple(
-        _step(row)
-        for row in rehearsal.of("gradients.")
-        if row.kind in ("gradients.step", "gradients.last") and row.rank is not None
+        _step(row) for row in rehearsal.of_ranks("gradients.") if row.kind in ("gradients.step", "gradients.last")
     )
     changes = tuple(_changes(rehearsal))
     raised = any(end.how == "raised" for end in rehearsal.ends)
@@ -166,33 +165,13 @@ def read_replicas(rehearsal: Rehearsal) -> Replicas:
     return Replicas(wraps, steps, changes, rehearsal.ends)
 
 
-def _wrap(row: LoggedEvent) -> ModelReplica:
-    data = row.data
-    return ModelReplica(
-        row.rank or 0,
-        data["model"],
-        row.place,
-        data["network"],
-        tuple(data["ranks"]),
-        data["parameters"],
-        data["trained"],
-    )
-
-
 def _step(row: LoggedEvent) -> OptimizerStep:
     data = row.data
-    return OptimizerStep(
-        row.rank or 0,
-        data["model"],
-        data.get("optimizer", -1),
-        data.get("count", 0),
-        data["forwards"],
-        data.get("since", 0),
-        data.get("synced", False),
-        data.get("hooks", 0),
-        tuple(place for place, _ in data.get("around", ())),
-        row.place,
-        {
+    return row.fill(
+        OptimizerStep,
+        nth=data.get("count", 0),
+        around=tuple(place for place, _ in data.get("around", ())),
+        parameters={
             name: ParameterState(state, _digest(gradient), Digest(*value))
             for name, state, gradient, value in data["parameters"]
         },
@@ -204,25 +183,11 @@ def _digest(values: Any) -> Digest | None:
 
 
 def _changes(rehearsal: Rehearsal) -> Iterator[ModelChange]:
-    for row in rehearsal.of("gradients."):
-        data = row.data
-        if row.rank is None:
-            continue
-        what = "moved"
+    for row in rehearsal.of_ranks("gradients."):
         if row.kind == "gradients.switch":
-            what = "unfrozen" if data["wanted"] else "frozen"
-        elif row.kind != "gradients.move":
-            continue
-        yield ModelChange(
-            row.rank,
-            data["model"],
-            row.place,
-            data["name"],
-            what,
-            data["forwards"],
-            data.get("before", ""),
-            data.get("after", ""),
-        )
+            yield row.fill(ModelChange, what="unfrozen" if row.data["wanted"] else "frozen")
+        elif row.kind == "gradients.move":
+            yield row.fill(ModelChange, what="moved")
 
 
 def side_by_side(replicas: Replicas) -> Iterator[tuple[ModelReplica, tuple[OptimizerStep, ...]]]:
@@ -261,8 +226,8 @@ def _of(seen: ParameterState, of_values: bool) -> Digest | None:
     return seen.parameter if of_values else seen.gradient
 
 
-def healed(replicas: Replicas, difference: ReplicaDifference) -> bool:
-    """Whether the values were the same again when the copies were seen next: somebody averages them by hand.
+def equal_again(replicas: Replicas, difference: ReplicaDifference) -> bool:
+    """Whether the values were the same again when the copies were seen next: the script averages them itself.
 
     To the last bit: one step moves a parameter by little.
     """

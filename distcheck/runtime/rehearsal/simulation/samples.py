@@ -1,7 +1,7 @@
-"""Ranks that should divide the data, and draw the same samples.
+"""Ranks that should divide the data, and get the same samples.
 
-A few batches decide: equal indices over the same data are no chance, and a random order without any division draws
-from all of it. Whether the data are the same is seen in what the batches held, else in what the data sets hold.
+A few batches decide: equal indices over the same data are no coincidence, and a random order without division covers
+all of it. The contents of the batches, or else of the data sets, show whether the data are the same.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from distcheck.core.registry import probe
 
 from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, sort_key, where_of
 
-#: What benchmarks and tests feed.
+#: Names of synthetic data sets of benchmarks and tests.
 _MADE_UP = re.compile(r"dummy|fake|synthetic|mock|toy", re.I)
-#: Different samples from which on equal draws of samplers that nobody knows are no padding, and sure to be no chance.
+#: Numbers of different samples above which equal samples are no padding, and certainly no coincidence.
 _SUSPICIOUS, _SURE = 4, 16
 _RANDOM = ("RandomSampler", "SeedableRandomSampler")
 
@@ -29,19 +29,19 @@ _RANDOM = ("RandomSampler", "SeedableRandomSampler")
 
 @probe(rules.DC732, rules.DC735)
 def ranks_draw_samples_of_their_own(samples: Samples) -> Iterator[Finding]:
-    """Ranks that train one model, each from a part of the data, draw different samples."""
-    told: set[tuple[Any, ...]] = set()
+    """Ranks that train one model, each on a part of the data, get different samples."""
+    reported: set[tuple[Any, ...]] = set()
     for side in samples.sides():
         apart = samples.apart(side)
         if len(apart) < 2 or not any(one.trains_together for one in apart):
             continue
         apart = tuple(one for one in apart if one.batches)
         key = (apart[0].loader.place, apart[0].loader.key[0]) if apart else ()
-        if len(apart) < 2 or key in told or _MADE_UP.search(apart[0].loader.base + apart[0].loader.dataset):
+        if len(apart) < 2 or key in reported or _MADE_UP.search(apart[0].loader.base + apart[0].loader.dataset):
             continue
         finding = _the_same(apart)
         if finding is not None:
-            told.add(key)
+            reported.add(key)
             yield finding
 
 
@@ -62,7 +62,7 @@ def _alike(side: Sequence[Pass]) -> list[list[Pass]]:
     groups: list[list[Pass]] = []
     for one in side:
         for group in groups:
-            if _drew_alike(group[0], one):
+            if _sampled_alike(group[0], one):
                 group.append(one)
                 break
         else:
@@ -70,20 +70,20 @@ def _alike(side: Sequence[Pass]) -> list[list[Pass]]:
     return groups
 
 
-def _drew_alike(one: Pass, other: Pass) -> bool:
+def _sampled_alike(one: Pass, other: Pass) -> bool:
     mine, theirs = numbers(one), numbers(other)
     common = min(len(mine), len(theirs))
     return common > 0 and mine[:common] == theirs[:common]
 
 
 def _are_divided(side: Sequence[Pass]) -> bool:
-    """Samplers that say that each rank has another part."""
+    """Return whether the samplers give each rank another part."""
     parts = [one.sampler.part for one in side]
     return None not in parts and len(set(parts)) == len(side)
 
 
 def _held_alike(one: Pass, other: Pass) -> bool | None:
-    """Whether batches held the same: some part that is not always the same was equal in all; None: can't be told."""
+    """Whether batches held the same: some part that is not always the same was equal in all; None: unknown."""
     common = list(zip(one.batches, other.batches, strict=False))
     if not common:
         return None
@@ -134,7 +134,7 @@ def _judge_equal(side: Sequence[Pass], group: Sequence[Pass]) -> Finding | None:
 
 
 def _has_no_division(side: Sequence[Pass]) -> bool:
-    """Samplers of torch that know of no ranks, or that all say to be the same part."""
+    """Return whether the samplers do not divide: torch's without ranks, or all with the same part."""
     sampler = side[0].sampler
     if sampler.replicas is not None:
         return len({one.sampler.part for one in side}) == 1
@@ -161,9 +161,9 @@ def _judge_random(side: Sequence[Pass]) -> Finding | None:
     if severity is None:
         return None
     total = first.loader.length
-    both = f"; {few(shared)} came on two ranks or more" if shared else ""
+    both = f"; two or more ranks got {few(shared)}" if shared else ""
     return rules.DC732.found(
-        f"every rank draws from all {total} samples, each in an order of its own{both}",
+        f"every rank samples from all {total} samples, each in a different order{both}",
         where=where_of(first.loader.place, side),
         evidence={**_evidence(side), "length": total, "loop": first.place, "sampler": _sampler_text(first)},
         fix=Fix(_division(first, side, side), where="code"),
@@ -209,22 +209,22 @@ def _contents(one: Pass) -> dict[Any, list[Any]]:
 
 
 def _division(first: Pass, side: Sequence[Pass], group: Sequence[Pass]) -> str:
-    """What to do about a loader that does not divide."""
+    """Return the fix for a loader that does not divide."""
     sampler, libraries = first.sampler, first.loader.libraries
     if sampler.replicas is not None:
         said = f"rank {sampler.part} of {sampler.replicas}"
         return (
-            f"the {sampler.name} says {said} on ranks {rank_ranges(one.rank for one in group)}: give it "
+            f"the {sampler.name} is {said} on ranks {rank_ranges(one.rank for one in group)}: give it "
             f"num_replicas=dist.get_world_size() and rank=dist.get_rank(), or neither"
         )
     if "accelerate" in libraries and not first.loader.of_library:
-        return "loader = accelerator.prepare(loader): then each rank gets its part, in a new order in each epoch"
+        return "loader = accelerator.prepare(loader): each rank then gets its part, in a new order in each epoch"
     if "lightning" in libraries or "pytorch_lightning" in libraries:
-        return "leave use_distributed_sampler=True of the Trainer, or give this loader a DistributedSampler"
+        return "keep use_distributed_sampler=True of the Trainer, or give this loader a DistributedSampler"
     if sampler.types[-1:] == ("RandomSampler",):
         return "sampler=DistributedSampler(dataset) instead of shuffle=True, and sampler.set_epoch(epoch) in each epoch"
     if sampler.types[-1:] == ("SequentialSampler",):
-        return "sampler=DistributedSampler(dataset), with shuffle=False where the order is to stay"
+        return "sampler=DistributedSampler(dataset), with shuffle=False to keep the order"
     return f"let {sampler.name} give each rank its part: indices[rank::world_size] of an order that all share"
 
 

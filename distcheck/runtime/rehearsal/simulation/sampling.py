@@ -1,6 +1,6 @@
-"""Which samples the ranks drew, from all ranks' notes together: a fact of loaders and the passes over them.
+"""Which samples the ranks got, from the rows of all ranks: a fact of loaders and the passes over them.
 
-A loader is the same on two ranks where it was made at the same line, called from the same lines, as often as before.
+A loader is the same on two ranks if the same lines made it, as the n-th one there.
 Nothing is judged here; the probes are in :mod:`.samples`.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import NotApplicable, Where, rank_ranges
+from distcheck.core.model import NotApplicable, Where
 from distcheck.core.registry import fact
 
-from .plan import LoggedEvent, Rehearsal
+from .plan import LoggedEvent, Rehearsal, fill, where
 
 #: Samples that a message shows.
 SHOWN = 8
@@ -32,7 +32,7 @@ class Batch(NamedTuple):
 
 
 class Sampler(NamedTuple):
-    """What the samplers of a loader say of themselves."""
+    """The attributes of the samplers of a loader."""
 
     #: names of their classes, outermost first
     types: tuple[str, ...] = ()
@@ -97,13 +97,13 @@ class LoaderUse(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """One way of one rank through a loader."""
+    """One pass of one rank over a loader."""
 
     rank: int
     loader: LoaderUse
     #: passes over this loader before it
     number: int = 0
-    #: batches, as the loader says; None: not known
+    #: ``len(loader)``; None: not known
     length: int | None = None
     #: the ``for`` statement, or the line that asked for it
     place: str = ""
@@ -138,7 +138,7 @@ class Pass(NamedTuple):
 
     @property
     def batch_count(self) -> int | None:
-        """How many batches it has; None where neither the loader said so nor its end was seen."""
+        """The number of batches; None if neither ``len`` nor the end of the pass gave it."""
         return self.given if self.ended and not self.cut else self.length
 
 
@@ -159,7 +159,7 @@ class Split(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """What all ranks drew."""
+    """The samples of all ranks."""
 
     loaders: tuple[LoaderUse, ...] = ()
     #: in the order of time
@@ -167,7 +167,7 @@ class Samples(NamedTuple):
     splits: tuple[Split, ...] = ()
     #: ranks that train one model, each from a part of the data
     groups: tuple[tuple[int, ...], ...] = ()
-    #: ranks beside each other that see the same data on purpose; the whole world where nobody knows
+    #: ranks that get the same data on purpose; all ranks if unknown
     twins: tuple[frozenset[int], ...] = ()
 
     def sides(self) -> Iterator[tuple[Pass, ...]]:
@@ -195,9 +195,8 @@ def read_samples(rehearsal: Rehearsal) -> Samples:
     """What the hooks of ``samples`` wrote down."""
     loaders: dict[tuple[int, int], LoaderUse] = {}
     made: dict[tuple[int, tuple[str, ...]], int] = {}
-    for row in rehearsal.of("samples.loader"):
-        if row.rank is not None:
-            loaders[row.pid, row.data["loader"]] = _loader(row, row.rank, loaders, made)
+    for row in rehearsal.of_ranks("samples.loader"):
+        loaders[row.pid, row.data["loader"]] = _loader(row, row.rank or 0, loaders, made)
     passes = tuple(_passes(rehearsal, loaders))
     splits = tuple(_splits(rehearsal))
     if not loaders and not splits:
@@ -226,39 +225,23 @@ def _loader(
         if origin.key[0][-1:] == ("prepared",):
             lines = origin.key[0]
     count = made[rank, lines] = made.get((rank, lines), -1) + 1
-    return LoaderUse(
-        rank,
-        (lines, count),
-        place,
-        function,
-        data["of_library"],
-        data["iterable"],
-        data["dataset"],
-        data["base"],
-        data["length"],
-        data["base_length"],
-        data["print"],
-        tuple(_layer(layer) for layer in data["layers"]),
-        _sampler(data["sampler"]),
-        data["split"],
-        tuple(data["libraries"]),
+    return row.fill(
+        LoaderUse,
+        key=(lines, count),
+        place=place,
+        function=function,
+        layers=tuple(_layer(layer) for layer in data["layers"]),
+        sampler=_sampler(data["sampler"]),
     )
 
 
 def _layer(data: Mapping[str, Any]) -> SubsetLayer:
-    return SubsetLayer(
-        data["place"],
-        data["maker"],
-        data["seeded"],
-        data["length"],
-        tuple(data["first"] or ()),
-        data["digest"],
-        None if data["some"] is None else frozenset(data["some"]),
-    )
+    some = None if data["some"] is None else frozenset(data["some"])
+    return fill(SubsetLayer, {**data, "first": data["first"] or (), "some": some})
 
 
 def _sampler(data: Mapping[str, Any]) -> Sampler:
-    return Sampler(**{**data, "types": tuple(data["types"])})
+    return fill(Sampler, data)
 
 
 def _passes(rehearsal: Rehearsal, loaders: Mapping[tuple[int, int], LoaderUse]) -> Iterator[Pass]:
@@ -278,34 +261,29 @@ def _passes(rehearsal: Rehearsal, loaders: Mapping[tuple[int, int], LoaderUse]) 
         if loader is None or row.rank is None:
             continue
         number = numbers[row.rank, loader.key] = numbers.get((row.rank, loader.key), -1) + 1
-        yield _pass(row, row.rank, loader, number, later.get(key, []))
+        yield _pass(row, loader, number, later.get(key, []))
 
 
-def _pass(row: LoggedEvent, rank: int, loader: LoaderUse, number: int, later: list[LoggedEvent]) -> Pass:
+def _pass(row: LoggedEvent, loader: LoaderUse, number: int, later: list[LoggedEvent]) -> Pass:
     data = row.data
     batches = [one for one in later if one.kind == "samples.batch"]
     sums = [one for one in later if one.kind in ("samples.end", "samples.open")]
     trained, fed = (max((int(one.data.get(name, 0)) for one in later), default=0) for name in ("trained", "fed"))
     given = [one.data["given"] for one in sums] + [one.data["index"] + 1 for one in batches]
-    return Pass(
-        rank,
-        loader,
-        number,
-        data["length"],
-        data["loop"] or row.place,
-        row.function,
-        data["bounded"],
-        data["joined"],
-        tuple(data["unsplit"]),
-        _sampler(data["sampler"]),
-        tuple(_batch(one.data) for one in batches),
-        max(given, default=0),
-        trained,
-        fed,
-        any(one.kind == "samples.end" for one in sums),
-        any(one.data["cut"] for one in sums),
-        row.at_s,
-        max((one.at_s for one in batches), default=row.at_s),
+    return row.fill(
+        Pass,
+        loader=loader,
+        number=number,
+        place=data["loop"] or row.place,
+        sampler=_sampler(data["sampler"]),
+        batches=tuple(_batch(one.data) for one in batches),
+        given=max(given, default=0),
+        trained=trained,
+        fed=fed,
+        ended=any(one.kind == "samples.end" for one in sums),
+        cut=any(one.data["cut"] for one in sums),
+        began_s=row.at_s,
+        last_s=max((one.at_s for one in batches), default=row.at_s),
     )
 
 
@@ -316,19 +294,9 @@ def _batch(data: Mapping[str, Any]) -> Batch:
 
 def _splits(rehearsal: Rehearsal) -> Iterator[Split]:
     made: dict[tuple[int, str], int] = {}
-    for row in rehearsal.of("samples.split"):
-        if row.rank is not None:
-            count = made[row.rank, row.place] = made.get((row.rank, row.place), -1) + 1
-            data = row.data
-            yield Split(
-                row.rank,
-                ((row.place,), count),
-                row.place,
-                data["given"],
-                data["train"],
-                tuple(data["first"]),
-                data["stated"],
-            )
+    for row in rehearsal.of_ranks("samples.split"):
+        count = made[row.rank or 0, row.place] = made.get((row.rank or 0, row.place), -1) + 1
+        yield row.fill(Split, key=((row.place,), count))
 
 
 # for messages
@@ -357,10 +325,5 @@ def where_of(place: str, passes: Iterable[Pass]) -> Where:
 
 def place_of(place: str, ranks: Sequence[int]) -> Where:
     """A line, and ranks; none where it concerns all."""
-    path, _, line = place.rpartition(":")
-    return Where(
-        path=path or None,
-        line=int(line) if line.isdigit() else None,
-        rank=ranks[0] if len(ranks) == 1 else None,
-        ranks=rank_ranges(ranks) if len(ranks) > 1 else None,
-    )
+    found = where(place, ranks)
+    return found._replace(rank=ranks[0], ranks=None) if len(ranks) == 1 else found

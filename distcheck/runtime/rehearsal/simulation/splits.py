@@ -1,7 +1,7 @@
 """Splits into parts for training and for evaluation that differ between ranks.
 
-What one rank trains on and another evaluates is a leak, whoever made the split. Where only one part of a random split
-is used before the rehearsal ends, the parts themselves are compared.
+Samples that one rank trains on and another evaluates are a leak, for any kind of split.
+If only one part of a random split is used before the rehearsal ends, the parts themselves are compared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def splits_are_the_same(samples: Samples) -> Iterator[Finding]:
 def _leaks(samples: Samples) -> Iterator[Finding]:
     training = {(one.rank, one.loader.key) for one in samples.passes if one.trains_together}
     keys = {key for _, key in training}
-    told: set[str] = set()
+    reported: set[str] = set()
     for group in samples.groups:
         cut = [one for one in samples.loaders if one.rank in group and _knows_its_part(one)]
         trained = [one for one in cut if (one.rank, one.key) in training]
@@ -38,8 +38,8 @@ def _leaks(samples: Samples) -> Iterator[Finding]:
             for right in others:
                 both = sorted((left.layers[0].some or frozenset()) & (right.layers[0].some or frozenset()))
                 place = left.layers[0].place
-                if both and place not in told:
-                    told.add(place)
+                if both and place not in reported:
+                    reported.add(place)
                     yield _leak_finding(left, right, both, cut)
 
 
@@ -91,7 +91,7 @@ def _one_split(layer: SubsetLayer) -> Fix:
 
 def _differing_splits(samples: Samples) -> Iterator[Finding]:
     """Splits of which only one part is used before the rehearsal ends."""
-    told = {f"{finding.where.path}:{finding.where.line}" for finding in _leaks(samples)}
+    reported = {f"{finding.where.path}:{finding.where.line}" for finding in _leaks(samples)}
     by_key: dict[Any, list[LoaderUse]] = {}
     for loader in samples.loaders:
         layer = _random_layer(loader)
@@ -102,12 +102,12 @@ def _differing_splits(samples: Samples) -> Iterator[Finding]:
         for group in samples.groups:
             those = [one for one in loaders if one.rank in group]
             layers = [layer for one in those if (layer := _random_layer(one)) is not None]
-            if len(those) < 2 or key not in training or place in told:
+            if len(those) < 2 or key not in training or place in reported:
                 continue
             if len({one.print for one in those}) > 1 or len({(one.base_length, len(one.layers)) for one in those}) > 1:
                 continue
             if len({layer.digest for layer in layers}) > 1 and _from_one_whole(those):
-                told.add(place)
+                reported.add(place)
                 other = next(number for number, layer in enumerate(layers) if layer.digest != layers[0].digest)
                 yield rules.DC733.found(
                     f"the random split differs between ranks: {few(layers[0].first)} first on rank {those[0].rank}, "

@@ -46,12 +46,12 @@ SWITCHES: Mapping[str, tuple[str, ...]] = {
     "NEPTUNE_MODE": ("debug",),
     "SWANLAB_MODE": ("disabled",),
 }
-#: Arguments that say that several processes are meant.
+#: Arguments for runs with several processes.
 FOR_SEVERAL = ("group", "settings", "resume_id", "experiment_key", "system_tracking_interval")
 
 
 def environment(environ: Mapping[str, str], private: str) -> dict[str, str]:
-    """What the ranks get on top of their environment; "" for what they must not have.
+    """Return the additional variables of the ranks; "" for those that are removed.
 
     :param private: a folder that is removed at the end
     """
@@ -59,14 +59,14 @@ def environment(environ: Mapping[str, str], private: str) -> dict[str, str]:
     own = {
         one.name: one.value.format(private=folder)
         for one in VARIABLES
-        # who has switched it off altogether keeps it so
+        # a tracker that is disabled stays disabled
         if environ.get(one.name, "").lower() not in SWITCHES.get(one.name, ())
     }
     return {**own, **{name: "" for name in REMOVED if environ.get(name)}}
 
 
 def notes(rehearsal: Rehearsal) -> tuple[str, ...]:
-    """What could not be kept from the network, and what was led elsewhere, each thing once for a line."""
+    """Return what could not be kept offline, and what was redirected, once for each line."""
     found: dict[str, None] = {}
     for row in rehearsal.of("trackers."):
         if row.kind != "trackers.start":
@@ -75,8 +75,8 @@ def notes(rehearsal: Rehearsal) -> tuple[str, ...]:
     return tuple(found)
 
 
-def told(rows: Iterable[LoggedEvent]) -> str:
-    """For the end of the report: which trackers were started, and that they were offline; "" where none was."""
+def offline_note(rows: Iterable[LoggedEvent]) -> str:
+    """Return the line of the report about trackers that were started offline; "" if there were none."""
     started = dict.fromkeys(str(row.data["tracker"]) for row in rows if row.kind == "trackers.start")
     offline = [name for name in started if name != "SummaryWriter" and name not in NEVER_OFFLINE]
     return f"offline: {', '.join(offline)}" if offline else ""

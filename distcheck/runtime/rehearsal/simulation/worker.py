@@ -1,4 +1,4 @@
-"""One process of a rehearsal: simulates the GPUs, writes down what the script does, and becomes the script.
+"""One process of a rehearsal: simulates the GPUs, logs what the script does, and becomes the script.
 
 Started by :mod:`.processes` with ``python -m``; children of the script that are ranks of
 their own begin with :func:`enter` too.
@@ -19,15 +19,15 @@ from .hooks import HOOKS
 from .plan import VARIABLE, RehearsalPlan, read_plan
 from .worker_exit import WorkerExit
 
-#: Names under which launchers tell a process its global rank.
+#: Variables in which launchers put the global rank of a process.
 _RANKS = ("RANK", "SLURM_PROCID")
 
 
 class RankWorker(NamedTuple):
-    """What this process has for its part."""
+    """The state of this process."""
 
     plan: RehearsalPlan
-    notebook: EventLog
+    event_log: EventLog
     ending: WorkerExit
 
 
@@ -46,24 +46,24 @@ def enter(environ: Mapping[str, str] = os.environ, *, role: str = "rank") -> Ran
     # RANK may be set for a child as well: it may be a loader's worker
     names = _RANKS if role == "rank" else ()
     rank = next((int(environ[name]) for name in names if environ.get(name, "").isdigit()), None)
-    notebook = EventLog(os.path.join(plan.private, "notebooks"), begun, rank)
-    notebook.note("stage.began", place=("", ""), role=role, parent=os.getppid())
+    event_log = EventLog(os.path.join(plan.private, "events"), begun, rank)
+    event_log.note("stage.began", place=("", ""), role=role, parent=os.getppid())
     if plan.gpus_per_node and not plan.real_gpus:
         from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, on_import
 
         on_import(FakeGpus(plan.gpus_per_node))
-    ending = WorkerExit(notebook, plan)
+    ending = WorkerExit(event_log, plan)
     ending.install()
     for name in HOOKS:
         try:
-            hook = import_module(f"{__package__}.hooks.{name}").install(notebook, plan)
+            hook = import_module(f"{__package__}.hooks.{name}").install(event_log, plan)
         except Exception as error:  # noqa: BLE001 - one that fails must not take the rehearsal with it
-            notebook.note("stage.hook_failed", place=("", ""), hook=name, why=f"{type(error).__name__}: {error}")
+            event_log.note("stage.hook_failed", place=("", ""), hook=name, why=f"{type(error).__name__}: {error}")
             continue
         if name == "agreement":
             ending.agreement = hook
             hook.on_stop = ending.stopped
-    _here = RankWorker(plan, notebook, ending)
+    _here = RankWorker(plan, event_log, ending)
     return _here
 
 
@@ -72,14 +72,14 @@ def child(_: str = "") -> Callable[[ScriptExit], None]:
 
     :return: to be called once, when its function has returned or raised
     """
-    actor = _here
-    if actor is None:
-        actor = enter(role="child")
+    worker = _here
+    if worker is None:
+        worker = enter(role="child")
     else:
-        actor.notebook.rank = None
-        actor.notebook.step = 0
-        actor.ending.renew()
-    ending = actor.ending
+        worker.event_log.rank = None
+        worker.event_log.step = 0
+        worker.ending.renew()
+    ending = worker.ending
 
     def ended(how: ScriptExit) -> None:
         # it runs no exit handlers
@@ -107,11 +107,11 @@ def main() -> None:
     arguments = plan.arguments
     if plan.local_rank_argument:
         arguments = (f"{plan.local_rank_argument}={os.environ['LOCAL_RANK']}", *arguments)
-    actor = enter(role="starter" if plan.launcher == "script" else "rank")
+    worker = enter(role="starter" if plan.launcher == "script" else "rank")
     try:
-        run(plan.target, arguments, module=plan.module, ended=actor.ending.ended)
+        run(plan.target, arguments, module=plan.module, ended=worker.ending.ended)
     except CannotRun as error:
-        actor.notebook.note("stage.cannot_run", place=("", ""), why=str(error))
+        worker.event_log.note("stage.cannot_run", place=("", ""), why=str(error))
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from None
 

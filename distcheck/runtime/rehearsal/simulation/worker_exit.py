@@ -24,8 +24,8 @@ class WorkerExit:
     then been run as often as the step itself.
     """
 
-    def __init__(self, notebook: EventLog, plan: RehearsalPlan) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog, plan: RehearsalPlan) -> None:
+        self.event_log = event_log
         self.plan = plan
         #: of :mod:`.hooks.agreement`; without it a rank ends when it is done, and waits for nobody
         self.agreement: Any = None
@@ -44,7 +44,7 @@ class WorkerExit:
         self._steps = weakref.WeakKeyDictionary()
         self._over = False
         self._pid = os.getpid()
-        self.notebook.at_end = []
+        self.event_log.at_end = []
         if self.agreement is not None:
             self.agreement.renew()
 
@@ -55,15 +55,15 @@ class WorkerExit:
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         if self.plan.steps is None or self._steps.get(optimizer, 0) < self.plan.steps or os.getpid() != self._pid:
             return
-        if self.agreement is None or self.agreement.finished(self.notebook.step):
+        if self.agreement is None or self.agreement.finished(self.event_log.step):
             self._end_here()
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         # several optimizers that take turns, and one inside of another, make one step of the loop
         done = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
-        if done > self.notebook.step:
-            self.notebook.step = done
-            self.notebook.note("stage.step")
+        if done > self.event_log.step:
+            self.event_log.step = done
+            self.event_log.note("stage.step")
 
     def _end_here(self) -> NoReturn:
         """Without the script's own end: it is in the middle of its loop, and no ``except`` of it is to see that."""
@@ -92,7 +92,7 @@ class WorkerExit:
             self._over = True
             posts = getattr(self.agreement, "posts", None)
             joined = posts is not None and bool(posts.entered.get(SETUP))
-            self.notebook.note("stage.end", place=place, how=how, status=status, detail=detail, joined=joined)
+            self.event_log.note("stage.end", place=place, how=how, status=status, detail=detail, joined=joined)
 
     def leave(self) -> None:
         """The last thing that this process does; a fork of it has a parent that does so."""
@@ -102,9 +102,9 @@ class WorkerExit:
                 self.agreement.leave()
 
     def _write_last(self) -> None:
-        self.notebook.close()
+        self.event_log.close()
         notes = sys.modules.get("distcheck.runtime.rehearsal.fake_cuda.limits")
         for item in notes.notes() if notes is not None else ():
-            self.notebook.note("stage.not_simulated", place=(item.place, ""), what=item.what, instead=item.instead)
-        if self.notebook.lost:
-            self.notebook.note("stage.lost", place=("", ""), kinds=dict(self.notebook.lost))
+            self.event_log.note("stage.not_simulated", place=(item.place, ""), what=item.what, instead=item.instead)
+        if self.event_log.lost:
+            self.event_log.note("stage.lost", place=("", ""), kinds=dict(self.event_log.lost))

@@ -118,8 +118,8 @@ def test_the_variable_says_all_and_comes_back() -> None:
 
 def test_a_note_reads_as_a_place_and_what_was_done() -> None:
     assert (
-        NotSimulated("torch.compile", "the function runs as it is", "train.py:8").text
-        == "train.py:8: torch.compile: the function runs as it is"
+        NotSimulated("torch.compile", "the function runs uncompiled", "train.py:8").text
+        == "train.py:8: torch.compile: the function runs uncompiled"
     )
     assert NotSimulated("nvidia-smi", "it was run", "").text == "nvidia-smi: it was run"
 
@@ -618,10 +618,10 @@ def test_what_is_not_simulated_is_listed_with_the_line(tmp_path: Path) -> None:
         print(note.text)
     """
     assert run(program, tmp_path=tmp_path).splitlines() == [
-        "torch.cuda.CUDAGraph can't be rehearsed without a GPU: a graph records what the GPU does, and nothing here would be recorded",
-        "torch.cuda.graph can't be rehearsed without a GPU: a graph records what the GPU does, and nothing here would be recorded",
+        "torch.cuda.CUDAGraph can't be rehearsed without a GPU: a graph records the work of a GPU, and there is none",
+        "torch.cuda.graph can't be rehearsed without a GPU: a graph records the work of a GPU, and there is none",
         "False",
-        "train.py:6: torch.compile: the function runs as it is",
+        "train.py:6: torch.compile: the function runs uncompiled",
         "train.py:8: torch.cuda.utilization: 0 was returned",
         "train.py:10: torch.cuda.CUDAGraph: the script stopped here",
         "train.py:17: torch.cuda.graph: the script stopped here",

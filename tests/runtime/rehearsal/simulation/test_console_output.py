@@ -78,13 +78,13 @@ def starts(ranks: Iterable[int], tracker: str = "wandb.init", **more: int) -> li
 def test_bad_every_rank_starts_the_tracker_dc721() -> None:
     (found,) = judged(*starts([0, 1]))
     assert (found.code, found.severity, found.where.line) == ("DC721", Severity.WARNING, 5)
-    assert "the job has 2 runs in place of one" in found.message
+    assert "the job has 2 runs instead of one" in found.message
     assert 'mode="online" if dist.get_rank() == 0 else "disabled"' in found.fix.text
 
 
 def test_bad_one_rank_of_each_node_starts_the_tracker_dc721() -> None:
     (found,) = judged(*starts([0, 2], "SummaryWriter"), plan=TWO_NODES)
-    assert "ask for the global rank" in found.fix.text
+    assert "compare the global rank" in found.fix.text
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation import hooks
 from distcheck.runtime.rehearsal.simulation.hooks import console_output as prints, trackers
 os.chdir({folder!r})
-notebook = EventLog({notes!r}, 0.0, 0)
+event_log = EventLog({notes!r}, 0.0, 0)
 plan = RehearsalPlan("train.py", folder={folder!r}, private={private!r})
-prints.install(notebook, plan)
-trackers.install(notebook, plan)
+prints.install(event_log, plan)
+trackers.install(event_log, plan)
 path = os.path.join({folder!r}, "train.py")
-exec(compile(open(path).read(), path, "exec"), {{"__name__": "__main__", "notebook": notebook}})
+exec(compile(open(path).read(), path, "exec"), {{"__name__": "__main__", "event_log": event_log}})
 """
 
 
@@ -161,7 +161,7 @@ print(Loud.times)
 logging.basicConfig(stream=sys.stdout, format="%(asctime)s %(levelname)s %(message)s")
 for _ in range(2):
     logging.warning("logged")
-    notebook.step += 1
+    event_log.step += 1
 """
     output, rows = played(tmp_path, script)
     assert output.startswith("a-loud-3!a-loud-3\n1\n")
@@ -176,7 +176,7 @@ for _ in range(2):
 
 
 def test_only_the_first_lines_of_a_place_are_noted(tmp_path: Path) -> None:
-    script = "for step in range(20):\n    notebook.step = step\n    for _ in range(50): print(step)\n"
+    script = "for step in range(20):\n    event_log.step = step\n    for _ in range(50): print(step)\n"
     _, rows = played(tmp_path, script)
     assert [row.step for row in rows] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
@@ -204,7 +204,7 @@ wandb.init(project="a", group="job", config=object())
         ("train.py:5", False, True),
     ]  # fmt: skip
     assert started[0].data["given"] != started[1].data["given"]
-    assert trackers.told(rows) == "offline: wandb.init"
+    assert trackers.offline_note(rows) == "offline: wandb.init"
 
 
 def test_mlflow_is_led_to_a_folder_of_the_rehearsal(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_tracker_without_an_offline_mode_is_told(tmp_path: Path) -> None:
     assert trackers.notes(Rehearsal(PLAN, rows=tuple(rows))) == (
         "train.py:2: comet_ml.Experiment() has no offline mode: its run is a real one",
     )  # fmt: skip
-    assert trackers.told(rows) == ""
+    assert trackers.offline_note(rows) == ""
 
 
 HUB = """
@@ -254,8 +254,8 @@ print(HfApi().upload_folder(repo_id="me/model", folder_path="."), HfApi().hf_hub
     hub = "https://huggingface.co"
     assert output.split() == [f"{hub}/me/model", f"{hub}/rehearsal/model", f"{hub}/me/model/commit/0", "down"]
     assert trackers.notes(Rehearsal(PLAN, rows=tuple(rows))) == (
-        "train.py:2: HfApi.create_repo() was not called: nothing goes up to the hub",
-        "train.py:3: HfApi.upload_folder() was not called: nothing goes up to the hub",
+        "train.py:2: HfApi.create_repo() was not called: a rehearsal uploads nothing",
+        "train.py:3: HfApi.upload_folder() was not called: a rehearsal uploads nothing",
     )
 
 

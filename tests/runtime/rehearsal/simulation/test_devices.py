@@ -63,7 +63,7 @@ def test_bad_dc201_the_second_node_has_no_gpu_of_the_global_rank() -> None:
     (found,) = judged(TWO_NODES, bind(0, 0), bind(1, 1), refused(2, 2), refused(3, 3))
     assert (found.code, found.severity) == ("DC201", Severity.ERROR)
     assert (found.where.path, found.where.line, found.where.ranks) == ("train.py", 7, "2-3")
-    assert "rank 2, local rank 0 of node 1, asks for GPU 2" in found.message
+    assert "rank 2, local rank 0 of node 1, requests GPU 2" in found.message
     assert "LOCAL_RANK" in found.fix.text
     assert found.evidence["index_by_rank"] == {"0": 0, "1": 1, "2": 2, "3": 3}
 

@@ -86,7 +86,7 @@ def test_bad_dc750_a_forward_around_the_wrapper() -> None:
 def test_bad_dc750_the_wrapper_and_a_second_loss_around_it() -> None:
     (found,) = judged(*(step(rank, one, around=("train.py:44",)) for rank, one in enumerate((SAME, OTHER))))
     assert (found.code, found.where.line) == ("DC750", 44)
-    assert "beside 1 through it" in found.message
+    assert "and 1 go through it" in found.message
 
 
 def test_bad_dc750_no_forward_at_all() -> None:
@@ -172,7 +172,7 @@ def test_bad_dc751_unfrozen_after_the_wrap() -> None:
     rows = [switch(0, True), switch(1, True), step(0, SAME, nth=2, state="unfrozen")]
     (found,) = judged(*rows, step(1, OTHER, nth=2, state="unfrozen"))
     assert (found.code, found.where.line, found.where.ranks) == ("DC751", 35, "0-1")
-    assert "body.weight was unfrozen after DDP had wrapped the model at train.py:23" in found.message
+    assert "body.weight was unfrozen after DDP wrapped the model at train.py:23" in found.message
 
 
 def test_bad_dc751_added_after_the_wrap() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distcheck.runtime.rehearsal.simulation.launcher import ends_of, sweep
-from distcheck.runtime.rehearsal.simulation.output import PrefixedOutput, kept
+from distcheck.runtime.rehearsal.simulation.output import PrefixedOutput, last_output
 from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.processes import AGENT, RehearsedProcess
 
@@ -106,4 +106,4 @@ def test_lines_come_with_their_rank_as_soon_as_they_are_whole(tmp_path: Path) ->
     live.look()
     live.look(last=True)
     assert told[1:] == ["[rank 0] loss 0.1", "[rank 0] 100%", "[rank 0] last ?[1m"]
-    assert kept(str(out)).startswith("epoch 1\nloss")
+    assert last_output(str(out)).startswith("epoch 1\nloss")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from distcheck.runtime.rehearsal.simulation.launcher import ENDED, NO_STORE, STANDS, TIME, UNEVEN, RehearsalResult
-from distcheck.runtime.rehearsal.simulation.outcome import failures, last_lines, not_checked, told
+from distcheck.runtime.rehearsal.simulation.launcher import ENDED, HUNG, NO_STORE, TIME, UNEVEN, RehearsalResult
+from distcheck.runtime.rehearsal.simulation.outcome import failure_lines, failures, last_lines, not_checked
 from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
 
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)
@@ -61,7 +61,7 @@ def test_where_all_have_lost_one_they_are_told() -> None:
         ),
         (End(1, 11, "killed", -11, 0), "was killed by SIGSEGV"),
         (End(1, 11, "killed", -99, 0), "was killed by signal 99"),
-        (End(1, 11, "exited", 5, 0), "ended without a word (os._exit, or exec) with status 5"),
+        (End(1, 11, "exited", 5, 0), "ended without an exception (os._exit or exec) with status 5"),
         (End(1, 11, "finished", 3, 0), "ended with status 3"),
         (End(1, 11, "finished", 1, 0, "no data"), "ended with status 1 (no data)"),
     ],
@@ -98,17 +98,17 @@ def test_who_says_nothing_on_standard_error_may_have_said_it_elsewhere() -> None
 def test_what_is_told_of_a_failure_comes_from_its_own_rank() -> None:
     ends = (AT_END[0], End(1, 11, "raised", 1, 0, "ValueError: no", "a.py:5"))
     outputs = {0: ("", "of rank 0\n"), 1: ("", "of rank 1\n")}
-    assert told(performed(*ends, outputs=outputs)) == [
+    assert failure_lines(performed(*ends, outputs=outputs)) == [
         "rank 1 raised ValueError: no at a.py:5, before the first optimizer step:",
         "  | of rank 1",
     ]
     # one process has started both, and holds what they printed
     plan = PLAN._replace(launcher="script", nnodes=1)
-    assert told(performed(*ends, outputs=outputs, plan=plan))[1] == "  | of rank 0"
+    assert failure_lines(performed(*ends, outputs=outputs, plan=plan))[1] == "  | of rank 0"
 
 
 def test_good_ends_are_not_told() -> None:
-    assert told(performed(*AT_END, outputs={0: ("all well\n", "")})) == []
+    assert failure_lines(performed(*AT_END, outputs={0: ("all well\n", "")})) == []
 
 
 # what was not looked at
@@ -116,7 +116,7 @@ def test_good_ends_are_not_told() -> None:
 
 def test_behind_the_steps_nothing_was_looked_at() -> None:
     assert reasons(performed(*AT_END)) == {
-        "the end of the script": "the ranks were ended after 3 optimizer steps; --epoch-steps 2 --steps 0 goes there "
+        "the end of the script": "the ranks were ended after 3 optimizer steps; --epoch-steps 2 --steps 0 reaches it "
         "through short epochs"
     }
 
@@ -144,13 +144,13 @@ def test_behind_a_failure_nothing_was_looked_at() -> None:
 
 def test_behind_a_hang_nothing_was_looked_at() -> None:
     stopped = [End(rank, 10, "stopped", 0, 2) for rank in range(2)]
-    assert reasons(performed(*stopped, why=STANDS)) == {"step 3": "the ranks did not get there"}
+    assert reasons(performed(*stopped, why=HUNG)) == {"step 3": "the ranks did not reach it"}
 
 
 def test_when_time_was_up_the_rest_was_not_looked_at() -> None:
     stopped = [End(rank, 10, "stopped", 0, 1) for rank in range(2)]
     done = performed(*stopped, why=TIME, plan=PLAN._replace(seconds=60.0))
-    assert reasons(done) == {"steps 2 to 3": "the 60 s of --seconds were over"}
+    assert reasons(done) == {"steps 2 to 3": "the 60 s of --seconds passed"}
 
 
 def test_ranks_that_do_fewer_steps_are_named() -> None:
@@ -175,5 +175,5 @@ def test_what_was_not_observed_is_named() -> None:
     rows = (*JOINED, row("stage.hook_failed", hook="samples", why="KeyError: 'x'"), row("stage.lost", kinds={"a.b": 3}))
     found = reasons(performed(*AT_END, rows=rows, missed=("the overlay: this kernel has no namespaces",)))
     assert found["what samples observes"] == "it could not be installed: KeyError: 'x'"
-    assert found["a.b"] == "more happened than is written down"
+    assert found["a.b"] == "more events occurred than were logged"
     assert found["the overlay"] == "this kernel has no namespaces"

@@ -138,7 +138,7 @@ def test_what_another_program_writes_is_covered_and_its_rank_not_known(begun: Ov
         rank(begun.plan, "import subprocess; subprocess.run(['true'])")
         notes = begun.end(read_rows(os.path.join(begun.plan.private, "notes"))).notes
         assert [
-            note for note in notes if note.endswith("what true writes is not led away: it is no Python of this rank")
+            note for note in notes if note.endswith("what true writes is not redirected: it is no Python of this rank")
         ]
         return
     rank(begun.plan, "import subprocess; subprocess.run(['cp', 'kept.txt', 'copy.txt'], check=True)")

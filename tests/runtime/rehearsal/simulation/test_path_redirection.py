@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.runtime.rehearsal.simulation.overlay import OverlaySettings, _led
+from distcheck.runtime.rehearsal.simulation.overlay import OverlaySettings, _redirected
 
 ROOT = Path(__file__).parents[4]
 
@@ -185,7 +185,7 @@ def test_what_was_led_away_is_listed(tmp_path: Path) -> None:
     fill(folder)
     made = settings(folder, private)
     run("open('n', 'w').close(); os.remove('a.txt'); open('d/in.txt', 'a').write('x')", folder, private)
-    assert _led(made.shadow) == (
+    assert _redirected(made.shadow) == (
         [str(folder / "n"), str(folder / "d" / "in.txt")],
         [str(folder / "a.txt")],
     )

@@ -24,15 +24,15 @@ from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 folder, script, *options = sys.argv[1:]
 plan = RehearsalPlan(script, epoch_steps=2 if "short" in options else None)
-notebook = EventLog(folder, 0.0, 0)
+event_log = EventLog(folder, 0.0, 0)
 if "bare" not in options:
     from distcheck.runtime.rehearsal.simulation.hooks import samples
-    samples.install(notebook, plan)
+    samples.install(event_log, plan)
 def ended(_):
-    for function in notebook.at_end:
+    for function in event_log.at_end:
         function()
-    if notebook.lost:
-        notebook.note("lost", place=("", ""), kinds=notebook.lost)
+    if event_log.lost:
+        event_log.note("lost", place=("", ""), kinds=event_log.lost)
 run(script, [], ended=ended)
 """
 _SCRIPT = """
@@ -133,18 +133,18 @@ class Seen:
     """What one run has printed and written down."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        notebooks = folder / "-".join(("notebooks", *options))
-        notebooks.mkdir()
+        event_logs = folder / "-".join(("events", *options))
+        event_logs.mkdir()
         script = folder / "train.py"
         script.write_text(_SCRIPT)
         done = subprocess.run(
-            [sys.executable, "-c", _START, str(notebooks), "train.py", *options],
+            [sys.executable, "-c", _START, str(event_logs), "train.py", *options],
             cwd=folder, capture_output=True, text=True, timeout=200, check=False,
             env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": os.pathsep.join(sys.path)},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         self.printed = done.stdout
-        self.rows = read_rows(str(notebooks))
+        self.rows = read_rows(str(event_logs))
 
     def of(self, kind: str, mark: str = "") -> list[LoggedEvent]:
         """The rows of a kind, of a line that ends with a mark."""

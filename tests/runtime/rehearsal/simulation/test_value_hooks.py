@@ -22,22 +22,22 @@ from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, on_import
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 folder, script, begun = sys.argv[1:]
-notebook = EventLog(folder, float(begun), 0)
+event_log = EventLog(folder, float(begun), 0)
 on_import(FakeGpus(2))
 for name in ("devices", "groups", "gradients", "pickling"):
-    importlib.import_module("distcheck.runtime.rehearsal.simulation.hooks." + name).install(notebook, RehearsalPlan(script))
+    importlib.import_module("distcheck.runtime.rehearsal.simulation.hooks." + name).install(event_log, RehearsalPlan(script))
 assert "torch" not in sys.modules
 this_is_own(script)
 runpy.run_path(script, run_name="__main__")
-notebook.close()
-assert not notebook.lost, notebook.lost
+event_log.close()
+assert not event_log.lost, event_log.lost
 """
 
 
 @pytest.fixture
 def rows(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, list[LoggedEvent]]:
-    """What a script has left in the notebook, by kind."""
-    folder, script = tmp_path / "notebooks", tmp_path / "train.py"
+    """What a script has left in the event_log, by kind."""
+    folder, script = tmp_path / "events", tmp_path / "train.py"
     folder.mkdir()
     script.write_text(textwrap.dedent(request.param), encoding="utf-8")
     environ = {

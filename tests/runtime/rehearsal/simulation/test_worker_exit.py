@@ -85,7 +85,7 @@ def test_optimizers_that_take_turns_make_one_step(ending: WorkerExit, tmp_path: 
     for _ in range(2):
         step(ending, first)
         step(ending, second)
-    assert ending.notebook.step == 2
+    assert ending.event_log.step == 2
     assert [row.step for row in rows(tmp_path, "stage.step")] == [1, 2]
 
 
@@ -119,7 +119,7 @@ def test_how_it_ended_is_said_once_with_the_users_line(ending: WorkerExit, tmp_p
 
 
 def test_a_rank_that_is_stopped_says_so_and_writes_what_is_left(ending: WorkerExit, tmp_path: Path) -> None:
-    ending.notebook.at_end.append(lambda: ending.notebook.note("topic.last"))
+    ending.event_log.at_end.append(lambda: ending.event_log.note("topic.last"))
     ending.stopped("a verdict")
     (row,) = rows(tmp_path, "stage.end")
     assert row.data == {"how": "stopped", "status": 0, "detail": "a verdict", "joined": False}
@@ -130,7 +130,7 @@ def test_whoever_fails_at_the_end_harms_nobody(ending: WorkerExit, tmp_path: Pat
     def fail() -> None:
         raise KeyError("x")
 
-    ending.notebook.at_end += [fail, lambda: ending.notebook.note("topic.last")]
+    ending.event_log.at_end += [fail, lambda: ending.event_log.note("topic.last")]
     ending.agreement = Agreement()
     ending.leave()
     assert len(rows(tmp_path, "topic.last")) == 1
@@ -140,7 +140,7 @@ def test_whoever_fails_at_the_end_harms_nobody(ending: WorkerExit, tmp_path: Pat
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_leaves_the_end_to_its_parent(ending: WorkerExit, tmp_path: Path) -> None:
-    ending.notebook.at_end.append(lambda: ending.notebook.note("topic.last"))
+    ending.event_log.at_end.append(lambda: ending.event_log.note("topic.last"))
     pid = os.fork()
     if not pid:
         ending.leave()

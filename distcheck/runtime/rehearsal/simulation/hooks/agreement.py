@@ -118,9 +118,9 @@ class ParentStoreConnection:
 class Agreement:
     """This process as a rank that others wait for."""
 
-    def __init__(self, plan: RehearsalPlan, notebook: EventLog, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, plan: RehearsalPlan, event_log: EventLog, environ: Mapping[str, str] = os.environ) -> None:
         self.plan = plan
-        self.notebook = notebook
+        self.event_log = event_log
         #: called with the parent's reason before this process is ended
         self.on_stop: Callable[[str], None] = lambda _: None
         self.posts = CallRecorder()
@@ -151,7 +151,7 @@ class Agreement:
     def sit(self, rank: int, world_size: int) -> None:
         """This process is that rank."""
         self.rank_info = RankInfo(rank, world_size, host=self.plan.node_name(rank))
-        self.notebook.rank = rank
+        self.event_log.rank = rank
         line = ParentConnection(self.plan.private)
         line.ask("sit", rank=rank, world_size=world_size, pid=self._pid)
         monitor = RankMonitor(
@@ -225,13 +225,13 @@ class Agreement:
         os._exit(STOPPED)
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> Agreement:
+def install(event_log: EventLog, plan: RehearsalPlan) -> Agreement:
     """From now on each call of this process is agreed with the other ranks."""
     leave_out_inside(__file__)
-    agreement = Agreement(plan, notebook)
-    notebook.posts = agreement.posts
-    if notebook.rank is not None:
-        agreement.sit(notebook.rank, plan.world_size)
+    agreement = Agreement(plan, event_log)
+    event_log.posts = agreement.posts
+    if event_log.rank is not None:
+        agreement.sit(event_log.rank, plan.world_size)
     follow("distcheck.runtime.rehearsal.simulation.worker:child")
     when_imported("torch.distributed.distributed_c10d", agreement.posts.attach)
     compiled.watch(agreement.posts)

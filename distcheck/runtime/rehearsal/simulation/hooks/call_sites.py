@@ -1,4 +1,4 @@
-"""Who has asked for a file, a folder or a download: read from the stack and, where it must be, from the source."""
+"""Find the code that opens a file, makes a folder or downloads, from the stack and, if necessary, from the source."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def asked_for(frame: FrameType | None) -> str:
-    """The library function that the user's line has called to write a file: ``torch.save``; "" for ``open`` itself."""
+def library_call(frame: FrameType | None) -> str:
+    """Return the library function that the user's line called to write a file: ``torch.save``; "" for ``open``."""
     frame = outer(frame)
     last = None
     while frame is not None and not is_own(frame.f_code.co_filename):
@@ -48,15 +48,12 @@ def asked_for(frame: FrameType | None) -> str:
     return f"{_module(last).partition('.')[0]}.{name}"
 
 
-def is_asked_by_own(frame: FrameType | None) -> bool:
-    """Whether the user's own code has called urllib, and not a library."""
-    while frame is not None and (_module(frame).startswith(("urllib", "http")) or _is_ours(frame)):
-        frame = frame.f_back
+def is_called_by_own(frame: FrameType | None) -> bool:
+    """Return whether the user's own code called urllib, not a library."""
+    frame = outer(frame)
+    while frame is not None and _module(frame).startswith(("urllib", "http")):
+        frame = outer(frame.f_back)
     return frame is not None and is_own(frame.f_code.co_filename)
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_OURS)
 
 
 def fetcher(frame: FrameType | None) -> str:
@@ -72,8 +69,8 @@ def fetcher(frame: FrameType | None) -> str:
     return found
 
 
-def how_made(frame: FrameType | None) -> tuple[FrameType | None, bool]:
-    """Who makes a folder, and whether it may be there already: what ``makedirs`` and ``Path.mkdir`` were told."""
+def folder_options(frame: FrameType | None) -> tuple[FrameType | None, bool]:
+    """Return the frame that makes a folder, and whether it passed ``exist_ok`` to ``makedirs`` or ``Path.mkdir``."""
     frame = outer(frame)
     while frame is not None:
         module, name = _module(frame), frame.f_code.co_name
@@ -103,7 +100,7 @@ _CATCHES_ALL = {"Exception", "BaseException", ""}
 
 
 def is_caught(frame: FrameType | None) -> bool:
-    """Whether somebody up the stack expects that the folder may be there: a ``try``, or ``suppress``."""
+    """Return whether a caller handles an existing folder: by ``try`` or ``suppress``."""
     innermost = True
     for _ in range(12):
         frame = outer(frame)
@@ -122,7 +119,8 @@ def _caught_at(path: str, line: int) -> set[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _tree(path: str) -> ast.Module | None:
+def source_tree(path: str) -> ast.Module | None:
+    """Return the syntax tree of a file; None if it does not parse."""
     try:
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError):
@@ -131,8 +129,8 @@ def _tree(path: str) -> ast.Module | None:
 
 @functools.lru_cache(maxsize=64)
 def _handlers(path: str) -> tuple[tuple[int, int, frozenset[str]], ...]:
-    """First and last line of what stands under a handler, and the names of what that catches."""
-    tree = _tree(path)
+    """Return the first and last line of each guarded block, and the names of the exceptions that it catches."""
+    tree = source_tree(path)
     if tree is None:
         return ()
     found = []
@@ -160,28 +158,28 @@ def _names(node: ast.expr | None) -> set[str]:
     return {node.id} if isinstance(node, ast.Name) else set()
 
 
-#: A test that is about who this is: whoever passes it is one of few.
+#: A condition on the rank: few ranks pass it.
 _ABOUT_RANKS = re.compile(r"rank|main|master|primary|zero|leader|coordinator", re.IGNORECASE)
-_ASKING = frozenset({"exists", "isdir", "is_dir", "isfile", "is_file", "lexists"})
+_EXISTENCE_CHECKS = frozenset({"exists", "isdir", "is_dir", "isfile", "is_file", "lexists"})
 
 
 def asked_at(frame: FrameType | None) -> str:
-    """``train.py:5``: the line of the ``if`` that asks whether something is there, before the user's own line in this
-    stack goes on to make it; "" where there is none, or where an ``if`` around it asks who this is."""
+    """``train.py:5``: the line of the ``if`` that checks whether a path exists before the user's line creates it;
+    "" if there is none, or if an ``if`` around it checks the rank."""
     frame = outer(frame)
     while frame is not None and not is_own(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return ""
     path, line = frame.f_code.co_filename, frame.f_lineno or 0
-    around = [test for test in _tests(path) if test.first <= line <= test.last]
+    around = [test for test in _conditions(path) if test.first <= line <= test.last]
     if any(_ABOUT_RANKS.search(test.text) for test in around):
         return ""
     return next((f"{shown_path(path)}:{test.line}" for test in reversed(around) if test.asks), "")
 
 
-class _Test(NamedTuple):
-    """An ``if``: the lines that it governs, and what it asks."""
+class _Condition(NamedTuple):
+    """An ``if``: the lines of its body, and what it checks."""
 
     first: int
     last: int
@@ -191,14 +189,14 @@ class _Test(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def _tests(path: str) -> tuple[_Test, ...]:
-    tree = _tree(path)
+def _conditions(path: str) -> tuple[_Condition, ...]:
+    tree = source_tree(path)
     found = []
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.If):
             calls = [one for one in ast.walk(node.test) if isinstance(one, ast.Call)]
-            asks = [one for one in calls if _names(one.func) & _ASKING]
+            asks = [one for one in calls if _names(one.func) & _EXISTENCE_CHECKS]
             line = asks[0].lineno if asks else node.lineno
             last = node.body[-1].end_lineno or node.body[-1].lineno
-            found.append(_Test(node.body[0].lineno, last, line, ast.unparse(node.test), bool(asks)))
+            found.append(_Condition(node.body[0].lineno, last, line, ast.unparse(node.test), bool(asks)))
     return tuple(found)

@@ -1,6 +1,6 @@
-"""When something was done, as other ranks can know it: counts of what makes ranks wait for each other.
+"""A logical clock: counts of the events that make ranks wait for each other.
 
-Seconds say nothing: what lay between a write and a read is a collective, or nothing.
+Wall-clock time can't order a write and a read of two ranks; a collective between them can.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 class LogicalClock:
     """The counts of this process."""
 
-    def __init__(self, notebook: EventLog) -> None:
-        self._notebook = notebook
+    def __init__(self, event_log: EventLog) -> None:
+        self._event_log = event_log
         #: grows with every default group that is made or destroyed: to make one, all wait for all
         self._life = 0
         self._group: object = None
@@ -27,8 +27,11 @@ class LogicalClock:
         self._locks: set[int] = set()
 
     def now(self) -> dict[str, int]:
-        """``life``: how many default groups have come and gone; for each group the number of its last collective, as
-        it counts itself, and (``group/calls``) how many calls of Python's it has seen, sends and receives left out."""
+        """Return the counts.
+
+        ``life``: how many default groups were created and destroyed; for each group the number of its last collective,
+        as it counts itself, and (``group/calls``) its calls from Python, without sends and receives.
+        """
         module: Any = sys.modules.get("torch.distributed.distributed_c10d")
         world = getattr(module, "_world", None)
         default = getattr(world, "default_pg", None)
@@ -43,23 +46,23 @@ class LogicalClock:
                 found[name] = int(group._get_sequence_number_for_group())
             except (RuntimeError, AttributeError):  # this backend does not count
                 continue
-        posts = getattr(self._notebook, "posts", None)
+        posts = getattr(self._event_log, "posts", None)
         if posts is not None:
             found.update({f"{name}/calls": posts.compared(name) for name in list(posts.groups)})
         return found
 
     @property
     def has_waited(self) -> bool:
-        """The script has slept since the last collective: it may have looked whether a file is there."""
+        """Whether the script slept since the last collective: it may poll for a file."""
         return self._slept is not None and self._slept == self.now()
 
     @property
     def holds_a_lock(self) -> bool:
-        """A lock on a file was asked for by this process, and not given back."""
+        """Whether this process holds a lock on a file."""
         return bool(self._locks)
 
     def watch(self) -> None:
-        """See sleeping, and locks on files."""
+        """Observe sleeps and file locks."""
 
         def sees(event: str, args: tuple[Any, ...]) -> None:
             if event == "time.sleep":
@@ -68,7 +71,7 @@ class LogicalClock:
                 self._lock(*args[:2])
 
         sys.addaudithook(sees)
-        if sys.version_info < (3, 13):  # it tells nobody that it sleeps
+        if sys.version_info < (3, 13):  # it makes no audit event
             sleep: Callable[[float], None] = time.sleep
 
             def sleeping(seconds: float) -> None:
@@ -91,5 +94,5 @@ class LogicalClock:
             return
         try:
             self._slept = self.now()
-        except Exception:  # noqa: BLE001 - the script is not to suffer
+        except Exception:  # noqa: BLE001 - the script must not fail because of us
             self._slept = None

@@ -1,6 +1,6 @@
-"""Collectives that torch's compiled code makes by itself (DDP's reducer, functional collectives): the simulated GPUs'
-dispatch mode sees them, and they are noted with those of Python. Without simulated GPUs the side thread still knows
-their numbers.
+"""Collectives that torch's compiled code calls (DDP's reducer, functional collectives): the simulated GPUs'
+dispatch mode sees them, and logs them with those of Python. Without simulated GPUs the side thread still counts
+them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from distcheck.runtime.coordination.import_hook import when_imported
 
 
 class _Made(NamedTuple):
-    """How one of torch's operations is told."""
+    """How one of torch's operations is logged."""
 
     #: as torch.distributed names it
     name: str
@@ -60,7 +60,7 @@ def watch(posts: CallRecorder) -> None:
     def see(operation: Any, args: Sequence[Any]) -> None:
         try:
             _note(posts, operation, args)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the call is not to suffer
+        except Exception as error:  # noqa: BLE001 - the call must not fail because of us
             posts.error = f"{operation}: {type(error).__name__}: {error}"
 
     when_imported("distcheck.runtime.rehearsal.fake_cuda.operations", lambda module: module.collectives.append(see))
@@ -76,11 +76,11 @@ def _note(posts: CallRecorder, operation: Any, args: Sequence[Any]) -> None:
     if group is None:
         return
     tensors = given.get(made.agreed) if made.agreed else None
-    # lists of lists: one for each of this rank's tensors; and one tensor is told as Python's functions tell it
+    # lists of lists: one for each of this rank's tensors; and one tensor is logged as Python's functions log it
     while isinstance(tensors, (list, tuple)) and len(tensors) == 1:
         tensors = tensors[0]
     reduce = given.get("reduce_op", "")
-    # which one a compiled object means can't be asked from Python; what torch itself makes are sums
+    # Python can't read the kind of a compiled object; torch itself makes sums
     reduce = reduce if isinstance(reduce, str) else "sum"
     root = given.get("root_rank", given.get("src"))
     posts.made_by_torch(made.name, group, tensors, reduce, root if isinstance(root, int) else None)

@@ -1,5 +1,6 @@
-"""Sees which lines this rank prints and logs, with the place: the first few of each place and step, and no text is kept
-but its digest.
+"""Logs which lines this rank prints, with the call site: the first few of each call site and step.
+
+Only a digest of the text is stored.
 """
 
 from __future__ import annotations
@@ -16,37 +17,37 @@ from distcheck.runtime.coordination.frames import innermost_own, is_own, shown_p
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
-#: Lines of one place that are looked at in one step, and steps that are.
+#: Lines of one call site that are logged in one step, and steps that are.
 _MOST_IN_A_STEP = 2
 _MOST_STEPS = 6
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Listen to ``print`` and to what ``logging`` writes to the terminal."""
-    lines = _PrintedLines(notebook)
+    lines = _PrintedLines(event_log)
     lines.listen_to_print()
     lines.listen_to_logging()
 
 
 class _PrintedLines:
-    def __init__(self, notebook: EventLog) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog) -> None:
+        self.event_log = event_log
         self._pid = os.getpid()
         self._seen: dict[str, dict[int, int]] = {}
 
     def _wanted(self, place: str) -> bool:
-        # a loader's worker says what its rank has asked for
+        # a loader's worker prints what its rank requested
         if not place or os.getpid() != self._pid:
             return False
         steps = self._seen.setdefault(place, {})
-        step = self.notebook.step
+        step = self.event_log.step
         if step not in steps and len(steps) >= _MOST_STEPS:
             return False
         steps[step] = steps.get(step, 0) + 1
         return steps[step] <= _MOST_IN_A_STEP
 
     def _note(self, how: str, place: tuple[str, str], text: str) -> None:
-        self.notebook.note("prints.line", place=place, how=how, digest=zlib.crc32(text.encode(errors="replace")))
+        self.event_log.note("prints.line", place=place, how=how, digest=zlib.crc32(text.encode(errors="replace")))
 
     def listen_to_print(self) -> None:
         real = builtins.print
@@ -74,15 +75,15 @@ class _PrintedLines:
                     place = f"{shown_path(record.pathname)}:{record.lineno}"
                     if self._wanted(place):
                         self._note("logging", (place, record.funcName), _without_time(handler, record))
-            except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-                self.notebook.lost["prints.line"] = self.notebook.lost.get("prints.line", 0) + 1
+            except Exception:  # noqa: BLE001 - the script must not fail because of us
+                self.event_log.count_lost("prints.line")
             real(handler, record)
 
         setattr(logging.StreamHandler, "emit", emit)  # noqa: B010 - a type has no say in it
 
 
 def _without_time(handler: logging.Handler, record: logging.LogRecord) -> str:
-    """The line as it is printed, were it always the same time."""
+    """Return the line as if it were always printed at the same time."""
     still = copy.copy(record)
     still.created = still.msecs = still.relativeCreated = 0
     return handler.format(still)

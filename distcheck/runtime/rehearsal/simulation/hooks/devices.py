@@ -1,5 +1,5 @@
-"""Which GPUs this rank takes, and how it came to them: what it binds, what it is refused, where the tensors of NCCL's
-groups are, what ``torch.load`` brings to which GPU, and what the script does to the mask.
+"""Log which GPUs this rank uses: what it binds, what fails, where the tensors of NCCL's groups are, what ``torch.load``
+loads onto which GPU, and how the script changes the mask.
 """
 
 from __future__ import annotations
@@ -17,29 +17,12 @@ from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from .patching import attach_to, harmless, wrap
 
 MASK = "CUDA_VISIBLE_DEVICES"
-#: Functions of torch.distributed whose tensors say on which GPU a rank takes part.
+#: Functions of torch.distributed whose tensors show the GPU of the rank.
 _COLLECTIVES = (
-    "all_gather",
-    "all_gather_coalesced",
-    "all_gather_into_tensor",
-    "_all_gather_base",
-    "all_reduce",
-    "all_reduce_coalesced",
-    "all_to_all",
-    "all_to_all_single",
-    "barrier",
-    "broadcast",
-    "gather",
-    "irecv",
-    "isend",
-    "recv",
-    "reduce",
-    "reduce_scatter",
-    "reduce_scatter_tensor",
-    "_reduce_scatter_base",
-    "scatter",
-    "send",
-)
+    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "_all_gather_base", "all_reduce",
+    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "gather", "irecv", "isend",
+    "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor", "_reduce_scatter_base", "scatter", "send",
+)  # fmt: skip
 #: Those that make their tensors themselves, on the current device, and call the ones above.
 _OF_OBJECTS = (
     "all_gather_object",
@@ -49,23 +32,23 @@ _OF_OBJECTS = (
     "scatter_object_list",
     "send_object_list",
 )
-#: Parts of a loaded object that are looked at.
+#: Parts of a loaded object that are inspected.
 _MOST_PARTS = 20_000
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``devices.bind``, ``.taken``, ``.refused``, ``.collective``, ``.load`` and ``.mask``."""
-    _watch_mask(notebook)
+    _watch_mask(event_log)
     # as it is when the rank starts: what the launcher or the scheduler gave
-    watch = _DeviceHook(notebook, plan, os.environ.get(MASK))
-    attach_to("torch", notebook, "devices", watch.attach)
+    watch = _DeviceHook(event_log, plan, os.environ.get(MASK))
+    attach_to("torch", event_log, "devices", watch.attach)
 
 
-def _watch_mask(notebook: EventLog) -> None:
+def _watch_mask(event_log: EventLog) -> None:
     def assign(real: Any, self: Any, key: Any, value: Any) -> None:
         real(self, key, value)
         if key == MASK and self is os.environ:
-            notebook.note("devices.mask", value=str(value))
+            event_log.note("devices.mask", value=str(value))
 
     wrap(type(os.environ), "__setitem__", assign)
 
@@ -73,8 +56,8 @@ def _watch_mask(notebook: EventLog) -> None:
 class _DeviceHook:
     """What has been written down by this process already, and torch, once it is there."""
 
-    def __init__(self, notebook: EventLog, plan: RehearsalPlan, given_mask: str | None) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog, plan: RehearsalPlan, given_mask: str | None) -> None:
+        self.event_log = event_log
         self.plan = plan
         self.given_mask = given_mask
         self.torch: Any = None
@@ -103,7 +86,7 @@ class _DeviceHook:
 
     def _set_device(self, real: Any, device: Any) -> Any:
         result = real(device)
-        with harmless(self.notebook, "devices.bind"):
+        with harmless(self.event_log, "devices.bind"):
             index = self._index(device)
             place = innermost_own(sys._getframe(1))
             if index is not None and self.bound != (index, place):
@@ -121,12 +104,11 @@ class _DeviceHook:
             try:
                 result = real(driver, index)
             except Exception as error:
-                with harmless(self.notebook, "devices.refused"):
+                with harmless(self.event_log, "devices.refused"):
                     self._note("devices.refused", index=index, why=str(error).splitlines()[0])
                 raise
-            if ("taken", index) not in self.seen:
-                self.seen.add(("taken", index))
-                with harmless(self.notebook, "devices.taken"):
+            if self._first("taken", index):
+                with harmless(self.event_log, "devices.taken"):
                     self._note("devices.taken", index=index)
             return result
 
@@ -136,14 +118,14 @@ class _DeviceHook:
         try:
             return real(device)
         except Exception as error:
-            with harmless(self.notebook, "devices.refused"):
+            with harmless(self.event_log, "devices.refused"):
                 index = self._index(device)
                 if index is not None and "ordinal" in str(error):
                     self._note("devices.refused", index=index, why=str(error).splitlines()[0])
             raise
 
     def _note(self, kind: str, *, index: int, **data: Any) -> None:
-        self.notebook.note(
+        self.event_log.note(
             kind,
             index=index,
             card=self._card(index) if kind != "devices.refused" else None,
@@ -165,7 +147,7 @@ class _DeviceHook:
         return int(self.torch.cuda.current_device() if index is None else index)
 
     def _card(self, index: int) -> str:
-        """What tells a GPU of the node from its others, whatever the mask calls it."""
+        """Return what identifies a GPU of the node, independent of the mask."""
         words = [word.strip() for word in os.environ.get(MASK, "").split(",")]
         if index < len(words) and words[index].upper().startswith(("GPU-", "MIG-")):
             return words[index]
@@ -174,7 +156,7 @@ class _DeviceHook:
         return uuid if self.plan.real_gpus else str(int(uuid.rpartition("-")[2]))
 
     def _first(self, *key: Any) -> bool:
-        """Whether this is said for the first time."""
+        """Return whether this key is new."""
         if key in self.seen:
             return False
         self.seen.add(key)
@@ -191,7 +173,7 @@ class _DeviceHook:
 
         def wrapped(real: Any, ddp: Any, *args: Any, **kwargs: Any) -> None:
             real(ddp, *args, **kwargs)
-            with harmless(self.notebook, "devices.collective"):
+            with harmless(self.event_log, "devices.collective"):
                 first = next(iter(ddp.module.parameters()), None)
                 self._took_part("DistributedDataParallel", ddp.process_group, first)
 
@@ -206,7 +188,7 @@ class _DeviceHook:
             self.inside.name = before
 
     def _collective(self, real: Any, *args: Any, **kwargs: Any) -> Any:
-        with harmless(self.notebook, "devices.collective"):
+        with harmless(self.event_log, "devices.collective"):
             dist = self.torch.distributed
             group = kwargs.get("group") or next((one for one in args if isinstance(one, dist.ProcessGroup)), None)
             name = getattr(self.inside, "name", "") or real.__name__
@@ -273,14 +255,14 @@ class _DeviceHook:
             result = real(f, map_location, *args, **kwargs)
         except RuntimeError as error:
             if map_location is None and "deserialize object on" in str(error):
-                self.notebook.note("devices.load", file=_name(f), cards={}, why=str(error).splitlines()[0])
+                self.event_log.note("devices.load", file=_name(f), cards={}, why=str(error).splitlines()[0])
             raise
         # what never was a file came from another rank, or from here
         if map_location is None and (name := _name(f)):
-            with harmless(self.notebook, "devices.load"):
+            with harmless(self.event_log, "devices.load"):
                 taken = self._on_gpus(result)
                 if taken:
-                    self.notebook.note("devices.load", file=name, cards=taken, why="")
+                    self.event_log.note("devices.load", file=name, cards=taken, why="")
         return result
 
     def _on_gpus(self, loaded: Any) -> dict[str, int]:

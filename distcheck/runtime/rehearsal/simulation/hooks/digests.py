@@ -1,4 +1,4 @@
-"""Short digests of tensors, which tell from rank to rank whether two are equal, and by how much they are not."""
+"""Short digests of tensors: whether two ranks hold equal values, and by how much they differ."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import zlib
 from typing import Any
 
-#: Elements of a tensor that are looked at, evenly spread over it.
+#: Elements of a tensor that are read, evenly spread over it.
 _MOST_ELEMENTS = 65_536
 
 

@@ -1,7 +1,7 @@
-"""Sees which files this rank writes, reads and moves, which folders it makes, and what it fetches from the net.
+"""Logs which files this rank writes, reads and moves, which folders it makes, and what it downloads.
 
-Python's audit events tell of what Python opens; what torch and safetensors write in C++ and Rust is seen where they are
-asked to. Noted are paths as the script means them, and when it was, as other ranks can know (:mod:`.clock`).
+Python's audit events report what Python opens. What torch and safetensors write in C++ and Rust is observed at their
+Python functions. Each row has the path as the script names it and the logical time (:mod:`.clock`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import local
 from types import FrameType
@@ -17,33 +18,43 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own
-from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
-from distcheck.runtime.rehearsal.simulation.overlay import CODE, GONE, OverlaySettings, settings_of
+from distcheck.runtime.rehearsal.simulation.overlay import CODE, WHITEOUT, OverlaySettings, settings_of
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.protected_paths import FileSystem, ground
 
-from .call_sites import asked_at, asked_for, fetcher, folder_call, how_made, is_asked_by_own, is_caught
+from .call_sites import asked_at, fetcher, folder_call, folder_options, is_called_by_own, is_caught, library_call
 from .clock import LogicalClock
+from .patching import attach_to, wrap
 
 #: Files that were there before, of which reading is noted; a data set may have millions.
 _MOST_OLD = 2_000
 _MOST_KNOWN = 50_000
+#: Functions whose compiled code opens files: module, function, position of the path, what they do, their shown name.
+_WRITERS = (
+    ("torch.serialization", "_open_zipfile_writer_file.__init__", 1, "write", "torch.save"),
+    ("torch.jit", "save", 1, "write", "torch.jit.save"),
+    ("safetensors.torch", "save_file", 1, "write", "save_file"),
+    ("safetensors.torch", "load_file", 0, "read", "load_file"),
+    ("safetensors.numpy", "save_file", 1, "write", "save_file"),
+    ("safetensors.numpy", "load_file", 0, "read", "load_file"),
+    ("gdown", "download", 0, "fetch", "gdown.download"),
+)
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Listen, from here on and in every fork."""
-    _Files(notebook, plan, settings_of(plan.private)).listen()
+    _Files(event_log, plan, settings_of(plan.private)).listen()
 
 
 class _Files:
-    def __init__(self, notebook: EventLog, plan: RehearsalPlan, settings: OverlaySettings) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog, plan: RehearsalPlan, settings: OverlaySettings) -> None:
+        self.event_log = event_log
         self.settings = settings
         own = [plan.folder, *([] if plan.module else [os.path.dirname(os.path.join(plan.folder, plan.target))])]
         self.ground: FileSystem = settings.ground if settings.own else ground(os.environ, own, plan.private)
-        self.clock = LogicalClock(notebook)
-        self.begun = notebook.begun
+        self.clock = LogicalClock(event_log)
+        self.begun = event_log.begun
         self._busy = local()
         self._folders: dict[str, str] = {}
         self._known: set[tuple[Any, ...]] = set()
@@ -65,36 +76,30 @@ class _Files:
 
         def audit(event: str, args: tuple[Any, ...]) -> None:
             see = events.get(event)
-            if see is None or getattr(busy, "on", False):
-                return
-            busy.on = True
-            try:
-                see(sys._getframe(1), *args)
-            except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-                self.notebook.lost[event] = self.notebook.lost.get(event, 0) + 1
-            finally:
-                busy.on = False
+            if see is not None and not getattr(busy, "on", False):
+                frame = sys._getframe(1)
+                with self._own_work(event):
+                    see(frame, *args)
 
         sys.addaudithook(audit)
-        self._when("torch.serialization", self._torch)
-        self._when("torch.jit", lambda module: self._around(module, "save", 1, "write", "torch.jit.save"))
-        for name in ("safetensors.torch", "safetensors.numpy"):
-            self._when(name, self._safetensors)
-        self._when("gdown", lambda module: self._around(module, "download", 0, "fetch", "gdown.download"))
+        for module, function, position, kind, shown in _WRITERS:
+            watch = functools.partial(self._watch_argument, function, position, kind, shown)
+            attach_to(module, self.event_log, f"files ({module})", watch)
 
-    def _when(self, module: str, then: Callable[[Any], None]) -> None:
-        def harmlessly(imported: Any) -> None:
-            try:
-                then(imported)
-            except Exception as error:  # noqa: BLE001 - an import of the script's is not to suffer
-                why = f"{type(error).__name__}: {error}"
-                self.notebook.note("stage.hook_failed", place=("", ""), hook=f"files ({module})", why=why)
-
-        when_imported(module, harmlessly)
+    @contextmanager
+    def _own_work(self, kind: str) -> Iterator[None]:
+        """Ignore what this module itself opens, and lose an event rather than fail."""
+        self._busy.on = True
+        try:
+            yield
+        except Exception:  # noqa: BLE001 - the script must not fail because of us
+            self.event_log.count_lost(kind)
+        finally:
+            self._busy.on = False
 
     # paths
 
-    def meant(self, path: Any) -> str | None:
+    def user_path(self, path: Any) -> str | None:
         """The absolute path of a file of the user's; None for all others."""
         if isinstance(path, int) or path is None:
             return None
@@ -109,7 +114,11 @@ class _Files:
         shadow = self.settings.shadow
         if shadow and full.startswith(shadow + os.sep):
             full = full[len(shadow) :]
-        if full.endswith((*CODE, GONE)) or f"{os.sep}__pycache__{os.sep}" in full or f"{os.sep}.git{os.sep}" in full:
+        if (
+            full.endswith((*CODE, WHITEOUT))
+            or f"{os.sep}__pycache__{os.sep}" in full
+            or f"{os.sep}.git{os.sep}" in full
+        ):
             return None
         return full if self.ground.is_users(full) else None
 
@@ -123,7 +132,7 @@ class _Files:
 
     def _opened(self, frame: FrameType, path: Any, mode: Any, flags: int) -> None:
         if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR):
-            full = self.meant(path)
+            full = self.user_path(path)
             if full is not None:
                 how = "append" if flags & os.O_APPEND else "create" if flags & os.O_EXCL else ""
                 self._note_write(full, "open" if mode is not None else "os.open", how or self._kind(flags), frame)
@@ -137,17 +146,17 @@ class _Files:
         place, clock = innermost_own(frame), self.clock.now()
         if not self._first_time("write", full, place, tuple(clock.items())):
             return
-        if self.settings.how == "mount" and not self.settings.partial and self.settings.leads(full):
-            self.notebook.note("overlay.unled", place=place, what=f"{full} was written for real: no overlay covers it")
-        self.notebook.note(
+        if self.settings.how == "mount" and not self.settings.partial and self.settings.redirects(full):
+            self.event_log.note("overlay.unled", place=place, what=f"{full} was written for real: no overlay covers it")
+        self.event_log.note(
             "files.write", place=place, path=full, how=how, mode=mode, clock=clock, locked=self.clock.holds_a_lock,
-            waited=self.clock.has_waited, by=asked_for(frame),
+            waited=self.clock.has_waited, by=library_call(frame),
         )  # fmt: skip
 
     def _read(self, frame: FrameType | None, path: Any, how: str) -> None:
         if isinstance(path, str) and path.startswith(self._libraries):
             return
-        full = self.meant(path)
+        full = self.user_path(path)
         if full is None:
             return
         try:
@@ -161,20 +170,20 @@ class _Files:
                 return
         place, clock = innermost_own(frame), self.clock.now()
         if place[0] and self._first_time("read", full, place, tuple(clock.items())):
-            self.notebook.note(
+            self.event_log.note(
                 "files.read", place=place, path=full, how=how, there=there, clock=clock,
                 waited=self.clock.has_waited, locked=self.clock.holds_a_lock,
             )  # fmt: skip
 
     def _looked(self, frame: FrameType, path: Any = None) -> None:
         if str(frame.f_globals.get("__name__")).endswith(("_bootstrap_external", "_importlib_external")):
-            return  # an import looks for a module
+            return  # an import searches for a module
         self._read(frame, "." if path is None else path, "listdir")
 
     def _renamed(self, frame: FrameType, source: Any, target: Any, *_: Any) -> None:
-        came, goes = self.meant(source), self.meant(target)
+        came, goes = self.user_path(source), self.user_path(target)
         if goes is not None:
-            self.notebook.note(
+            self.event_log.note(
                 "files.moved", place=innermost_own(frame), path=goes, source=came or os.fsdecode(source),
                 clock=self.clock.now(),
             )  # fmt: skip
@@ -197,28 +206,23 @@ class _Files:
         return asked
 
     def _asked(self, frame: FrameType, path: Any, answer: bool) -> None:
-        self._busy.on = True
-        try:
-            full = self.meant(path)
+        with self._own_work("files.asked"):
+            full = self.user_path(path)
             if full is None:
                 return
             place, clock = innermost_own(frame), self.clock.now()
             if self._first_time("asked", full, place, answer, tuple(clock.items())):
-                self.notebook.note("files.asked", place=place, path=full, there=bool(answer), clock=clock)
-        except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-            self.notebook.lost["files.asked"] = self.notebook.lost.get("files.asked", 0) + 1
-        finally:
-            self._busy.on = False
+                self.event_log.note("files.asked", place=place, path=full, there=bool(answer), clock=clock)
 
     def _made(self, frame: FrameType, path: Any, *_: Any) -> None:
-        full = self.meant(path)
+        full = self.user_path(path)
         if full is None:
             return
-        led = self.settings.shadow and os.fsdecode(path).startswith(self.settings.shadow + os.sep)
-        if led and os.path.isdir(full):
-            return  # the way to what is led away
-        caller, may_be_there = how_made(frame)
-        self.notebook.note(
+        redirected = self.settings.shadow and os.fsdecode(path).startswith(self.settings.shadow + os.sep)
+        if redirected and os.path.isdir(full):
+            return  # a parent folder of a redirected path
+        caller, may_be_there = folder_options(frame)
+        self.event_log.note(
             "files.mkdir", place=innermost_own(frame), path=full, exist_ok=may_be_there, there=os.path.lexists(path),
             caught=not may_be_there and is_caught(caller), clock=self.clock.now(), how=folder_call(frame),
             asked_at=asked_at(frame),
@@ -231,59 +235,30 @@ class _Files:
     def _note_fetch(self, url: str, by: str, frame: FrameType | None) -> None:
         parts = urlsplit(url)
         shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-        self.notebook.note(
+        self.event_log.note(
             "files.fetch", place=innermost_own(frame), url=shown, by=by, clock=self.clock.now(),
-            own=is_asked_by_own(frame), locked=self.clock.holds_a_lock,
+            own=is_called_by_own(frame), locked=self.clock.holds_a_lock,
         )  # fmt: skip
 
     # what Python does not open
 
-    def _torch(self, module: Any) -> None:
-        writer = getattr(module, "_open_zipfile_writer_file", None)
-        if writer is None:
-            return
-        begin = writer.__init__
-
-        @functools.wraps(begin)
-        def __init__(one: Any, name: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - takes its place
-            self._seen(name, "write", "torch.save", sys._getframe(1))
-            begin(one, name, *args, **kwargs)
-
-        writer.__init__ = __init__
-
-    def _safetensors(self, module: Any) -> None:
-        for name, position, kind in (("save_file", 1, "write"), ("load_file", 0, "read")):
-            self._around(module, name, position, kind, name)
-
-    def _around(self, module: Any, name: str, position: int, kind: str, shown: str) -> None:
-        function = getattr(module, name, None)
-        if function is None:
-            return
-
-        @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
+    def _watch_argument(self, function: str, position: int, kind: str, shown: str, module: Any) -> None:
+        def called(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             given = next((kwargs[key] for key in ("f", "filename", "url") if key in kwargs), None)
             if given is None and len(args) > position:
                 given = args[position]
             self._seen(given, kind, shown, sys._getframe(1))
-            return function(*args, **kwargs)
+            return real(*args, **kwargs)
 
-        setattr(module, name, called)
+        wrap(module, function, called)
 
     def _seen(self, given: Any, kind: str, how: str, frame: FrameType) -> None:
         if not isinstance(given, (str, bytes, os.PathLike)):
             return
-        self._busy.on = True
-        try:
+        with self._own_work(how):
             if kind == "fetch":
                 self._note_fetch(os.fsdecode(given), how, frame)
             elif kind == "read":
                 self._read(frame, given, how)
-            else:
-                full = self.meant(given)
-                if full is not None:
-                    self._note_write(full, how, "anew", frame)
-        except Exception:  # noqa: BLE001 - whatever it is, the script is not to suffer
-            self.notebook.lost[how] = self.notebook.lost.get(how, 0) + 1
-        finally:
-            self._busy.on = False
+            elif (full := self.user_path(given)) is not None:
+                self._note_write(full, how, "anew", frame)

@@ -1,5 +1,5 @@
-"""What DDP owns, and what becomes of it: at each optimizer step the gradients and parameters of each wrapped model as
-short digests, which forwards went through the wrapper and which around it, and what changed after it was wrapped.
+"""Log what happens to models that DDP wraps: at each optimizer step digests of gradients and parameters, which forwards
+go through the wrapper and which bypass it, and what changes after the wrapping.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ class _Model:
         return self.stepped[0]
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``gradients.wrap``, ``.step``, ``.last``, ``.switch`` and ``.move``."""
-    attach_to("torch", notebook, "gradients", lambda torch: _GradientHook(notebook, torch).attach())
+    attach_to("torch", event_log, "gradients", lambda torch: _GradientHook(event_log, torch).attach())
 
 
 class _GradientHook:
     """All models of this process that DDP owns."""
 
-    def __init__(self, notebook: EventLog, torch: Any) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog, torch: Any) -> None:
+        self.event_log = event_log
         self.torch = torch
         self.digests = Digests(torch)
         self.models: list[_Model] = []
@@ -86,7 +86,7 @@ class _GradientHook:
         self.inside = 0
         self.outermost: Any = None
         self.moving = False
-        self.told: set[tuple[Any, ...]] = set()
+        self.reported: set[tuple[Any, ...]] = set()
         self.optimizers: weakref.WeakKeyDictionary[Any, _StepCounter] = weakref.WeakKeyDictionary()
 
     def attach(self) -> None:
@@ -101,7 +101,7 @@ class _GradientHook:
         self._switches()
         # torch.optim takes the name of this module back
         import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(self._before_step)
-        at_end = getattr(self.notebook, "at_end", None)
+        at_end = getattr(self.event_log, "at_end", None)
         if at_end is not None:
             at_end.append(self._at_end)
 
@@ -109,7 +109,7 @@ class _GradientHook:
 
     def _wrapped(self, real: Any, ddp: Any, *args: Any, **kwargs: Any) -> None:
         real(ddp, *args, **kwargs)
-        with harmless(self.notebook, "gradients.wrap"):
+        with harmless(self.event_log, "gradients.wrap"):
             self._own(ddp, innermost_own(sys._getframe(1)))
 
     def _own(self, ddp: Any, place: tuple[str, str]) -> None:
@@ -119,7 +119,7 @@ class _GradientHook:
             self.parameters[id(one)] = (weakref.ref(one), model, name)
         self._find_modules(model, ddp)
         trained = [name for name, member in model.members.items() if member.trained]
-        self.notebook.note(
+        self.event_log.note(
             "gradients.wrap",
             place=place,
             model=model.number,
@@ -152,13 +152,13 @@ class _GradientHook:
 
     def _forwards_around(self) -> None:
         module = self.torch.nn.modules.module
-        module.register_module_forward_pre_hook(self._enters)
+        module.register_module_forward_pre_hook(self._enters_module)
         try:
-            module.register_module_forward_hook(self._leaves, always_call=True)
+            module.register_module_forward_hook(self._exits_module, always_call=True)
         except TypeError:
-            module.register_module_forward_hook(self._leaves)
+            module.register_module_forward_hook(self._exits_module)
 
-    def _enters(self, module: Any, *_: Any) -> None:
+    def _enters_module(self, module: Any, *_: Any) -> None:
         if self.inside or not self.modules or not self.torch.is_grad_enabled():
             return
         outermost = self.outermost() if self.outermost is not None else None
@@ -169,16 +169,16 @@ class _GradientHook:
         if model is None or model.ddp() is None:
             return
         self.outermost = weakref.ref(module)
-        with harmless(self.notebook, "gradients.around"):
+        with harmless(self.event_log, "gradients.around"):
             if len(model.around) < _MOST_EVENTS:
                 model.around.append((*self._outside(sys._getframe(1), model), bool(module.training)))
 
-    def _leaves(self, module: Any, *_: Any) -> None:
+    def _exits_module(self, module: Any, *_: Any) -> None:
         if self.outermost is not None and self.outermost() is module:
             self.outermost = None
 
     def _outside(self, frame: FrameType | None, model: _Model) -> tuple[str, str]:
-        """The line of the script that goes around the wrapper: not one of the model's own methods."""
+        """Return the line of the script that bypasses the wrapper: not one of the model's own methods."""
         innermost = innermost_own(frame)
         while frame is not None:
             if is_own(frame.f_code.co_filename):
@@ -210,13 +210,13 @@ class _GradientHook:
         found = self.parameters.get(id(parameter))
         if found is None or found[0]() is not parameter or bool(wanted) is before:
             return
-        with harmless(self.notebook, "gradients.switch"):
+        with harmless(self.event_log, "gradients.switch"):
             place = innermost_own(sys._getframe(2))
             model, name = found[1], found[2]
             key = ("switch", model.number, place, bool(wanted))
-            if key not in self.told and model.ddp() is not None:
-                self.told.add(key)
-                self.notebook.note(
+            if key not in self.reported and model.ddp() is not None:
+                self.reported.add(key)
+                self.event_log.note(
                     "gradients.switch",
                     place=place,
                     model=model.number,
@@ -229,18 +229,18 @@ class _GradientHook:
         if self.moving or not self.models:
             return real(module, *args, **kwargs)
         before = {}
-        with harmless(self.notebook, "gradients.move"):
+        with harmless(self.event_log, "gradients.move"):
             before = {name: (one, _where(one)) for name, one in self._owned_in(module)}
         self.moving = True
         try:
             result = real(module, *args, **kwargs)
         finally:
             self.moving = False
-        with harmless(self.notebook, "gradients.move"):
+        with harmless(self.event_log, "gradients.move"):
             for _, (one, was) in before.items():
                 if _where(one) != was:
                     model, name = self.parameters[id(one)][1:]
-                    self.notebook.note(
+                    self.event_log.note(
                         "gradients.move",
                         model=model.number,
                         name=name,
@@ -274,7 +274,7 @@ class _GradientHook:
         return args, {**kwargs, "closure": once}
 
     def _observe(self, optimizer: Any) -> None:
-        with harmless(self.notebook, "gradients.step"):
+        with harmless(self.event_log, "gradients.step"):
             steps = self.optimizers.get(optimizer)
             if steps is None:
                 steps = self.optimizers[optimizer] = _StepCounter(len(self.optimizers))
@@ -290,7 +290,7 @@ class _GradientHook:
                 if steps.count > _FIRST_STEPS and steps.count & (steps.count - 1):
                     continue
                 self._find_modules(model, ddp)
-                self.notebook.note(
+                self.event_log.note(
                     "gradients.step",
                     model=model.number,
                     optimizer=steps.number,
@@ -305,12 +305,12 @@ class _GradientHook:
 
     def _at_end(self) -> None:
         """The parameters once more: what the last step made of them."""
-        with harmless(self.notebook, "gradients.last"):
+        with harmless(self.event_log, "gradients.last"):
             for model in self.models:
                 ddp = model.ddp()
                 if ddp is not None:
                     steps = sum(steps.count for steps in self.optimizers.values() if model.number in steps.since)
-                    self.notebook.note(
+                    self.event_log.note(
                         "gradients.last",
                         place=("", ""),
                         model=model.number,

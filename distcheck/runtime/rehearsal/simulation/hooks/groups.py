@@ -11,7 +11,7 @@ from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from .patching import attach_to, called_by_script, harmless, wrap
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``groups.made`` and ``groups.destroyed``."""
 
     def attach(torch: Any) -> None:
@@ -23,9 +23,9 @@ def install(notebook: EventLog, plan: RehearsalPlan) -> None:
 
         def made(real: Any, *args: Any, **kwargs: Any) -> Any:
             result = real(*args, **kwargs)
-            with harmless(notebook, "groups.made"):
+            with harmless(event_log, "groups.made"):
                 device = kwargs.get("device_id")
-                notebook.note(
+                event_log.note(
                     "groups.made",
                     backend=str(dist.get_backend()),
                     devices=_backends(c10d),
@@ -40,13 +40,13 @@ def install(notebook: EventLog, plan: RehearsalPlan) -> None:
             default = group is None or group is c10d.GroupMember.WORLD
             result = real(group)
             if default:
-                notebook.note("groups.destroyed")
+                event_log.note("groups.destroyed")
             return result
 
         wrap((c10d, dist), "init_process_group", made)
         wrap((c10d, dist), "destroy_process_group", destroyed)
 
-    attach_to("torch", notebook, "groups", attach)
+    attach_to("torch", event_log, "groups", attach)
 
 
 def _backends(c10d: Any) -> str:

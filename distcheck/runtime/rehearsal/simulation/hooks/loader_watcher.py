@@ -1,7 +1,7 @@
-"""Which samples this rank draws, as it is written down: every loader, every pass over it, what its first batches hold.
+"""Log which samples this rank gets: every loader, every pass over it, what its first batches hold.
 
-Indices are drawn in the main process also where workers load, and what is seen here is what reaches the batch, behind
-all samplers that a framework has put around the script's own.
+The main process samples the indices, even if workers load. What is logged is what reaches the batch, after all
+samplers that a framework adds to the script's own.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class _Loader:
     def __init__(self, number: int) -> None:
         self.number = number
         self.passes = 0
-        #: its row, and whether that stands in this process's notebook
+        #: its row, and whether that stands in this process's event_log
         self.row: dict[str, Any] = {}
-        self.told = True
+        self.logged = True
         #: what it gives indices of, as seen from below all subsets; None where they are the same
         self.indices: list[int] | None = None
 
 
 class _LoaderPass:
-    """One way through a loader."""
+    """One pass over a loader."""
 
     def __init__(self, number: int, loader: _Loader) -> None:
         self.number = number
@@ -77,10 +77,10 @@ class _LoaderPass:
 class Watcher:
     """What is known in this process."""
 
-    def __init__(self, notebook: EventLog, plan: RehearsalPlan) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog, plan: RehearsalPlan) -> None:
+        self.event_log = event_log
         self.plan = plan
-        self.parallel = Parallel(notebook)
+        self.parallel = Parallel(event_log)
         self.loaders = IdentityCache()
         self.subsets = IdentityCache()
         self.samplers = IdentityCache()
@@ -95,8 +95,8 @@ class Watcher:
         self._pid = os.getpid()
 
     def quietly(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call one of ours; what goes wrong in it is counted, and not the script's affair."""
-        with harmless(self.notebook, TOPIC):
+        """Call one of our functions; an error in it is counted and does not reach the script."""
+        with harmless(self.event_log, TOPIC):
             if getattr(sys.modules.get("torch.utils.data._utils.worker"), "_worker_info", None) is not None:
                 return None  # a loader's worker
             if os.getpid() != self._pid:
@@ -105,12 +105,12 @@ class Watcher:
         return None
 
     def _renew(self) -> None:
-        """In a fork, which may become a rank of its own: what the parent has written down is not in its notebook."""
+        """In a fork, which may become a rank: its own event log lacks the parent's rows."""
         self._pid = os.getpid()
         self._open, self._fresh, self._unfed = [], {}, []
         for _, state in self.loaders.alive():
-            state.told = False
-        self.notebook.at_end.append(self.ending)
+            state.logged = False
+        self.event_log.at_end.append(self.ending)
 
     # what is made
 
@@ -163,10 +163,10 @@ class Watcher:
             "split": self._split_of(base),
             "libraries": [name for name in _LIBRARIES if name in sys.modules],
         }
-        self.notebook.note("samples.loader", **state.row)
+        self.event_log.note("samples.loader", **state.row)
 
     def _origin(self, loader: Any, chain: list[Any]) -> _Loader | None:
-        """The loader that a framework has made this one from: it has one of its samplers, or at least its data."""
+        """Return the loader from which a framework made this one: it has one of its samplers, or at least its data."""
         candidates = [(other, state) for other, state in self.loaders.alive() if other is not loader]
         for other, state in candidates:
             if any(one is its for one in samplers_of(other) for its in chain):
@@ -205,9 +205,9 @@ class Watcher:
         if self.loaders.get(loader) is None:
             self.loader_made(loader, caller)
         state: _Loader = self.loaders.get(loader)
-        if not state.told:
-            state.told = True
-            self.notebook.note("samples.loader", **state.row)
+        if not state.logged:
+            state.logged = True
+            self.event_log.note("samples.loader", **state.row)
         self._passes += 1
         one = _LoaderPass(self._passes, state)
         one.in_order = attribute(loader, "in_order") is not False
@@ -218,7 +218,7 @@ class Watcher:
             (f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}", frame.f_code.co_name) for frame in frames
         ]
         line, bounded = loop_around(frames)
-        self.notebook.note(
+        self.event_log.note(
             "samples.pass",
             place=places[0] if places else ("", ""),
             number=one.number,
@@ -236,7 +236,7 @@ class Watcher:
         self._open.append((weakref.ref(iterator), one))
 
     def is_cut(self, one: _LoaderPass | None) -> bool:
-        """Whether a pass has given all that is asked for in a rehearsal."""
+        """Return whether a pass has given all batches that the rehearsal requests."""
         most = self.plan.epoch_steps
         if most is None or one is None:
             return False
@@ -261,7 +261,7 @@ class Watcher:
         listed = drawn if isinstance(drawn, (list, tuple)) else [drawn]
         ids = None if drawn is None or listed[0] is None else [self._sample(one, item) for item in listed]
         count = len(listed) if ids is not None else _first_length(batch)
-        self.notebook.note(
+        self.event_log.note(
             "samples.batch",
             number=one.number,
             index=number,
@@ -287,7 +287,7 @@ class Watcher:
             self._note_sum("samples.end", one)
 
     def _note_sum(self, kind: str, one: _LoaderPass) -> None:
-        self.notebook.note(
+        self.event_log.note(
             kind,
             number=one.number,
             given=one.given,
@@ -304,7 +304,7 @@ class Watcher:
         """
         fed = before is not None and self.parallel.was_fed(before)
         alive = [one for one, reference in self._fresh.items() if reference() is not None and one.with_gradients]
-        # one that has ended gave its batch long ago, unless nobody has drawn since: frameworks look one batch ahead
+        # one that has ended gave its batch long ago, unless no pass gave one since: frameworks prefetch one batch
         trained = [one for one in alive if not one.ended] or alive
         self._fresh.clear()
         self._unfed += trained
@@ -313,7 +313,7 @@ class Watcher:
         for one in self._unfed:
             one.fed += fed
             if (one.trained == 1 and one in trained) or (fed and one.fed == 1):
-                self.notebook.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
+                self.event_log.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
         if fed:
             self._unfed.clear()
 
@@ -330,7 +330,7 @@ class Watcher:
         place = places[0] if places else ("", "")
         train, test = result[0], result[1]
         self.split_results += [(one, place[0]) for one in result if length_of(one)]
-        self.notebook.note(
+        self.event_log.note(
             "samples.split",
             place=place,
             given=digest_of(arrays[0]),
@@ -346,7 +346,7 @@ def _shuffles(chain: list[Any]) -> bool:
 
 
 def _first_length(batch: Any) -> int:
-    """How many samples are in a batch of an iterable data set, as its first part says."""
+    """Return the number of samples in a batch of an iterable data set, from its first part."""
     first = batch
     for _ in range(3):
         if hasattr(first, "shape"):
@@ -369,7 +369,7 @@ def _shares_memory(value: Any, result: Any) -> bool:
 
 
 def _outside_of(frame: FrameType | None, made: Any) -> FrameType | None:
-    """Who has asked for an object: the frame outside of its own constructors."""
+    """Return the frame that makes an object: the one outside its own constructors."""
     while frame is not None and frame.f_code.co_name == "__init__" and frame.f_code.co_varnames:
         if frame.f_locals.get(frame.f_code.co_varnames[0]) is not made:
             break

@@ -3,62 +3,43 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from distcheck.runtime.coordination.frames import shown_path
 
-#: Calls that give what they are given, item by item and to its end.
-_THROUGH = frozenset(
-    {
-        "enumerate",
-        "tqdm",
-        "trange",
-        "track",
-        "iter",
-        "list",
-        "prepare",
-        "log_every",
-        "progress_bar",
-        "track_iter_progress",
-    }
-)
+from .call_sites import source_tree
+
+#: Calls that pass on an iterable item by item to its end.
+_THROUGH = frozenset({
+    "enumerate", "tqdm", "trange", "track", "iter", "list", "prepare", "log_every", "progress_bar",
+    "track_iter_progress",
+})  # fmt: skip
 #: ``inspect.CO_GENERATOR`` and ``CO_ASYNC_GENERATOR``
 _GENERATOR = 0x20 | 0x200
-_trees: dict[str, ast.Module | None] = {}
 
 Loop = ast.For | ast.AsyncFor
 
 
 def loop_around(frames: Sequence[FrameType]) -> tuple[str, bool | None]:
-    """The place of the loop that asks for batches, and whether it may end before the batches do.
+    """Return the location of the loop over the batches, and whether it may end before they do.
 
     :param frames: of the user's own code, innermost first
-    :returns: ``("train.py:30", False)``; None in the second place where there is no loop to be seen
+    :returns: ``("train.py:30", False)``; the second value is None if there is no visible loop
     """
     place, bounded = "", False
     for frame in frames:
-        tree = _tree(frame.f_code.co_filename)
+        tree = source_tree(frame.f_code.co_filename)
         loop = None if tree is None else _innermost(tree, frame.f_lineno)
         if loop is None:
             return place, None
         if not place:
             place = f"{shown_path(frame.f_code.co_filename)}:{loop.lineno}"
         bounded = bounded or _may_end_early(loop)
-        # what a generator of the script's own is asked for is decided by whoever walks through that
+        # the caller of a generator of the script decides how many items it reads
         if not frame.f_code.co_flags & _GENERATOR:
             return place, bounded
     return place, None
-
-
-def _tree(path: str) -> ast.Module | None:
-    if path not in _trees:
-        try:
-            _trees[path] = ast.parse("".join(linecache.getlines(path)))
-        except (SyntaxError, ValueError):
-            _trees[path] = None
-    return _trees[path]
 
 
 def _innermost(tree: ast.Module, line: int) -> Loop | None:

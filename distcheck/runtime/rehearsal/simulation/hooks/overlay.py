@@ -1,15 +1,14 @@
-"""Leads what this process' Python writes into a folder of the rehearsal, where no overlay could be mounted.
+"""Redirect what the Python of this process writes into a folder of the rehearsal, where no overlay can be mounted.
 
-What writes without Python's ``open`` and ``os`` is led where it is known (torch, safetensors, sqlite3); what else
-writes by itself, and what is started, is told as it comes up.
+Python's ``open`` and ``os`` are redirected, and the compiled functions of torch, safetensors and sqlite3.
+Other compiled code that writes, and programs that the script starts, are reported as not redirected.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from distcheck.runtime.coordination.import_hook import when_imported
@@ -19,105 +18,81 @@ from distcheck.runtime.rehearsal.simulation.path_redirection import Redirection
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.redirected_calls import RedirectedCalls
 
-#: Modules whose compiled code opens files for writing by itself.
+from .patching import wrap
+
+_SAFETENSORS = (
+    ("save_file", 1, "w"), ("save_model", 1, "w"), ("load_file", 0, "r"), ("load_model", 1, "r"), ("safe_open", 0, "r"),
+)  # fmt: skip
+#: Module → functions of it with the position of a path, and whether they read, write, or do both.
+_COMPILED: dict[str, tuple[tuple[str, int, str], ...]] = {
+    "torch.serialization": (("load", 0, "r"), ("_open_zipfile_writer_file.__init__", 1, "w")),
+    "torch.jit": (("save", 1, "w"), ("load", 0, "r"), ("RecursiveScriptModule.save", 1, "w")),
+    "safetensors.torch": _SAFETENSORS,
+    "safetensors.numpy": _SAFETENSORS,
+    "sqlite3": (("connect", 0, "rw"),),
+}
+#: Modules whose compiled code opens files, which nothing redirects.
 _BY_THEMSELVES = ("h5py", "pyarrow", "lmdb", "netCDF4", "tables", "cv2", "tensorstore")
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> Redirection | None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> Redirection | None:
     """Take the place of ``open`` and of what changes files in ``os``; nothing where overlays cover everything."""
     settings = settings_of(plan.private)
     if settings.how == "none" or (settings.how == "mount" and not settings.partial):
         return None
     try:
-        led = RedirectedCalls(settings)
-        led.patch()
+        redirected = RedirectedCalls(settings)
+        redirected.patch()
     except Exception as error:  # noqa: BLE001 - told, and the end
         # files of the user's are at stake: the script must not run like this
-        sys.stderr.write(f"distcheck: what the script writes can't be led away ({type(error).__name__}: {error})\n")
+        sys.stderr.write(f"distcheck: what the script writes can't be redirected ({type(error).__name__}: {error})\n")
         raise SystemExit(2) from None
-    _lead_compiled_code(led, notebook)
+    _redirect_compiled_code(redirected, event_log)
     if settings.how == "python":
-        _tell_what_is_not_led(notebook)
-    return led
+        _report_what_is_not_redirected(event_log)
+    return redirected
 
 
-def _lead_compiled_code(led: Redirection, notebook: EventLog) -> None:
-    """What opens files by their name in C++ or Rust."""
+def _redirect_compiled_code(redirection: Redirection, event_log: EventLog) -> None:
+    """Redirect functions that open files by name in C++ or Rust."""
+    for name, functions in _COMPILED.items():
 
-    def when(name: str, then: Callable[[Any], None]) -> None:
-        def harmlessly(module: Any) -> None:
+        def attach(module: Any, name: str = name, functions: tuple[tuple[str, int, str], ...] = functions) -> None:
             try:
-                then(module)
-            except Exception as error:  # noqa: BLE001 - an import of the script's is not to suffer
+                for function, position, mode in functions:
+                    wrap(module, function, partial(_redirect, redirection, position, mode))
+            except Exception as error:  # noqa: BLE001 - the script's import must not fail
                 why = f"{type(error).__name__}: {error}"
-                notebook.note("overlay.unled", what=f"files that {name} writes are not led away ({why})")
+                event_log.note("overlay.unled", what=f"files that {name} writes are not redirected ({why})")
 
-        when_imported(name, harmlessly)
-
-    def torch(module: Any) -> None:
-        serialization = sys.modules.get("torch.serialization", module)
-        writer = getattr(serialization, "_open_zipfile_writer_file", None)
-        if writer is not None:
-            begin = writer.__init__
-
-            def __init__(self: Any, name: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - takes its place
-                begin(self, led.for_writing(name, keep=False), *args, **kwargs)
-
-            writer.__init__ = __init__
-        _lead(serialization, "load", 0, led.for_reading)
-
-    def torch_all(module: Any) -> None:
-        for name, position, way in (("save", 1, writing), ("load", 0, led.for_reading)):
-            _lead(module, name, position, way)
-        _lead(module.RecursiveScriptModule, "save", 1, writing)
-
-    def writing(path: Any) -> Any:
-        return led.for_writing(path, keep=False)
-
-    when("torch.serialization", torch)
-    when("torch.jit", torch_all)
-    for name in ("safetensors.torch", "safetensors.numpy"):
-        when(name, lambda module: _lead_safetensors(module, led, writing))
-    when("sqlite3", lambda module: _lead(module, "connect", 0, led.for_writing))
+        when_imported(name, attach)
 
 
-def _lead_safetensors(module: Any, led: Redirection, writing: Callable[[Any], Any]) -> None:
-    for name, position, way in (
-        ("save_file", 1, writing), ("save_model", 1, writing), ("load_file", 0, led.for_reading),
-        ("load_model", 1, led.for_reading), ("safe_open", 0, led.for_reading),
-    ):  # fmt: skip
-        _lead(module, name, position, way)
+def _redirect(redirection: Redirection, position: int, mode: str, real: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a function with another path."""
+
+    def other(path: Any) -> Any:
+        return redirection.for_reading(path) if mode == "r" else redirection.for_writing(path, keep=mode != "w")
+
+    for keyword in ("f", "filename", "database"):
+        if keyword in kwargs:
+            return real(*args, **{**kwargs, keyword: other(kwargs[keyword])})
+    if len(args) > position and isinstance(args[position], (str, bytes, os.PathLike)):
+        args = (*args[:position], other(args[position]), *args[position + 1 :])
+    return real(*args, **kwargs)
 
 
-def _lead(module: Any, name: str, position: int, way: Callable[[Any], Any]) -> None:
-    """Let a function of a module have another path."""
-    function = getattr(module, name, None)
-    if function is None:
-        return
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        given = list(args)
-        for keyword in ("f", "filename", "database"):
-            if keyword in kwargs:
-                kwargs[keyword] = way(kwargs[keyword])
-                return function(*given, **kwargs)
-        if len(given) > position and isinstance(given[position], (str, bytes, os.PathLike)):
-            given[position] = way(given[position])
-        return function(*given, **kwargs)
-
-    setattr(module, name, called)
-
-
-def _tell_what_is_not_led(notebook: EventLog) -> None:
-    told: set[str] = set()
+def _report_what_is_not_redirected(event_log: EventLog) -> None:
+    reported: set[str] = set()
 
     def audit(event: str, args: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":
             program = os.path.basename(str(args[0]))
-            notebook.note("overlay.unled", what=f"what {program} writes is not led away: it is no Python of this rank")
-        elif event == "import" and args and args[0] in _BY_THEMSELVES and args[0] not in told:
-            told.add(args[0])
-            notebook.note("overlay.unled", what=f"files that {args[0]} opens by itself are not led away")
+            event_log.note(
+                "overlay.unled", what=f"what {program} writes is not redirected: it is no Python of this rank"
+            )
+        elif event == "import" and args and args[0] in _BY_THEMSELVES and args[0] not in reported:
+            reported.add(args[0])
+            event_log.note("overlay.unled", what=f"files that {args[0]} opens by itself are not redirected")
 
     sys.addaudithook(audit)

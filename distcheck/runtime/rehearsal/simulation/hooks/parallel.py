@@ -1,9 +1,10 @@
 """Which ranks train one model from parts of the data, and which must see the same: what wraps the model, and on which
-mesh. And which backward passes feed such a wrapper: what a script trains beside it is its own affair.
+mesh. Also which backward passes feed such a wrapper: other models that a script trains don't matter.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import weakref
@@ -16,7 +17,7 @@ from .patching import attach_to, harmless, wrap
 
 #: Names of a mesh's dimensions along which the data is divided.
 _OF_DATA = re.compile(r"(^|_)(dp|ddp|fsdp|hsdp|data|replicate|replica|shard|world|batch)(_|\d|$)")
-#: Whoever has imported these feeds ranks in ways that can't be seen here.
+#: If these are imported, ranks get data by means that are not observed here.
 _OTHER_WAYS = (
     "torch.distributed.pipelining",
     "torch.distributed.tensor.experimental._attention",
@@ -40,8 +41,8 @@ class Before(NamedTuple):
 class Parallel:
     """Notes ``samples.wrapped`` and ``samples.twins``."""
 
-    def __init__(self, notebook: EventLog) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog) -> None:
+        self.event_log = event_log
         #: ``with Join(…)`` that this process is in
         self.joined = 0
         self._noted: set[tuple[str, tuple[int, ...]]] = set()
@@ -55,22 +56,8 @@ class Parallel:
         _parallel = self
         if not first:
             return
-        attached: tuple[tuple[str, Callable[[Any], None]], ...] = (
-            ("torch.nn.parallel.distributed", lambda module: _after(module.DistributedDataParallel, _ddp)),
-            (
-                "torch.nn.parallel.distributed",
-                lambda module: _after_call(module.DistributedDataParallel, "forward", _called),
-            ),
-            (f"{_FSDP}._runtime_utils", lambda module: _after_call(module, "_post_backward_hook", _reduced)),
-            (f"{_FSDP}.fully_sharded_data_parallel", lambda module: _after(module.FullyShardedDataParallel, _fsdp)),
-            (f"{_FSDP}._fully_shard._fsdp_param_group", _attach_fully_shard),
-            # until torch 2.5
-            (f"{_OLD_FSDP}._fsdp_param_group", _attach_fully_shard),
-            ("torch.distributed.tensor.parallel.api", lambda module: wrap(module, "parallelize_module", _parallelize)),
-            ("torch.distributed.algorithms.join", _attach_join),
-        )
-        for module, attach in attached:
-            attach_to(module, self.notebook, _TOPIC, attach)
+        for module, function, then in _AFTER:
+            attach_to(module, self.event_log, _TOPIC, functools.partial(_call_after, function, then))
 
     def not_data_parallel(self) -> list[str]:
         """Ways of parallelism that are in use, and under which ranks may see what they like."""
@@ -91,10 +78,10 @@ class Parallel:
         key = (kind, tuple(ranks))
         if key not in self._noted:
             self._noted.add(key)
-            self.notebook.note(kind, ranks=ranks, how=how)
+            self.event_log.note(kind, ranks=ranks, how=how)
 
     def note_mesh(self, mesh: Any) -> None:
-        """The ranks that a mesh puts beside this one without a part of the data of their own."""
+        """Log the ranks of a mesh that share this rank's part of the data."""
         root = _root_of(mesh)
         names = getattr(root, "mesh_dim_names", None)
         if not names or all(_OF_DATA.search(name) for name in names):
@@ -155,12 +142,6 @@ def _fully_shard(parallel: Parallel, _: Any, *args: Any) -> None:
         parallel.note_mesh(mesh)
 
 
-def _quietly(function: Callable[..., Any], *args: Any) -> None:
-    if _parallel is not None:
-        with harmless(_parallel.notebook, _TOPIC):
-            function(_parallel, *args)
-
-
 def _gradients(wrapper: Any) -> tuple[tuple[int, int], ...]:
     """Which gradient each parameter has, and how often that was changed: a backward pass adds in place."""
     gradients = [one.grad for one in wrapper.parameters()]
@@ -177,53 +158,45 @@ def _reduced(parallel: Parallel, *_: Any) -> None:
     parallel.sharded += 1
 
 
-def _attach_fully_shard(module: Any) -> None:
-    _after(module.FSDPParamGroup, _fully_shard)
-    _after_call(module.FSDPParamGroup, "post_backward", _reduced)
+def _tensor_parallel(parallel: Parallel, *args: Any) -> None:
+    mesh = next((one for one in args if hasattr(one, "mesh_dim_names")), None)
+    if mesh is not None:
+        parallel.note("samples.twins", sorted(rank for _, rank in _numbered(mesh.mesh.tolist(), ())), "tensor parallel")
 
 
-def _after_call(owner: Any, name: str, then: Callable[..., None]) -> None:
+def _join_begins(parallel: Parallel, *_: Any) -> None:
+    parallel.joined += 1
+
+
+def _join_ends(parallel: Parallel, *_: Any) -> None:
+    parallel.joined -= 1
+
+
+def _call_after(name: str, then: Callable[..., None], module: Any) -> None:
+    """Call ``then(parallel, *args)`` after each call of a function."""
+
     def around(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = real(*args, **kwargs)
-        _quietly(then, *args)
+        if _parallel is not None:
+            with harmless(_parallel.event_log, _TOPIC):
+                then(_parallel, *args, *kwargs.values())
         return result
 
-    wrap(owner, name, around)
+    wrap(module, name, around)
 
 
-def _after(owner: Any, then: Callable[..., None]) -> None:
-    def around(real: Callable[..., None], one: Any, *args: Any, **kwargs: Any) -> None:
-        real(one, *args, **kwargs)
-        _quietly(then, one, *args, *kwargs.values())
-
-    wrap(owner, "__init__", around)
-
-
-def _parallelize(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    mesh = kwargs.get("device_mesh", args[1] if len(args) > 1 else None)
-    if mesh is not None:
-        _quietly(_tensor_parallel, mesh)
-    return real(*args, **kwargs)
-
-
-def _tensor_parallel(parallel: Parallel, mesh: Any) -> None:
-    parallel.note("samples.twins", sorted(rank for _, rank in _numbered(mesh.mesh.tolist(), ())), "tensor parallel")
-
-
-def _attach_join(module: Any) -> None:
-    wrap(module.Join, "__enter__", _entering)
-    wrap(module.Join, "__exit__", _leaving)
-
-
-def _entering(real: Callable[..., Any], join: Any) -> Any:
-    _quietly(_count, 1)
-    return real(join)
-
-
-def _leaving(real: Callable[..., Any], join: Any, *error: Any) -> Any:
-    _quietly(_count, -1)
-    return real(join, *error)
-
-
-def _count(parallel: Parallel, step: int) -> None:
-    parallel.joined += step
+#: Module, function, and what is called after it.
+_AFTER: tuple[tuple[str, str, Callable[..., None]], ...] = (
+    ("torch.nn.parallel.distributed", "DistributedDataParallel.__init__", _ddp),
+    ("torch.nn.parallel.distributed", "DistributedDataParallel.forward", _called),
+    (f"{_FSDP}._runtime_utils", "_post_backward_hook", _reduced),
+    (f"{_FSDP}.fully_sharded_data_parallel", "FullyShardedDataParallel.__init__", _fsdp),
+    (f"{_FSDP}._fully_shard._fsdp_param_group", "FSDPParamGroup.__init__", _fully_shard),
+    (f"{_FSDP}._fully_shard._fsdp_param_group", "FSDPParamGroup.post_backward", _reduced),
+    # until torch 2.5
+    (f"{_OLD_FSDP}._fsdp_param_group", "FSDPParamGroup.__init__", _fully_shard),
+    (f"{_OLD_FSDP}._fsdp_param_group", "FSDPParamGroup.post_backward", _reduced),
+    ("torch.distributed.tensor.parallel.api", "parallelize_module", _tensor_parallel),
+    ("torch.distributed.algorithms.join", "Join.__enter__", _join_begins),
+    ("torch.distributed.algorithms.join", "Join.__exit__", _join_ends),
+)

@@ -19,6 +19,7 @@ _MOST_OBJECTS = 200_000
 _MOST_OFFENDERS = 5
 #: Function → which argument is pickled, and its name.
 _OBJECTS = {
+    "save": (0, "obj"),
     "all_gather_object": (1, "obj"),
     "gather_object": (0, "obj"),
     "broadcast_object_list": (0, "object_list"),
@@ -27,19 +28,19 @@ _OBJECTS = {
 }
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``pickling.refused``."""
-    watch = _PicklingHook(notebook)
-    attach_to("multiprocessing.process", notebook, "pickling", watch.attach_processes)
-    attach_to("copy", notebook, "pickling", watch.attach_copies)
-    attach_to("torch", notebook, "pickling", watch.attach_torch)
+    watch = _PicklingHook(event_log)
+    attach_to("multiprocessing.process", event_log, "pickling", watch.attach_processes)
+    attach_to("copy", event_log, "pickling", watch.attach_copies)
+    attach_to("torch", event_log, "pickling", watch.attach_torch)
 
 
 class _PicklingHook:
-    """Looks into an object only when pickling it has failed."""
+    """Inspects an object only after its pickling failed."""
 
-    def __init__(self, notebook: EventLog) -> None:
-        self.notebook = notebook
+    def __init__(self, event_log: EventLog) -> None:
+        self.event_log = event_log
         #: process → the line that made it
         self.made: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
         self.copying = False
@@ -52,21 +53,21 @@ class _PicklingHook:
         wrap(module, "deepcopy", self._deepcopy)
 
     def attach_torch(self, torch: Any) -> None:
-        wrap((torch, torch.serialization), "save", self._save)
+        wrap((torch, torch.serialization), "save", self._send)
         if torch.distributed.is_available():
-            for name in _OBJECTS:
+            for name in _OBJECTS.keys() - {"save"}:
                 wrap((torch.distributed.distributed_c10d, torch.distributed), name, self._send)
 
     def _make(self, real: Any, process: Any, *args: Any, **kwargs: Any) -> None:
         real(process, *args, **kwargs)
-        with harmless(self.notebook, "pickling.made"):
+        with harmless(self.event_log, "pickling.made"):
             self.made[process] = innermost_own(sys._getframe(1))
 
     def _start(self, real: Any, process: Any) -> Any:
         try:
             return real(process)
         except Exception as error:
-            with harmless(self.notebook, "pickling.refused"):
+            with harmless(self.event_log, "pickling.refused"):
                 self._note("spawn", error, _given(process), self.made.get(process))
             raise
 
@@ -77,28 +78,23 @@ class _PicklingHook:
         try:
             return real(x, memo, *rest)
         except Exception as error:
-            with harmless(self.notebook, "pickling.refused"):
+            with harmless(self.event_log, "pickling.refused"):
                 self._note("deepcopy", error, [("obj", x)])
             raise
         finally:
             self.copying = False
 
-    def _save(self, real: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return real(obj, *args, **kwargs)
-        except Exception as error:
-            with harmless(self.notebook, "pickling.refused"):
-                self._note("torch.save", error, [("obj", obj)])
-            raise
-
     def _send(self, real: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return real(*args, **kwargs)
         except Exception as error:
-            with harmless(self.notebook, "pickling.refused"):
+            with harmless(self.event_log, "pickling.refused"):
                 position, name = _OBJECTS[real.__name__]
-                given = kwargs.get(name, args[position] if position < len(args) else None)
-                self._note("collective", error, [(name, given)], operation=real.__name__)
+                value = kwargs.get(name, args[position] if position < len(args) else None)
+                if real.__name__ == "save":
+                    self._note("torch.save", error, [(name, value)])
+                else:
+                    self._note("collective", error, [(name, value)], operation=real.__name__)
             raise
 
     def _note(
@@ -109,12 +105,12 @@ class _PicklingHook:
         made: tuple[str, str] | None = None,
         operation: str = "",
     ) -> None:
-        """Only of what is about pickling: a full disk or a peer that is gone has other causes."""
+        """Log only errors of pickling: a full disk or a lost peer has other causes."""
         if not _is_about_pickling(error):
             return
         offenders = [one for name, value in given for one in _offenders(name, value, mode)][:_MOST_OFFENDERS]
         if offenders:
-            self.notebook.note(
+            self.event_log.note(
                 "pickling.refused",
                 mode=mode,
                 operation=operation,

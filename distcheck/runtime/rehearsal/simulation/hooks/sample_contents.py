@@ -1,6 +1,6 @@
 """What batches and data sets hold, in digests: read from their memory, without an operation that torch could see.
 
-No item of a data set is asked for, no random number drawn; of the script's own code nothing runs but ``__len__``.
+No item of a data set is read, and no random number is generated. Of the script's own code only ``__len__`` runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from operator import index
 from typing import Any, NamedTuple
 
-#: Samples of a batch that are told apart.
+#: Samples of a batch with a digest each.
 FIRST = 64
 _LEAVES = 16
 _DEEPEST = 4
@@ -135,22 +135,22 @@ def some_of(indices: list[int], total: int) -> list[int]:
 
 
 def print_of(dataset: Any, depth: int = 0) -> str | None:
-    """A digest of what a data set holds; None where nothing of it says which data it is."""
+    """A digest of what a data set holds; None if nothing identifies the data."""
     values = getattr(dataset, "__dict__", None)
     if not isinstance(values, dict) or depth > 3:
         return None
-    total, told = 0, False
+    total, identified = 0, False
     for name in sorted(values):
         value = values[name]
         digest = digest_of(value, depth)
         if digest is not None:
             total = zlib.crc32(f"{name}={digest};".encode(), total)
-            told = told or _tells(value)
-    return f"{total:08x}" if told else None
+            identified = identified or _identifies(value)
+    return f"{total:08x}" if identified else None
 
 
-def _tells(value: Any) -> bool:
-    """Whether a value says which data it is: paths, contents; not a number or an option."""
+def _identifies(value: Any) -> bool:
+    """Return whether a value identifies data: paths or contents, not a number or an option."""
     if isinstance(value, str):
         return (len(value) > 2 and any(sign in value for sign in "/\\.")) or len(value) >= 16
     if isinstance(value, _PLAIN):

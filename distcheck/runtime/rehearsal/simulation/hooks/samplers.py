@@ -1,4 +1,4 @@
-"""What decides about a loader's order: its samplers, inside of each other, and what they say of themselves."""
+"""What decides a loader's order: its nested samplers and their attributes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def samplers_of(loader: Any) -> list[Any]:
 
 
 def describe(chain: list[Any], places: IdentityCache) -> dict[str, Any]:
-    """What the samplers say: plain values for a note."""
-    told = next((one for one in chain if callable(getattr(type(one), "set_epoch", None))), None)
+    """Return the attributes of the samplers as plain values."""
+    with_epoch = next((one for one in chain if callable(getattr(type(one), "set_epoch", None))), None)
     replicas = part = None
     for one in chain:
         for many, mine in _COORDINATES:
@@ -42,16 +42,16 @@ def describe(chain: list[Any], places: IdentityCache) -> dict[str, Any]:
             if replicas is None and all(isinstance(number, int) for number in numbers):
                 replicas, part = numbers
     last = chain[-1] if chain else None
-    epoch = attribute(told, "epoch")
-    made = places.get(told)
+    epoch = attribute(with_epoch, "epoch")
+    made = places.get(with_epoch)
     return {
         "types": [type(one).__name__ for one in chain],
         "of_torch": all(type(one).__module__.startswith("torch.utils.data") for one in chain),
-        "told": type(told).__name__ if told is not None else "",
+        "told": type(with_epoch).__name__ if with_epoch is not None else "",
         "place": made[0][0] if made else "",
         "epoch": epoch if isinstance(epoch, int) else None,
-        "shuffle": attribute(told, "shuffle"),
-        "seed": attribute(told, "seed"),
+        "shuffle": attribute(with_epoch, "shuffle"),
+        "seed": attribute(with_epoch, "seed"),
         "replicas": replicas,
         "part": part,
         "replacement": bool(attribute(last, "replacement")),
@@ -59,7 +59,7 @@ def describe(chain: list[Any], places: IdentityCache) -> dict[str, Any]:
 
 
 def known_length(loader: Any, chain: list[Any]) -> int | None:
-    """The number of batches, where asking for it runs no code of the script's that does more than count."""
+    """Return the number of batches; None if ``len`` would run code of the script that does more than count."""
     if attribute(loader, "_dataset_kind") != 0 or not chain or not all(_counts(one) for one in chain):
         return None
     try:
@@ -83,7 +83,7 @@ def _is_arithmetic(function: Callable[..., Any]) -> bool:
         if step.opname.startswith(("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "DELETE", "IMPORT", "YIELD")):
             return False
         called = step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_METHOD") or (
-            # from 3.12 on the lowest bit says that a method is wanted
+            # from 3.12 on the lowest bit marks a method call
             step.opname == "LOAD_ATTR" and _METHODS_ARE_ATTRIBUTES and bool((step.arg or 0) & 1)
         )
         if called and step.argval not in _ARITHMETIC:

@@ -1,6 +1,6 @@
 """Watches the loaders of a rank: what is put around torch's own classes, so that :mod:`.watcher` sees each pass.
 
-Nothing is drawn, asked for, or changed; with ``epoch_steps`` alone a pass ends early, as if the data were fewer.
+Nothing is sampled, read or changed. With ``epoch_steps`` a pass ends early, as if there were less data.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .patching import attach_to, wrap
 _watcher: Watcher | None = None
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
-    """Watch this process; where it is watched already (a fork), for another notebook from now on."""
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
+    """Watch this process; where it is watched already (a fork), for another event_log from now on."""
     global _watcher
     first = _watcher is None
-    _watcher = Watcher(notebook, plan)
+    _watcher = Watcher(event_log, plan)
     if first:
         for module, attach in (
             ("torch.utils.data.dataset", _attach_subsets),
@@ -32,13 +32,13 @@ def install(notebook: EventLog, plan: RehearsalPlan) -> None:
             ("torch.autograd", _attach_backward),
             ("sklearn.model_selection._split", _attach_sklearn),
         ):
-            attach_to(module, notebook, TOPIC, attach)
+            attach_to(module, event_log, TOPIC, attach)
     _watcher.parallel.install(first=first)
-    notebook.at_end.append(_watcher.ending)
+    event_log.at_end.append(_watcher.ending)
 
 
 def _current() -> Watcher:
-    assert _watcher is not None  # noqa: S101 - only patched functions ask, and install() has patched them
+    assert _watcher is not None  # noqa: S101 - only patched functions call this, after install()
     return _watcher
 
 
@@ -70,18 +70,18 @@ def _attach_loaders(module: Any) -> None:
     _after(loader_type, "__init__", lambda caller, loader, *_: _current().loader_made(loader, caller))
     wrap(loader_type, "__len__", _shortened)
     _after(iterator_type, "__init__", lambda caller, one, *given: _current().pass_begins(one, given[0], caller))
-    _after(iterator_type, "_reset", _begins_again)
-    wrap(iterator_type, "_next_index", _drawing)
-    wrap(iterator_type, "__next__", _giving)
+    _after(iterator_type, "_reset", _reset)
+    wrap(iterator_type, "_next_index", _next_index)
+    wrap(iterator_type, "__next__", _next_batch)
 
 
-def _begins_again(caller: FrameType, iterator: Any, loader: Any, first_iter: bool = False) -> None:
+def _reset(caller: FrameType, iterator: Any, loader: Any, first_iter: bool = False) -> None:
     # the first time it is a part of the constructor
     if not first_iter and caller.f_code.co_name != "__init__":
         _current().pass_begins(iterator, loader, caller)
 
 
-def _drawing(real: Callable[..., Any], iterator: Any) -> Any:
+def _next_index(real: Callable[..., Any], iterator: Any) -> Any:
     one = getattr(iterator, "_distcheck_pass", None)
     watcher = _current()
     if watcher.is_cut(one):
@@ -92,7 +92,7 @@ def _drawing(real: Callable[..., Any], iterator: Any) -> Any:
     return indices
 
 
-def _giving(real: Callable[..., Any], iterator: Any) -> Any:
+def _next_batch(real: Callable[..., Any], iterator: Any) -> Any:
     watcher = _current()
     one = getattr(iterator, "_distcheck_pass", None)
     try:

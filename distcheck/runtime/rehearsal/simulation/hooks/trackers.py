@@ -1,6 +1,6 @@
-"""Sees which trackers this rank starts, and keeps those offline that are told to go online by their arguments.
+"""Logs which trackers this rank starts, and keeps those offline whose arguments request online mode.
 
-Variables (:mod:`..trackers`) hold for what asks them; an argument in the script is stronger than a variable.
+Variables (:mod:`..trackers`) set the default; an argument in the script overrides a variable.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.trackers import FOR_SEVERAL, NEVER_OFFLINE, SWITCHES
 
+from .patching import attach_to, wrap
+
 
 class _Tracker(NamedTuple):
-    """A call that starts a run: a function, or a class that is made."""
+    """A call that starts a run: a function or a constructor."""
 
     module: str
     #: ``init``, ``Task.init``, ``Experiment.__init__``
@@ -43,7 +44,7 @@ _TRACKERS = (
     _Tracker("torch.utils.tensorboard.writer", "SummaryWriter.__init__", "SummaryWriter"),
     _Tracker("tensorboardX.writer", "SummaryWriter.__init__", "SummaryWriter"),
 )
-#: What would change something that others see: method of ``HfApi`` → what is given back in its place.
+#: What would change something that others see: methods of ``HfApi``.
 _UPLOADS = (
     "create_repo", "delete_repo", "create_commit", "create_branch", "create_tag", "upload_file", "upload_folder",
     "upload_large_folder", "delete_file", "delete_folder", "preupload_lfs_files", "create_pull_request",
@@ -51,36 +52,21 @@ _UPLOADS = (
 )  # fmt: skip
 
 
-def install(notebook: EventLog, plan: RehearsalPlan) -> None:
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Around each tracker, once it is imported."""
-    for tracker in _TRACKERS:
-        _when(notebook, tracker.module, functools.partial(_around, notebook, tracker))
-    _when(notebook, "mlflow", functools.partial(_keep_mlflow_here, notebook, plan))
-    _when(notebook, "huggingface_hub.hf_api", functools.partial(_keep_from_the_hub, notebook))
+    attaching: list[tuple[str, Callable[[Any], None]]] = [
+        *((tracker.module, functools.partial(_attach, event_log, tracker)) for tracker in _TRACKERS),
+        ("mlflow", functools.partial(_keep_mlflow_here, event_log)),
+        ("huggingface_hub.hf_api", functools.partial(_keep_from_the_hub, event_log)),
+    ]
+    for module, attach in attaching:
+        attach_to(module, event_log, f"trackers ({module})", attach)
 
 
-def _when(notebook: EventLog, module: str, then: Callable[[Any], None]) -> None:
-    def harmlessly(imported: Any) -> None:
-        try:
-            then(imported)
-        except Exception as error:  # noqa: BLE001 - an import of the script's is not to suffer
-            why = f"{type(error).__name__}: {error}"
-            notebook.note("stage.hook_failed", place=("", ""), hook=f"trackers ({module})", why=why)
-
-    when_imported(module, harmlessly)
-
-
-def _around(notebook: EventLog, tracker: _Tracker, module: Any) -> None:
-    owner, _, name = tracker.attribute.rpartition(".")
-    holder = getattr(module, owner) if owner else module
-    real = getattr(holder, name, None)
-    if real is None:
-        return
-
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        given = args[1:] if name == "__init__" else args
-        notebook.note(
+def _attach(event_log: EventLog, tracker: _Tracker, module: Any) -> None:
+    def start(real: Any, *args: Any, **kwargs: Any) -> Any:
+        given = args[1:] if tracker.attribute.endswith("__init__") else args
+        event_log.note(
             "trackers.start", tracker=tracker.shown, given=zlib.crc32(_text((given, sorted(kwargs.items()))).encode()),
             off=_is_off(kwargs), several=any(kwargs.get(word) is not None for word in FOR_SEVERAL),
         )  # fmt: skip
@@ -89,14 +75,14 @@ def _around(notebook: EventLog, tracker: _Tracker, module: Any) -> None:
             if kwargs.get(argument) in online or (not online and kwargs.get(argument) is not None):
                 kwargs[argument] = value
         elif tracker.shown in NEVER_OFFLINE:
-            notebook.note("trackers.online", what=f"{tracker.shown}() has no offline mode: its run is a real one")
+            event_log.note("trackers.online", what=f"{tracker.shown}() has no offline mode: its run is a real one")
         return real(*args, **kwargs)
 
-    setattr(holder, name, called)
+    wrap(module, tracker.attribute, start)
 
 
 def _text(value: object) -> str:
-    """What was given, as far as it has a text that means something on another rank."""
+    """Return the text of an argument as far as it is comparable between ranks."""
     if isinstance(value, (str, int, float, bool, bytes, type(None), os.PathLike)):
         return str(value)
     if isinstance(value, (list, tuple)):
@@ -107,30 +93,28 @@ def _text(value: object) -> str:
 
 
 def _is_off(kwargs: dict[str, Any]) -> bool:
-    """Switched off on this rank by the script: told so, or by a variable that it has set itself."""
+    """Return whether the script disables the tracker on this rank, by an argument or a variable."""
     if kwargs.get("mode") in ("disabled", "debug") or kwargs.get("disabled") is True:
         return True
     return any(os.environ.get(name, "").lower() in values for name, values in SWITCHES.items())
 
 
-def _keep_mlflow_here(notebook: EventLog, plan: RehearsalPlan, module: Any) -> None:
-    real = module.set_tracking_uri
-
-    @functools.wraps(real)
-    def set_tracking_uri(uri: Any) -> None:
+def _keep_mlflow_here(event_log: EventLog, module: Any) -> None:
+    def set_tracking_uri(real: Any, uri: Any) -> None:
         if str(uri).startswith(("http:", "https:", "databricks", "uc:")):
-            notebook.note("trackers.led", what="mlflow.set_tracking_uri() leads to a folder that is removed at the end")
+            event_log.note("trackers.led", what="mlflow.set_tracking_uri() uses a folder that is removed at the end")
             uri = os.environ.get("MLFLOW_TRACKING_URI", "")
         real(uri)
 
-    module.set_tracking_uri = set_tracking_uri
+    if not hasattr(module, "set_tracking_uri"):
+        raise AttributeError("mlflow has no set_tracking_uri()")
+    wrap(module, "set_tracking_uri", set_tracking_uri)
 
 
-def _keep_from_the_hub(notebook: EventLog, module: Any) -> None:
-    """Downloads go on; nothing goes up."""
+def _keep_from_the_hub(event_log: EventLog, module: Any) -> None:
+    """Allow downloads and skip uploads."""
     for name in _UPLOADS:
-        if hasattr(module.HfApi, name):
-            setattr(module.HfApi, name, _nothing_goes_up(notebook, module, name, getattr(module.HfApi, name)))
+        wrap(module.HfApi, name, functools.partial(_skip_upload, event_log, module))
     # the functions of the module are methods of one HfApi, bound when it was imported
     api = getattr(module, "api", None)
     for name in _UPLOADS if api is not None else ():
@@ -138,20 +122,17 @@ def _keep_from_the_hub(notebook: EventLog, module: Any) -> None:
             setattr(module, name, getattr(api, name))
 
 
-def _nothing_goes_up(notebook: EventLog, module: Any, name: str, real: Any) -> Any:
-    @functools.wraps(real)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        notebook.note("trackers.led", what=f"HfApi.{name}() was not called: nothing goes up to the hub")
-        repository = str(kwargs.get("repo_id") or (args[1] if len(args) > 1 else "rehearsal"))
-        # the hub puts the user's own name before it
-        repository = repository if "/" in repository else f"rehearsal/{repository}"
-        address = f"https://huggingface.co/{repository}"
-        if name == "create_repo":
-            return module.RepoUrl(address)
-        if name in ("create_commit", "upload_file", "upload_folder", "delete_file", "delete_folder"):
-            return module.CommitInfo(
-                commit_url=f"{address}/commit/0", commit_message="", commit_description="", oid="0" * 40
-            )
-        return None
-
-    return called
+def _skip_upload(event_log: EventLog, module: Any, real: Any, *args: Any, **kwargs: Any) -> Any:
+    name = real.__name__
+    event_log.note("trackers.led", what=f"HfApi.{name}() was not called: a rehearsal uploads nothing")
+    repository = str(kwargs.get("repo_id") or (args[1] if len(args) > 1 else "rehearsal"))
+    # the hub puts the user's own name before it
+    repository = repository if "/" in repository else f"rehearsal/{repository}"
+    address = f"https://huggingface.co/{repository}"
+    if name == "create_repo":
+        return module.RepoUrl(address)
+    if name in ("create_commit", "upload_file", "upload_folder", "delete_file", "delete_folder"):
+        return module.CommitInfo(
+            commit_url=f"{address}/commit/0", commit_message="", commit_description="", oid="0" * 40
+        )
+    return None
