@@ -1,7 +1,7 @@
 """What terms mean: the kind of each value, the ranks for which a test is true, the ranks that reach a line, call sites.
 
 An abstract interpretation over the linked files. A parameter holds what callers pass, a result what functions return,
-an attribute what was ever assigned to it. A name counts as evidence only if nothing else is known.
+and an attribute what was ever assigned to it. A name counts as evidence only if nothing else is known.
 """
 
 from __future__ import annotations

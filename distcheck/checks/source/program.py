@@ -1,7 +1,7 @@
 """The linked program as the probes see it: tables of calls, assignments, tests and loops with what their values mean.
 
-A probe calls ``program.calls_to("torch.cuda.set_device")`` and gets rows. A row knows its block, the ranks that reach
-it, and the values of its arguments. Probes see no syntax tree, and nothing is read from outside.
+A probe calls ``program.calls_to("torch.cuda.set_device")`` and gets rows. A row knows its block, which ranks reach it,
+and the values of its arguments. Probes see no syntax tree, and nothing is read from outside.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _uneven_loop(program: Program, collective: EventRow, loop: int) -> Iterator[
         fix="cut the total to a multiple of the number of ranks before it is divided,"
         " use a DistributedSampler, or put the loop under Join",
         severity=first.level_in_tests,
-        collective=f"{collective.path}:{collective.line}: {collective.text()}",
+        meeting=f"{collective.path}:{collective.line}: {collective.text()}",
     )
 
 
