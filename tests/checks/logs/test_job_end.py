@@ -79,4 +79,4 @@ def test_whose_log_to_fetch_is_the_lost_ones_never_the_writers() -> None:
     assert "log of ranks 1-2, which the launcher reports as failed" in one.fix.text
     ended = tuple(row._replace(exitcode=143) for row in table[1:])
     (one,) = somebody_says_what_happened(timeline(TABLE, workers=(table[0], *ended)))
-    assert "log of rank 2, which the launcher saw fail" in one.fix.text
+    assert "log of rank 2, which the launcher reports as failed" in one.fix.text
