@@ -40,8 +40,8 @@ def leave_out(setting: Setting, then: str) -> Fix:
     """A variable goes where it was set; what the site set is the site's to change."""
     if setting.by_site:
         return Fix(
-            f"ask those who keep this cluster why {setting.origin} sets {setting.name}, and measure with and without "
-            f"it before it is changed; {then}",
+            f"ask the administrators of this cluster why {setting.origin} sets {setting.name}, and measure with "
+            f"and without it before a change; {then}",
             by="site",
             where="host",
         )

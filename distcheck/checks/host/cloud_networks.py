@@ -149,8 +149,8 @@ def topology_file_is_there(
     if named is None or fabric.topology_file_found is not False or not launch.launched or not uses_nccl(launch, gpus):
         return
     yield rules.DC418.found(
-        f"{written(named)} is not there; NCCL goes on with what it detects, which in a virtual machine tells little of "
-        "which network card is near which GPU",
+        f"{written(named)} does not exist; NCCL uses the topology that it detects, which in a virtual machine "
+        "rarely shows which NIC is close to which GPU",
         where=Where(variable="NCCL_TOPO_FILE"),
         evidence={"value": named.value, "found": False},
         fix=Fix(

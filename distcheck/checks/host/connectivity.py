@@ -134,9 +134,8 @@ def master_is_reachable(master: MasterName, reach: MasterReach, platform: Platfo
         where=where,
         evidence=evidence,
         fix=Fix(
-            "see that the address is the one that the first node has in the network of all nodes, and have "
-            f"port {reach.port} opened between the nodes"
-            + ("; this shows the way that this host takes" if way else ""),
+            "check that the address is that of the first node in the network of all nodes, and have port "
+            f"{reach.port} opened between the nodes{'; this shows the way that this host takes' if way else ''}",
             command=way,
             where="host",
         ),
@@ -191,8 +190,8 @@ def no_proxy_before_etcd(launch: Launch, settings: Settings) -> Iterator[Finding
     if proxy is None or _is_exempt(host, exempt):
         return
     yield rules.DC124.found(
-        f"{proxy.name} is {proxy.value}, and no_proxy does not name the etcd host {host}: a client that heeds it "
-        "asks the proxy for the rendezvous",
+        f"{proxy.name} is {proxy.value}, and no_proxy does not name the etcd host {host}: a client that uses the "
+        "proxy sends it the rendezvous",
         severity=Severity.INFO,
         where=Where(variable=proxy.name),
         evidence={"proxy": proxy.value, "no_proxy": exempt, "host": host},

@@ -318,8 +318,8 @@ def rocm_masks_agree(
         if fault.conflict:
             first, second = devices.masks
             yield rules.DC205.found(
-                f"{first[0]}={first[1]} applies first and numbers its GPUs anew from 0; "
-                f"in {second[0]}={second[1]} {fault.text}: {_devices(devices.count or 0)} left",
+                f"{first[0]}={first[1]} applies first and renumbers its GPUs from 0; in {second[0]}={second[1]} "
+                f"{fault.text}: {_devices(devices.count or 0)} left",
                 severity=None
                 if runs_on_gpus(launch, gpus, software) and _falls_short(launch, devices)
                 else Severity.INFO,
@@ -352,7 +352,7 @@ def tasks_see_all_gpus(
     name, value = devices.masks[-1]
     slurm = launch.launcher == "slurm" or launch.scheduler == "slurm"
     advice = (
-        "if that is not meant: ask for GPUs by node (--gpus-per-node) and add --gpu-bind=none to srun"
+        "if each task needs all GPUs of its node: request them with --gpus-per-node and add --gpu-bind=none to srun"
         if slurm
         else "if that is not meant: give all local ranks the same mask that names all of their GPUs"
     )
@@ -405,7 +405,7 @@ def every_rank_has_a_gpu(
         if isinstance(driver, Unavailable) or not driver.nothing_there:
             raise Unavailable(gpus.why if isinstance(gpus, Unavailable) else "the GPUs that are usable are not known")
         yield rules.DC301.found(
-            f"backend {launch.backend} was asked for, but there is no GPU within reach of this process",
+            f"the launch uses backend {launch.backend}, but this process has no usable GPU",
             evidence={"ranks_here": ranks, "usable": 0},
             fix=_find_a_gpu(platform),
         )
@@ -468,7 +468,7 @@ def no_gpu_is_left_idle(
         severity=Severity.WARNING if wasted else Severity.INFO,
         evidence={"ranks_here": ranks, "usable": count, "granted": granted, "idle": idle},
         fix=Fix(
-            f"start a process for each GPU ({_process_option(launch, count)}), or ask for {ranks} only",
+            f"start one process for each GPU ({_process_option(launch, count)}), or request {ranks} only",
             command=_process_option(launch, count) if launch.launcher in (None, *NODE_LAUNCHERS) else None,
             where="launch-line",
         ),
@@ -670,7 +670,7 @@ def _start_fewer(launch: Launch, devices: Devices) -> Fix:
     if faults:
         return Fix(f"first fix {faults[0].variable}: {faults[0].text}", where="job-script")
     count = devices.count or 0
-    stated = "" if launch.backend else "; if the ranks don't use GPUs, say so with --backend gloo"
+    stated = "" if launch.backend else "; if the ranks use no GPUs, add --backend gloo"
     if count == 0:
         return Fix(
             f"unset {' and '.join(name for name, _ in devices.masks) or 'the mask'}, or use backend gloo",
@@ -705,13 +705,14 @@ def _find_a_gpu(platform: Platform | Unavailable) -> Fix:
     container = None if isinstance(platform, Unavailable) else platform.container
     if container == "kubernetes":
         return Fix(
-            "ask for GPUs in the pod's resources (nvidia.com/gpu or amd.com/gpu), or use backend gloo",
+            "request GPUs in the pod's resources (nvidia.com/gpu or amd.com/gpu), or use backend gloo",
             where="job-script",
         )
     if container in ("docker", "podman"):
         return Fix("start the container with --gpus all, or use backend gloo", where="launch-line")
     return Fix(
-        "run it on a host with GPUs (in a job: ask the scheduler for them), or use backend gloo", where="job-script"
+        "run it on a host with GPUs (in a job: request them from the scheduler), or use backend gloo",
+        where="job-script",
     )
 
 

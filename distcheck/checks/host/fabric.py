@@ -216,7 +216,7 @@ def active_ports_are_used(
     if wanted is None or not names.entries or any(_takes(names, port) for port in fabric.ports if port.usable):
         return
     yield rules.DC413.found(
-        f"{written(wanted)} {'leaves out every' if names.exclude else 'matches no'} ACTIVE port of this host, so NCCL "
+        f"{written(wanted)} {'excludes every' if names.exclude else 'matches no'} ACTIVE port of this host, so NCCL "
         f"falls back to TCP although {active}",
         severity=severity if wanted.by_user and not names.exclude else Severity.INFO,
         where=Where(variable="NCCL_IB_HCA"),
@@ -338,8 +338,8 @@ def gpu_memory_is_reached_directly(
         where=Where(object="nvidia_peermem"),
         evidence={"peer_memory_module": None, "dma_buf": fabric.dma_buf, "ports": [port.name for port in ports]},
         fix=Fix(
-            "have an administrator load the module that comes with the driver (modprobe nvidia_peermem) and name it in "
-            "/etc/modules-load.d, so that it is there after the next start",
+            "have an administrator load the module that comes with the driver (modprobe nvidia_peermem), and "
+            "list it in /etc/modules-load.d for the next boot",
             by="admin",
             where="host",
         ),
@@ -375,7 +375,7 @@ def nvlink_fabric_is_ready(
     if forced is None or number_of(settings, "NCCL_NVLS_ENABLE") != 1 or not without or len(gpus.gpus) < 2:
         return
     yield rules.DC420.found(
-        f"{written(forced)} makes NCCL use NVLink SHARP without asking for it; {without[0]} does not have it",
+        f"{written(forced)} makes NCCL use NVLink SHARP unconditionally; {without[0]} does not have it",
         where=Where(variable="NCCL_NVLS_ENABLE"),
         evidence={"value": forced.value, "gpus": names},
         fix=leave_out(forced, "NCCL then uses NVLink SHARP where the GPUs have it"),
@@ -597,8 +597,8 @@ def _better_gid(setting: Setting | None, ports: list[RdmaPort], *, by_itself: bo
         text = f"GID {common[0]} is RoCE v2 with an address on all ports that NCCL takes here; other nodes may differ"
         return change(setting, text, f"export NCCL_IB_GID_INDEX={common[0]}")
     return Fix(
-        "no GID is RoCE v2 with an address on all ports that NCCL takes: have an administrator give their interfaces "
-        "IPv4 addresses, or use NCCL 2.21 or newer, which looks for a GID on each port",
+        "no GID is RoCE v2 with an address on all ports of NCCL. Have an administrator give their interfaces "
+        "IPv4 addresses, or use NCCL 2.21 or newer, which selects a GID on each port",
         by="admin",
         where="host",
     )
@@ -639,9 +639,9 @@ def _install_verbs(platform: Platform | Unavailable) -> Fix:
 def _raise_port(port: RdmaPort) -> str:
     """Who does what about a port that is not ACTIVE."""
     if port.state in ("INIT", "ARMED"):
-        return "no subnet manager has set the port up: have an administrator look whether one runs in this fabric"
+        return "no subnet manager has configured the port: have an administrator check that one runs in this fabric"
     if port.physical_state == "Polling":
-        return "nothing answers at the other end: have an administrator look at the cable and at the switch's port"
+        return "the other end does not answer: have an administrator check the cable and the port of the switch"
     if port.physical_state == "Disabled":
         return "the port is switched off: have an administrator switch it on, or leave it out of NCCL_IB_HCA"
     return "have an administrator bring the port up, or take this node out of the job"

@@ -53,11 +53,12 @@ def a_hang_can_be_asked(
     off = [name for name in (BUFFER, NEW_BUFFER, DUMP) if _is_zero(settings.get(name))]
     why = f"{off[0]}={settings.get(off[0])}" if off else f"{names[0]} is not set"
     yield rules.DC127.found(
-        f"{why}: a rank of this launch that hangs could not be asked for its last collectives",
+        f"{why}: a rank of this launch that hangs cannot report its last collectives",
         where=Where(variable=off[0] if off else names[0]),
         evidence={"lacking": names, "torch": ".".join(map(str, torch)) or None},
         fix=Fix(
-            "set this where the ranks start; while they run, 'distcheck stuck' asks each of them, and the job goes on",
+            "set this where the ranks start. While they run, 'distcheck stuck' reads the recorder of each rank, "
+            "and the job continues",
             command="\n".join(f"export {name}={value}" for name, value in lacking),
             where="job-script",
         ),

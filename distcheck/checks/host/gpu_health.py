@@ -144,12 +144,12 @@ def container_still_has_its_gpus(
         said = "; ".join(lost[0].errors)
     blocked = f", and {', '.join(driver.blocked)} can't be opened" if driver.blocked else ""
     yield rules.DC314.found(
-        f"this container has {', '.join(driver.nodes)}, but NVML says {said!r}{blocked}: it has lost its access",
+        f"this container has {', '.join(driver.nodes)}, but NVML reports {said!r}{blocked}: it has lost its access",
         severity=_severity(launch, launch.backend in (None, "nccl")),
         evidence={"nvml": said, "nodes": list(driver.nodes), "blocked": list(driver.blocked)},
         fix=Fix(
-            "start the container again; so that it stays fixed (a reload of systemd rewrites the cgroup), name the "
-            "device nodes with --device, use CDI, or update the NVIDIA container toolkit",
+            "restart the container. A reload of systemd rewrites the cgroup: to prevent it, name the device "
+            "nodes with --device, use CDI, or update the NVIDIA container toolkit",
             where="launch-line",
         ),
     )
@@ -161,7 +161,7 @@ def torch_knows_the_gpus(launch: Launch, software: Software, gpus: Gpus, devices
     if software.torch is None or (software.hip if gpus.vendor == "amd" else software.cuda) is None:
         return
     if not software.architectures:
-        raise Unavailable("the files of this torch do not tell for which GPUs it was built")
+        raise Unavailable("the files of this torch do not show for which GPUs it was built")
     cards = [gpu for gpu in visible_gpus(devices, gpus) if gpu.architecture]
     unknown = [gpu for gpu in cards if not _has_code(gpu.architecture, software.architectures)]
     ranks = launch.ranks_here or 1
@@ -207,7 +207,7 @@ def gpus_are_free(launch: Launch, devices: Devices, gpus: Gpus, software: Softwa
         pids = " ".join(map(str, orphans))
         hurts = launch.launched and runs_on_gpus(launch, gpus, software)
         yield rules.DC305.found(
-            f"processes of yours whose launcher is gone still hold GPU memory: {_listed(orphans)}",
+            f"your processes without a launcher still hold GPU memory: {_listed(orphans)}",
             severity=Severity.WARNING if hurts else Severity.INFO,
             where=Where(gpu=_gpu_numbers(orphans)),
             evidence=_evidence(orphans),
@@ -225,7 +225,8 @@ def gpus_are_free(launch: Launch, devices: Devices, gpus: Gpus, software: Softwa
             where=Where(gpu=_gpu_numbers(others)),
             evidence=_evidence(others),
             fix=Fix(
-                "wait for them, use other GPUs, or ask their owners; a notebook's kernel holds memory until its end",
+                "wait for them, use other GPUs, or contact their owners; a notebook's kernel holds memory until "
+                "its end",
                 where="host",
             ),
         )
@@ -263,7 +264,9 @@ def gpus_are_sound(
                 "retired_pages_pending": gpu.retired_pages_pending,
                 "errors": list(gpu.errors),
             },
-            fix=_repair(gpu) if grave else Fix("nothing now; look again if the numbers grow", by="admin", where="host"),
+            fix=_repair(gpu)
+            if grave
+            else Fix("nothing now; check again if the numbers grow", by="admin", where="host"),
         )
 
 
@@ -290,7 +293,7 @@ def gpus_run_at_speed(
             where=Where(gpu=where),
             evidence={"reasons": list(reason), "temperature_c": degrees},
             fix=Fix(
-                "have an administrator look at cooling and power supply (fans, air flow, cables); until then use "
+                "have an administrator check cooling and power supply (fans, air flow, cables). Until then use "
                 "another host: in a collective all ranks wait for the slowest",
                 by="admin",
                 where="host",
@@ -309,7 +312,7 @@ def driver_stays_loaded(devices: Devices, gpus: Gpus, platform: Platform) -> Ite
     if len(cards) < 2 or not off:
         return
     yield rules.DC311.found(
-        f"persistence mode is off for GPU {rank_ranges(off)}: each job initialises it anew, which takes seconds",
+        f"persistence mode is off for GPU {rank_ranges(off)}: each job initializes it again, which takes seconds",
         where=Where(gpu=rank_ranges(off)),
         evidence={"gpus": off},
         fix=Fix(
@@ -330,9 +333,9 @@ def fabric_is_ready(
     cards = [gpu for gpu in visible_gpus(devices, gpus) if not gpu.lost]
     switches = 0 if isinstance(driver, Unavailable) else driver.nvswitches
     if cards and all(gpu.fabric_state is None for gpu in cards):
-        raise Unavailable("this driver's NVML does not tell the state of the NVLink fabric")
+        raise Unavailable("this driver's NVML does not report the state of the NVLink fabric")
     if cards and switches and all(gpu.fabric_state in (None, "not-supported") for gpu in cards):
-        raise Unavailable("NVML tells the state of the NVLink fabric from the Hopper generation on only")
+        raise Unavailable("NVML reports the state of the NVLink fabric only from the Hopper generation on")
     waiting = [gpu for gpu in cards if gpu.fabric_state in ("not-started", "in-progress")]
     failed = [gpu for gpu in cards if gpu.fabric_state == "completed" and gpu.fabric_status]
     for group, what in ((waiting, "not yet registered"), (failed, "refused")):
@@ -376,8 +379,8 @@ def gpus_reach_each_other(
     if len(translated) > 1:
         where = rank_ranges(gpu.index for gpu in translated)
         yield rules.DC336.found(
-            f"GPU {where} have no NVLink, and the IOMMU translates what they send each other over PCIe: on some "
-            "machines collectives are slow then, hang or give wrong data",
+            f"GPU {where} have no NVLink, and the IOMMU translates their traffic over PCIe: on some machines "
+            "collectives are then slow, hang or give wrong data",
             where=Where(gpu=where),
             evidence={"iommu": {gpu.pci: kinds[gpu.pci] for gpu in translated}},
             fix=Fix(
@@ -395,8 +398,8 @@ def gpus_reach_each_other(
             where=Where(gpu=where),
             evidence={"gpus": [gpu.name for gpu in bare]},
             fix=Fix(
-                "nothing, unless a framework refuses to start (its message names the variables for these cards) or the "
-                "first collective hangs, for which a newer driver helps",
+                "nothing, unless a framework refuses to start (its message names the variables for these cards). "
+                "If the first collective hangs, a newer driver helps",
                 where="job-script",
             ),
         )
@@ -417,7 +420,7 @@ def wsl_can_run_it(
     ):
         return
     yield rules.DC337.found(
-        "under WSL the GPUs have no peer-to-peer access and no RDMA, NVML tells less, and NCCL fails on some drivers",
+        "under WSL the GPUs have no peer-to-peer access and no RDMA, NVML reports less, and NCCL fails on some drivers",
         evidence={"wsl": platform.wsl, "driver": gpus.driver_version, "gpus": len(gpus.gpus)},
         fix=Fix(
             "update Windows' NVIDIA driver and WSL (wsl --update); where NCCL fails with 'unknown error', use gloo, or "
@@ -502,9 +505,7 @@ def _past_errors(gpu: Gpu) -> Iterator[str]:
 
 def _repair(gpu: Gpu) -> Fix:
     if gpu.lost:
-        text = (
-            "reboot the host; if it happens again, renumber or replace the card (look for 'Xid 79' in the kernel's log)"
-        )
+        text = "reboot the host. If it happens again, reseat or replace the card (search the kernel's log for 'Xid 79')"
     elif gpu.remap_failed:
         text = "take the host out of service and have the card replaced"
     else:

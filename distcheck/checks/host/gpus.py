@@ -140,7 +140,7 @@ def read_gpus(world: World) -> Gpus:
 def read_driver(world: World) -> Driver:
     """From /proc/driver/nvidia, /dev and /sys/class/kfd; opens no device."""
     if world.platform != "linux":
-        raise Unavailable(f"the drivers' files are looked at on Linux only, not on {world.platform}")
+        raise Unavailable(f"the drivers' files are read on Linux only, not on {world.platform}")
     names = _names(world, "/dev")
     nodes = tuple(f"/dev/{name}" for name in names if re.fullmatch(r"nvidia\d+", name))
     return Driver(

@@ -25,7 +25,7 @@ from .interfaces import Interfaces
 from .platform import Platform
 
 #: Why everything about the meeting place is not checked without a launch.
-NO_LAUNCH = "no launch says where its ranks will meet"
+NO_LAUNCH = "no launch sets a rendezvous"
 #: Seconds for the reverse look-up in ``getfqdn``, which waits for a name server where the hosts file lacks the address.
 FULL_NAME_LIMIT_S = 2.0
 #: Seconds for the own name where no launch needs it.
@@ -87,7 +87,7 @@ def read_master_name(world: World, launch: Launch) -> MasterName:
         raise NotApplicable(NO_LAUNCH)
     host, origin = _meeting_host(launch)
     if not host:
-        raise NotApplicable("neither MASTER_ADDR nor an option says where the ranks meet")
+        raise NotApplicable("neither MASTER_ADDR nor an option sets the rendezvous")
     if _NOT_IN_NAMES.intersection(host):
         raise Unavailable(f"{origin} holds {host!r}, which is no host name and no address")
     if ":" in host and not literal(host):
@@ -119,7 +119,7 @@ def master_name_resolves(launch: Launch, master: MasterName, platform: Platform 
             where=where,
             evidence=evidence,
             fix=Fix(
-                "give the address of rank 0's host instead; a name of digits alone is never looked up",
+                "set the address of rank 0's host instead; a name of digits alone is never resolved",
                 where=_place(launch),
             ),
         )
@@ -331,7 +331,7 @@ def master_is_no_loopback(
     name = master.name
     own = () if isinstance(host, Unavailable) else (host.name.name, host.full_name)
     if is_loopback(name.name) or name.name.rstrip(".") in LOOPBACK_NAMES:
-        seen = f"{launch.nnodes_max or launch.nnodes} nodes are to meet at {name.name} ({master.origin})"
+        seen = f"the rendezvous of {launch.nnodes_max or launch.nnodes} nodes is {name.name} ({master.origin})"
         trouble = f"{seen}, where each finds only itself"
     elif (
         name.addresses
@@ -551,7 +551,7 @@ def _master_name_fix(launch: Launch, master: MasterName, platform: Platform | Un
             where=_place(launch),
         )
     return Fix(
-        f"give {master.origin} the address of that host or a name that all nodes know, "
-        "or have the name added to /etc/hosts or DNS of all nodes",
+        f"set {master.origin} to the address of that host, or to a name that all nodes resolve, or have the name "
+        "added to /etc/hosts or DNS of all nodes",
         where=_place(launch),
     )

@@ -97,9 +97,9 @@ def gloo_interface_can_be_used(launch: Launch, settings: Settings, interfaces: I
         },
         fix=change(
             setting,
-            "give one interface by its exact name, the one that leads to the other nodes, or leave the variable out: "
-            "gloo then takes the interface of the host name; where nodes name their interfaces differently, set it on "
-            f"each node for itself{_show_how(way)}",
+            "set it to the exact name of the interface that leads to the other nodes, or unset it: gloo then "
+            "uses the interface of the host name. If nodes use different names, set it on each "
+            f"node{_show_how(way)}",
             None if way is None else f"export GLOO_SOCKET_IFNAME={way}",
         ),
     )
@@ -109,7 +109,7 @@ def _names_nothing(named: Setting, interfaces: Interfaces, way: str | None, *, n
     """NCCL_SOCKET_IFNAME leaves NCCL without any interface."""
     wanted = parse_filter(named.value)
     if wanted.exclude:
-        trouble = f"leaves out every running interface of this host ({listed(_running_names(interfaces))})"
+        trouble = f"excludes every running interface of this host ({listed(_running_names(interfaces))})"
     else:
         reasons = []
         for entry, _ in wanted.entries:

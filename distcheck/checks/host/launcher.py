@@ -46,7 +46,7 @@ MEET_BY_SLURM = (
 )
 #: The same in a pod whose operator sets torch's variables only.
 _OF_POD = ' --nnodes="$WORLD_SIZE" --node-rank="$RANK" --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT"'
-NO_SCHEDULER = Unavailable("no scheduler was asked")
+NO_SCHEDULER = Unavailable("no scheduler was queried")
 
 
 class Script(NamedTuple):
@@ -65,7 +65,7 @@ _FRAMEWORKS = rb"lightning|pytorch_lightning|accelerate|transformers|ignite|ray|
 _ARRANGES = (
     (rb"\bmp\.spawn\(|multiprocessing\.spawn\b|\bnotebook_launcher\(|\belastic_launch\(", "starts its ranks itself"),
     (rb"environ(?:\.setdefault\(\s*" + _NAME + rb"|\[\s*" + _NAME + rb"\s*\]\s*=[^=])", "sets them itself"),
-    (rb"init_method\s*=\s*[fr]?['\"](?:tcp|file)://", "meets at an init_method of its own"),
+    (rb"init_method\s*=\s*[fr]?['\"](?:tcp|file)://", "uses its own init_method as the rendezvous"),
     (
         rb"(?:environ\.get|getenv)\(\s*" + _NAME + rb"\s*,|" + _NAME + rb"\s+(?:not\s+)?in\s+os\.environ",
         "does without them in a single process",
@@ -244,14 +244,14 @@ def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
         return alone._replace(text=f"leave {plan.starter} away on a single node; {alone.text}")
     if plan.starter == "srun":
         return Fix(
-            f"give {launch.launcher} one task a node: srun {ONE_TASK_A_NODE} (and '#SBATCH --ntasks-per-node=1' in "
-            "the job script); or leave it away, and let srun start one python a GPU with RANK, LOCAL_RANK and "
+            f"give {launch.launcher} one task a node: srun {ONE_TASK_A_NODE} (and '#SBATCH --ntasks-per-node=1' "
+            "in the job script). Or drop it, and let srun start one python a GPU with RANK, LOCAL_RANK and "
             "WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
             where="job-script",
         )
     return Fix(
-        f"start {launch.launcher} once on each node ({plan.starter} with one process a node), "
-        f"or start the script with {plan.starter} alone and set torch's variables from those of MPI",
+        f"start {launch.launcher} once on each node ({plan.starter} with one process a node). Or start the script "
+        f"with {plan.starter} alone, and set torch's variables from those of MPI",
         where="launch-line",
     )
 
@@ -310,7 +310,7 @@ def first_error_stays_visible(launch: Launch) -> Iterator[Finding]:
             "the first error stands in the log of an earlier attempt",
             where=Where(variable="TORCHELASTIC_RESTART_COUNT"),
             evidence={"restarts": restarted, "max_restarts": launch.max_restarts},
-            fix=Fix("look for the first error in the log of attempt 0; later ones follow from it", where="job-script"),
+            fix=Fix("find the first error in the log of attempt 0; later ones follow from it", where="job-script"),
         )
     elif limit > 0:
         yield rules.DC118.found(
@@ -318,7 +318,7 @@ def first_error_stays_visible(launch: Launch) -> Iterator[Finding]:
             "which is often not the first",
             where=Where(object="--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},
-            fix=Fix("while you look for an error, start with --max-restarts=0", where="launch-line"),
+            fix=Fix("while you debug, start with --max-restarts=0", where="launch-line"),
         )
 
 
@@ -353,8 +353,8 @@ def processes_can_be_counted_by_gpus(
     evidence: Mapping[str, object] = {"nproc_per_node": launch.nproc_text, "usable_gpus": 0, "masks": masks}
     seen = f" ({', '.join(f'{name}={value}' for name, value in masks.items())})" if masks else ""
     repair = (
-        "a number says what you mean: --nproc-per-node=2 for two processes on the CPU; "
-        "where GPUs should be, fix that first (nvidia-smi lists them)"
+        "give a number: --nproc-per-node=2 for two processes on the CPU. If there should be GPUs, fix that first "
+        "(nvidia-smi lists them)"
     )
     if launch.nproc_text == "gpu":
         yield rules.DC121.found(

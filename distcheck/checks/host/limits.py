@@ -595,7 +595,7 @@ def _raise_memory(launch: Launch, platform: Platform | Unavailable) -> Fix:
     less = "start fewer data-loader workers and let ranks share or map the data (torch.load with mmap=True)"
     container = _container(platform)
     if launch.scheduler == "slurm":
-        return Fix(f"ask for more with --mem (--mem=0 is all of a node), or {less}", where="job-script")
+        return Fix(f"request more with --mem (--mem=0 is all of a node), or {less}", where="job-script")
     if container == "kubernetes":
         return Fix(f"raise resources.limits.memory of the container, or {less}", where="job-script")
     if container in ("docker", "podman"):
@@ -636,7 +636,7 @@ def _more_cpus(launch: Launch, settings: Settings, platform: Platform | Unavaila
     if settings.get("SLURM_CPUS_PER_TASK") and not settings.get("SRUN_CPUS_PER_TASK"):
         return _pass_cpus_on()
     if launch.scheduler == "slurm":
-        return Fix("ask for more CPUs with --cpus-per-task, in the batch script and at the srun", where="job-script")
+        return Fix("request more CPUs with --cpus-per-task, in the batch script and at the srun", where="job-script")
     if container == "kubernetes":
         return Fix("raise resources.limits.cpu of the container, or start fewer ranks in it", where="job-script")
     if container in ("docker", "podman"):

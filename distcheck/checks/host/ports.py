@@ -109,7 +109,7 @@ def read_master_port(
     if not launch.master_port:
         if launch.standalone or launch.master_port == 0 or _names_port_zero(launch) or launch.launcher == "accelerate":
             return MasterPort(0, "picked")
-        raise NotApplicable("neither MASTER_PORT nor an option names the port on which the ranks meet")
+        raise NotApplicable("neither MASTER_PORT nor an option sets the port of the rendezvous")
     port = launch.master_port
     low, high = _ephemeral_range(world)
     found = MasterPort(
@@ -202,8 +202,8 @@ def master_port_is_wise(launch: Launch, port: MasterPort) -> Iterator[Finding]:
         )
     elif _is_ephemeral(port.port, port) and not port.reserved and not _is_held_by_us(port):
         yield rules.DC402.found(
-            f"port {port.port} lies in {port.ephemeral_low}-{port.ephemeral_high}, from which the kernel serves every "
-            "outgoing connection: some day it is taken as the job starts",
+            f"port {port.port} lies in {port.ephemeral_low}-{port.ephemeral_high}, from which the kernel takes "
+            "ports for outgoing connections: it may be taken when the job starts",
             where=where,
             evidence=evidence,
             fix=_another_port(launch, port),
@@ -495,11 +495,11 @@ def _variable(launch: Launch) -> str:
 
 def _describe(owner: PortOwner | None) -> str:
     if owner is None:
-        return "a process that this user may not look at"
+        return "a process that this user may not inspect"
     if owner.holds == "closing":
-        return "connections of an earlier listener that are still closing (gone within a minute)"
+        return "connections of an earlier listener that still close (within a minute)"
     if owner.pid is None:
-        whose = "this user, in another container" if owner.own else f"{owner.user} that this user may not look at"
+        whose = "this user, in another container" if owner.own else f"{owner.user} that this user may not inspect"
         return f"a process of {whose}"
     whose = f"your process {owner.pid}" if owner.own else f"process {owner.pid} of {owner.user}"
     if owner.started_at is not None:
@@ -528,7 +528,7 @@ def _another_port(launch: Launch, port: MasterPort) -> Fix:
     left_over = ""
     owner = port.owner
     if owner is not None and owner.orphan and owner.pid is not None:
-        left_over = f"; process {owner.pid} is a worker of yours whose torchrun is gone: 'kill {owner.pid}' ends it"
+        left_over = f"; process {owner.pid} is your worker and its torchrun has exited: 'kill {owner.pid}' ends it"
     elif owner is not None and owner.holds == "closing":
         left_over = "; or wait a minute"
     variable = _variable(launch)

@@ -371,7 +371,7 @@ def agent_store_has_an_agent(launch: Launch, ancestry: Ancestry | Unavailable) -
     if launch.stage == "planned" and launch.launcher in NODE_LAUNCHERS:
         return  # the agent sets it anew
     if isinstance(ancestry, Unavailable):
-        raise Unavailable(f"whether torchrun started this process can't be told: {ancestry.why}")
+        raise Unavailable(f"whether torchrun started this process is unknown: {ancestry.why}")
     if ancestry.under_torchrun or (not ancestry.complete and not ancestry.ancestors):
         return
     # torchrun's agent can also be started from a program of one's own (elastic_launch), which has any name
@@ -380,13 +380,13 @@ def agent_store_has_an_agent(launch: Launch, ancestry: Ancestry | Unavailable) -
     )
     doubt = not ancestry.complete or other is not None
     yield rules.DC104.found(
-        "TORCHELASTIC_USE_AGENT_STORE=True tells all ranks, rank 0 too, to wait for a store that torchrun serves, "
-        f"but no torchrun is above this process{f' (unless {_shown(other)} is one)' if other else ''}",
+        "TORCHELASTIC_USE_AGENT_STORE=True makes all ranks, rank 0 too, wait for a store of torchrun, but no "
+        f"torchrun is above this process{f' (unless {_shown(other)} is one)' if other else ''}",
         severity=None if launch.launched and not doubt else Severity.INFO,
         where=Where(variable="TORCHELASTIC_USE_AGENT_STORE"),
         evidence={"launchers": list(ancestry.launchers), "run_id": launch.variables.get("TORCHELASTIC_RUN_ID")},
         fix=Fix(
-            "take torchrun's variables out of this shell, and start anew",
+            "unset torchrun's variables in this shell, and start again",
             command="unset ${!TORCHELASTIC_*}",
             where="this-shell",
         ),

@@ -74,8 +74,8 @@ def tasks_get_ranks(
     rank = own if "{" not in own else "OMPI_COMM_WORLD_RANK or PMI_RANK"
     starter = task_starter(launch.command) if launch.command is not None else None
     yield rules.DC105.found(
-        f"{starter or tasks.numbered_by} numbers the tasks in {rank}, but torch reads {_listed(absent)}, "
-        f"which nobody sets{arranged}",
+        f"{starter or tasks.numbered_by} numbers the tasks in {rank}, but torch reads {_listed(absent)}, which is "
+        f"not set{arranged}",
         severity=Severity.INFO if arranged else None,
         where=Where(variable="RANK"),
         evidence={
@@ -162,11 +162,11 @@ def task_count_fits_the_launch(launch: Launch, scheduler: Scheduler | Unavailabl
     if command is not None and plan.starter == "srun" and plan.tasks is None and plan.tasks_on_node is None:
         if command.cpus_per_task is not None and not command.unknown & {"tasks", "tasks_per_node"}:
             yield rules.DC108.found(
-                f"srun is told to give {command.cpus_per_task} cores to each task, but not how many tasks to start: "
+                f"srun gives {command.cpus_per_task} cores to each task, but no option sets the number of tasks: "
                 "it starts as many as fit",
                 where=Where(object="srun"),
                 evidence={"cpus_per_task": command.cpus_per_task},
-                fix=Fix("say it: srun --ntasks-per-node=1 for torchrun, or one task for each GPU", where="launch-line"),
+                fix=Fix("set it: srun --ntasks-per-node=1 for torchrun, or one task for each GPU", where="launch-line"),
             )
         return
     if plan.tasks is None:
@@ -199,7 +199,7 @@ def _agents_fit(launch: Launch, starter: str, tasks: int, on_node: int | None) -
         return  # several jobs side by side, and said so
     agents = f"{starter} starts {tasks} task{'s' * (tasks != 1)}"
     if high == 1:
-        message = f"{agents}, but {launch.launcher} is told of one node: {tasks} jobs that know nothing of each other"
+        message = f"{agents}, but {launch.launcher} is set to one node: {tasks} independent jobs"
     else:
         nodes = str(low) if low == high else f"{low} to {high}"
         message = f"{agents}, but {launch.launcher} expects {nodes} nodes"
@@ -211,9 +211,9 @@ def _agents_fit(launch: Launch, starter: str, tasks: int, on_node: int | None) -
         where=Where(object=starter),
         evidence={"starter": starter, "tasks": tasks, "nnodes_min": low, "nnodes_max": high},
         fix=Fix(
-            f"give torchrun the number of nodes and a place to meet: {MEET_BY_SLURM}"
+            f"give torchrun the number of nodes and a rendezvous: {MEET_BY_SLURM}"
             if slurm
-            else f"start as many tasks as there are nodes, and say --nnodes={tasks}",
+            else f"start as many tasks as there are nodes, and set --nnodes={tasks}",
             where="job-script" if slurm else "launch-line",
         ),
     )
@@ -232,8 +232,8 @@ def time_is_left(launch: Launch, scheduler: Scheduler) -> Iterator[Finding]:
         where=Where(variable="SLURM_JOB_END_TIME" if scheduler.name == "slurm" else None),
         evidence={"left_s": round(left_s), "job_id": scheduler.job_id},
         fix=Fix(
-            "ask for more time in the job script (#SBATCH --time=…), and let the script save a checkpoint on SIGTERM "
-            "(#SBATCH --signal=TERM@120)",
+            "request more time in the job script (#SBATCH --time=…), and let the script save a checkpoint on "
+            "SIGTERM (#SBATCH --signal=TERM@120)",
             where="job-script",
         ),
     )

@@ -243,7 +243,7 @@ def backend_is_built_in(
     where = Where(object=f"torch {software.torch}")
     if stated and system != "linux":
         yield rules.DC120.found(
-            f"the launch asks for nccl, and no torch for {'Windows' if system == 'win32' else 'macOS'} has it",
+            f"the launch uses nccl, and no torch for {'Windows' if system == 'win32' else 'macOS'} has it",
             severity=Severity.ERROR if launch.launched else Severity.INFO,
             where=where,
             evidence=evidence,
@@ -303,20 +303,20 @@ def store_needs_no_libuv(
     evidence = {"torch": software.torch, "USE_LIBUV": value, "launcher": launch.launcher}
     if agent:
         yield rules.DC123.found(
-            f"{launch.launcher} of torch {software.torch} asks for libuv whatever USE_LIBUV says, "
-            "and torch for Windows has none",
+            f"{launch.launcher} of torch {software.torch} requests libuv for any value of USE_LIBUV, and torch "
+            "for Windows has none",
             where=Where(object=launch.launcher),
             evidence=evidence,
             fix=Fix(
-                "run it under WSL2, or start the ranks without a launcher: set RANK, LOCAL_RANK, WORLD_SIZE, "
+                "run it under WSL2. Or start the ranks without a launcher: set RANK, LOCAL_RANK, WORLD_SIZE, "
                 "MASTER_ADDR and MASTER_PORT for each, with USE_LIBUV=0 and the backend gloo",
                 where="launch-line",
             ),
         )
         return
     yield rules.DC123.found(
-        f"torch {software.torch} asks for libuv{'' if value is None else f' (USE_LIBUV={value})'}, "
-        "and torch for Windows has none",
+        f"torch {software.torch} requests libuv{'' if value is None else f' (USE_LIBUV={value})'}, and torch for "
+        "Windows has none",
         where=Where(variable="USE_LIBUV"),
         evidence=evidence,
         fix=Fix("switch it off where all ranks get it", command="set USE_LIBUV=0", where="job-script", safe=True),
@@ -392,7 +392,7 @@ def nccl_is_there(launch: Launch, software: Software, platform: Platform | Unava
     if not software.cuda or software.nccl_linked is False or software.nccl_libraries:
         return
     if software.nccl_linked is None and software.nccl_required is None:
-        raise Unavailable("torch's library can't be read, and no metadata tells which NCCL it needs")
+        raise Unavailable("torch's library can't be read, and no metadata shows which NCCL it needs")
     required = software.nccl_required
     again = f"python -m pip install --force-reinstall --no-deps {required}"
     yield rules.DC332.found(
@@ -467,9 +467,9 @@ def named_plugins_are_there(launch: Launch, plugins: NcclPlugins) -> Iterator[Fi
             where=Where(variable=plugin.variable),
             evidence={"variable": plugin.variable, "name": plugin.name, "origin": plugin.origin},
             fix=Fix(
-                "have the folder of the plug-in put on LD_LIBRARY_PATH or into the container, the same on all nodes; "
-                f"{plugin.variable}=none says that NCCL's own is meant"
-                + (f" (the value stands in {plugin.origin})" if site else ""),
+                "put the folder of the plug-in on LD_LIBRARY_PATH or into the container, the same on all nodes; "
+                f"{plugin.variable}=none selects NCCL's own "
+                f"network{f' (the value stands in {plugin.origin})' if site else ''}",
                 by="site" if site else "user",
                 where="host" if site else "job-script",
             ),

@@ -81,7 +81,7 @@ def read_shared_memory(world: World) -> SharedMemory:
         space = world.space("/dev/shm")
         names = world.list_folder("/dev/shm")
     except OSError as error:
-        raise Unavailable(f"/dev/shm can't be looked at: {error.strerror}") from error
+        raise Unavailable(f"/dev/shm can't be read: {error.strerror}") from error
     leftovers = sum(name.startswith(("nccl-", "torch_")) for name in names)
     return SharedMemory(space.total_bytes, space.free_bytes, leftovers)
 
@@ -102,7 +102,7 @@ def read_scratch(world: World) -> Scratch:
                 folders.append(Folder(path, role, 0, False))
             continue
         except OSError as error:
-            raise Unavailable(f"{path} can't be looked at: {error.strerror}") from error
+            raise Unavailable(f"{path} can't be read: {error.strerror}") from error
         folders.append(Folder(path, role, space.free_bytes, world.writable(path)))
     if not folders:
         raise Unavailable("this platform has no /tmp, and TMPDIR is not set")

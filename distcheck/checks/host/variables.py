@@ -303,7 +303,7 @@ def failures_end_the_job(launch: Launch, settings: Settings, software: Software 
     if waits is not None and waiting is not None and read_value(waiting, waits.value).effective == "1":
         return
     yield rules.DC119.found(
-        f"{shown(setting)} switches off what ends a rank whose collective fails or hangs: the job then waits for ever",
+        f"{shown(setting)} disables what ends a rank whose collective fails or hangs: the job then waits forever",
         where=Where(variable=setting.name),
         evidence={"value": setting.value, "origin": setting.origin},
         fix=_fix(
@@ -412,7 +412,7 @@ def judge_values(launch: Launch, settings: Settings, installed: Installed) -> It
             continue
         reading = _reading(setting, variable, settings, installed)
         if setting.name == "NCCL_CONF_FILE" and settings.unread is not None and reading.problem is None:
-            problem = f"can't be read ({settings.unread}): NCCL reads neither it nor ~/.nccl.conf, and says nothing"
+            problem = f"can't be read ({settings.unread}): NCCL reads neither it nor ~/.nccl.conf, and prints nothing"
             reading = ValueReading(None, problem, "ignored")
         if reading.problem is None:
             continue
@@ -603,7 +603,7 @@ def _not_there_yet(variable: Variable, installed: Installed) -> bool:
 def _gone(setting: Setting, variable: Variable, installed: Installed) -> Finding:
     owner = "NCCL" if variable.owner == "nccl" else "torch"
     version = installed.at_least(variable.owner) or ()
-    successor = f"; {variable.deprecated_by} took its place" if variable.deprecated_by else ""
+    successor = f"; its new name is {variable.deprecated_by}" if variable.deprecated_by else ""
     removed = (variable.removed or "").removeprefix("<=")
     return rules.DC111.found(
         f"{shown(setting)} has no effect: {owner} does not read it since {removed}{successor}",
@@ -643,7 +643,7 @@ def _outdated(
             variable.owner or "", ""
         )
         seen = f"{shown(setting)} is an old name" + (f" since {owner}{since}" if since else "")
-        seen += f": {new.name} took its place" if new is not None else ", kept for old scripts"
+        seen += f": its new name is {new.name}" if new is not None else ", kept for old scripts"
     yield rules.DC111.found(
         seen,
         severity=Severity.WARNING if warns else Severity.INFO,
@@ -809,14 +809,14 @@ def _loss(
 def _give_back(setting: Setting) -> Fix:
     if setting.by_site:
         return Fix(
-            f"ask those who keep this cluster why {setting.origin} sets it, and measure with and without it before "
-            "it is changed",
+            f"ask the administrators of this cluster why {setting.origin} sets it, and measure with and without "
+            "it before a change",
             by="site",
             where="host",
         )
     return _fix(
         setting,
-        "take it out once the trouble that it was set for is fixed, and measure with and without it",
+        "unset it once the problem that it was set for is fixed, and measure with and without it",
         f"unset {setting.name}",
     )
 
@@ -839,7 +839,9 @@ def _plain(text: str) -> str:
 def _fix(setting: Setting, text: str, command: str | None) -> Fix:
     """A fix in the place where the variable was set; the job script is where all ranks get theirs from."""
     if setting.by_site:
-        return Fix(f"ask those who keep this cluster to change {setting.origin}: {text}", by="site", where="host")
+        return Fix(
+            f"ask the administrators of this cluster to change {setting.origin}: {text}", by="site", where="host"
+        )
     if setting.origin == COMMAND:
         return Fix(text, where="launch-line")
     if not setting.by_user:
