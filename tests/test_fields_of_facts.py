@@ -40,10 +40,13 @@ def facts_of_probes() -> set[type]:
 def unfilled(kinds: set[type]) -> dict[str, list[str]]:
     """The fields of each type that no call of the package gives a value, neither of the type nor of ``_replace``.
 
-    What is made of keywords or values that a program holds (``**``, ``*``) may have any field.
+    What is made of keywords or values that a program holds (``**``, ``*``) may have any field. A row of a rehearsal's event
+    log fills a type with what hooks note.
     """
     calls: defaultdict[str, list[ast.Call]] = defaultdict(list)
     replaced: defaultdict[str, set[Path]] = defaultdict(set)
+    of_rows: set[str] = set()
+    noted = {"rank", "place", "function", "at_s", "step"}
     texts = {}
     for path in PACKAGE.rglob("*.py"):
         texts[path] = path.read_text(encoding="utf-8")
@@ -53,6 +56,11 @@ def unfilled(kinds: set[type]) -> dict[str, list[str]]:
                 calls[called].append(node)
                 for keyword in node.keywords if called in ("_replace", "partial") else ():
                     replaced[keyword.arg or "**"].add(path)
+                if called == "fill" and node.args:
+                    of_rows.add(getattr(node.args[0], "id", ""))
+                    noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
+                elif called == "note":
+                    noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
     found = {}
     for kind in kinds:
         fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
@@ -63,6 +71,8 @@ def unfilled(kinds: set[type]) -> dict[str, list[str]]:
             continue
         filled = {keyword.arg for call in here for keyword in call.keywords}
         filled.update(*(fields[: len(call.args)] for call in here))
+        if kind.__name__ in of_rows:
+            filled.update(noted)
         filled.update(name for name in fields if any(kind.__name__ in texts[path] for path in replaced[name]))
         if missing := [name for name in fields if name not in filled]:
             found[f"{kind.__module__}.{kind.__name__}"] = missing

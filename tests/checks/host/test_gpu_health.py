@@ -220,7 +220,7 @@ def dc309(launch: Launch, gpus: Gpus, driver: Driver | Unavailable = Driver()) -
         ({"remap_failed": True, "remap_pending": True}, "could not be replaced", "have the card replaced"),
         ({"retired_pages_pending": True}, "to be retired", "nvidia-smi -r -i 3"),
         ({"ecc_uncorrected_volatile": 2, "architecture": "gfx942"}, "2 uncorrected", "amd-smi reset -G -g 3"),
-        ({"lost": True, "errors": ("nvmlDeviceGetHandleByIndex: GPU is lost",)}, "GPU is lost", "renumber"),
+        ({"lost": True, "errors": ("nvmlDeviceGetHandleByIndex: GPU is lost",)}, "GPU is lost", "reseat"),
     ],
 )
 def test_bad_dc309(changes: dict[str, Any], words: str, repair: str) -> None:
@@ -360,7 +360,7 @@ def test_good_dc312() -> None:
 
 
 def test_dc312_is_not_checked_where_nvml_does_not_tell() -> None:
-    with pytest.raises(Unavailable, match="does not tell"):
+    with pytest.raises(Unavailable, match="does not report"):
         dc312(RANKS_8, cards(fabric_state=None))
     with pytest.raises(Unavailable, match="Hopper"):
         dc312(RANKS_8, cards(fabric_state="not-supported"), Driver(nvswitches=6))
@@ -521,7 +521,7 @@ def test_good_dc335_a_display_card_is_worth_a_line_only() -> None:
 
 
 def test_dc335_is_not_checked_where_files_do_not_tell() -> None:
-    with pytest.raises(Unavailable, match="do not tell"):
+    with pytest.raises(Unavailable, match="do not show"):
         dc335(RANKS_2, (), cards(2))
 
 

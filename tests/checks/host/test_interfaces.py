@@ -70,7 +70,7 @@ def gloo(launch: Launch, *items: Interface, default: str | None = "eth0", **vari
         pytest.param("eth3", TWO_NODES, Severity.ERROR, "eth3 has no carrier", id="no carrier"),
         pytest.param("ens35", TWO_NODES, Severity.ERROR, "ens35 has no address", id="no address"),
         pytest.param(" eth0", TWO_NODES, Severity.ERROR, "NCCL keeps the blank", id="blank"),
-        pytest.param("^eth,lo", TWO_NODES, Severity.ERROR, "leaves out every running interface", id="all excluded"),
+        pytest.param("^eth,lo", TWO_NODES, Severity.ERROR, "excludes every running interface", id="all excluded"),
         pytest.param("eth9", SHELL, Severity.INFO, "'eth9' is not there", id="no launch yet"),
     ],
 )

@@ -89,11 +89,11 @@ def free_probe(launch: Launch, port: MasterPort, master: MasterName | Unavailabl
         pytest.param(
             STATIC, TAKEN._replace(listener="torch-store"), "a store of torch", "29501", id="another job's store"
         ),
-        pytest.param(STATIC, TAKEN._replace(owner=None), "may not look at", "29501", id="/proc tells nothing"),
+        pytest.param(STATIC, TAKEN._replace(owner=None), "may not inspect", "29501", id="/proc tells nothing"),
         pytest.param(
             STATIC,
             TAKEN._replace(owner=PortOwner(None, "bob")),
-            "of bob that this user may not look at",
+            "of bob that this user may not inspect",
             "29501",
             id="other user",
         ),
@@ -107,7 +107,7 @@ def free_probe(launch: Launch, port: MasterPort, master: MasterName | Unavailabl
         pytest.param(
             STATIC,
             TAKEN._replace(owner=PortOwner(None, holds="closing")),
-            "still closing",
+            "still close",
             "wait a minute",
             id="closing",
         ),

@@ -163,7 +163,7 @@ def test_good_dc107_pods(environ: Mapping[str, str], facts: tuple[object, ...], 
         pytest.param(
             {},
             "srun -N 2 --ntasks-per-node=1 torchrun --nproc-per-node=8 t.py",
-            "2 jobs that know nothing",
+            "2 independent jobs",
             id="two jobs",
         ),
         pytest.param({}, "srun -N 1 -n 1 torchrun --nnodes=1:1 --nproc-per-node=8 t.py", "", id="good: one"),
