@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -33,11 +33,13 @@ NUMBERING = frozenset(
 )  # fmt: skip
 
 
-class FactDifference:
+class FactDifference(NamedTuple):
     """One difference between two files."""
 
-    def __init__(self, fact: str, place: str, left: Any, right: Any) -> None:
-        self.fact, self.place, self.left, self.right = fact, place, left, right
+    fact: str
+    place: str
+    left: Any
+    right: Any
 
 
 @click.command()

@@ -124,8 +124,12 @@ def _is_no_python(name: str, data: bytes) -> bool:
     return kind_of(name, data, include_markdown=True) is not None
 
 
-def beginning_of(path: str, limit: int, inputs: LintFiles, changed: Mapping[str, bytes]) -> bytes:
-    """Return at most ``limit`` bytes of a file: one that only has the name of a launch file may be large."""
+def bytes_of(path: str, inputs: LintFiles, changed: Mapping[str, bytes] = {}, limit: int | None = None) -> bytes:
+    """Return the bytes of a file, and record its time and size when it is read first; raises OSError.
+
+    :param changed: bytes that replace those of a file
+    :param limit: the most bytes: a file that only has the name of a launch file may be large
+    """
     text = changed.get(path, inputs.texts.get(path))
     if text is not None:
         return text[:limit]
@@ -133,17 +137,6 @@ def beginning_of(path: str, limit: int, inputs: LintFiles, changed: Mapping[str,
         found = os.fstat(file.fileno())
         inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
         return file.read(limit)
-
-
-def bytes_of(path: str, inputs: LintFiles) -> bytes:
-    """Return the bytes of a file, and record its time and size when it is read first; raises OSError."""
-    text = inputs.texts.get(path)
-    if text is not None:
-        return text
-    with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
-        return file.read()
 
 
 def _has_changed(path: str, inputs: LintFiles) -> bool:

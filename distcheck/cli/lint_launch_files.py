@@ -110,10 +110,10 @@ def read(
     options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress
 ) -> LaunchSide:
     """Return the launch files of the input, their contents, and the scripts that they start."""
-    from .lint_inputs import beginning_of
+    from .lint_inputs import bytes_of
 
     def source(path: str) -> engine.LaunchSource:
-        return engine.LaunchSource(path, lambda limit: beginning_of(path, limit, inputs, changed))
+        return engine.LaunchSource(path, lambda limit: bytes_of(path, inputs, changed, limit))
 
     known = {**inputs.texts, **changed}
     given = [path for path in options.given["paths"] if path != "-"]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck import rules
@@ -118,10 +119,7 @@ def look(
 def _source_files(paths: Iterable[str], inputs: LintFiles, changed: Mapping[str, bytes]) -> list[SourceFile]:
     from distcheck.checks.source.engine import SourceFile
 
-    def reader(path: str) -> Callable[[], bytes]:
-        return lambda: changed[path] if path in changed else bytes_of(path, inputs)
-
-    return [SourceFile(path, reader(path)) for path in paths]
+    return [SourceFile(path, partial(bytes_of, path, inputs, changed)) for path in paths]
 
 
 def _unread(inputs: LintFiles) -> list[Finding]:
