@@ -67,7 +67,7 @@ def run_once(command: list[str], folder: str) -> float:
 
 
 def measure_start(runs: int) -> dict[str, Any]:
-    """Wall time of whole commands: the smoke test beside a bare script, started alike."""
+    """Return the wall time of whole commands: the smoke test and a bare script, started the same way."""
     python = sys.executable
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "bare.py")
@@ -150,7 +150,7 @@ def loop_rank(rank: int, folder: str, ranks: int, pairs: int) -> None:
 
 
 def measure_loop(pairs: int) -> dict[str, Any]:
-    """The bus bandwidth of this measurement beside that of a bare loop in the same processes."""
+    """Return the bus bandwidth of this measurement and of a bare loop in the same processes."""
     import torch.multiprocessing
 
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +171,7 @@ def measure_loop(pairs: int) -> dict[str, Any]:
 
 
 def without_watchdog(rank: int, folder: str, ranks: int) -> None:
-    """One rank that measures with nobody watching: forked like those of the smoke test, no step announced."""
+    """Run one rank that measures without a supervisor: forked like those of the smoke test, no step announced."""
     import torch
     import torch.distributed as dist
 
@@ -193,7 +193,7 @@ def without_watchdog(rank: int, folder: str, ranks: int) -> None:
 
 
 def measure_watchdog(pairs: int) -> dict[str, Any]:
-    """The bus bandwidth under the watchdog beside that of ranks that nobody watches: whole runs in turn."""
+    """Return the bus bandwidth with and without the supervisor: whole runs in turn."""
     import torch.multiprocessing
 
     size = str(LOOP_BYTES)
@@ -210,7 +210,7 @@ def measure_watchdog(pairs: int) -> dict[str, Any]:
         "pairs": pairs,
         "median_gbytes_per_s": {"watched": statistics.median(watched), "alone": statistics.median(alone)},
         "ratios": {
-            "2 ranks, 4 MiB: busbw under the watchdog / with nobody watching": statistics.median(
+            "2 ranks, 4 MiB: busbw with / without the supervisor": statistics.median(
                 one / other for one, other in zip(watched, alone, strict=True)
             )
         },

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-#: A launch that every probe about launches, names and ports has something to say about.
+#: A launch that all probes of launches, names and ports check.
 PLANNED = ["--nnodes=1", "--nproc-per-node=2", "--master-addr=localhost", "--master-port=29511"]
 
 

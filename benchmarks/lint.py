@@ -29,7 +29,7 @@ from pathlib import Path
 
 import psutil
 
-#: Seconds between two looks at the memory of a run.
+#: Seconds between two reads of the memory of a run.
 SAMPLE_S = 0.02
 #: (figure, against, target): both are names of commands; the ratio is the first's median to the second's.
 RATIOS = (
@@ -50,8 +50,8 @@ def sources(folders: Sequence[str], pythons: Iterable[str]) -> list[Path]:
     if not folders:
         folders = [sysconfig.get_paths()["purelib"]]
         for python in pythons:
-            asked = [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
-            folders = [*folders, subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()]
+            query = [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
+            folders = [*folders, subprocess.run(query, check=True, capture_output=True, text=True).stdout.strip()]
     found: dict[Path, None] = {}
     for folder in folders:
         found.update(dict.fromkeys(sorted(Path(folder).resolve().rglob("*.py"))))
@@ -123,7 +123,7 @@ def _family(process: psutil.Process) -> Iterator[psutil.Process]:
 
 
 def _proportional(process: psutil.Process) -> int:
-    """Bytes; shared pages count in part. The resident size where the system tells no such figure."""
+    """Return bytes, with shared pages in part; the resident size if the system does not report that."""
     try:
         sizes = process.memory_full_info()
     except psutil.Error:
@@ -132,7 +132,7 @@ def _proportional(process: psutil.Process) -> int:
 
 
 def tool(given: str | None, name: str) -> str | None:
-    """Where a tool is: as given, beside this Python, or on the path."""
+    """Return the path of a tool: as given, next to this Python, or in PATH."""
     if given:
         return given
     return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
@@ -190,7 +190,7 @@ def main() -> None:
         if flake8 := tool(arguments.flake8, "flake8"):
             plug_ins = subprocess.run([flake8, "--version"], capture_output=True, text=True).stdout
             if "torchfix" in plug_ins.lower():
-                print(f"{flake8} runs TorchFix as well: give --flake8 one without it; left out", file=sys.stderr)
+                print(f"{flake8} runs TorchFix as well: give --flake8 one without it; skipped", file=sys.stderr)
             else:
                 slow["flake8"] = [flake8, "--isolated", str(part)]
         if torchfix := tool(arguments.torchfix, "torchfix"):

@@ -5,7 +5,7 @@
 It writes a log of 512 ranks: training steps, progress bars, NCCL's lines, warnings that look bad, and at its end a real
 failure: one rank runs out of memory, the others lose it, torchrun writes its table. Each program is run in turn, one
 round after the other, with the file in the page cache, and its best round counts. Nothing else should run meanwhile.
-grep stops at nothing and says only which lines fit; distcheck also takes them apart, ranks them and tells the story.
+grep only prints matching lines; distcheck also parses and ranks them, and finds the root cause.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def step_lines(step: int, chance: random.Random) -> str:
 
 
 def start_lines() -> str:
-    """What a healthy job prints when it starts, with warnings that look bad."""
+    """Return the first output of a healthy job, with warnings that look bad."""
     lines = []
     for rank in range(RANKS):
         host, gpu, pid = f"node{rank // GPUS:03}", rank % GPUS, 4000 + rank

@@ -239,8 +239,8 @@ def main() -> None:
             print(f"  {row['distcheck_s']:8.4f} s  distcheck")
         for peer in peers:
             taken, found = row[peer]
-            said = found if isinstance(found, str) else f"{len(found)} places: {', '.join(map(str, found[:3]))[:100]}"
-            print(f"  {f'{taken:8.4f} s' if taken is not None else f'> {arguments.slow_s:g} s':>10}  {peer}: {said}")
+            shown = found if isinstance(found, str) else f"{len(found)} places: {', '.join(map(str, found[:3]))[:100]}"
+            print(f"  {f'{taken:8.4f} s' if taken is not None else f'> {arguments.slow_s:g} s':>10}  {peer}: {shown}")
 
 
 if __name__ == "__main__":

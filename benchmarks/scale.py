@@ -46,7 +46,7 @@ from distcheck.launch.schedulers import expand_hostlist
 
 RANKS_A_HOST = 8
 TARGET_S, TARGET_MIB = 2.0, 1024
-#: Seconds for the roll against a real store: far more than it takes, also where other work has the processors.
+#: Time limit of the membership check with a real store: much more than it needs on a busy machine.
 HANG_TIMEOUT_S = 300.0
 VERSIONS = {
     "python": "3.12.4", "torch": "2.13.0+cu130", "cuda": "13.0", "nccl": "2.28.9", "driver": "580.65.06",
@@ -101,7 +101,7 @@ def with_gpus(host: HostRecord, change: Callable[[Device], Device]) -> HostRecor
     )
 
 
-#: What is broken, by the rule that must say so: a host, and what becomes of it.
+#: The planted faults, by the rule that must report them: a host, and its change.
 FAULTS: dict[str, Callable[[HostRecord], HostRecord]] = {
     "DC103": lambda host: with_ranks(host, lambda rank: rank._replace(local_world_size=4)),
     "DC120": lambda host: host._replace(backends=("gloo",)),
@@ -117,7 +117,7 @@ FAULTS: dict[str, Callable[[HostRecord], HostRecord]] = {
 
 
 def make_reach(hosts: list[HostRecord], walled: HostRecord | None = None) -> Reach:
-    """Each host tries some others, as it does in a run; nobody reaches the one behind a firewall."""
+    """Each host tries some others, as it does in a run; no host reaches the one with a firewall."""
     tried = 0
     failed = []
     for index, host in enumerate(hosts):
@@ -177,21 +177,21 @@ def judge(cluster: Cluster, roll: Roll, reach: Reach) -> tuple[Report, float]:
 
 
 def verify(report: Report, expected: dict[str, set[str]], known: set[str]) -> None:
-    """All that is broken was found, with the right hosts, and nobody else was blamed."""
+    """Verify that all faults were found, with the right hosts and no other."""
     failed = [item for item in report.findings if item.code.startswith("DC9")]
     assert not failed, failed
-    named: dict[str, set[str]] = {}
+    reported: dict[str, set[str]] = {}
     for finding in report.at_least(Severity.WARNING):
         hosts = expand_hostlist(finding.where.host or "")
-        named.setdefault(finding.code, set()).update(hosts)
+        reported.setdefault(finding.code, set()).update(hosts)
         assert len(finding.message) < 600, f"{finding.code} says {len(finding.message)} characters"
         assert len(json.dumps(finding.as_dict()["evidence"])) < 2000, f"the evidence of {finding.code} grows"
-    assert named == expected, {
-        code: (sorted(named.get(code, ())), sorted(expected.get(code, ())))
-        for code in {*named, *expected}
-        if named.get(code) != expected.get(code)
+    assert reported == expected, {
+        code: (sorted(reported.get(code, ())), sorted(expected.get(code, ())))
+        for code in {*reported, *expected}
+        if reported.get(code) != expected.get(code)
     }
-    assert not {host for hosts in named.values() for host in hosts} - known - {"stranger"}
+    assert not {host for hosts in reported.values() for host in hosts} - known - {"stranger"}
 
 
 def measure(ranks: int) -> dict[str, float]:
@@ -245,11 +245,11 @@ def compare(sizes: list[int]) -> bool:
     return good
 
 
-# the roll call against a real store
+# the membership check with a real store
 
 
 def call_roll(clients: int, processes: int = 8) -> None:
-    """So many clients call the roll at one TCPStore of torch, as the supervisors of ranks do; prints seconds.
+    """Run the membership check of many clients at one TCPStore of torch, as the supervisors do; print seconds.
 
     Each has a connection of its own: they are threads of a few processes, since a thousand processes with torch would
     measure this machine's memory. The store's server is a thread of this process.
@@ -298,7 +298,7 @@ def call_roll(clients: int, processes: int = 8) -> None:
 
 
 def _clients(port: int, ranks: range, clients: int) -> int:
-    """Some of the clients: each connects, says who it is, and waits for the roll."""
+    """Run some clients: each connects, registers, and waits for the membership check."""
     import threading
 
     from distcheck.runtime.coordination.store_client import TorchStoreClient, open_store
@@ -321,7 +321,7 @@ def _clients(port: int, ranks: range, clients: int) -> int:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """Return a free port of this machine."""
     import socket
 
     with socket.socket() as listener:
@@ -333,7 +333,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1024, 4096, 16384])
-    parser.add_argument("--store", action="store_true", help="call the roll against a real TCPStore (needs torch)")
+    parser.add_argument(
+        "--store", action="store_true", help="run the membership check with a real TCPStore (needs torch)"
+    )
     parser.add_argument("--clients", type=int, default=1024)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

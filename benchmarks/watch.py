@@ -219,7 +219,7 @@ def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
 
 
 def coordinator_of(ranks: int) -> dict[str, float]:
-    """Processor seconds of one look: while all compute, while all wait for a rank that works, and when one has left."""
+    """Return CPU seconds of one check: all compute, all wait for a working rank, and one rank has exited."""
     from distcheck.runtime.coordination.coordinator import Coordinator, MonitorReporter
     from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
     from distcheck.runtime.coordination.protocol import Heartbeat, packed, packed_heartbeat, rank_key, stack_key
@@ -284,7 +284,7 @@ def measure_coordinator(sizes: tuple[int, ...] = (1024, 16384)) -> dict[str, Any
         code += f"print(json.dumps(watch.coordinator_of({ranks})))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
         figures = json.loads(done.stdout)
-        found[f"{ranks} ranks, one look every {max(1.0, ranks / 2000):.0f} s"] = {
+        found[f"{ranks} ranks, one check every {max(1.0, ranks / 2000):.0f} s"] = {
             key: round(value, 3) for key, value in figures.items()
         }
     return found

@@ -50,56 +50,36 @@ if TYPE_CHECKING:
     from .rules import Selection as Selection
 
 
-_HOMES = {
-    "__version__": "_version",
-    "Checker": "core.checker",
-    "Plan": "core.checker",
-    "diagnose_log": "checks.logs.diagnose",
-    "Event": "checks.logs.model",
-    "Timeline": "checks.logs.model",
-    "found_in_log": "checks.logs.model",
-    "Edit": "core.model",
-    "Finding": "core.model",
-    "Fix": "core.model",
-    "NotApplicable": "core.model",
-    "NotChecked": "core.model",
-    "Report": "core.model",
-    "Rule": "core.model",
-    "Severity": "core.model",
-    "Unavailable": "core.model",
-    "Where": "core.model",
-    "PreflightError": "api",
-    "check_environment": "api",
-    "preflight": "api",
-    "PickleReport": "checks.pickles.picklability",
-    "UnpicklableError": "checks.pickles.picklability",
-    "FileReport": "checks.pickles.api",
-    "assert_picklable": "checks.pickles.api",
-    "find_unpicklable": "checks.pickles.api",
-    "scan_pickle": "checks.pickles.api",
-    "Probe": "core.registry",
-    "fact": "core.registry",
-    "probe": "core.registry",
-    "register_rule": "core.registry",
-    "register_signature": "core.registry",
-    "Selection": "rules",
-    "Kind": "core.signature",
-    "Signature": "core.signature",
-    "World": "core.world",
-}
-
+#: module → its public names
+_PUBLIC = {
+    "_version": ("__version__",),
+    "api": ("PreflightError", "check_environment", "preflight"),
+    "checks.logs.diagnose": ("diagnose_log",),
+    "checks.logs.model": ("Event", "Timeline", "found_in_log"),
+    "checks.pickles.api": ("FileReport", "assert_picklable", "find_unpicklable", "scan_pickle"),
+    "checks.pickles.picklability": ("PickleReport", "UnpicklableError"),
+    "core.checker": ("Checker", "Plan"),
+    "core.model": (
+        "Edit", "Finding", "Fix", "NotApplicable", "NotChecked", "Report", "Rule", "Severity", "Unavailable", "Where",
+    ),
+    "core.registry": ("Probe", "fact", "probe", "register_rule", "register_signature"),
+    "core.signature": ("Kind", "Signature"),
+    "core.world": ("World",),
+    "rules": ("Selection",),
+}  # fmt: skip
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
 #: Public names that differ from the name in their module.
 _NAMES = {"found_in_log": "found"}
 
-__all__ = [*_HOMES]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'distcheck' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"distcheck.{_HOMES[name]}"), _NAMES.get(name, name))
+    value = getattr(import_module(f"distcheck.{_MODULES[name]}"), _NAMES.get(name, name))
     globals()[name] = value
     return value
 

@@ -59,8 +59,10 @@ def unfilled(kinds: set[type]) -> dict[str, list[str]]:
                 if called == "fill" and node.args:
                     of_rows.add(getattr(node.args[0], "id", ""))
                     noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
-                elif called == "note":
+                elif called in ("note", "_note"):
                     noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
+            elif isinstance(node, ast.Dict) and path.parent.name == "hooks":
+                noted.update(key.value for key in node.keys if isinstance(key, ast.Constant))
     found = {}
     for kind in kinds:
         fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]

@@ -40,14 +40,14 @@ _UNIX = 3
 
 
 class BuildError(Exception):
-    """It can't be built; the text says what is missing and what to type."""
+    """The file can't be built; the text names what is missing and the command to type."""
 
 
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", "-o", type=Path, default=ROOT / "dist" / "distcheck.pyz")
-    parser.add_argument("--bytecode", action="store_true", help="for this Python, beside the sources")
+    parser.add_argument("--bytecode", action="store_true", help="for this Python, in addition to the sources")
     asked = parser.parse_args()
     output: Path = asked.output
     try:
@@ -118,7 +118,7 @@ def own_files() -> Mapping[str, bytes]:
 
 
 def _compiled(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The bytecode of all modules; another Python passes over it, since it tells its version first."""
+    """The bytecode of all modules; another Python ignores it by its version number."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "source.py"), Path(folder, "source.pyc")
@@ -138,7 +138,7 @@ def _compiled(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _library(name: str, wanted: tuple[str, ...]) -> tuple[dict[str, bytes], str]:
-    """The sources and licences of one library, and the lines about it for whoever looks into the zip."""
+    """The sources and licences of one library, and the lines about it in the zip's README."""
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:

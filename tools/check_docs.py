@@ -1,9 +1,9 @@
-"""Looks at the built documentation as a reader's browser would: every link, every address that findings carry.
+"""Check the built documentation as a browser reads it: all links, and all addresses of findings.
 
     sphinx-build -W -n docs docs/_build/html && python tools/check_docs.py docs/_build/html
 
-Links within the documentation must lead to a page and a place that exist. Links to elsewhere are read for their
-form only: nothing here asks the network. The index of error messages is tried in a browser, where there is one.
+Links within the documentation must lead to an existing page and anchor. Links to elsewhere are read for their
+form only: nothing uses the network. The index of error messages is tried in a browser, where there is one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Page(NamedTuple):
-    """What matters of a page: where its links lead, and the places that links may lead to."""
+    """The links and the anchors of a page."""
 
     links: tuple[str, ...]
     places: frozenset[str]
@@ -91,7 +91,7 @@ def _wrong_inside(link: str, path: Path, pages: dict[Path, Page]) -> str:
         return "there is no such file"
     place = unquote(parts.fragment)
     if place and target in pages and place not in pages[target].places:
-        return "the page has no such place"
+        return "the page has no such anchor"
     return ""
 
 
@@ -144,7 +144,7 @@ def first_answer(browser: str, folder: Path, text: str) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Look at a built documentation; 1 where something is not right."""
+    """Check a built documentation; return 1 for an error."""
     if len(arguments) != 1 or not Path(arguments[0], "index.html").exists():
         print("name the folder of the built pages: python tools/check_docs.py docs/_build/html", file=sys.stderr)
         return 2

@@ -35,7 +35,7 @@ def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[
 
 
 def expect(condition: bool, what: str) -> None:
-    """Say what was verified, or end."""
+    """Print what was verified, or exit."""
     if not condition:
         sys.exit(f"package check: {what}: no")
     print(f"package check: {what}: yes")

@@ -80,7 +80,7 @@ class Example(NamedTuple):
         return tuple(value for key, value in self.words if key == name)
 
     def word(self, name: str) -> str:
-        """The value of a word; empty where it is not said."""
+        """Return the value of a word; empty if it is absent."""
         return (self.all(name) or ("",))[-1]
 
     def has(self, name: str) -> bool:
@@ -89,7 +89,7 @@ class Example(NamedTuple):
 
 
 class ExampleError(Exception):
-    """An example that can't be made; the message says why."""
+    """An example that can't be made; the message has the reason."""
 
 
 def examples(text: str) -> list[Example]:
@@ -127,9 +127,9 @@ def has_torch() -> bool:
 
 
 def made(example: Example) -> str:
-    """The body of the example, made anew.
+    """Return the body of the example, run again.
 
-    :raises ExampleError: a command ended otherwise than the example says
+    :raises ExampleError: the exit status differs from the example's
     """
     if example.has("file"):
         return shown_file(example.word("file"), example.word("lines"))
@@ -177,7 +177,7 @@ def session(lines: tuple[str, ...], folder: str, before: str, host: str, status:
                 timeout=_LIMIT_S,
                 check=False,
             )
-            output = told(ran.stdout, temporary)
+            output = normalized(ran.stdout, temporary)
             if ran.returncode != wanted:
                 raise ExampleError(f"'{line}' ended with {ran.returncode} and not with {wanted}:\n{output}")
             if re.search(r"^(\$ |```)", output, re.MULTILINE):
@@ -220,7 +220,7 @@ def environment(temporary: Path, host: str, settings: Sequence[str]) -> dict[str
     return environ | dict(setting.split("=", 1) for setting in settings)
 
 
-def told(output: str, temporary: str) -> str:
+def normalized(output: str, temporary: str) -> str:
     """An output as a reader would see it: without the folders of this run."""
     output = output.replace(os.path.realpath(temporary), HOME).replace(temporary, HOME)
     output = re.sub(r"[^\s\"']*/(site-packages|dist-packages)/", "…/", output)

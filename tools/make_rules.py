@@ -29,12 +29,12 @@ FAMILIES = {
 }
 HEAD = """# Rules
 
-Codes and names are fixed. `distcheck explain CODE` prints a page; a rule without a link has none yet: nothing reports
-it yet. The first severity is the default, the others are those that a case may ask for; `info` is always allowed.
+Codes and names are fixed. `distcheck explain CODE` prints the page of a rule. The first severity is the default. The
+others are those that a finding may have, and `info` is always allowed.
 
-*Seen by*: `env`; `lint` (Python) and `launch` (launch files), both by `distcheck lint`; `pickle`; `log`; `ranks` (many
-ranks or hosts compared) and `live` (a running group), by `collective` and `env --merge`; `rehearse` and `watch`, by
-commands that are still to come.
+*Seen by*: `lint` (Python) and `launch` (launch files) are checks of `distcheck lint`. `ranks` (many ranks or hosts
+compared) and `live` (a running group) are checks of `collective` and `env --merge`. All other checks have the name of
+their command.
 """
 
 

@@ -6,7 +6,7 @@ a text is read, stands in the tables below with the place where it was looked up
 
     python tools/make_variables.py                    write the table
     python tools/make_variables.py FACTS.json         write it from other facts
-    python tools/make_variables.py --check            say whether the shipped table is current (status 1 where not)
+    python tools/make_variables.py --check            print whether the shipped table is current (status 1 if not)
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PARSE: Mapping[str, str] = {
     "USE_LIBUV": "only-1",
     # the same, compared with "True" (torch/distributed/rendezvous.py)
     "TORCHELASTIC_USE_AGENT_STORE": "only-true",
-    # the same, only asked for whether it is there
+    # the same, only checked for presence
     "TORCH_DISTRIBUTED_COMPILE_ON_ONE_RANK": "non-empty",
     "TORCH_SYMM_MEM_ENABLE_NATIVE_ASYNC_TP": "presence",
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "presence",
@@ -123,7 +123,7 @@ PARSE: Mapping[str, str] = {
     "CUDA_DEVICE_MAX_COPY_CONNECTIONS": "plain-int",
 }
 
-#: Kinds that the facts name but for which nothing is judged: any text will do, or nobody looked.
+#: Kinds that the facts name but for which nothing is judged: any text is valid, or the library was not read.
 NOT_JUDGED = frozenset({"text", "nccl-typed"})
 
 #: Corrections of single facts, each with its reason.
@@ -141,11 +141,11 @@ CORRECTED: Mapping[str, Mapping[str, Any]] = {
     # NVIDIA/nccl 2.30.7, src/graph/topo.cc: every path type up to SYS is taken
     "NCCL_P2P_LEVEL": {"values": "LOC,NVL,NVB,C2C,PIX,PXB,P2C,PXN,PHB,SYS (exact upper case) or legacy 0..4"},
     "NCCL_NET_GDR_LEVEL": {"values": "LOC,NVL,NVB,C2C,PIX,PXB,P2C,PXN,PHB,SYS (exact upper case) or legacy 0..4"},
-    # RCCL's guides ask for 112 on MI300X, so that NCCL's documented 1..32 is no limit
+    # RCCL's guides recommend 112 on MI300X, so that NCCL's documented 1..32 is no limit
     "NCCL_MIN_NCHANNELS": {"values": "1 or more"},
     # both sides are plain values, none is "automatic"
     "NCCL_SHM_LOCALITY": {"values": "1,2"},
-    # what to do about it is for the rule to say
+    # the rule has the fix
     "NCCL_NVLS_DISABLE": {"meaning": "Only the positive form exists."},
     # run with torch 2.13.0 (bundled libgomp)
     "OMP_PROC_BIND": {"values": "true,false,master,primary,close,spread (any case)"},
@@ -212,7 +212,7 @@ WITH_WORDS = frozenset(
 
 
 def ranges_of(values: str) -> list[list[int | None]]:
-    """The numbers that a text such as ``0..255, -1 default`` allows, as closed ranges; empty where it does not say."""
+    """The numbers that a text such as ``0..255, -1 default`` allows, as closed ranges; empty if it has none."""
     text = re.sub(r"\([^)]*\)", "", values.split(";")[0])
     found: list[list[int | None]] = []
     only_specials = True
@@ -248,7 +248,7 @@ def words_of(values: str) -> list[str]:
 
 
 def entry_of(fact: Mapping[str, Any]) -> dict[str, Any]:
-    """One fact as the package needs it; keys without a value are left out."""
+    """One fact as the package needs it; keys without a value are dropped."""
     name = fact["name"]
     fact = {**fact, **CORRECTED.get(name, {})}
     entry = {key: fact[key] for key in CARRIED if fact.get(key) not in (None, [], "")}

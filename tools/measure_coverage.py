@@ -1,4 +1,4 @@
-"""Says how much of the packages that judge is run by the quick tests, as a table, and which lines are not.
+"""Print how much of the judging packages the quick tests run, as a table, and which lines they miss.
 
 Run from the root of a checkout: ``tox -e coverage``. docs/quality.md holds the table and, for what is not run, the
 reason; ``--check`` compares the page with the figures, which may not fall below it.

@@ -57,7 +57,7 @@ AREAS = {
         "core/test_model.py checks/cluster/test_merge.py cli/test_env_merge_options.py cli/test_env_merge.py",
     ),
     "root cause of hangs": (
-        # smoke_test/stragglers.py measures with torch, and blames nobody
+        # smoke_test/stragglers.py measures with torch, and has no verdict
         "runtime/coordination/root_cause.py runtime/smoke_test/straggler_checks.py "
         "runtime/coordination/hang_detector.py runtime/coordination/call_mismatch.py "
         "runtime/coordination/long_waits.py runtime/monitor/summary.py",

@@ -11,7 +11,7 @@ import sys
 
 #: As ``python_requires`` in setup.cfg.
 OLDEST = (3, 10)
-#: Minor versions that are looked for where this Python is too old, newest first.
+#: Minor versions to search for if this Python is too old, newest first.
 OTHERS = range(20, OLDEST[1] - 1, -1)
 LONGEST_COMMAND = 200
 #: Of the one line of a prologue, as distcheck.cli.prolog_guard has it.
@@ -65,7 +65,7 @@ def what_to_type():
 
 def is_prologue(words, environ):
     # type: (Sequence[str], Mapping[str, str]) -> bool
-    """Whether the command line is a scheduler's prologue, as ``distcheck.cli.prolog_guard.is_prolog`` tells it."""
+    """Whether the command line is a scheduler's prologue, as ``distcheck.cli.prolog_guard.is_prolog`` does."""
     own = list(words[: words.index("--")] if "--" in words else words)
     if "env" not in own:
         return False
@@ -76,7 +76,7 @@ def is_prologue(words, environ):
 
 def give_up(why, for_people):
     # type: (str, Callable[[], str]) -> NoReturn
-    """Say why nothing can be done, and end: with 2, or with 0 in a prologue, whose other statuses drain the node."""
+    """Print the reason and exit with 2, or with 0 in a prolog, whose other statuses drain the node."""
     prologue = is_prologue(sys.argv[1:], os.environ)
     if prologue:
         line = "distcheck prolog: NOT CHECKED: " + why
@@ -85,7 +85,7 @@ def give_up(why, for_people):
         line = for_people().replace("\n", " ")
     try:
         os.write(2, (line if isinstance(line, bytes) else os.fsencode(line)) + b"\n")
-    except EnvironmentError:  # nobody listens; the status tells
+    except EnvironmentError:  # standard error is closed; the status remains
         pass
     os._exit(0 if prologue else 2)
 
@@ -100,12 +100,12 @@ def damaged(error):
 
 def main():
     # type: () -> None
-    """Run distcheck, or say why this Python can't."""
+    """Run distcheck, or print why this Python can't."""
     if sys.version_info < OLDEST:
         here = sys.version_info[:3] + (sys.executable,)
         give_up("it needs Python %d.%d or newer; this is %d.%d.%d (%s)" % (OLDEST + here), what_to_type)
     try:
-        # whoever changes the folder later finds the modules all the same
+        # modules must be found after a change of the working folder
         sys.path[0] = os.path.abspath(sys.path[0])
         from distcheck.cli.fast_path import main as run
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no fault of the node

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 
 def stand_on(name: str, folder: Path) -> None:
-    """Let ``distcheck env`` and ``distcheck run`` look at that machine, whose file tree is written into the folder."""
+    """Make ``distcheck env`` and ``distcheck run`` check that machine, whose file tree is written to the folder."""
     from distcheck.checks.host import examine
     from distcheck.cli import env, run
     from distcheck.core.facts_file import load_facts
@@ -39,7 +39,7 @@ def stand_on(name: str, folder: Path) -> None:
     recorded = load_facts(saved, env.known_facts()).facts
 
     def examine_there(launch: Any, seen: Any = None, **given: Any) -> Any:
-        # what no file tells (GPUs) was recorded as a fact; the command's own facts stay
+        # what is in no file (GPUs) was recorded as a fact; the command's own facts stay
         if seen is not None:
             given["facts"] = {**recorded, **given["facts"]}
         return examine.examine(launch, seen, **given)

@@ -150,7 +150,7 @@ def choose(seen: CiEnvironment) -> ProfileChoice:
         return ProfileChoice(PROFILES["login-node"], f"{seen.submitter} is here, and this is no job of it")
     if seen.container is not None and not seen.repository:
         return ProfileChoice(PROFILES["container"], f"in a {seen.container} container")
-    return ProfileChoice(PROFILES["ci"], "nothing here says more")
+    return ProfileChoice(PROFILES["ci"], "no other profile fits")
 
 
 def rows(profile: Profile) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,7 +13,7 @@ from distcheck.core.model import to_plain
 from . import output
 from .env import read_facts
 
-#: Parts of facts that differ between any two looks at the same machine, or that name the machine itself.
+#: Members of facts that change from run to run, or that identify the machine.
 VOLATILE = frozenset(
     {
         "elapsed_s", "free_bytes", "memory_used_bytes", "memory_available_bytes", "processes", "pid", "started_at",
@@ -21,7 +21,7 @@ VOLATILE = frozenset(
         "leftovers", "ancestors", "terminal", "remaining_s", "now_s", "origin",
     }
 )  # fmt: skip
-#: Facts that are about one process or one look, not about the machine.
+#: Facts about one process or one run, not about the machine.
 LEFT_OUT = frozenset({"Ancestry", "HostName", "MasterName", "MasterReach"})
 #: Variables that are meant to differ from process to process and from node to node.
 NUMBERING = frozenset(
@@ -33,18 +33,20 @@ NUMBERING = frozenset(
 )  # fmt: skip
 
 
-class FactDifference:
-    """One place where two files differ."""
+class FactDifference(NamedTuple):
+    """One difference between two files."""
 
-    def __init__(self, fact: str, place: str, left: Any, right: Any) -> None:
-        self.fact, self.place, self.left, self.right = fact, place, left, right
+    fact: str
+    place: str
+    left: Any
+    right: Any
 
 
 @click.command()
 @click.argument("left", metavar="A.json")
 @click.argument("right", metavar="B.json")
 @click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
-@click.option("-v", "--verbose", is_flag=True, help="Also what changes from one look to the next.")
+@click.option("-v", "--verbose", is_flag=True, help="Also values that change from run to run.")
 def command(left: str, right: str, output_format: str, verbose: bool) -> int:
     """Compare two files that 'distcheck env --save-facts' wrote: a good node against a bad one.
 

@@ -43,7 +43,7 @@ def report_on(
         full = path if path.startswith("/") else f"{world.working_folder}/{path}"
         data = world.read_bytes(full, _LONGEST)
     except OSError as error:
-        return Report("env", not_checked=(NotChecked("what the job script says", f"{path}: {_why(error)}"),))
+        return Report("env", not_checked=(NotChecked("the job script", f"{path}: {_why(error)}"),))
     from distcheck.checks.launch_files.engine import look_up_below, read_one, remembering
 
     path = os.path.normpath(path).replace(os.sep, "/")
@@ -51,10 +51,10 @@ def report_on(
     text, inserted = with_options(data, options) if options else (data, None)
     file = read_one(path, text, remembering(look_up_below(os.getcwd())), include_markdown=False)
     if file is None or file.kind != "shell":
-        why = f"{path} is no shell script"
-        return Report("env", not_checked=(NotChecked("what the job script says", why),))
+        why = f"{path} is not a shell script"
+        return Report("env", not_checked=(NotChecked("the job script", why),))
     if file.why_no_shell is not None:
-        return Report("env", not_checked=(NotChecked("what the job script says", f"{path}: {file.why_no_shell}"),))
+        return Report("env", not_checked=(NotChecked("the job script", f"{path}: {file.why_no_shell}"),))
     report = _judge(file, selection=selection, configuration=configuration, nodes=nodes)
     if inserted is not None:
         report = report._replace(findings=tuple(_moved_up(finding, path, inserted) for finding in report.findings))
@@ -113,7 +113,7 @@ def _program_of(files: LaunchFiles) -> Any:
 
 
 def _sbatch_options(command: LaunchCommand) -> str:
-    """The options that stand between sbatch and its script, as a directive would say them; empty without any."""
+    """Return the options between sbatch and its script, in the form of a directive; empty without options."""
     argv = list(command.argv)
     start = next((index for index, word in enumerate(argv) if word.rpartition("/")[2] == "sbatch"), None)
     end = len(argv) - len(command.script_args) - 1

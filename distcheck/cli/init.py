@@ -125,10 +125,10 @@ def _baseline(wanted: bool | None, folder: str, *, interactive: bool) -> bytes |
         os.chdir(before)
     number = len(findings)
     if not number:
-        click.echo("lint finds nothing here: no baseline is needed")
+        click.echo("lint reports no findings: no baseline is needed")
         return None
     if wanted is None:
-        question = f"lint finds {number} thing{'s' * (number != 1)} here now"
+        question = f"lint reports {number} finding{'s' * (number != 1)}"
         if not interactive:
             click.echo(f"{question}: --baseline accepts them, so that only new ones are reported")
             return None

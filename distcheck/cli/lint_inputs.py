@@ -1,4 +1,4 @@
-"""What ``distcheck lint`` is given: its options, its files, and the bytes of each."""
+"""The input of ``distcheck lint``: its options, its files, and the bytes of each."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from distcheck.reporters.progress import Progress
 
 
-#: Seconds after which a terminal is told how far the run is.
+#: Seconds after which the progress is shown.
 _PROGRESS_AFTER_S = 2.0
 
 
 class LintOptions(NamedTuple):
-    """What a call asks for, from its options and the configuration."""
+    """The options of a call, completed by the configuration."""
 
     given: Mapping[str, Any]
     selection: Selection
     excludes: Globs
     force_exclude: bool
     respect_gitignore: bool
-    #: patterns with the rules that they switch off; True where the pattern says which files are not meant
+    #: patterns with the rules that they switch off; True if the pattern is negated
     per_file: tuple[tuple[Globs, bool, Selection], ...]
     fail_on: str
     #: findings of level info are shown for all rules
@@ -48,12 +48,12 @@ class LintOptions(NamedTuple):
 
     @property
     def quiet(self) -> bool:
-        """Whether one line is all that is wanted."""
+        """Return whether ``-q`` is given."""
         return bool(self.given["quiet"])
 
 
 class LintFiles(NamedTuple):
-    """What is looked at: paths as they are shown, and what stands in place of a file's own bytes."""
+    """The files to check: paths as they are shown, and bytes that replace those of a file."""
 
     #: the Python files
     paths: tuple[str, ...]
@@ -68,24 +68,24 @@ class LintFiles(NamedTuple):
 
 
 class DelayedProgress:
-    """The line on a terminal, silent for as long as nobody wonders."""
+    """The progress line, shown only if a run takes longer than _PROGRESS_AFTER_S."""
 
     def __init__(self, line: Progress, began: float) -> None:
         self.line = line
         self._from = began + _PROGRESS_AFTER_S
 
     def show(self, phase: str, done: int = 0, total: int = 0) -> None:
-        """Say where the run is."""
+        """Show the current phase."""
         if time.monotonic() >= self._from:
             self.line.show("lint", phase, done, total)
 
     def show_files(self, done: int, total: int) -> None:
-        """Say how many files are done."""
+        """Show how many files are read."""
         self.show("reading files", done, total)
 
 
 def inputs_of(options: LintOptions) -> LintFiles:
-    """The files that are meant."""
+    """Return the files to check."""
     given = options.given
     if given["paths"] == ("-",) or given["stdin_filename"] is not None:
         name = given["stdin_filename"] or "<stdin>"
@@ -109,7 +109,7 @@ def inputs_of(options: LintOptions) -> LintFiles:
 
 
 def _is_no_python(name: str, data: bytes) -> bool:
-    """Whether standard input is a launch file: by its name, or by its first line where the name says nothing."""
+    """Return whether standard input is a launch file, by its name, or by its first line."""
     from distcheck.checks.source.discovery import SUFFIXES, may_be_a_launch_file
 
     name = name.replace(os.sep, "/").rpartition("/")[2]
@@ -124,8 +124,12 @@ def _is_no_python(name: str, data: bytes) -> bool:
     return kind_of(name, data, include_markdown=True) is not None
 
 
-def beginning_of(path: str, limit: int, inputs: LintFiles, changed: Mapping[str, bytes]) -> bytes:
-    """As :func:`bytes_of`, at most so many bytes: what is only called like a launch file may be large."""
+def bytes_of(path: str, inputs: LintFiles, changed: Mapping[str, bytes] = {}, limit: int | None = None) -> bytes:
+    """Return the bytes of a file, and record its time and size when it is read first; raises OSError.
+
+    :param changed: bytes that replace those of a file
+    :param limit: the most bytes: a file that only has the name of a launch file may be large
+    """
     text = changed.get(path, inputs.texts.get(path))
     if text is not None:
         return text[:limit]
@@ -135,19 +139,8 @@ def beginning_of(path: str, limit: int, inputs: LintFiles, changed: Mapping[str,
         return file.read(limit)
 
 
-def bytes_of(path: str, inputs: LintFiles) -> bytes:
-    """The bytes of a file; raises OSError. When a file is read first, what tells of later changes is noted."""
-    text = inputs.texts.get(path)
-    if text is not None:
-        return text
-    with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
-        return file.read()
-
-
 def _has_changed(path: str, inputs: LintFiles) -> bool:
-    """Whether a file is no longer what was looked at. Raises OSError."""
+    """Return whether a file has changed since it was read; raises OSError."""
     if path not in inputs.stamps:
         return False
     found = os.stat(path)
@@ -155,7 +148,7 @@ def _has_changed(path: str, inputs: LintFiles) -> bool:
 
 
 def say(options: LintOptions, text: str) -> None:
-    """A line on standard error, unless one line is all that is wanted."""
+    """Print a line on standard error, unless ``-q`` is given."""
     if not options.quiet:
         from distcheck.reporters import escape
 

@@ -1,6 +1,6 @@
 """The launch files of ``distcheck lint``: which of its input they are, what is found in them, what fixing them takes.
 
-:mod:`.linting` asks for it where something among its input may be a launch file, and imports it only then.
+:mod:`.lint_run` imports it only if the input may have launch files.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _MOST_NAMED = 3
 
 
 class LaunchSide(NamedTuple):
-    """The launch files of one look."""
+    """The launch files of one run."""
 
     files: LaunchFiles
-    #: Python files that they start and that nobody has named: read for what the launch makes of them
+    #: Python files that they start and that are not part of the input: read only for the launch
     scripts: frozenset[str]
     look_up: LookUp
     #: all of them by path, with those that they source and in which something was found
@@ -58,7 +58,7 @@ class LaunchSide(NamedTuple):
 
     @property
     def unread(self) -> int:
-        """How many of them say nothing because they can't be read."""
+        """Return how many of them are completely unreadable."""
         return sum(bool(file.problems) and not engine.has_contents(file) for file in self.files.files)
 
     def comments(self) -> dict[str, tuple[tuple[int, str], ...]]:
@@ -90,7 +90,7 @@ class LaunchSide(NamedTuple):
         ]
 
     def not_checked(self) -> list[NotChecked]:
-        """Whose shell nothing here can read."""
+        """Return the files whose shell can't be read."""
         whys = {file.path: file.why_no_shell for file in self.files.files if file.why_no_shell is not None}
         shown = list(whys)[: _MOST_NAMED if len(whys) > _MOST_NAMED + 1 else None]
         left = len(whys) - len(shown)
@@ -98,7 +98,7 @@ class LaunchSide(NamedTuple):
         return found + [NotChecked(f"the shell in {left} more files", why) for why in [*whys.values()][-1:] if left]
 
     def why_it_reads_worse(self, path: str, data: bytes) -> str | None:
-        """What could no longer be read if a file of them had these bytes; None where all can."""
+        """Return what could no longer be read if a file had these bytes, or None."""
         return engine.why_it_reads_worse(path, self.by_path[path], data, self.look_up)
 
 
@@ -109,11 +109,11 @@ def _how_much(file: LaunchFile) -> str:
 def read(
     options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress
 ) -> LaunchSide:
-    """Which of what may be launch files are some, what they say, and which scripts they start."""
-    from .lint_inputs import beginning_of
+    """Return the launch files of the input, their contents, and the scripts that they start."""
+    from .lint_inputs import bytes_of
 
     def source(path: str) -> engine.LaunchSource:
-        return engine.LaunchSource(path, lambda limit: beginning_of(path, limit, inputs, changed))
+        return engine.LaunchSource(path, lambda limit: bytes_of(path, inputs, changed, limit))
 
     known = {**inputs.texts, **changed}
     given = [path for path in options.given["paths"] if path != "-"]
@@ -136,7 +136,7 @@ def read(
 
 def judge(options: LintOptions, side: LaunchSide, program: Program, python: Report) -> tuple[LaunchSide, Report]:
     """The report on the Python files with what is found in the launch files, and where both are seen."""
-    # they are read for what the launch makes of them; nobody has asked for their own findings
+    # scripts outside of the input are read only for the launch: their own findings are dropped
     own = [finding for finding in python.findings if finding.where.path not in side.scripts]
     unread = side.not_checked()
     python = python._replace(findings=tuple(own), not_checked=merge_not_checked([*python.not_checked, *unread]))
@@ -152,14 +152,14 @@ def judge(options: LintOptions, side: LaunchSide, program: Program, python: Repo
     found = [
         finding
         for finding in _each_once(judged.findings)
-        # what was left out is not to be heard of because another file sources it
+        # an excluded file has no findings, even if another file sources it
         if finding.where.path not in side.not_requested or not options.excludes.match_file(finding.where.path, here)
     ]
     return side, python._replace(
         findings=tuple(without_missing_launchers(without_weaker([*python.findings, *found]), started)),
         not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),
         probes=(*python.probes, *judged.probes),
-        # a rule that may be broken in what was not read was not looked for, wherever else it was
+        # a rule counts as not checked if a part of the input was not read
         checked=python.checked - judged.checked if unread else python.checked | judged.checked,
     )
 
@@ -173,10 +173,10 @@ def probe(
     selection: Selection,
     command: str,
 ) -> Report:
-    """What the probes of launch files find in some, beside the Python files that they start."""
+    """Return the report of the probes of launch files, with the Python files that they start."""
     from distcheck.checks.launch_files.model import Nodes
 
-    # the plug-ins are there: whoever asks has imported them, and has told which don't import
+    # the caller has imported the plug-ins, and reported those that do not import
     checker = Checker(selection, rooms=("distcheck.checks.launch_files",), plug_ins=False)
     plan = checker.plan(LaunchFiles, type(started), command=command, closed=True)
     facts: dict[type, object] = {type(started.program): started.program, Configuration: configuration, Nodes: nodes}
@@ -185,7 +185,7 @@ def probe(
 
 
 def _without_credentials(finding: Finding) -> Finding:
-    """A finding that repeats no credential, whatever of a file it repeats: a token may stand where a name belongs."""
+    """Return a finding without credentials: a file may have a token in the place of a name."""
     where = finding.where
     return finding._replace(
         message=mask_forms(finding.message),
@@ -211,9 +211,9 @@ def with_source(finding: Finding, file: LaunchFile) -> Finding:
 
 
 def _each_once(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings that say the same of the same place are one: several files may source what is wrong.
+    """Return equal findings at the same location once: several files may source a file with an error.
 
-    Of them the one stays that can be fixed: seen from another file it may be told without its edits.
+    Of equal findings, one with edits is kept.
     """
     seen: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
@@ -243,7 +243,7 @@ def _open_quote(word: str) -> str:
 
 
 def without_credentials(line: str) -> str:
-    """A line without what looks like a credential; all else keeps its column."""
+    """Return a line with credentials masked; all other text keeps its column."""
     hide_next = False
     #: the quote at which a value ends whose first words are hidden already
     until = ""

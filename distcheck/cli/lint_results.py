@@ -1,4 +1,4 @@
-"""What ``distcheck lint`` prints and writes in the end: the report, a baseline, a difference, the fixed files."""
+"""Write the results of ``distcheck lint``: the report, a baseline, a difference, the fixed files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def finish(
     changed: Mapping[str, bytes],
     fixed: int,
 ) -> int:
-    """Write what is to be written, and the exit status."""
+    """Write the results, and return the exit status."""
     given = options.given
     report = described(result, inputs, options, configuration)
     style = output.style_of(given)
@@ -38,7 +38,7 @@ def finish(
         return _print_diff(options, inputs, changed, fixed)
     written = True
     if given["fix"] and inputs.standard_input:
-        # what was read comes out again, fixed or not; the report must not stand in it
+        # standard output has the source, fixed or not, and must not have the report
         (name,) = inputs.paths or inputs.launch or ("",)
         sys.stdout.flush()
         sys.stdout.buffer.write(changed.get(name, inputs.texts.get(name, b"")))
@@ -103,7 +103,7 @@ def _of_files(number: int, launch_files: int) -> str:
 
 
 def warn_about_inputs(options: LintOptions, inputs: LintFiles, result: LintResult) -> None:
-    """What a user has to know and what is no finding."""
+    """Print warnings about the input that are not findings."""
     launch_files = () if result.launch is None else result.launch.paths
     silent = sorted(inputs.named.difference(launch_files))
     for path in silent:
@@ -119,7 +119,7 @@ def warn_about_inputs(options: LintOptions, inputs: LintFiles, result: LintResul
         say(
             options,
             f"{result.gone} finding{'s' * (result.gone != 1)} of the baseline "
-            f"{'is' if result.gone == 1 else 'are'} gone; --write-baseline forgets them",
+            f"no longer occur{'s' * (result.gone == 1)}; --write-baseline removes them",
         )
 
 

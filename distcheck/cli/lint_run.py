@@ -1,13 +1,14 @@
-"""The work of ``distcheck lint``: which files, one look at them, what is kept back, and the rounds of fixing.
+"""The work of ``distcheck lint``: check the files, drop suppressed findings, and apply fixes in rounds.
 
-The options are read in :mod:`.lint`, and what is printed and written in the end is in :mod:`.lint_results`.
+The options are read in :mod:`.lint`, and the results are written in :mod:`.lint_results`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck import rules
@@ -29,7 +30,7 @@ _MOST_ROUNDS = 10
 
 
 class LintResult(NamedTuple):
-    """One look at all files."""
+    """The result of one check of all files."""
 
     report: Report
     program: Program
@@ -47,9 +48,9 @@ class LintResult(NamedTuple):
 def look(
     options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress
 ) -> LintResult:
-    """Analyse and judge, and keep back what is not to be reported.
+    """Check all files, and drop what is not reported.
 
-    :param changed: bytes that stand in place of a file's own
+    :param changed: bytes that replace those of a file
     """
     from distcheck.checks.source.engine import analyse
     from distcheck.checks.source.suppressions import apply_suppressions
@@ -94,8 +95,8 @@ def look(
         )
     ]
     known_rules = rules.known()
-    said = [item for item in found if not _ignored_there(item, known_rules, options)]
-    shown = [item for item in said if _is_shown(item, known_rules, options)]
+    reported = [item for item in found if not _ignored_there(item, known_rules, options)]
+    shown = [item for item in reported if _is_shown(item, known_rules, options)]
     new, known, gone = tuple(shown), 0, 0
     if options.baseline is not None:
         from distcheck.core.baseline import compare
@@ -110,22 +111,19 @@ def look(
         facts={},
         checked=report.checked | {rules.DC904.code, rules.DC905.code},
     )
-    silenced = len(heard.silenced) + len(found) - len(said)
+    silenced = len(heard.silenced) + len(found) - len(reported)
     unknown = tuple(item for item in heard.unknown if item[0] not in not_requested)
-    return LintResult(report, program, launch, silenced, len(said) - len(shown), known, gone, unknown)
+    return LintResult(report, program, launch, silenced, len(reported) - len(shown), known, gone, unknown)
 
 
 def _source_files(paths: Iterable[str], inputs: LintFiles, changed: Mapping[str, bytes]) -> list[SourceFile]:
     from distcheck.checks.source.engine import SourceFile
 
-    def reader(path: str) -> Callable[[], bytes]:
-        return lambda: changed[path] if path in changed else bytes_of(path, inputs)
-
-    return [SourceFile(path, reader(path)) for path in paths]
+    return [SourceFile(path, partial(bytes_of, path, inputs, changed)) for path in paths]
 
 
 def _unread(inputs: LintFiles) -> list[Finding]:
-    """DC904 for what was named, or is in a folder that was, and can't be looked at."""
+    """Return DC904 for files of the input that can't be checked."""
     return [
         rules.DC904.found(
             f"can't be checked: {why}",
@@ -173,7 +171,7 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], options: LintOpt
 
 
 def _is_shown(finding: Finding, known: Mapping[str, Rule], options: LintOptions) -> bool:
-    """Findings of level info are shown where their rule was asked for."""
+    """Return whether a finding is shown: info findings only if their rule is selected, or with ``-v``."""
     if finding.severity > Severity.INFO or options.all_info:
         return True
     rule = known.get(finding.code)
@@ -184,7 +182,7 @@ def _is_shown(finding: Finding, known: Mapping[str, Rule], options: LintOptions)
 def fix(
     options: LintOptions, inputs: LintFiles, result: LintResult, changed: dict[str, bytes], progress: DelayedProgress
 ) -> tuple[LintResult, int]:
-    """Fix, look again, and so on until nothing is left to do; nothing is written. How many fixes were carried out."""
+    """Apply fixes and check again until no fix is left. Return the result and the number of fixes; write nothing."""
     from distcheck.core.fixes import apply_fixes
     from distcheck.reporters.locations import repository
 
@@ -204,9 +202,9 @@ def fix(
                 refused[path] = f"it is a link to {os.path.realpath(path)}, outside of the checkout"
                 continue
             try:
-                # an edit says where, not what: it must meet the text that was looked at
+                # an edit has only a location: it must apply to the text that was checked
                 if _has_changed(path, inputs):
-                    refused[path] = "it was changed while it was looked at"
+                    refused[path] = "it was changed during the check"
                 else:
                     texts[path] = changed[path] if path in changed else bytes_of(path, inputs)
             except OSError as error:
@@ -239,7 +237,7 @@ def _as_one_source(finding: Finding, program: Program) -> Finding:
 
 
 def _in_place(finding: Finding, program: Program, known: dict[str, list[str]]) -> Finding:
-    """The finding with its line of source, and in a notebook with the place in its cell.
+    """Return the finding with its line of source, and in a notebook with its cell.
 
     :param known: lines by path, kept from one finding to the next
     """

@@ -19,7 +19,7 @@ _VERSION = 1
 
 
 class BaselineError(ValueError):
-    """A text is no baseline; the message says why."""
+    """A text is not a baseline; the message has the reason."""
 
 
 class Compared(NamedTuple):
@@ -27,7 +27,7 @@ class Compared(NamedTuple):
 
     new: tuple[Finding, ...]
     known: tuple[Finding, ...]
-    #: how many findings of the baseline are gone, among those about files that were looked at
+    #: the number of findings of the baseline that are fixed, among those in checked files
     gone: int
 
 

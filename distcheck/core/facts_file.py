@@ -20,7 +20,7 @@ FACTS_SCHEMA_VERSION = 1
 
 
 class FactsFileError(ValueError):
-    """The file can't be used; the message says why and what to do."""
+    """The file can't be used; the message has the reason and the fix."""
 
 
 class FactsFile(NamedTuple):
@@ -52,7 +52,7 @@ def dump_facts(facts: Mapping[type, object], *, tool_version: str, saved_at: str
 def load_facts(text: str, known: Mapping[str, type]) -> FactsFile:
     """Read the text of a facts file.
 
-    :param known: the types of fact by their names; facts of other names are left out
+    :param known: the types of fact by their names; facts of other names are dropped
     :raises FactsFileError: damaged, of another kind, or of another schema version
     """
     try:
@@ -151,7 +151,7 @@ def redacted(text: str) -> str:
     """The text of a facts file with names of hosts and users, addresses, and serial numbers replaced.
 
     Only values are changed, each always to the same word. Addresses stay in their networks (two that shared a /24
-    share one afterwards), and what NCCL's rules look at (loopback, link-local, Docker's own network) stays as it is.
+    share one afterwards), and what NCCL's rules check (loopback, link-local, Docker's own network) stays as it is.
     """
     plain = json.loads(text)
     return json.dumps(_Redaction(plain.get("facts", {})).apply(plain), indent=1, ensure_ascii=True) + "\n"
@@ -233,7 +233,7 @@ _NAMING_VARIABLES = frozenset(
 
 
 def _replace_v6(match: re.Match[str]) -> str:
-    """IPv6 addresses, GIDs and MACs keep their first group, by which their kind is told, and their number of groups."""
+    """IPv6 addresses, GIDs and MACs keep their first group, which shows their kind, and their number of groups."""
     groups = match[0].split(":")
     if match[0] in ("::", "::1") or not any(groups[1:]):
         return match[0]

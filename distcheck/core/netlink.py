@@ -1,7 +1,7 @@
-"""The addresses of this host's interfaces as the kernel of Linux tells them, with the standard library alone.
+"""Read the addresses of this host's interfaces from the Linux kernel, with only the standard library.
 
-The same answer as netifaces gives, which is asked first: for a host on which nothing was installed. It is what
-getifaddrs asks the kernel as well (rtnetlink(7)); the ioctls of old tell no IPv6 address.
+The result is the same as that of netifaces, which is tried first. This module is for hosts without netifaces. It uses
+rtnetlink(7), as getifaddrs does, because the older ioctls return no IPv6 addresses.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _address(body: bytes, names: dict[int, str]) -> InterfaceAddress | None:
     if family is None or index not in names:
         return None
     parts = dict(_attributes(body[_ABOUT_ADDRESS.size :]))
-    # of a point-to-point link the address is the other end's, and its own is told apart
+    # of a point-to-point link the address is the other end's, and its own is separate
     raw = parts.get(_LOCAL, parts.get(_ADDRESS))
     if raw is None:
         return None

@@ -217,8 +217,8 @@ class World:
     def _addresses_from_the_kernel(self, missing: ImportError) -> tuple[Address, ...]:
         if self.platform != "linux":
             raise Unavailable(
-                f"the netifaces module does not import ({missing}), and {self.platform} has no other "
-                "source of addresses; pip install netifaces-plus"
+                f"the netifaces module does not import ({missing}), and on {self.platform} there is "
+                "no other source of addresses; pip install netifaces-plus"
             ) from missing
         from .netlink import read_addresses
 

@@ -128,7 +128,7 @@ def test_any_script_that_a_command_hands_over_is_read(folder: Path, command: tup
     [
         ("none.sbatch", None, "can't be read: No such file"),
         ("binary.sbatch", b"\x7fELF\0\0\0\0", "binary data"),
-        ("train.csh", b"#!/bin/csh\ntorchrun train.py\n", "is no shell script"),
+        ("train.csh", b"#!/bin/csh\ntorchrun train.py\n", "is not a shell script"),
     ],
 )
 def test_a_script_that_cannot_be_read_is_said(folder: Path, name: str, data: bytes | None, why: str) -> None:

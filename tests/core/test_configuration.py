@@ -60,8 +60,8 @@ def test_no_farther_than_the_repository(tmp_path: Path) -> None:
         ("[tool.distcheck]\nignroe = []\n", "did you mean 'ignore'"),
         ("[tool.distcheck]\nzzz = []\n", "expected one of select"),
         ("[tool.distcheck]\nignore = 3\n", "expected a text or a list of texts"),
-        ("[tool.distcheck\n", "no TOML"),
-        ("[tool]\ndistcheck = 1\n", "no table"),
+        ("[tool.distcheck\n", "not valid TOML"),
+        ("[tool]\ndistcheck = 1\n", "not a table"),
     ],
 )
 def test_bad_files_are_refused_with_their_name(tmp_path: Path, text: str, words: str) -> None:

@@ -53,8 +53,8 @@ def test_good_links_are_left_alone(tmp_path: Path, link: str) -> None:
 @pytest.mark.parametrize(
     ("link", "why"),
     [
-        ("#gone", "no such place"),
-        ("other/#gone", "no such place"),
+        ("#gone", "no such anchor"),
+        ("other/#gone", "no such anchor"),
         ("gone.html", "no such file"),
         ("http://example.org/", "no https"),
         ("https://example/", "no host"),

@@ -1,4 +1,4 @@
-"""The findings of a page, by severity: place, message, the line of source, how it comes about, values, and the fix."""
+"""The findings of a page, by severity: location, message, line of source, data-flow path, values, and fix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _APART = ("source", "flow", "states", "role")
 
 
 def findings(report: Report) -> Iterator[str]:
-    """All findings, worst first; without the one that a log's story tells."""
+    """Yield all findings, worst first, without the root cause of a log, which has its own section."""
     lead = log_summary.lead_of(report) if report.story else None
     numbered = [
         (number, _of_all(finding, report)) for number, finding in enumerate(report.findings, 1) if finding is not lead
@@ -41,7 +41,7 @@ def findings(report: Report) -> Iterator[str]:
 
 
 def _of_all(finding: Finding, report: Report) -> Finding:
-    """A finding that all hosts of a merged report share says so, instead of naming each."""
+    """Return a finding; if all hosts of a merged report have it, it shows "all hosts"."""
     where = finding.where
     if "merged_hosts" not in report.subject or where.host is None or where.host != report.subject.get("host"):
         return finding
@@ -70,7 +70,7 @@ def _overview(numbered: Sequence[tuple[int, Finding]]) -> Iterator[str]:
 
 
 def card(finding: Finding, identifier: str) -> str:
-    """One finding; one that is only worth knowing is a line until it is asked for."""
+    """Return one finding; an info finding is folded."""
     word = finding.severity.word
     title = _title(finding)
     body = "".join([*_source(finding), *_flow(finding.evidence), *_seen_and_fix(finding)])
@@ -120,7 +120,7 @@ def _flow(evidence: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _seen_and_fix(finding: Finding) -> Iterator[str]:
-    """The values seen; beside a line of source they say little more, and are folded behind the fix."""
+    """Yield the observed values and the fix; values next to a line of source are folded."""
     rows = definitions(values(finding.evidence))
     if rows and not in_code(finding):
         yield rows
@@ -182,7 +182,7 @@ def _lines(value: str) -> str:
 
 
 def details(finding: Finding) -> Iterator[str]:
-    """What a story does not tell of its finding: its line, its flow and its values."""
+    """Yield the line, data-flow path and values of a finding, which the root-cause summary lacks."""
     yield from _source(finding)
     yield from _flow(finding.evidence)
     rows = definitions(values(finding.evidence))

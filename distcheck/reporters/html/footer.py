@@ -17,21 +17,19 @@ _CODE = re.compile(r"[A-Z]+[0-9]+")
 
 
 def to_paste(report: Report) -> Iterator[str]:
-    """The methods that make an object picklable, where they were asked for."""
+    """Yield the methods that make an object picklable, if they were requested."""
     closing = "\n".join(str(line) for line in report.subject.get("closing", ())).strip("\n")
     if closing and "object" in report.subject:
         yield from section("to-paste", "To paste", [command(closing)])
 
 
 def not_checked(report: Report) -> Iterator[str]:
-    """What could not be looked at, by reason."""
+    """Yield what could not be checked, by reason."""
     if not report.not_checked:
         return
     items = merge_not_checked(report.not_checked)
     body = "".join(
-        marked_table(
-            "What could not be looked at is not known to be fine", ("why", "what"), map(_row, items), flush_left=(0, 1)
-        )
+        marked_table("Not checked does not mean passed", ("why", "what"), map(_row, items), flush_left=(0, 1))
     )
     shown = body if len(items) <= _REASONS else folded(f"{len(items):,} reasons", body)
     yield from section("not-checked", "Not checked", [shown], count=unseen(report))

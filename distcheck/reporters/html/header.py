@@ -1,4 +1,4 @@
-"""The top of the page: what was looked at, the one line to remember, and how much there is of what follows."""
+"""The top of the page: what was checked, the headline, and the number of findings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def headline(report: Report) -> str:
     if "verdicts" in report.subject:
         return pickle_verdicts.in_short(report.subject["verdicts"])
     if not report.findings:
-        return "Nothing was found in what was looked at"
+        return "No findings in what was checked"
     counts = [count_text(report.count(severity), severity.word) for severity in SECTIONS if report.count(severity)]
     if report.worst is Severity.INFO:
         counts.insert(0, "no errors, no warnings")
@@ -40,7 +40,7 @@ def top(report: Report) -> Iterator[str]:
 
 
 def notes(report: Report) -> Iterator[str]:
-    """What the text says last, and a page first: who sent nothing, which hosts to leave out."""
+    """Yield the closing lines of the text: hosts that sent nothing, hosts to exclude."""
     lines = [str(line) for line in report.subject.get("closing", ()) if line]
     if lines and "object" not in report.subject:
         yield f'<div class="note">{"".join(f"<p>{text(line)}</p>" for line in lines)}</div>'
@@ -60,7 +60,7 @@ def _tally(report: Report) -> Iterator[str]:
     lead = log_summary.lead_of(report) if report.story else None
     for severity, section in SECTIONS.items():
         number = report.count(severity)
-        # the finding that a log's story tells stands there alone
+        # the root cause of a log is only in the summary
         alone = number == 1 and lead is not None and lead.severity is severity
         yield _tile(number, severity.word, severity.word, "story" if alone else section)
     yield _tile(unseen(report), "not checked", "unseen", "not-checked")

@@ -10,7 +10,7 @@ from distcheck.reporters import ranks
 
 from .parts import folded, lines, section, text
 
-#: Groups that are shown at once; the others open when they are asked for.
+#: Groups that are shown at once; the others are folded.
 _OPEN = 4
 
 

@@ -1,4 +1,4 @@
-"""The story of a log as the first part of a page: what happened first, who to look at, what it led to, what to do."""
+"""The root-cause summary of a log: what happened first, the failed rank, the consequences, and the fix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parts import badge, code_link, definitions, folded, lines, marked_table, t
 
 
 def story(report: Report) -> Iterator[str]:
-    """What the text of a job tells."""
+    """Yield the root-cause summary of a log."""
     summary = report.story
     yield '<section aria-labelledby="story"><h2 id="story">What happened</h2>'
     if summary["outcome"] == "clean":
@@ -22,7 +22,7 @@ def story(report: Report) -> Iterator[str]:
     else:
         yield from _first(summary, lead_of(report))
     if summary.get("evidence"):
-        yield from _events("The lines that tell it", summary["evidence"])
+        yield from _events("Evidence", summary["evidence"])
     yield from _sources(summary["sources"])
     if summary.get("events"):
         body = "".join(_events("In the order of the text", summary["events"]))
@@ -67,7 +67,7 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["silent_ranks"]:
         yield "silent", text(f"{ranks_in_words(summary['silent_ranks'])} wrote nothing that is in this text")
     if summary["dropped_events"]:
-        yield "left out", text(f"{summary['dropped_events']:,} events more than are kept")
+        yield "dropped", text(f"{summary['dropped_events']:,} events more than are kept")
 
 
 def _place(event: Mapping[str, Any]) -> str:
@@ -94,7 +94,7 @@ def _events(caption: str, events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 f'<pre class="quote">{shown_text}</pre>',
             )
         )
-    heads = ("line", "who", *(["when"] if timed else []), "what it says")
+    heads = ("line", "who", *(["when"] if timed else []), "text")
     yield from marked_table(caption, heads, rows, flush_left=range(len(heads)))
 
 

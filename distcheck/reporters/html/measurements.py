@@ -11,7 +11,7 @@ from distcheck.reporters import measurements as measured
 from . import curves, ranks
 from .parts import definitions, folded, lines, table, text
 
-#: Rows of the table of wrong results, and ranks whose state is told.
+#: Rows of the table of wrong results, and ranks whose state is shown.
 ROWS = 10
 
 
@@ -19,7 +19,7 @@ def measurements(report: Report) -> Iterator[str]:
     """All that a smoke test measured."""
     plain = report.measurements
     facts = [
-        ("looked at", measured.subject_text(plain)),
+        ("checked", measured.subject_text(plain)),
         ("phases", measured.phases_text(plain)),
         ("proof", measured.correctness_text(plain)),
     ]
@@ -29,7 +29,7 @@ def measurements(report: Report) -> Iterator[str]:
     yield from _wrong(plain)
     skipped = measured.skipped_parts(report)
     if skipped:
-        yield "<p>Left out:</p><ul>"
+        yield "<p>Skipped:</p><ul>"
         yield from (f"<li>{text(what)}: {text(why)}</li>" for what, why in skipped)
         yield "</ul>"
     yield "</section>"

@@ -73,13 +73,13 @@ def section(identifier: str, title: str, body: Iterable[str], *, count: int | No
 
 
 def definitions(rows: Iterable[tuple[str, str]]) -> str:
-    """Names beside what they are; both are markup. Empty without rows."""
+    """Return a list of names and values, both markup; empty without rows."""
     body = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
     return f"<dl>{body}</dl>" if body else ""
 
 
 def command(value: str) -> str:
-    """What to type or to paste, whole and as it is, beside a button that copies it."""
+    """Return a command or code with a button that copies it."""
     return (
         f'<div class="command"><pre><code>{lines(value)}</code></pre>'
         '<button class="copy" type="button" hidden>Copy</button></div>'
@@ -87,7 +87,7 @@ def command(value: str) -> str:
 
 
 def folded(summary: str, body: str, *, opened: bool = False) -> str:
-    """Markup that shows when it is asked for, and on paper."""
+    """Return folded markup, which is open on paper."""
     return f"<details{' open' if opened else ''}><summary>{summary}</summary>{body}</details>"
 
 

@@ -43,14 +43,14 @@ def _tables(files: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _row(file: Mapping[str, Any]) -> tuple[str, ...]:
-    # "dangerous: …" and "malformed: …" begin with what the column beside them says
+    # "dangerous: …" and "malformed: …" begin with the verdict, which has its own column
     verdict = file["verdict"]
     sentence = str(file["sentence"])
     parts = [prose(sentence.removeprefix(f"{verdict}: ") if _KINDS[verdict] == "error" else sentence)]
     if file["confirmation"] is not None:
         answer = f": {file['confirmation']}" if file["confirmation"] else " agrees"
         parts.append(f'<span class="soft">torch.load{text(answer)}</span>')
-    parts += [f'<span class="soft">not looked at: {text(item)}</span>' for item in file["unopened"]]
+    parts += [f'<span class="soft">not checked: {text(item)}</span>' for item in file["unopened"]]
     return (
         text(file["path"]),
         badge(WORDS[verdict], _KINDS[verdict]),

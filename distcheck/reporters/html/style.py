@@ -1,4 +1,4 @@
-"""How pages look, and the few lines of script that only make them handier: copy a command, unfold all for the printer.
+"""The style sheet of pages, and a short script that copies commands and unfolds everything for printing.
 
 Contrast of text is at least 4.5:1, of lines and marks at least 3:1 against what they stand on (WCAG 2.2, AA), in both
 schemes. The series are Okabe and Ito's colours, made darker for a light background where they are too pale for that.

@@ -297,7 +297,10 @@ def test_good_dc121_processes_by_gpus(facts: tuple[object, ...], command: str) -
         ("import torch.multiprocessing as mp\nmp.spawn(main, nprocs=8)\n", "starts its ranks itself"),
         ("os.environ['MASTER_ADDR'] = 'localhost'\n", "sets them itself"),
         ('os.environ.setdefault("RANK", "0")\n', "sets them itself"),
-        ("dist.init_process_group('gloo', init_method='tcp://127.0.0.1:1234')\n", "uses its own init_method as the rendezvous"),
+        (
+            "dist.init_process_group('gloo', init_method='tcp://127.0.0.1:1234')\n",
+            "uses its own init_method as the rendezvous",
+        ),
         ("ddp = int(os.environ.get('RANK', -1)) != -1\n", "does without them in a single process"),
         ("if 'WORLD_SIZE' in os.environ:\n", "does without them in a single process"),
         ("from lightning import Trainer\n", "uses a framework that can do without them"),

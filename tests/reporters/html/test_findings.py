@@ -180,7 +180,7 @@ def test_hosts_of_a_merged_report_are_named_unless_they_are_all() -> None:
 
 def test_nothing_found_is_said() -> None:
     text, _ = page(Report("env"))
-    assert "<h1>Nothing was found in what was looked at</h1>" in text
+    assert "<h1>No findings in what was checked</h1>" in text
     assert 'class="finding' not in text
 
 

@@ -22,7 +22,7 @@ from tests.reporters.pages import CASES, page
         ("log-clean", "No failure is in this text", "good"),
         ("pickle", "1 dangerous, 1 not all of it looked at, 1 needs allow-listing, 1 safe", "error"),
         ("failed", "timed out in phase prove, at all_reduce float32 4 MiB, after 61.4 s", "error"),
-        ("empty", "Nothing was found in what was looked at", "good"),
+        ("empty", "No findings in what was checked", "good"),
     ],
 )
 def test_the_headline_and_its_colour(name: str, line: str, mood: str) -> None:

@@ -23,7 +23,7 @@ def test_what_torch_said_and_what_was_not_opened_are_there() -> None:
     text, _ = page(samples.PICKLE)
     assert "torch.load: it refuses another name" in text
     assert "torch.load agrees" in text
-    assert "not looked at: big.tar/a: too large" in text
+    assert "not checked: big.tar/a: too large" in text
 
 
 def test_of_many_files_those_that_are_safe_are_folded() -> None:
