@@ -130,7 +130,7 @@ def _baseline(wanted: bool | None, folder: str, *, interactive: bool) -> bytes |
     if wanted is None:
         question = f"lint reports {number} finding{'s' * (number != 1)}"
         if not interactive:
-            click.echo(f"{question}: --baseline accepts them, so that only new ones are reported")
+            click.echo(f"{question}: --baseline accepts what exists, so that only new findings are reported")
             return None
         if not click.confirm(f"{question}. Accept them in a baseline, so that only new ones are reported?"):
             return None

@@ -174,7 +174,7 @@ def test_on_a_terminal_it_offers_a_baseline(tmp_path: Path) -> None:
 def test_a_baseline_takes_what_is_there_and_ci_then_is_content(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(BAD)
     status, text = call(str(tmp_path), "--pre-commit")
-    assert status == 1 and "lint reports 1 finding: --baseline accepts them" in text
+    assert status == 1 and "lint reports 1 finding: --baseline accepts what exists" in text
     assert sorted(contents(tmp_path)) == ["train.py"], "a look leaves nothing"
     assert call(str(tmp_path), "--pre-commit", "--baseline", "--yes")[0] == 0
     assert json.loads((tmp_path / scaffold.BASELINE).read_text())["findings"] == {"DC701:train.py": 1}

@@ -97,9 +97,8 @@ def gloo_interface_can_be_used(launch: Launch, settings: Settings, interfaces: I
         },
         fix=change(
             setting,
-            "set it to the exact name of the interface that leads to the other nodes, or unset it: gloo then "
-            "uses the interface of the host name. If nodes use different names, set it on each "
-            f"node{_show_how(way)}",
+            "set it to the exact name of the interface that leads to the other nodes, or unset it: gloo then uses the "
+            f"interface of the host name. If nodes use different names, set it on each node{_show_how(way)}",
             None if way is None else f"export GLOO_SOCKET_IFNAME={way}",
         ),
     )

@@ -61,9 +61,8 @@ def debugging_is_off(timeline: Timeline) -> Iterator[Finding]:
         if names
         else "NCCL writes its log at the level INFO on every rank",
         fix=Fix(
-            "take it out of the job script, the image or ~/.nccl.conf when the search is over; NCCL_DEBUG=WARN "
-            "keeps what is "
-            "worth reading",
+            "take it out of the job script, the image or ~/.nccl.conf when the search is over; NCCL_DEBUG=WARN keeps "
+            "what is worth reading",
             where="job-script",
         ),
         severity=Severity.INFO,
@@ -95,8 +94,7 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
             + (", which this job could use" if hurts and not failed(timeline) else ""),
             fix=Fix(
                 f"leave {name} out where the job or the image sets it, and measure with and without it; ask before "
-                "changing "
-                "what /etc/nccl.conf sets",
+                "changing what /etc/nccl.conf sets",
                 command=f"unset {name}",
                 where="job-script",
             ),
@@ -190,9 +188,8 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
         rules.DC406,
         timeline,
         [event for process in wrong for event in process.events if event.values.get("interface")],
-        f"NCCL met on {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which leads to "
-        "no other "
-        "host",
+        f"NCCL met on {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which leads to no "
+        "other host",
         fix=_interface(),
         severity=Severity.ERROR,
         role="cause",
@@ -430,8 +427,7 @@ def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
             f"the plug-in {name} is not complete here",
             fix=Fix(
                 "source the plug-in's own script (nccl-env-profile.sh, next to its library) unchanged in the job "
-                "script for "
-                "all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
+                "script for all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
                 "'ls /sys/class/net': they differ between virtual machines and GKE",
                 where="job-script",
             ),
@@ -445,8 +441,7 @@ def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
             f"NCCL_TOPO_FILE names {files[0].values['file']}, which can't be opened",
             fix=Fix(
                 "mount the file of this kind of machine into the container, or name the one that the cloud's image "
-                "brings, "
-                "in the job script",
+                "brings, in the job script",
                 where="job-script",
             ),
             severity=Severity.INFO if failed(timeline) else None,
@@ -568,9 +563,8 @@ def hosts_are_told_apart(timeline: Timeline) -> Iterator[Finding]:
         rules.DC506,
         timeline,
         events,
-        f"{events[0].values['segment']} of another rank is not in this process's /dev/shm: NCCL takes two "
-        "containers for one "
-        "host",
+        f"{events[0].values['segment']} of another rank is not in this process's /dev/shm: NCCL takes two containers "
+        "for one host",
         fix=Fix(
             "let the containers share it (--ipc=host, or one volume at /dev/shm). Or give each its own host name "
             "(--hostname, or its own value of NCCL_HOSTID)",
@@ -742,9 +736,8 @@ def _same_plug_in() -> Fix:
 
 def _interface() -> Fix:
     return Fix(
-        "set NCCL_SOCKET_IFNAME in the job script, for every rank, to the interface that leads to the other "
-        "nodes: 'ip route get ADDRESS-OF-ANOTHER-NODE' shows it after dev. If nodes use different names, list "
-        "them with commas",
+        "set NCCL_SOCKET_IFNAME in the job script, for every rank, to the interface that leads to the other nodes: 'ip "
+        "route get ADDRESS-OF-ANOTHER-NODE' shows it after dev. If nodes use different names, list them with commas",
         command="export NCCL_SOCKET_IFNAME==eth0",
         where="job-script",
     )

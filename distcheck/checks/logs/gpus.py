@@ -342,12 +342,10 @@ def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
         timeline,
         events,
         f"CUDA's compatibility library is used where it can't work (error {number}): on a card that it is not made "
-        "for, or "
-        "with a driver that it does not fit",
+        "for, or with a driver that it does not fit",
         fix=Fix(
             "take the compat folder out of LD_LIBRARY_PATH where the job or the image sets it, or the package "
-            "cuda-compat "
-            "out of the image; after an update of the host's driver start the container again",
+            "cuda-compat out of the image; after an update of the host's driver start the container again",
             where="job-script",
         ),
         **severity_of(timeline, events[0]),
@@ -398,9 +396,8 @@ def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
             rules.DC336,
             timeline,
             events,
-            f"these cards (RTX {events[0].values['series']} series) have no peer access, and the framework refuses "
-            "to start "
-            "without being told so",
+            f"these cards (RTX {events[0].values['series']} series) have no peer access, and the framework refuses to "
+            "start without being told so",
             fix=Fix(
                 "switch both ways off for these cards, or start with 'accelerate launch', which does it",
                 command="export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1",
@@ -534,9 +531,8 @@ def _bind(timeline: Timeline) -> Fix:
         "/ray/" in frame.path for event in timeline.events if event.traceback for frame in event.traceback.frames
     )
     return Fix(
-        "call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before the process group is made, and start at "
-        "most one "
-        "process for each GPU"
+        "call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before the process group is made, and start at most "
+        "one process for each GPU"
         + (
             "; under Ray give each worker a GPU of its own (num_gpus=1) and let Ray set CUDA_VISIBLE_DEVICES"
             if by_ray or any("ray::" in event.text for event in timeline.of("exception"))
@@ -550,8 +546,7 @@ def _free_the_card(pids: Sequence[int]) -> Fix:
     who = f" (process{'es' * (len(pids) > 1)} {', '.join(map(str, pids))})" if pids else ""
     return Fix(
         f"list the processes on the card{who} with 'nvidia-smi' and ps: end those of an earlier run of yours, else "
-        "wait, use "
-        "other GPUs, or ask the owner; a notebook's kernel holds memory until its end",
+        "wait, use other GPUs, or ask the owner; a notebook's kernel holds memory until its end",
         command="nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         where="host",
     )
@@ -628,8 +623,7 @@ gpus_take_more_than_one_process = signature_probe(
     "gpu-busy",
     "a GPU takes one process only, and has one already",
     Fix(
-        "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the "
-        "mode); an "
+        "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the mode); an "
         "administrator can put the mode back: nvidia-smi -c DEFAULT",
         where="host",
     ),
@@ -668,8 +662,7 @@ nccl_is_the_one_of_torch = signature_probe(
     "another NCCL library is found before the one of torch: it has no {symbol}",
     Fix(
         "keep one package nvidia-nccl-cu…, the one that 'pip show torch' lists, and reinstall it with "
-        "--force-reinstall --no-deps. Remove folders with another libnccl.so.2 from LD_LIBRARY_PATH and "
-        "LD_PRELOAD",
+        "--force-reinstall --no-deps. Remove folders with another libnccl.so.2 from LD_LIBRARY_PATH and LD_PRELOAD",
         command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
         where="host",
     ),

@@ -63,15 +63,13 @@ _OTHER_BRANCH = Fix(
     where="code",
 )
 _MAKE_EQUAL = Fix(
-    "make every rank call the same collectives in the same order with equal shapes and dtypes: pad, or gather "
-    "the sizes "
-    "first; 'torchrun … -m distcheck.watch train.py' names the first that differ",
+    "make every rank call the same collectives in the same order with equal shapes and dtypes: pad, or gather the "
+    "sizes first; 'torchrun … -m distcheck.watch train.py' names the first that differ",
     where="code",
 )
 _EVEN_INPUTS = Fix(
-    "give all ranks the same number of batches: DistributedSampler with drop_last=True, or agree on the number "
-    "of steps "
-    "(all_reduce of the length with ReduceOp.MIN), or 'with Join([ddp]):' around the loop",
+    "give all ranks the same number of batches: DistributedSampler with drop_last=True, or agree on the number of "
+    "steps (all_reduce of the length with ReduceOp.MIN), or 'with Join([ddp]):' around the loop",
     command="distcheck lint --select DC519 .",
     where="code",
 )
@@ -498,9 +496,8 @@ def monitors_see_progress(timeline: Timeline) -> Iterator[Finding]:
         f"{ranks_in_words(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
         "NCCL's watchdog went on",
         fix=Fix(
-            "something holds the interpreter's lock or the CUDA driver: 'py-spy dump --native --pid PID' while "
-            "it hangs, "
-            "'dmesg -T' for Xid lines (DC309); TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only if it is really slow",
+            "something holds the interpreter's lock or the CUDA driver: 'py-spy dump --native --pid PID' while it "
+            "hangs, 'dmesg -T' for Xid lines (DC309); TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only if it is really slow",
             where="host",
         ),
         **_waiting(timeline),

@@ -92,9 +92,8 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
         stopped,
         "the launcher got SIGTERM from outside before any failure: a time limit, a preemption, an eviction, or a kill",
         fix=Fix(
-            "read the reason from the scheduler ('sacct -j JOB --format=State,Elapsed,Timelimit,ExitCode', "
-            "'kubectl describe pod'). Then set a longer limit, and save a checkpoint on SIGTERM (#SBATCH "
-            "--signal=TERM@120)",
+            "read the reason from the scheduler ('sacct -j JOB --format=State,Elapsed,Timelimit,ExitCode', 'kubectl "
+            "describe pod'). Then set a longer limit, and save a checkpoint on SIGTERM (#SBATCH --signal=TERM@120)",
             where="job-script",
         ),
         severity=Severity.INFO,

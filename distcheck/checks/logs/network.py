@@ -497,9 +497,8 @@ def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
         # every host's own bridge has this address
         why += f", and {_BRIDGES_HOST} is Docker's bridge of each host, which leads to no other machine"
         fix = Fix(
-            "export GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME on each node with its interface to the other nodes "
-            "('ip route' shows it). Or have an administrator map the host name to its network address in "
-            "/etc/hosts",
+            "export GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME on each node with its interface to the other nodes ('ip "
+            "route' shows it). Or have an administrator map the host name to its network address in /etc/hosts",
             where="job-script",
         )
     elif "route" in why or "unreachable" in why:

@@ -456,9 +456,8 @@ def _explain_unknown(cls: type, error: str, mode: str, path: str, holder: str) -
         )
     return Explanation(
         f"its type {name} brings no way to be pickled: {_first_line(error)}",
-        f"{_compose(mode, path, '', '', holder)}; or register how to create it again:"
-        f" copyreg.pickle({name.rpartition('.')[2]}, function),"
-        " where function(value) gives (callable, arguments)",
+        f"{_compose(mode, path, '', '', holder)}; or register how to create it again: "
+        f"copyreg.pickle({name.rpartition('.')[2]}, function), where function(value) gives (callable, arguments)",
     )
 
 

@@ -259,8 +259,7 @@ def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -
     return row.found(
         rules.DC202,
         f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
-        f"{write.row.path}:{write.row.line}"
-        ": inside of that mask the GPU is number 0",
+        f"{write.row.path}:{write.row.line}: inside of that mask the GPU is number 0",
         fix=f"use 0 here; or keep all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
         flow=program.flow(atom.flow),
     )
@@ -460,9 +459,8 @@ def _is_plain_cuda(value: Value | None) -> bool:
 _STARTERS = tuple(
     f"torch.cuda.{name}"
     for name in words(
-        "is_available init set_device current_device get_device_name get_device_properties "
-        "get_device_capability mem_get_info synchronize current_stream Stream Event memory_stats "
-        "is_bf16_supported ipc_collect get_rng_state"
+        "is_available init set_device current_device get_device_name get_device_properties get_device_capability "
+        "mem_get_info synchronize current_stream Stream Event memory_stats is_bf16_supported ipc_collect get_rng_state"
     )
 )
 

@@ -190,9 +190,8 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
                 where = "the started function" if key in inside else "the starting process"
                 yield call.found(
                     rules.DC106,
-                    f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher "
-                    f"({row.path}:{row.line}): under torchrun every rank starts all ranks once more, "
-                    "without it the variable is missing",
+                    f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher ({row.path}:{row.line}): "
+                    "under torchrun every rank starts all ranks once more, without it the variable is missing",
                     fix="keep one launcher: with torchrun call the function directly; with spawn use its argument "
                     'as local rank; or choose by "LOCAL_RANK" in os.environ',
                     flow=[f"{row.path}:{row.line}: LOCAL_RANK is read"],

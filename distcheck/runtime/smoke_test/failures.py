@@ -533,9 +533,8 @@ def _fix_lost(case: _FailureText) -> Fix:
             where="host",
         )
     return Fix(
-        "check the network between the hosts at that time: an interface or a switch that went down, a firewall "
-        "that drops idle connections, another MTU on the path. 'distcheck collective --pairs' tests each link by "
-        "itself",
+        "check the network between the hosts at that time: an interface or a switch that went down, a firewall that "
+        "drops idle connections, another MTU on the path. 'distcheck collective --pairs' tests each link by itself",
         where="host",
     )
 
