@@ -130,7 +130,7 @@ def main() -> int:
 
 
 def _compare(path: Path, counts: dict[str, int], *, write: bool) -> int:
-    """Print the packages with more problems than the file allows; return 1 if there is one, or if the file is too high."""
+    """Print the packages whose number of problems differs from the file; return 1 if there is one."""
     if write:
         path.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
         return 0
