@@ -219,7 +219,7 @@ class _Finish:
         self.configuration = configuration
         # with a bound, its rule must be checked
         bound = ("DC513",) if given["min_busbw"] is not None or given["baseline"] is not None else ()
-        must = (*given["must_check"], *bound)
+        must = (*(given["must_check"] or configuration.values("must-check")), *bound)
         self.must_check = shared.selection_of(must) if must else None
         self.fail_on = given["fail_on"] or shared.fail_on_of(configuration)
         self.line: Any = None

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from distcheck.cli import collective
 from distcheck.cli.exit_status import end_with
+from distcheck.core.configuration import Configuration, ConfigurationEntry
 
 
 @pytest.mark.parametrize("device", [True, False])
@@ -59,3 +61,22 @@ def test_a_reader_that_closed_the_pipe_is_no_failure() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("option", "configured", "bound", "expected"),
+    [
+        ((), (), None, None),
+        ((), ("DC301",), None, ("DC301",)),
+        (("DC302",), ("DC301",), None, ("DC302",)),
+        ((), ("DC301",), 400.0, ("DC301", "DC513")),
+    ],
+    ids=["none", "the configuration", "the option counts more", "with a bound"],
+)
+def test_rules_that_must_be_checked(
+    option: tuple[str, ...], configured: tuple[str, ...], bound: float | None, expected: tuple[str, ...] | None
+) -> None:
+    configuration = Configuration((ConfigurationEntry("must-check", configured, "pyproject.toml"),))
+    given = {"must_check": option, "min_busbw": bound, "baseline": None, "fail_on": "error"}
+    must_check = collective._Finish(given, configuration).must_check
+    assert (None if must_check is None else must_check.select) == expected
