@@ -1,9 +1,8 @@
-"""Whether the hosts reach each other's ports: not only the master's, but such as NCCL and gloo will be given.
+"""Whether the hosts reach each other's ports: the master's, and those that NCCL and gloo will get.
 
-Both let the kernel choose where they listen, on every host and in both directions, so each host opens a few doors
-spread over the range that the kernel chooses from, and the others try them. A block of some size goes through one of
-them, since a path can pass small packets and lose large ones. What failed is judged in ``network.py``; who is there at
-all is the matter of ``roll_call.py``.
+Both let the kernel choose their ports, on every host and in both directions. So each host opens a few ports spread over
+the ephemeral range, and the others try them. One connection sends a larger block, since a path can pass small packets
+and lose large ones. ``network.py`` judges the failures, and ``membership_check.py`` finds missing hosts.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from distcheck.core.world import World
 from .records import ConnectionAttempt, HostRecord, Reach
 from .sockets import is_loopback_address, open_files, place_of_address
 
-#: Where the kernel chooses from unless somebody has narrowed it: Linux (ip-sysctl, ip_local_port_range), and what IANA
-#: sets apart (RFC 6335), as macOS and Windows use it.
+#: Ephemeral ports by default: Linux (ip-sysctl, ip_local_port_range), and the range of IANA
+#: (RFC 6335), as macOS and Windows use it.
 LINUX_RANGE = (32768, 60999)
 OTHER_RANGE = (49152, 65535)
-#: Doors of each host: a blocked part of the range that is wider than a sixth of it is met for certain.
+#: Test ports of each host: a blocked part wider than a sixth of the range is always found.
 DOORS = 6
-#: With more hosts than this, each tries some others only, and fewer of their doors.
+#: With more hosts than this, each tries some others only, and fewer of their ports.
 MOST_COMPLETE = 32
 DOORS_OF_MANY = 2
 #: Seconds for all tries together: time for two repetitions of a lost first packet (1 s and 3 s, Linux).
@@ -43,9 +42,9 @@ LIMIT_S = 5.0
 #: What goes through in one piece: more than ten segments of a jumbo frame, which is what TCP sends before it waits for
 #: a confirmation (RFC 6928).
 BLOCK_BYTES = 128 << 10
-#: A refused connection is tried again once: the other host may just be opening its doors.
+#: A refused connection is tried again once: the other host may be about to listen.
 _AGAIN_S = 0.3
-#: Seconds after which a door forgets who came in and said nothing more.
+#: Seconds after which the server drops a client that sent nothing more.
 _IDLE_S = 30.0
 #: Trials for a free port in each part of the range.
 _TRIALS = 64
@@ -58,17 +57,17 @@ _DONE = b"done\n"
 
 
 class Doors(NamedTuple):
-    """Where a host listens, as the others learn it."""
+    """The listening ports of a host, as the others learn them."""
 
     host: str
-    #: without netmask; "" where it has none that others could use
+    #: without netmask; "" if it has none that others could use
     address: str = ""
     ports: tuple[int, ...] = ()
     token: str = ""
 
 
 def ephemeral_range(world: World) -> tuple[int, int]:
-    """The ports that the kernel chooses from, both included."""
+    """Return the ports that the kernel chooses from, both included."""
     if world.platform != "linux":
         return OTHER_RANGE
     try:
@@ -79,7 +78,7 @@ def ephemeral_range(world: World) -> tuple[int, int]:
 
 
 def reserved_ports(world: World) -> tuple[tuple[int, int], ...]:
-    """Ranges that the kernel gives to nobody who does not ask for them (ip-sysctl, ip_local_reserved_ports)."""
+    """Return ranges that the kernel assigns only on request (ip-sysctl, ip_local_reserved_ports)."""
     try:
         text = world.read_text("/proc/sys/net/ipv4/ip_local_reserved_ports")
     except OSError:
@@ -93,7 +92,7 @@ def reserved_ports(world: World) -> tuple[tuple[int, int], ...]:
 
 
 def peers_of(index: int, count: int) -> tuple[int, ...]:
-    """Whom a host tries: all others, or of many the ones 1, 2, 4, 8 … places further, which is log2 of their number.
+    """Return the hosts that a host tries: all others, or of many those 1, 2, 4, 8 … further (log2 of their number).
 
     Every host is tried by as many others as it tries itself.
     """
@@ -103,7 +102,7 @@ def peers_of(index: int, count: int) -> tuple[int, ...]:
 
 
 def join_reach(parts: Sequence[Reach]) -> Reach:
-    """What each host tried, as one fact of all."""
+    """The tries of each host, as one fact."""
     return Reach(
         tried=sum(part.tried for part in parts),
         hosts=len(parts),
@@ -116,7 +115,7 @@ def join_reach(parts: Sequence[Reach]) -> Reach:
 
 
 def address_of(record: HostRecord) -> str:
-    """The address on which NCCL would listen on a host with GPUs, gloo on another; "" where others can't use it."""
+    """Return the address on which NCCL would listen on a host with GPUs, else gloo; "" if others cannot use it."""
     nccl = [item for item in record.interfaces if item.nccl]
     gloo = [item for item in record.interfaces if item.gloo]
     ordered = [*nccl, *gloo] if record.gpus else [*gloo, *nccl]
@@ -124,14 +123,14 @@ def address_of(record: HostRecord) -> str:
 
 
 def open_doors(record: HostRecord, world: World | None = None) -> Listener:
-    """The doors of this host, on the address and in the range that its libraries would use; enter it with ``with``."""
+    """Return the test ports of this host, on the address and in the range of its libraries; enter it with ``with``."""
     world = World() if world is None else world
     low, high = ephemeral_range(world)
     return Listener(record.host, address_of(record), low=low, high=high, reserved=reserved_ports(world))
 
 
 class Listener:
-    """Keeps a host's doors open in one thread: ``with open_doors(record) as doors: publish(doors.card)``.
+    """Keeps a host's ports open in one thread: ``with open_doors(record) as doors: publish(doors.card)``.
 
     :param host: what the others call this host
     :param address: the one that NCCL or gloo would listen on, with or without netmask; "" opens nothing
@@ -151,7 +150,7 @@ class Listener:
         reserved: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.address = address.partition("/")[0]
-        #: why no door could be opened
+        #: why no port could be opened
         self.error: str | None = None
         self._reserved = reserved
         self._token = os.urandom(_TOKEN_LENGTH // 2).hex()
@@ -163,7 +162,7 @@ class Listener:
         else:
             self.error = "no address was given"
         ports = tuple(sorted(int(item.getsockname()[1]) for item in self._sockets))
-        #: what the others have to know
+        #: what the others need to know
         self.card = Doors(host, self.address if ports else "", ports, self._token)
 
     def __enter__(self) -> Listener:
@@ -177,7 +176,7 @@ class Listener:
         self.close()
 
     def close(self) -> None:
-        """Close all doors."""
+        """Close all ports."""
         with contextlib.suppress(OSError):
             self._stop.send(b".")
         if self._thread is not None:
@@ -186,7 +185,7 @@ class Listener:
             item.close()
 
     def _open(self, low: int, high: int, count: int) -> None:
-        """One port in each of ``count`` equal parts of the range: its first, its last, and any between them."""
+        """Return one port in each of ``count`` equal parts of the range: its first, its last, and any between them."""
         width = (high - low + 1) / count
         for part in range(count):
             first, last = low + int(part * width), max(low + int(part * width), low + int((part + 1) * width) - 1)
@@ -199,7 +198,7 @@ class Listener:
 
     def _open_in(self, first: int, last: int, *, at_start: bool, at_end: bool) -> socket.socket:
         family, place = place_of_address(self.address)
-        # other ports in each run, so that what is blocked in between is met some day
+        # other ports in each run, so that a blocked range in between is found in time
         start = first if at_start else last if at_end else random.randint(first, last)  # noqa: S311
         failure = OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         trials = 0
@@ -212,7 +211,7 @@ class Listener:
             trials += 1
             listener = socket.socket(family, socket.SOCK_STREAM)
             try:
-                if sys.platform != "win32":  # there it would take away a port that is in use
+                if sys.platform != "win32":  # there it would take a port that is in use
                     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind((place[0], port, *place[2:]))
                 listener.listen(1024)
@@ -257,7 +256,7 @@ class Listener:
         for _ in range(64):
             try:
                 connection, _address = listener.accept()
-            except OSError:  # nobody else is at the door; or no more files can be opened, and who waits outside waits
+            except OSError:  # no further client, or no more files can be opened, and clients wait
                 return
             if len(guests) >= _MOST_GUESTS:
                 _see_off(min(guests.values(), key=lambda item: item.seen), selector, guests)
@@ -274,7 +273,7 @@ def _see_off(guest: _Guest, selector: selectors.BaseSelector, guests: dict[int, 
 
 
 class _Guest:
-    """Somebody who came through a door: says the token, hears the answer to it, may bring a block."""
+    """A client of a test port: sends the token, gets the answer, may send a block."""
 
     __slots__ = ("block", "received", "seen", "socket", "token")
 
@@ -282,12 +281,12 @@ class _Guest:
         self.socket = connection
         self.token = token
         self.received = bytearray()
-        #: bytes of the block that are still to come; None: not asked for
+        #: bytes of the block that are still to arrive; None: not requested
         self.block: int | None = None
         self.seen = time.monotonic()
 
     def read(self) -> bool:
-        """Take what has come; true where the connection is over."""
+        """Read what arrived; return whether the connection is over."""
         try:
             part = self.socket.recv(BLOCK_BYTES)
             if not part:
@@ -319,7 +318,7 @@ class _Guest:
 
 
 def _answer_to(token: str) -> bytes:
-    """What only the host that made the token says; an echo does not."""
+    """Return the answer that only the host with the token knows; an echo does not."""
     return hashlib.sha256(f"distcheck {token}".encode()).hexdigest()[:_TOKEN_LENGTH].encode() + b"\n"
 
 
@@ -327,14 +326,14 @@ def _answer_to(token: str) -> bytes:
 
 
 class _Try:
-    """One connection on its way."""
+    """One connection in progress."""
 
     __slots__ = ("again", "block", "doors", "error", "left", "outcome", "port", "received", "socket", "state")
 
     def __init__(self, doors: Doors, port: int, block: bool) -> None:
         self.doors = doors
         self.port = port
-        #: it also brings a block
+        #: it also sends a block
         self.block = block
         #: ``connecting``, ``asking``, ``sending`` or ``over``
         self.state = "connecting"
@@ -342,7 +341,7 @@ class _Try:
         self.error: str | None = None
         self.received = bytearray()
         self.left = 0
-        #: when a refused one is tried again; infinity: it has been
+        #: when a refused connection is tried again; infinity: it was
         self.again = 0.0
         self.socket: socket.socket | None = None
 
@@ -358,7 +357,7 @@ def try_hosts(
     limit_s: float = LIMIT_S,
     loopback: bool = False,
 ) -> Reach:
-    """Try the doors of other hosts, all at once.
+    """Try the ports of other hosts, all in parallel.
 
     :param others: those whom ``peers_of`` names
     :param hosts: how many take part; of many only some doors are tried, others by each, so that together all are
@@ -367,7 +366,7 @@ def try_hosts(
     :return: what this one host tried; ``join_reach`` makes one fact of all
     """
     count = len(others) + 1 if hosts is None else hosts
-    # nobody else has this number, so each host begins at another door
+    # no other host has this number, so each host begins at another port
     offset = int.from_bytes(hashlib.sha256(own.token.encode()).digest()[:4], "big")
     tries: list[_Try] = []
     for number, doors in enumerate(others):
@@ -378,7 +377,7 @@ def try_hosts(
         if count > MOST_COMPLETE and len(ports) > DOORS_OF_MANY:
             step = len(ports) // DOORS_OF_MANY
             ports = tuple(ports[(first + turn * step) % len(ports)] for turn in range(DOORS_OF_MANY))
-        # one connection brings the block; the rest has to tell which ports are open
+        # one connection sends the block; the others show which ports are open
         tries.extend(_Try(doors, port, place == first % len(ports)) for place, port in enumerate(ports))
     if tries:
         with open_files(len(tries) + 64), selectors.DefaultSelector() as selector:
@@ -490,7 +489,7 @@ def _read(item: _Try, connection: socket.socket, selector: selectors.BaseSelecto
 
 
 def _give_up(item: _Try, number: int, selector: selectors.BaseSelector, text: str | None = None) -> None:
-    """The connection was not made: why, or that it is to be tried again."""
+    """Record why the connection failed, or that it is tried again."""
     words = text or os.strerror(number)
     if number == errno.ECONNREFUSED:
         item.outcome = "refused"
@@ -507,7 +506,7 @@ def _give_up(item: _Try, number: int, selector: selectors.BaseSelector, text: st
         item.state, item.again = "waiting", time.monotonic() + _AGAIN_S
 
 
-#: No way leads there, or the kernel is told not to take it (ip-rule(8): prohibit, unreachable, blackhole).
+#: No route, or the kernel must not use it (ip-rule(8): prohibit, unreachable, blackhole).
 _NO_ROUTE = frozenset(
     {
         errno.ENETUNREACH,

@@ -1,6 +1,6 @@
-"""Whether what must be equal on all hosts is: versions, settings, the code, and the backends that torch was built with.
+"""Compares what must be equal on all hosts: versions, settings, the code, and the backends of torch.
 
-The few are named, not the many. GPUs are compared in ``hardware.py``, networks in ``network.py``.
+Messages name the minority. ``hardware.py`` compares GPUs, ``network.py`` networks.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .identity import uses_nccl
 from .own_record import NODE_NUMBERS, OF_EACH_RANK
 from .records import Cluster, HostRecord
 
-#: Values, variables and components that a message names; the rest is counted.
+#: Values, variables and components that a message names; others are counted.
 MOST_NAMED = 4
 MOST_SETTINGS = 6
 
-#: What all ranks of one communicator must have in common, as it is written in messages. From 2.26 on NCCL compares its
+#: What all ranks of one communicator must share, as messages write it. From 2.26 on NCCL compares its
 #: versions as it connects; older ones hang or truncate messages (NVIDIA/nccl#286: versions must match).
 _MUST_MATCH = {"torch": "torch", "cuda": "CUDA", "hip": "HIP", "nccl": "NCCL"}
 
-#: Variables that NCCL wants equal on all ranks: each rank chooses algorithm, protocol, channels, buffers and transport
-#: by itself, and two that chose differently wait for each other, or cut messages (NVIDIA/nccl#296,
+#: Variables that NCCL needs equal on all ranks: each rank selects algorithm, protocol, channels, buffers and transport
+#: by itself, and two different selections wait for each other, or truncate messages (NVIDIA/nccl#296,
 #: NVIDIA/FasterTransformer#204).
 NCCL_WANTS_EQUAL = frozenset(
     {
@@ -45,16 +45,16 @@ NCCL_WANTS_EQUAL = frozenset(
         "NCCL_LAUNCH_MODE", "NCCL_NET_SHARED_BUFFERS",
     }
 )  # fmt: skip
-#: The same for gloo, and for torch whatever the backend: with DETAIL each collective is preceded by another one that
-#: compares what the ranks are about to do, in which ranks without it take no part.
+#: The same for gloo, and for torch with any backend: with DETAIL another collective precedes each one. It compares the
+#: next calls of the ranks, and ranks without DETAIL take no part in it.
 GLOO_WANTS_EQUAL = frozenset({"GLOO_DEVICE_TRANSPORT", "TORCH_GLOO_LAZY_INIT"})
 DEBUG = "TORCH_DISTRIBUTED_DEBUG"
-#: Of these the ones that bear on the ways inside of one host only, which a site may close on the hosts that need it.
+#: Of these, variables about paths inside one host only, which a site may close on the hosts that need it.
 _INSIDE_A_HOST = frozenset({"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_P2P_DIRECT_DISABLE", "NCCL_SHM_DISABLE"})
-#: What these are where they are not set.
+#: The defaults of these.
 _DEFAULTS = {"NCCL_IB_DISABLE": "0", "NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0"}
 
-#: Settings that may well differ from node to node: names of devices, files, folders and CPUs.
+#: Settings that may differ from node to node: names of devices, files, folders and CPUs.
 _OF_A_NODE = frozenset(
     {
         *NODE_NUMBERS, *OF_EACH_RANK, "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX",
@@ -68,7 +68,7 @@ _OF_A_NODE = frozenset(
 
 
 class Likeness(NamedTuple):
-    """The hosts that say one and the same, and those of its ranks that do, where a host's ranks differ."""
+    """Hosts with one value, and those of its ranks that have it, if the ranks of a host differ."""
 
     value: str
     hosts: tuple[str, ...]
@@ -76,7 +76,7 @@ class Likeness(NamedTuple):
 
     @property
     def place(self) -> str:
-        """``gpu[01-30]``, with the ranks where they differ on one host."""
+        """Return ``gpu[01-30]``, with the ranks if they differ on one host."""
         ranks = f" (ranks {_short_ranks(self.ranks)})" if self.ranks else ""
         return shorten_hosts(self.hosts) + ranks
 
@@ -86,7 +86,7 @@ class Likeness(NamedTuple):
 
 @probe(rules.DC503)
 def versions_agree(cluster: Cluster) -> Iterator[Finding]:
-    """torch, CUDA and NCCL are the same on all hosts; what else differs is said in one finding."""
+    """Report different versions of torch, CUDA and NCCL; one finding lists all other differences."""
     if len(cluster.hosts) < 2:
         return
     nccl = uses_nccl(cluster)
@@ -104,12 +104,12 @@ def versions_agree(cluster: Cluster) -> Iterator[Finding]:
 
 @probe(rules.DC120)
 def backends_agree(cluster: Cluster) -> Iterator[Finding]:
-    """The torch of every host has the backend that the others will use."""
+    """Report hosts whose torch lacks the backend that the others will use."""
     known = [host for host in cluster.hosts if host.backends]
     has = [host for host in known if "nccl" in host.backends]
     lacks = [host for host in known if "nccl" not in host.backends]
     if not has or not lacks:
-        return  # where no host has it, each says so itself
+        return  # if no host has it, each host reports that itself
     stated = cluster.backend is not None and "nccl" in cluster.backend
     if cluster.backend is not None and not stated:
         return
@@ -134,7 +134,7 @@ def backends_agree(cluster: Cluster) -> Iterator[Finding]:
 
 @probe(rules.DC504)
 def settings_agree(cluster: Cluster) -> Iterator[Finding]:
-    """What NCCL needs equal on all ranks is; the rest that differs is said in one finding."""
+    """Report variables that NCCL needs equal on all ranks and that are not; one finding lists all other differences."""
     if not cluster.launched and len(cluster.hosts) < 2:
         return
     needed = set(NCCL_WANTS_EQUAL) if uses_nccl(cluster) else set()
@@ -162,7 +162,7 @@ def settings_agree(cluster: Cluster) -> Iterator[Finding]:
 
 @probe(rules.DC507)
 def code_agrees(cluster: Cluster) -> Iterator[Finding]:
-    """The working directories of all hosts stand at one commit."""
+    """Report working directories at different commits."""
     known = [(host, host.code) for host in cluster.hosts if host.code is not None]
     groups = _grouped(((host.host, code.commit) for host, code in known if code.commit), str)
     without = [host.host for host, code in known if not code.commit]
@@ -198,11 +198,11 @@ def code_agrees(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-# what the probes have in common
+# shared by the probes
 
 
 def _grouped(pairs: Iterable[tuple[str, str]], key: Callable[[str], Hashable]) -> list[Likeness]:
-    """Hosts by what they say, the many first.
+    """Return hosts by value, the most frequent one first.
 
     :param pairs: a host and what it says
     :param key: what counts as one and the same
@@ -220,14 +220,14 @@ def _grouped(pairs: Iterable[tuple[str, str]], key: Callable[[str], Hashable]) -
 
 
 def _spoken(groups: Sequence[Likeness], name: str = "") -> str:
-    """``2.6.0 on gpu[01-30], 2.5.1 on gpu31``."""
+    """Return ``2.6.0 on gpu[01-30], 2.5.1 on gpu31``."""
     shown = [f"{group.value} on {group.place}" for group in groups[:MOST_NAMED]]
     more = f" and {len(groups) - MOST_NAMED} more values" if len(groups) > MOST_NAMED else ""
     return f"{name} {', '.join(shown)}{more}".strip()
 
 
 def _odd_ones(groups: Sequence[Likeness]) -> list[str]:
-    """The hosts that are not as most are; empty where no value has most of them."""
+    """Return the hosts that differ from most; empty if no value has a majority."""
     count = sum(len(group.hosts) for group in groups)
     if 2 * len(groups[0].hosts) <= count:
         return []
@@ -248,32 +248,32 @@ def _short_ranks(ranks: Sequence[int]) -> str:
 
 
 def _components(hosts: Iterable[HostRecord]) -> list[str]:
-    """All that versions are told of, what matters most first."""
+    """Return all components with versions, the most important one first."""
     first = (*_MUST_MATCH, "python", "driver")
     names = {name for host in hosts for name in host.versions}
     return [name for name in first if name in names] + sorted(names.difference(first))
 
 
 def _by_value(hosts: Iterable[HostRecord], name: str) -> list[Likeness]:
-    """Hosts by their version of a component; those that do not tell are left out."""
+    """Return hosts by their version of a component; hosts without one are dropped."""
     key = _release if name == "torch" else str
     return _grouped(((host.host, host.versions[name]) for host in hosts if name in host.versions), key)
 
 
 def _release(version: str) -> str:
-    """torch's version without what tells only how it was built; of a build between releases that is all there is."""
+    """Return the version of torch without the build part; of a build between releases that is all there is."""
     public, _, _ = version.partition("+")
     return version if re.search(r"a\d|b\d|rc\d|dev", public) else public
 
 
 def _tags(hosts: Iterable[HostRecord]) -> list[Likeness]:
-    """Builds of one release of torch that differ: ``2.6.0+cu124`` and ``2.6.0+cu126``."""
+    """Return builds of one release of torch that differ: ``2.6.0+cu124`` and ``2.6.0+cu126``."""
     groups = _grouped(((host.host, host.versions["torch"]) for host in hosts if "torch" in host.versions), str)
     return groups if len(groups) > 1 else []
 
 
 def _grave_versions(cluster: Cluster, names: Sequence[str]) -> Finding:
-    """Components that differ between the same hosts are one trouble: another image."""
+    """Return components that differ between the same hosts, together: these hosts have another image."""
     hosts: dict[tuple[str | None, ...], list[HostRecord]] = {}
     for host in cluster.hosts:
         key = tuple(
@@ -281,7 +281,7 @@ def _grave_versions(cluster: Cluster, names: Sequence[str]) -> Finding:
             for name in names
         )
         hosts.setdefault(key, []).append(host)
-    # who does not tell one of them goes with those that say the same of the others
+    # a host without one component joins the hosts with the same others
     for key in [key for key in hosts if None in key]:
         like = next((other for other in hosts if None not in other and _fits(key, other)), None)
         if like is not None or all(part is None for part in key):
@@ -343,7 +343,7 @@ def _and_values(groups: Sequence[Likeness]) -> str:
 
 
 def _names_that_differ(hosts: Sequence[HostRecord]) -> list[str]:
-    """Variables that are not the same on all ranks, as they stand; most hosts say all the same, at one glance."""
+    """Return variables that differ between ranks; most hosts have equal values, which one comparison shows."""
     names: set[str] = set()
     usual = hosts[0].settings if hosts else {}
     for host in hosts:
@@ -356,7 +356,7 @@ def _names_that_differ(hosts: Sequence[HostRecord]) -> list[str]:
 
 
 def _settings_by_value(hosts: Iterable[HostRecord], name: str) -> list[Likeness]:
-    """Hosts by their value of a variable, those where ranks differ among each other with their ranks."""
+    """Return hosts by their value of a variable, with the ranks if they differ on one host."""
     found: dict[str, tuple[list[str], list[int], str]] = {}
     for host in hosts:
         common = host.settings.get(name, "")
@@ -388,7 +388,7 @@ def _ranks_by_value(host: HostRecord, name: str, common: str) -> dict[str, list[
 
 
 def _meaning(name: str, value: str) -> str:
-    """A value without what makes no difference to its reader."""
+    """Return a value without parts that its reader ignores."""
     text = value.strip().casefold()
     if name == DEBUG:
         return "detail" if text == "detail" else ""
@@ -402,7 +402,7 @@ def _shown(name: str, value: str) -> str:
 
 
 def _grave_settings(cluster: Cluster, variables: Sequence[tuple[str, Sequence[Likeness]]]) -> Finding:
-    """Variables that differ between the same hosts are one trouble: an environment that did not come along."""
+    """Return variables that differ between the same hosts, together: their environment was not passed on."""
     name, groups = variables[0]
     names = [other for other, _ in variables]
     others = names[1:MOST_SETTINGS]
@@ -434,7 +434,7 @@ def _grave_settings(cluster: Cluster, variables: Sequence[tuple[str, Sequence[Li
 
 
 def _origin(hosts: Sequence[HostRecord], names: Sequence[str], odd: Sequence[str]) -> str:
-    """The file that the setting of the odd hosts comes from, or that of any host."""
+    """Return the file of the setting on the hosts that differ, or on any host."""
     wanted = set(odd)
     for host in hosts:
         for name in names:
@@ -444,7 +444,7 @@ def _origin(hosts: Sequence[HostRecord], names: Sequence[str], odd: Sequence[str
 
 
 def _by_site(hosts: Iterable[HostRecord], name: str) -> bool:
-    """Wherever it is set, the machine's own file sets it, for all ranks of the host."""
+    """Return whether the machine's own file sets it wherever it is set, for all ranks of the host."""
     return all(
         host.origins.get(name, "").startswith(SITE_FILE) for host in hosts if host.settings.get(name)
     ) and not any(name in rank.settings for host in hosts for rank in host.ranks)

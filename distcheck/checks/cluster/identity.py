@@ -1,7 +1,7 @@
-"""Who is who: ranks that are missing, doubled or numbered against each other, hosts that can't be told apart, clocks.
+"""Identity of ranks and hosts: missing, duplicate or inconsistent ranks, hosts that cannot be distinguished, clocks.
 
-Only what several processes say is judged; what one says of itself is the matter of ``checks/host/rank_numbers.py``.
-Every probe costs time in proportion to the ranks, and what it says does not grow with them.
+It judges only what several processes report; ``checks/host/rank_numbers.py`` judges one process. The time of each probe
+is proportional to the ranks, and the length of its message is not.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from .membership_check import MembershipAnswer
 from .own_record import NODE_NUMBERS
 from .records import Caller, Cluster, HostRecord, RankRecord, Roll
 
-#: Groups of missing ranks, callers and the like that a message names; the rest is counted.
+#: Groups of missing ranks, callers and the like that a message names; others are counted.
 MOST_NAMED = 4
-#: Callers that a roll names at most: from so many on, more may be behind them.
+#: Callers that the membership check names at most; with that many, more may exist.
 _MOST_CALLERS = 16
-#: Clocks that differ by less than a second disturb only people who compare logs.
+#: Clocks that differ by less than a second only affect reading of logs.
 NOTABLE_SKEW_S = 1.0
-#: c10d takes a node for dead whose last sign of life is three times 5 s old by the reader's own clock (torch 2.13,
+#: c10d counts a node as dead whose last heartbeat is three times 5 s old by the reader's own clock (torch 2.13,
 #: ``dynamic_rendezvous.py``: keep_alive_interval 5 s, keep_alive_max_attempt 3).
 DEADLY_SKEW_S = 15.0
 
 _MASKS = (CUDA_MASK, HIP_MASK, ROCR_MASK)
 
 
-# the roll
+# membership
 
 
 @probe(rules.DC501)
 def every_rank_came(roll: Roll) -> Iterator[Finding]:
-    """All ranks (or hosts) answered the roll call in time."""
+    """Report ranks (or hosts) that did not join in time."""
     if not roll.missing or _others_explain(roll):
         return
     hosts = roll.of == "hosts"
-    # named for people; a set of thousands of pieces is cut, and counted in the evidence
+    # named for users; a set of thousands of pieces is cut, and counted in the evidence
     within = f" within {roll.timeout_s:g} s" if roll.timeout_s else ""
     expected = _expected(roll)
     named = sorted({place for place in roll.expected.values() if _is_host(place)})
@@ -67,7 +67,7 @@ def every_rank_came(roll: Roll) -> Iterator[Finding]:
 
 @probe(rules.DC502)
 def no_rank_came_twice(roll: Roll) -> Iterator[Finding]:
-    """Every number was taken by one process (or host)."""
+    """Report numbers that several processes (or hosts) have."""
     doubled = [item for item in roll.surplus if _agrees(item, roll) and 0 <= item.rank < roll.world_size]
     if not doubled:
         return
@@ -100,9 +100,9 @@ def no_rank_came_twice(roll: Roll) -> Iterator[Finding]:
 
 @probe(rules.DC103)
 def callers_count_alike(roll: Roll, answer: MembershipAnswer | Unavailable) -> Iterator[Finding]:
-    """Whoever answered counts as many ranks as the others."""
+    """Report processes with another number of ranks."""
     if isinstance(answer, MembershipAnswer) and answer.disagreeing:
-        return  # hosts that contradict each other: ``arrival.py`` says it
+        return  # ``membership.py`` reports hosts that contradict each other
     strange = [item for item in roll.surplus if not _agrees(item, roll) or not 0 <= item.rank < roll.world_size]
     if not strange:
         return
@@ -134,12 +134,12 @@ def callers_count_alike(roll: Roll, answer: MembershipAnswer | Unavailable) -> I
     )
 
 
-# numbers, side by side
+# numbers
 
 
 @probe(rules.DC103)
 def ranks_fit_together(cluster: Cluster) -> Iterator[Finding]:
-    """All ranks count as many ranks, and the local numbers of a node's ranks are different ones."""
+    """Report ranks with another number of ranks, and equal local ranks on one node."""
     yield from _world_sizes(cluster)
     doubled: list[tuple[str, list[RankRecord]]] = []
     sizes: list[tuple[str, list[RankRecord]]] = []
@@ -182,7 +182,7 @@ def ranks_fit_together(cluster: Cluster) -> Iterator[Finding]:
 
 @probe(rules.DC508)
 def ranks_follow_the_nodes(cluster: Cluster) -> Iterator[Finding]:
-    """Ranks are numbered node by node, and nodes as the scheduler or the launch line numbers them."""
+    """Report ranks that are not numbered node by node, and nodes in another order than the scheduler's."""
     if len(cluster.hosts) < 2 or sum(len(host.ranks) for host in cluster.hosts) != cluster.world_size:
         return
     scattered = [host for host in cluster.hosts if host.ranks and not _in_a_row(host.ranks)]
@@ -225,7 +225,7 @@ def ranks_follow_the_nodes(cluster: Cluster) -> Iterator[Finding]:
 
 @probe(rules.DC506)
 def hosts_can_be_told_apart(cluster: Cluster) -> Iterator[Finding]:
-    """What NCCL takes for one host shares its memory, and what it takes for two hosts are two."""
+    """Report containers of one NCCL host without shared memory, and machines that NCCL takes for one."""
     if not cluster.launched:
         return
     nccl = uses_nccl(cluster)
@@ -238,7 +238,7 @@ def hosts_can_be_told_apart(cluster: Cluster) -> Iterator[Finding]:
 
 @probe(rules.DC505)
 def clocks_agree(cluster: Cluster) -> Iterator[Finding]:
-    """The clocks of all hosts show the same time, as exactly as it could be measured."""
+    """Report clocks of hosts that differ by more than the error of their measurement."""
     skews = _skews(cluster.hosts)
     notable = [item for item in skews if item.certain_s > NOTABLE_SKEW_S]
     if not notable:
@@ -280,11 +280,11 @@ def clocks_agree(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-# what the probes have in common
+# shared by the probes
 
 
 def uses_nccl(cluster: Cluster) -> bool:
-    """Whether the ranks will talk through NCCL: as it was stated, else where a rank has a GPU."""
+    """Return whether the ranks will use NCCL: as stated, else if a rank has a GPU."""
     if cluster.backend is not None:
         return "nccl" in cluster.backend
     return any(rank.device is not None for host in cluster.hosts for rank in host.ranks)
@@ -295,12 +295,12 @@ def _agrees(item: Caller, roll: Roll) -> bool:
 
 
 def _others_explain(roll: Roll) -> bool:
-    """As many answered under a wrong number as are missing: theirs is the trouble, and the gap its other side."""
+    """Return whether as many processes joined with a wrong number as are missing: both have one cause."""
     return bool(roll.surplus) and len(roll.surplus) >= min(len(roll.missing), _MOST_CALLERS)
 
 
 def _numbered(numbers: Sequence[int], roll: Roll) -> str:
-    """``rank 3 of 8``, ``ranks 8-15 of 16``, ``8,192 of 16,384 ranks (8-15,24-31 and 8,176 more)``."""
+    """Return ``rank 3 of 8``, ``ranks 8-15 of 16``, ``8,192 of 16,384 ranks (8-15,24-31 and 8,176 more)``."""
     noun = "node" if roll.of == "hosts" else "rank"
     if len(numbers) == 1:
         return f"{noun} {numbers[0]} of {roll.world_size:,}"
@@ -311,7 +311,7 @@ def _numbered(numbers: Sequence[int], roll: Roll) -> str:
 
 
 def _short_ranks(ranks: Iterable[int], most: int = SHORT) -> str:
-    """Ranks as ranges; what does not fit into so many characters is counted."""
+    """Return ranks as ranges; those that do not fit into so many characters are counted."""
     everyone = sorted(set(ranks))
     text = rank_ranges(everyone)
     if len(text) <= most:
@@ -322,7 +322,7 @@ def _short_ranks(ranks: Iterable[int], most: int = SHORT) -> str:
 
 
 def _first_ranges(ranks: Iterable[int], most: int = 8) -> str:
-    """The first ranges of ranks, for a place that a program reads."""
+    """Return the first ranges of ranks, for a location that a program reads."""
     return ",".join(rank_ranges(ranks).split(",")[:most])
 
 
@@ -332,12 +332,12 @@ def _length(part: str) -> int:
 
 
 def _is_host(place: str) -> bool:
-    """A host's name, and no phrase such as ``node 2 of 4``."""
+    """Return whether a text is a host name, and no phrase such as ``node 2 of 4``."""
     return " " not in place.strip()
 
 
 def _expected(roll: Roll) -> str:
-    """Where the missing ranks should have been, in a few words."""
+    """Return the expected hosts of the missing ranks, in a few words."""
     groups: dict[str, list[int]] = {}
     for rank in roll.missing:
         if rank in roll.expected:
@@ -354,7 +354,7 @@ def _expected(roll: Roll) -> str:
 
 
 def _callers(callers: Sequence[Caller]) -> str:
-    """Processes by host and pid; many of them by their hosts alone."""
+    """Return processes by host and pid; many of them by their hosts only."""
     if len(callers) <= 2:
         return " and ".join(f"pid {item.pid} on {item.host}" if item.pid else item.host for item in callers)
     return f"processes on {shorten_hosts(item.host for item in callers)}"
@@ -390,7 +390,7 @@ def _and_elsewhere(names: Iterable[str]) -> str:
     return f"; likewise on {others}" if others else ""
 
 
-# the numbers of ranks
+# numbers of ranks
 
 
 def _world_sizes(cluster: Cluster) -> Iterator[Finding]:
@@ -420,7 +420,7 @@ def _world_sizes(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _nodes(host: HostRecord) -> list[list[RankRecord]]:
-    """The ranks of a host by the node that they were told to be on: one machine may stand for several nodes."""
+    """Return the ranks of a host by their node: one machine may run several nodes."""
     nodes: dict[int | None, list[RankRecord]] = {}
     for rank in host.ranks:
         nodes.setdefault(rank.node_rank, []).append(rank)
@@ -431,7 +431,7 @@ def _local_ranks_clash(ranks: Sequence[RankRecord]) -> bool:
     local = _clashing(ranks)
     if len(local) < 2:
         return False
-    # with --virtual-local-rank, and with one GPU a task, each has a mask of its own, and device 0 is another one
+    # with --virtual-local-rank, and with one GPU a task, each rank has its own mask, and device 0 is another GPU
     if all(_sees_one_device(rank) for rank in local):
         return False
     devices = [rank.device.uuid or rank.device.pci for rank in local if rank.device is not None]
@@ -439,7 +439,7 @@ def _local_ranks_clash(ranks: Sequence[RankRecord]) -> bool:
 
 
 def _clashing(ranks: Sequence[RankRecord]) -> list[RankRecord]:
-    """The ranks that have the first local rank that is there twice."""
+    """Return the ranks with the first duplicate local rank."""
     by_number: dict[int, list[RankRecord]] = {}
     for rank in ranks:
         if rank.local_rank is not None:
@@ -456,7 +456,7 @@ def _local_sizes_clash(ranks: Sequence[RankRecord]) -> bool:
     said = {rank.local_world_size for rank in ranks if rank.local_world_size is not None}
     if len(said) > 1:
         return True
-    # a node that nobody numbered may be two launches on one machine
+    # a node without a number may be two launches on one machine
     return bool(said) and ranks[0].node_rank is not None and len(ranks) > min(said)
 
 
@@ -466,7 +466,7 @@ def _in_a_row(ranks: Sequence[RankRecord]) -> bool:
 
 
 def _given(host: HostRecord) -> int | None:
-    """The node number that the launch line or the scheduler gave this host."""
+    """Return the node number of this host from the launch line or the scheduler."""
     for name in NODE_NUMBERS:
         text = host.settings.get(name, "")
         if text.isascii() and text.isdigit():
@@ -475,7 +475,7 @@ def _given(host: HostRecord) -> int | None:
 
 
 def _out_of_order(hosts: Sequence[HostRecord]) -> tuple[HostRecord, HostRecord] | None:
-    """Two neighbours by node rank that were given numbers in the other order."""
+    """Return two neighbors by node rank with numbers in the other order."""
     numbered = [
         host for host in hosts if host.ranks and host.ranks[0].node_rank is not None and _given(host) is not None
     ]
@@ -486,11 +486,11 @@ def _out_of_order(hosts: Sequence[HostRecord]) -> tuple[HostRecord, HostRecord] 
     return None
 
 
-# the identity of hosts
+# identity of hosts
 
 
 def _one_name_two_memories(cluster: Cluster, nccl: bool) -> Iterator[Finding]:
-    """Containers that NCCL takes for one host by name and boot, and that share no /dev/shm."""
+    """Report containers that NCCL takes for one host by name and boot, and that share no /dev/shm."""
     clashes = []
     for group in _alike(
         cluster.hosts, lambda host: (host.host, host.boot_id, _host_id(host)) if host.boot_id else None
@@ -522,7 +522,7 @@ def _one_name_two_memories(cluster: Cluster, nccl: bool) -> Iterator[Finding]:
 
 
 def _one_id_two_kernels(cluster: Cluster, nccl: bool) -> Iterator[Finding]:
-    """NCCL_HOSTID says that two machines are one."""
+    """Report an NCCL_HOSTID that two machines share."""
     clashes = [
         group for group in _alike(cluster.hosts, _host_id) if len({host.boot_id for host in group if host.boot_id}) > 1
     ]
@@ -544,7 +544,7 @@ def _one_id_two_kernels(cluster: Cluster, nccl: bool) -> Iterator[Finding]:
 
 
 def _one_name_two_kernels(cluster: Cluster) -> Iterator[Finding]:
-    """Two machines of one name: NCCL tells them apart, but who is asked for that name does not."""
+    """Report two machines with one name: NCCL distinguishes them, but name resolution does not."""
     clashes = [
         group
         for group in _alike(cluster.hosts, lambda host: host.host)
@@ -574,7 +574,7 @@ def _one_name_two_kernels(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _one_kernel_two_names(cluster: Cluster) -> Iterator[Finding]:
-    """Containers of one machine that NCCL takes for two hosts."""
+    """Report containers of one machine that NCCL takes for two hosts."""
     clashes = [
         group
         for group in _alike(cluster.hosts, lambda host: host.boot_id or None)
@@ -600,14 +600,14 @@ def _one_kernel_two_names(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _host_id(host: HostRecord) -> str | None:
-    """NCCL_HOSTID, where all ranks of this host have the same; several on one host are somebody's purpose."""
+    """Return the NCCL_HOSTID that all ranks of this host share; different values on one host are intended."""
     common = host.settings.get("NCCL_HOSTID")
     values = {rank.settings.get("NCCL_HOSTID", common) for rank in host.ranks} or {common}
     return (next(iter(values)) or None) if len(values) == 1 else None
 
 
 def _alike(hosts: Iterable[HostRecord], key: Callable[[HostRecord], object]) -> list[list[HostRecord]]:
-    """Groups of two or more hosts for which a function says the same, and not None."""
+    """Return groups of two or more hosts with the same result of a function that is not None."""
     groups: dict[object, list[HostRecord]] = {}
     for host in hosts:
         name = key(host)
@@ -625,7 +625,7 @@ def _what_is_not_shared(group: Sequence[HostRecord]) -> str:
 
 
 class _Skew(NamedTuple):
-    """How far a clock is from the middle of all."""
+    """The difference of a clock from the median."""
 
     host: str
     offset_s: float
@@ -633,12 +633,12 @@ class _Skew(NamedTuple):
 
     @property
     def certain_s(self) -> float:
-        """What is left when the measurement errs as far as it may."""
+        """Return the difference that remains after the largest error of the measurement."""
         return abs(self.offset_s) - self.error_s
 
 
 def _skews(hosts: Sequence[HostRecord]) -> list[_Skew]:
-    """Clocks against the middle one: the clock of the first host, by which all were measured, may be the wrong one."""
+    """Return clocks against the median: the first host's clock, by which all were measured, may be wrong."""
     known = [_Skew(host.host, host.clock.offset_s, host.clock.error_s) for host in hosts if host.clock is not None]
     if known and hosts[0].clock is None:
         known.insert(0, _Skew(hosts[0].host, 0.0, 0.0))

@@ -1,10 +1,10 @@
-"""The roll of hosts, called over plain TCP before any rank is started: who is here, who is missing, who came twice.
+"""The membership check of hosts over plain TCP, before any rank starts: present, missing and duplicate hosts.
 
-The host that the ranks will meet on serves, the others call it; all learn the same within one time limit. Nothing of
-torch is needed, and nothing that comes over the wire is more than bounded JSON. What the hosts are like is compared
-later (``compare`` rooms); whether they reach each other's other ports is the matter of ``reach.py``.
+The rendezvous host serves and the others call it. All learn the same result within one time limit. It needs no torch,
+and reads nothing from the network but bounded JSON. The hosts are compared later, and :mod:`.connectivity` checks
+whether they reach each other's other ports.
 
-On the wire: the caller sends one line, the server answers with one line a beat, the last of which has ``done`` in it.
+Protocol: the caller sends one line. The server answers with one line a beat, and the last one contains ``done``.
 """
 
 from __future__ import annotations
@@ -39,57 +39,57 @@ from .sockets import (
     set_user_timeout,
 )
 
-#: Version of what is said on the wire; another one is refused, and named.
+#: Version of the protocol; another one is refused, and named.
 PROTOCOL = 1
-#: Longest payload of a host, in bytes as JSON: room for codes and a few sentences.
+#: Longest payload of a host, in bytes as JSON: codes and a few sentences.
 MOST_PAYLOAD_BYTES = 8 << 10
-#: Longest line of a caller: a payload and what belongs to it.
+#: Longest line of a caller: a payload and its envelope.
 _MOST_LINE_BYTES = 2 * MOST_PAYLOAD_BYTES
 #: The last line holds as many callers as fit, for each host ...
 _MOST_ANSWER_BYTES = 256 << 10
-#: ... and for all together, so that thousands of hosts have their answer within a second over 1 Gbit/s.
+#: ... and for all together, so that thousands of hosts get their answer within a second over 1 Gbit/s.
 _MOST_ANSWERS_BYTES = 64 << 20
-#: Strangers, surplus callers and such that are named; the rest is counted.
+#: Unknown and surplus callers that are named; others are counted.
 _MOST_NAMED = 16
 #: Seconds between two lines of the server, and without any line after which a connection counts as lost.
 _BEAT_S = 2.0
 _LOST_S = 10.0
-#: Seconds for one connection to be made; a host that is there answers in a fraction of one.
+#: Seconds to make one connection; a running host answers in a fraction of one.
 _CONNECT_S = 3.0
 #: Seconds for the server's first line, and for a caller's.
 _SILENCE_S = 4.0
-#: Seconds that a caller goes on trying where a program is recognised that is not distcheck, or where this host itself
-#: knows no way: the port may belong to a job that is just ending.
+#: Seconds that a caller keeps trying if another program answers, or if this host has no route: the port may belong to a
+#: job that is just ending.
 _PATIENCE_S = 8.0
-#: Seconds after which the roll ends early once it can't be complete any more: enough for hosts that start together.
+#: Seconds after which the check ends early if it can no longer be complete: enough for hosts that start together.
 _SETTLE_S = 3.0
-#: Seconds beyond the limit in which the last line is handed out.
+#: Seconds after the limit in which the last line is sent.
 _GRACE_S = 0.8
-#: Seconds between two looks at who is missing, which costs a step for each host.
+#: Seconds between two checks for missing hosts, which cost a step for each host.
 _TELL_S = 0.2
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 1.0
-#: Open files that the process needs besides the callers.
+#: Open files that the process needs in addition to the callers.
 _SPARE_FILES = 64
 
 
 class HostCheckIn(NamedTuple):
-    """What one host said when it called."""
+    """One host that joined, as it described itself."""
 
     host: str
-    #: None: the launcher gives none; the roll then counts hosts only
+    #: None: the launcher gives none, and the check counts hosts only
     node_rank: int | None = None
     #: ranks that it will start
     nproc: int | None = None
-    #: number of hosts that it believes in
+    #: number of hosts that it expects
     host_count: int | None = None
-    #: what it hands over, such as codes of what it found wrong with itself
+    #: what it sends, such as codes of its own findings
     payload: str = ""
-    #: where it called from; empty for the host that serves
+    #: its address; empty for the host that serves
     address: str = ""
 
 
 class MembershipProblem(NamedTuple):
-    """Why the roll could not be called here."""
+    """Why the membership could not be checked here."""
 
     #: at a caller: ``refused``, ``timeout``, ``no-route``, ``unresolvable``, ``silent``, ``closed``, ``foreign``,
     #: ``other-run``, ``other-version``, ``lost``; at the server: ``port-taken``, ``port-privileged``,
@@ -97,52 +97,52 @@ class MembershipProblem(NamedTuple):
     kind: str
     address: str
     port: int
-    #: the system's words, what answered, or who called
+    #: the system's message, what answered, or the caller
     detail: str = ""
     #: the address belongs to this host itself
     own: bool = False
 
 
 class MembershipAnswer(NamedTuple):
-    """How the roll of hosts went, as this host learned it."""
+    """The result of the membership check, as this host knows it."""
 
-    #: None where nobody could be asked; numbers are node ranks
+    #: None if no server was reached; numbers are node ranks
     roll: Roll | None
-    #: who is here, by node rank; of very many hosts each caller learns only of some
+    #: hosts by node rank; with very many hosts each caller learns only some
     callers: tuple[HostCheckIn, ...] = ()
-    #: ``callers`` are all that are here
+    #: ``callers`` are all hosts that joined
     all_callers: bool = True
-    #: ranks that the hosts will start together; None where one did not say
+    #: ranks that the hosts will start together; None if one host did not state it
     ranks: int | None = None
     #: hosts that expect another number of hosts than the server
     disagreeing: tuple[HostCheckIn, ...] = ()
-    #: hosts that called and went away before the end
+    #: hosts that joined and disconnected before the end
     left: tuple[HostCheckIn, ...] = ()
     troubles: tuple[MembershipProblem, ...] = ()
     #: this host served
     served: bool = False
-    #: some host had no node rank, so that ``roll.missing`` counts hosts and does not name them
+    #: a host had no node rank, so ``roll.missing`` counts hosts and does not name them
     anonymous: bool = False
-    #: the name of this host, and its node rank
+    #: name of this host, and its node rank
     host: str = ""
     node_rank: int | None = None
 
     @property
     def complete(self) -> bool:
-        """Every host is here once, and all mean the same job."""
+        """Return whether every host joined once, and all belong to one job."""
         roll = self.roll
         return roll is not None and roll.present >= roll.world_size and not (roll.surplus or self.disagreeing)
 
 
 class MembershipError(OSError):
-    """This host should serve the roll and can't listen; ``trouble`` says why."""
+    """This host should serve the check and cannot listen; ``trouble`` states why."""
 
     def __init__(self, trouble: MembershipProblem) -> None:
         super().__init__(f"port {trouble.port}: {trouble.detail}")
         self.trouble = trouble
 
 
-#: Told what happens while others are waited for: hosts that are here, hosts expected, missing ones in short.
+#: Called while the host waits: hosts that joined, hosts expected, missing ones in short.
 Progress = Callable[[int, int, str], None]
 
 
@@ -160,7 +160,7 @@ def call_roll(
     expected: Mapping[int, str] | None = None,
     progress: Progress | None = None,
 ) -> MembershipAnswer:
-    """Meet all hosts of a job; the call ends at the latest one second after ``timeout_s``.
+    """Check that all hosts of a job are there; return at the latest one second after ``timeout_s``.
 
     The host with node rank 0 serves; where ranks are not given, the host that owns ``address``. All others call it, and
     go on trying until the time is over, since it may start later.
@@ -189,7 +189,7 @@ def call_roll(
 
 
 def recognise(address: str, port: int, timeout_s: float = 1.0) -> str | None:
-    """What listens on a port, told by its bytes: ``SSH (SSH-2.0-OpenSSH_9.2)``, ``a web server (HTTP/1.1 400 …)`` ….
+    """Return what listens on a port, by its bytes: ``SSH (SSH-2.0-OpenSSH_9.2)``, ``a web server (HTTP/1.1 400 …)`` ….
 
     :param timeout_s: for all of it
     :return: None where no connection can be made
@@ -197,7 +197,7 @@ def recognise(address: str, port: int, timeout_s: float = 1.0) -> str | None:
     end = time.monotonic() + timeout_s
     silent = False
     told = None
-    # some speak first, others only when they are spoken to, each in its own language
+    # some programs send first, others only answer, each in its own protocol
     for hello, share in ((b"", 0.3), (STORE_HELLO, 0.4), (WEB_HELLO, 0.6), (_line(ask="who"), 1.0)):
         limit = max(0.05, (end - time.monotonic()) * share)
         try:
@@ -216,7 +216,7 @@ def recognise(address: str, port: int, timeout_s: float = 1.0) -> str | None:
 
 
 class _Rendezvous(NamedTuple):
-    """What is to be done, and by when."""
+    """The task of this host, and its deadline."""
 
     own: HostCheckIn
     host_count: int
@@ -225,7 +225,7 @@ class _Rendezvous(NamedTuple):
     start: float
     timeout_s: float
     key: str
-    #: names this call among all others, also of the same host
+    #: identifies this call among all others, of the same host too
     instance: str
     progress: Progress | None
 
@@ -242,7 +242,7 @@ class _Rendezvous(NamedTuple):
 
 
 class _ServedElsewhere(Exception):  # noqa: N818 - no error: another process serves this roll, so this one calls it
-    """Somebody else serves."""
+    """Another process serves."""
 
 
 def _meet(meeting: _Rendezvous) -> MembershipAnswer:
@@ -263,7 +263,7 @@ def _line(**fields: Any) -> bytes:
 
 
 def _read_line(line: bytes) -> dict[str, Any] | None:
-    """A line of ours; None for anything else."""
+    """Return a line of our protocol; None for any other."""
     if not line.startswith(ROLL_MARK):
         return None
     try:
@@ -274,7 +274,7 @@ def _read_line(line: bytes) -> dict[str, Any] | None:
 
 
 def _text(value: object, most: int = 256) -> str:
-    """A text from the wire: bounded, without anything that could steer a terminal."""
+    """Return a text from the network: bounded, without control characters for a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in value[:most]) if isinstance(value, str) else ""
 
 
@@ -312,20 +312,20 @@ class _Peer:
         self.received = bytearray()
         self.pending = bytearray()
         self.call: HostCheckIn | None = None
-        #: the node rank that it holds in the roll; None: it has not called, or is surplus
+        #: its node rank; None: it has not joined, or is surplus
         self.number: int | None = None
         self.instance = ""
 
 
 class _Server:
-    """Takes the calls of all hosts in one thread, and tells all of them the same."""
+    """Serves all hosts in one thread, and sends all of them the same result."""
 
     def __init__(self, meeting: _Rendezvous) -> None:
         self.meeting = meeting
         self.selector = selectors.DefaultSelector()
         self.listeners: list[socket.socket] = []
         self.peers: dict[int, _Peer] = {}
-        #: who holds a node rank; -1, -2 … for those who have none
+        #: caller of each node rank; -1, -2 … for callers without one
         self.holders: dict[int, _Peer | None] = {}
         self.surplus: list[_Peer] = []
         self.callers: dict[str, _Peer] = {}
@@ -341,14 +341,14 @@ class _Server:
         self._rank_info(meeting.own, None)
 
     def run(self) -> MembershipAnswer:
-        """Listen, wait, answer; raises _Pass where somebody else serves this roll, RollError where it can't listen."""
+        """Listen, wait, answer; raise _Pass if another process serves, RollError if this host cannot listen."""
         with open_files(self.meeting.host_count + _SPARE_FILES), contextlib.closing(self):
             self._listen()
             self._serve()
             return self._dismiss()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all sockets."""
         if self.finder is not None:
             self.finder.stop()
         for peer in list(self.peers.values()):
@@ -375,12 +375,12 @@ class _Server:
             self.selector.register(listener, selectors.EVENT_READ)
 
     def _same_roll(self, address: str) -> bool:
-        """Another process serves the same roll there: it was started before this one."""
+        """Return whether another process, which started before, serves the same check there."""
         said = _ask_who(address, self.meeting, 1.0)
         return said is not None and said.get("key") == self.meeting.key and said.get("of") is not None
 
     def _serve(self) -> None:
-        """Until all are here, or nobody else can come, or the time is over."""
+        """Wait until all hosts joined, none can join any more, or the time is over."""
         meeting = self.meeting
         beat = told = 0.0
         changed = True
@@ -411,7 +411,7 @@ class _Server:
 
     @property
     def present(self) -> int:
-        """Hosts with different numbers."""
+        """Return hosts with different numbers."""
         return len(self.holders)
 
     def _is_decided(self, now: float) -> bool:
@@ -444,7 +444,7 @@ class _Server:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self._out_of_files(listener, error)
                     return
-                continue  # the caller went before it was accepted
+                continue  # the caller disconnected before it was accepted
             connection.setblocking(False)
             peer = _Peer(connection, address[0].removeprefix("::ffff:"), time.monotonic())
             self.peers[connection.fileno()] = peer
@@ -452,7 +452,7 @@ class _Server:
             set_user_timeout(connection, _LOST_S)
 
     def _out_of_files(self, listener: socket.socket, error: OSError) -> None:
-        """Drop the oldest that says nothing; where all have called, the limit is too low for this job."""
+        """Drop the oldest caller that sends nothing; if all have joined, the limit is too low for this job."""
         idle = [peer for peer in self.peers.values() if peer.call is None]
         if idle:
             self._drop(min(idle, key=lambda peer: peer.since))
@@ -469,7 +469,7 @@ class _Server:
                     self.selector.register(listener, selectors.EVENT_READ)
 
     def _receive(self, peer: _Peer) -> bool:
-        """Take what has come; true where it changes the roll."""
+        """Read what arrived; return whether it changes the membership."""
         try:
             part = peer.socket.recv(_MOST_LINE_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -479,7 +479,7 @@ class _Server:
         if not part:
             return self._drop(peer)
         if peer.call is not None:
-            return False  # a caller has said all that counts
+            return False  # a caller has sent all that counts
         peer.received += part
         line, newline, _ = peer.received.partition(b"\n")
         if not newline:
@@ -509,7 +509,7 @@ class _Server:
         older = self.callers.get(peer.instance)
         if (
             older is not None
-        ):  # the same call over a new connection: the old one is dead, whether this host knows or not
+        ):  # the same call over a new connection: the old one is dead, whether this host knows it or not
             self._drop(older)
         self.callers[peer.instance] = peer
         self.left.pop(peer.instance, None)
@@ -532,7 +532,7 @@ class _Server:
             peer.number = number
 
     def _drop(self, peer: _Peer) -> bool:
-        """Forget a connection; true where it was a caller."""
+        """Remove a connection; return whether it was a caller."""
         if peer.socket.fileno() < 0:
             return False
         del self.peers[peer.socket.fileno()]
@@ -557,7 +557,7 @@ class _Server:
         return True
 
     def _turn_away(self, peer: _Peer, why: str) -> bool:
-        """Say why, and let it go; the caller closes."""
+        """Send the reason, and shut the connection; the caller closes it."""
         self._send(peer, self.meeting.hello(refused=why, host=self.meeting.own.host))
         return False
 
@@ -570,7 +570,7 @@ class _Server:
         return self.meeting.hello(of=self.meeting.host_count, present=self.present, missing=self.missing_text)
 
     def _missing(self) -> tuple[int, ...]:
-        """Node ranks that nobody has; those who have none are taken to be the first free ones."""
+        """Return the node ranks that no host has; hosts without one count as the first free ones."""
         free = [number for number in range(self.meeting.host_count) if number not in self.holders]
         return tuple(free[sum(number < 0 for number in self.holders) :])
 
@@ -579,7 +579,7 @@ class _Server:
         return text if len(text) <= 200 else text[: text.rfind(",", 0, 200)] + ",…"
 
     def _beat(self, now: float) -> None:
-        """Show the callers that the server lives, and close what never called."""
+        """Send a sign of life to all callers, and close connections that never joined."""
         line = self._status()
         for peer in list(self.peers.values()):
             if peer.call is None:
@@ -607,7 +607,7 @@ class _Server:
             self.selector.modify(peer.socket, wanted, peer)
 
     def _dismiss(self) -> MembershipAnswer:
-        """Tell all callers how it ended, and wait a little until they have it."""
+        """Send the result to all callers, and wait a little until they have it."""
         answer = self._answer()
         for listener in self.listeners:
             listener.close()
@@ -661,7 +661,7 @@ class _Server:
 
 
 def _write_answer(meeting: _Rendezvous, answer: MembershipAnswer, most: int) -> bytes:
-    """The last line, with as many callers as there is room for: those who hand something over first."""
+    """Return the last line, with as many callers as fit: those with a payload first."""
     calls = sorted(answer.callers, key=lambda call: not call.payload)
     room = most - 4096
     chosen = []
@@ -690,7 +690,7 @@ def _write_answer(meeting: _Rendezvous, answer: MembershipAnswer, most: int) -> 
 
 
 class _MasterFinder:
-    """Looks, beside the server, whether the address leads to another server of the same roll.
+    """Checks in parallel to the server whether the address leads to another server of the same check.
 
     Two hosts that both take themselves for the first one would each wait for the other: the one that the address does
     not lead to finds the other and calls it.
@@ -699,13 +699,13 @@ class _MasterFinder:
     def __init__(self, meeting: _Rendezvous) -> None:
         self.meeting = meeting
         self.other_master = False
-        #: what the address leads to, where that is not this host
+        #: what the address leads to, if that is not this host
         self.elsewhere = ""
         self._stopped = threading.Event()
         threading.Thread(target=self._run, name="distcheck-roll", daemon=True).start()
 
     def stop(self) -> None:
-        """Nobody needs to know any more."""
+        """Stop the check."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -722,7 +722,7 @@ class _MasterFinder:
                 if said is None:
                     continue
                 if said.get("instance") == self.meeting.instance:
-                    self.elsewhere = ""  # a way round leads back to this very process
+                    self.elsewhere = ""  # a detour leads back to this process
                     return
                 if said.get("key") == self.meeting.key and said.get("of") is not None:
                     self.other_master = True
@@ -731,7 +731,7 @@ class _MasterFinder:
 
 
 def _ask_who(address: str, meeting: _Rendezvous, limit_s: float) -> dict[str, Any] | None:
-    """Who serves a roll there; None where nobody does."""
+    """Return the process that serves the check there; None if there is none."""
     try:
         with socket.create_connection((address, meeting.port), timeout=limit_s) as connection:
             connection.sendall(meeting.hello(ask="who"))
@@ -744,7 +744,7 @@ def _ask_who(address: str, meeting: _Rendezvous, limit_s: float) -> dict[str, An
 
 
 class _Resolver:
-    """Looks a name up beside the main thread: a name server may take far longer than there is time."""
+    """Resolves a name in another thread: a name server may take longer than the limit."""
 
     def __init__(self, name: str, port: int) -> None:
         self.name, self.port = name, port
@@ -753,7 +753,7 @@ class _Resolver:
         self._thread: threading.Thread | None = None
 
     def look(self, limit_s: float) -> tuple[str, ...]:
-        """The addresses, as far as they are known within the limit; the last ones where this look-up takes longer."""
+        """Return the addresses that are known within the limit; the earlier ones if this query takes longer."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="distcheck-resolver", daemon=True)
             self._thread.start()
@@ -795,7 +795,7 @@ def _call(meeting: _Rendezvous) -> MembershipAnswer:
             troubles.append(found._replace(own=address in own))
         if troubles:
             last = min(troubles, key=lambda item: _TELLING.index(item.kind))
-            # a try that the end of the time cut short tells less than the one before it
+            # a try that the deadline cut short shows less than the one before it
             cut_short = last.kind in ("silent", "timeout") and time.monotonic() >= meeting.end - _RETRY_FIRST_S
             trouble = trouble if tried and cut_short else last
             tried = True
@@ -803,30 +803,30 @@ def _call(meeting: _Rendezvous) -> MembershipAnswer:
         hopeless_since = (hopeless_since or now) if _is_hopeless(trouble) else None
         if hopeless_since is not None and now - hopeless_since >= _PATIENCE_S:
             break
-        # not all hosts at the same moments
+        # hosts call at different moments
         jitter = random.uniform(0.5, 1.0)  # noqa: S311
         time.sleep(max(0.0, min(pause * jitter, meeting.end - time.monotonic())))
         pause = min(_RETRY_MOST_S, pause * 1.5)
     return MembershipAnswer(None, all_callers=False, troubles=(trouble,))
 
 
-#: What tells most of several addresses stands first.
+#: The address with the most informative error comes first.
 _TELLING = (
     "other-version", "other-run", "foreign", "lost", "silent", "closed",
     "refused", "timeout", "no-route", "unresolvable",
 )  # fmt: skip
-#: The system's own words for a way that this host itself closes: waiting opens none.
+#: Messages of the system for a route that this host itself blocks: waiting does not open it.
 _LOCAL = {os.strerror(number) for number in (errno.EACCES, errno.EPERM, errno.ENETUNREACH, errno.EAFNOSUPPORT)}
 
 
 def _is_hopeless(trouble: MembershipProblem) -> bool:
-    """Time alone will hardly fix it."""
+    """Return whether time alone will hardly fix it."""
     kind = trouble.kind
     return kind in ("other-version", "other-run", "foreign") or (kind == "no-route" and trouble.detail in _LOCAL)
 
 
 def _talk(meeting: _Rendezvous, address: str, limit_s: float) -> MembershipAnswer | MembershipProblem:
-    """One call: connect, say who we are, wait for the others."""
+    """Make one call: connect, send the identity, wait for the others."""
 
     def trouble(kind: str, detail: str = "") -> MembershipProblem:
         return MembershipProblem(kind, address, meeting.port, detail)
@@ -843,7 +843,7 @@ def _talk(meeting: _Rendezvous, address: str, limit_s: float) -> MembershipAnswe
         return trouble("no-route", error.strerror or str(error))
     with connection:
         if connection.getsockname() == connection.getpeername():
-            # a port of the ephemeral range can be connected to itself, which is a riddle and no server
+            # a port of the ephemeral range can be connected to itself, which is no server
             return trouble("refused", os.strerror(errno.ECONNREFUSED))
         set_user_timeout(connection, _LOST_S)
         try:
@@ -880,7 +880,7 @@ def _listen_to(
             return trouble("lost" if status else "closed", "it closed the connection")
         received += part
         if not status and not ROLL_MARK.startswith(bytes(received[: len(ROLL_MARK)])):
-            # the rest of a foreign greeting is of no use
+            # the rest of a foreign greeting has no use
             return trouble("foreign", describe_bytes(bytes(received)))
         if len(received) > 2 * _MOST_ANSWER_BYTES:
             return trouble("foreign", "a program that does not end its line")
@@ -903,7 +903,7 @@ def _listen_to(
 
 
 def _own_answer(meeting: _Rendezvous, status: Mapping[str, Any]) -> MembershipAnswer:
-    """This host's time is over before the server's: what is known by now."""
+    """Return what is known if this host's time is over before the server's."""
     of = _count(status.get("of")) or meeting.host_count
     roll = Roll(
         world_size=of,
@@ -952,7 +952,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _read_ranges(value: object, of: int) -> tuple[int, ...]:
-    """The reverse of rank_ranges, for numbers below ``of``; what can't be read is left out."""
+    """Return the numbers of a text of rank_ranges below ``of``; unreadable parts are skipped."""
     found: list[int] = []
     for part in value.split(",") if isinstance(value, str) else ():
         low, _, high = part.partition("-")

@@ -1,7 +1,7 @@
-"""The network as all hosts see it: interfaces, MTUs, ports and RDMA side by side, and who reached whom.
+"""The network of all hosts: interfaces, MTUs, ports and RDMA compared, and which hosts reached which.
 
-What one host can tell by itself is said in ``environment`` (``interfaces.py``, ``fabric.py``, ``software.py``) and not
-said again here. Whether hosts come at all is the matter of ``arrival.py``.
+Findings about one host alone belong to ``checks/host`` (``interface_checks.py``, ``fabric.py``, ``software.py``), and
+missing hosts to ``membership.py``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .hostlist import compress_hosts, shorten_hosts
 from .identity import uses_nccl
 from .records import Cluster, ConnectionAttempt, HostInterface, HostRdmaPort, HostRecord, Reach
 
-#: Engines whose containers have a network of their own unless they are told otherwise; pods reach each other.
+#: Engines whose containers have their own network by default; pods reach each other.
 _ENGINES = ("docker", "podman")
-#: The networks that Docker and Podman give their containers unless a site changes it: 172.17.0.0/16 (the first of
+#: Default networks of containers in Docker and Podman: 172.17.0.0/16 (the first of
 #: Docker's ``default-address-pools``) and 10.88.0.0/16 (Podman's network ``podman``).
 _OWN_NETWORKS = ("172.17.", "10.88.")
 #: Names, ports and pairs that a finding lists.
 _MOST_SHOWN = 6
-#: From this share of a host's tries on, the host is the one to look at.
+#: From this share of failed tries on, the host itself is the cause.
 _MOST = 0.5
 _NETWORKS_FIX = (
     "so that every rank listens in the same network; 'ip route get ADDRESS-OF-ANOTHER-HOST' shows the interface "
@@ -57,7 +57,7 @@ class _Carrier(NamedTuple):
 
 @probe(rules.DC406)
 def interfaces_lead_to_each_other(cluster: Cluster, reach: Reach | Unavailable) -> Iterator[Finding]:
-    """The interfaces that the hosts' libraries choose are in networks that reach each other.
+    """Report interfaces, as the hosts' libraries choose them, in networks that do not reach each other.
 
     Different names and different subnets are healthy; it takes connections that failed, or one address on two
     machines, to speak.
@@ -88,11 +88,11 @@ def interfaces_lead_to_each_other(cluster: Cluster, reach: Reach | Unavailable) 
 
 @probe(rules.DC411)
 def containers_share_a_network(cluster: Cluster, reach: Reach | Unavailable) -> Iterator[Finding]:
-    """Containers on several machines do not listen on a network that exists on their own machine only."""
+    """Report containers on several machines that listen on a network of their own machine only."""
     if not cluster.launched:
         return
     machines = {host.boot_id for host in cluster.hosts if host.boot_id}
-    if len(machines) < 2:  # containers side by side on one machine reach each other
+    if len(machines) < 2:  # containers on one machine reach each other
         return
     blocked = _blocked_pairs(reach)
     concerned = []
@@ -127,7 +127,7 @@ def containers_share_a_network(cluster: Cluster, reach: Reach | Unavailable) -> 
 
 @probe(rules.DC410)
 def mtu_is_equal(cluster: Cluster, reach: Reach | Unavailable) -> Iterator[Finding]:
-    """The interfaces that carry traffic have one MTU, and a large block passes where small packets do."""
+    """Report interfaces with different MTUs, and large blocks that do not pass where small packets do."""
     if len(cluster.hosts) < 2 or not cluster.launched:
         return
     stalled = [] if isinstance(reach, Unavailable) else [item for item in reach.failed if item.outcome == "stalled"]
@@ -149,7 +149,7 @@ def mtu_is_equal(cluster: Cluster, reach: Reach | Unavailable) -> Iterator[Findi
 
 @probe(rules.DC412)
 def ports_are_open_between_hosts(cluster: Cluster | Unavailable, reach: Reach) -> Iterator[Finding]:
-    """Every host reaches the ports on which the others' NCCL and gloo will listen, in both directions."""
+    """Report hosts that do not reach the ports on which the others' NCCL and gloo will listen, in both directions."""
     if reach.hosts < 2:
         return
     if not reach.tried:
@@ -168,7 +168,7 @@ def ports_are_open_between_hosts(cluster: Cluster | Unavailable, reach: Reach) -
 
 @probe(rules.DC413, rules.DC414)
 def rdma_ports_are_alike(cluster: Cluster) -> Iterator[Finding]:
-    """Hosts of one kind have the same RDMA ports ACTIVE, at the same rate."""
+    """Report hosts of one kind with different RDMA ports ACTIVE, or at different rates."""
     if not cluster.launched or len(cluster.hosts) < 2 or not uses_nccl(cluster):
         return
     for peers in _kinds(cluster):
@@ -179,13 +179,13 @@ def rdma_ports_are_alike(cluster: Cluster) -> Iterator[Finding]:
 
 @probe(rules.DC334)
 def plugins_are_alike(cluster: Cluster) -> Iterator[Finding]:
-    """A network plug-in of NCCL is found on all hosts or on none."""
+    """Report a network plug-in of NCCL that only some hosts have."""
     if not uses_nccl(cluster) or len(cluster.hosts) < 2:
         return
     hosts = [
         host
         for host in cluster.hosts
-        # a host that can't be looked at says so itself; one whose variable names a plug-in that is not there, too
+        # a host that cannot be checked reports it itself; so does one whose variable names a missing plug-in
         if not host.unavailable.keys() & {"plugins", "rdma_ports"}
     ]
     named = {host.host for host in hosts if host.settings.get("NCCL_NET_PLUGIN") not in (None, "", "none")}
@@ -211,11 +211,11 @@ def plugins_are_alike(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-# choosing
+# selection
 
 
 def _carriers(cluster: Cluster) -> dict[str, _Carrier]:
-    """What each host listens on, by its name; hosts that do not tell, or only have loopback, are left out."""
+    """Return the listening address of each host by name; hosts without one, or with loopback only, are dropped."""
     nccl = uses_nccl(cluster)
     found = {}
     for host in cluster.hosts:
@@ -231,7 +231,7 @@ def _is_virtual(item: HostInterface) -> bool:
 
 
 def _said_by_themselves(carriers: Mapping[str, _Carrier], library: str) -> set[str]:
-    """Hosts that have already said that their interface is a bridge, link-local or a VPN (DC406 of one host)."""
+    """Return hosts with a finding of their own on the interface: a bridge, link-local or a VPN (DC406 of one host)."""
     if library != "NCCL":
         return set()
     return {
@@ -244,14 +244,14 @@ def _said_by_themselves(carriers: Mapping[str, _Carrier], library: str) -> set[s
 
 
 def _in_container_network(carrier: _Carrier) -> bool:
-    """A container of an engine that listens on its end of a virtual cable."""
+    """Return whether a container of an engine listens on its end of a virtual cable."""
     return carrier.host.container in _ENGINES and carrier.interface.kind == "veth"
 
 
 def _explained(
     cluster: Cluster, reach: Reach, failed: Mapping[tuple[str, str], Sequence[ConnectionAttempt]]
 ) -> set[str]:
-    """Hosts whose trouble is the interface, the address or the container's network: their ports are not the matter."""
+    """Return hosts with a problem of interface, address or container network: their ports are not the cause."""
     carriers = _carriers(cluster)
     library = "NCCL" if uses_nccl(cluster) else "gloo"
     if not cluster.launched or not failed:
@@ -270,11 +270,11 @@ def _explained(
     return explained
 
 
-# judging interfaces
+# interfaces
 
 
 def _pairs(reach: Reach) -> dict[tuple[str, str], list[ConnectionAttempt]]:
-    """What failed, by who tried whom; a block that did not pass is no port that is closed."""
+    """Return the failed tries by pair; a block that did not pass is no closed port."""
     found: dict[tuple[str, str], list[ConnectionAttempt]] = defaultdict(list)
     for item in reach.failed:
         if item.outcome != "stalled":
@@ -291,7 +291,7 @@ def _is_made(item: ConnectionAttempt) -> bool:
 
 
 def _blocked_pairs(reach: Reach | Unavailable) -> set[tuple[str, str]]:
-    """Who reaches nothing at all of whom."""
+    """Return hosts that reach no other host."""
     if isinstance(reach, Unavailable):
         return set()
     return _wholly(_pairs(reach), reach)
@@ -302,7 +302,7 @@ def _wholly(failed: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach
 
 
 def _same_address(carriers: Mapping[str, _Carrier], reach: Reach | Unavailable) -> list[_Carrier]:
-    """Carriers of different machines with one and the same address: it can't lead from one to the other."""
+    """Return carriers of different machines with one address, which cannot lead from one to the other."""
     if not isinstance(reach, Unavailable) and not reach.failed and reach.tried:
         return []
     by_address: dict[str, list[_Carrier]] = defaultdict(list)
@@ -345,7 +345,7 @@ def _one_address(shared: Sequence[_Carrier], library: str, reach: Reach | Unavai
 
 
 def _families_differ(carriers: Mapping[str, _Carrier], library: str, severity: Severity) -> Iterator[Finding]:
-    """Some listen on IPv4, some on IPv6."""
+    """Return whether some hosts listen on IPv4 and some on IPv6."""
     by_family: dict[str, list[str]] = defaultdict(list)
     for host, item in carriers.items():
         by_family[item.family].append(host)
@@ -382,14 +382,14 @@ def _has_family(host: HostRecord, family: str) -> bool:
 
 
 class _SharedNetwork(NamedTuple):
-    """An interface of a host that lies in the network of the others."""
+    """Return an interface of a host in the network of the others."""
 
     carrier: _Carrier
     better: HostInterface
 
 
 def _astray(carriers: Mapping[str, _Carrier], blocked: set[tuple[str, str]]) -> dict[str, _SharedNetwork]:
-    """Hosts that listen in another network than most, which does not lead there, though another interface does."""
+    """Return hosts that listen in another network than most, without a route, although another interface has one."""
     if not blocked:
         return {}
     usual = _usual_network(carriers)
@@ -409,7 +409,7 @@ def _astray(carriers: Mapping[str, _Carrier], blocked: set[tuple[str, str]]) -> 
 
 
 def _usual_network(carriers: Mapping[str, _Carrier]) -> _Carrier | None:
-    """Some host in the network that most listen in; None where none has more than one.
+    """Return a host in the network in which most listen; None if no network has more than one.
 
     Of two hosts in two networks the one is usual to which the other has an interface.
     """
@@ -432,7 +432,7 @@ def _usual_network(carriers: Mapping[str, _Carrier]) -> _Carrier | None:
 
 
 def _network(address: str) -> tuple[int, int, int]:
-    """What addresses of one network have in common, to group by: length, netmask and the part that it leaves."""
+    """Return what addresses of one network share: length, netmask and network part."""
     mask = address.partition("/")[2]
     packed = _packed(bare(address))
     length = int(mask) if mask.isdecimal() else bin(int.from_bytes(_packed(mask), "big")).count("1")
@@ -442,7 +442,7 @@ def _network(address: str) -> tuple[int, int, int]:
 
 
 def _packed(address: str) -> bytes:
-    """An address in bytes; b"" for what is none."""
+    """Return an address in bytes; b"" for an invalid one."""
     try:
         return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
     except (OSError, ValueError):
@@ -502,7 +502,7 @@ def _variable(library: str) -> str:
     return "NCCL_SOCKET_IFNAME" if library == "NCCL" else "GLOO_SOCKET_IFNAME"
 
 
-# judging MTUs
+# MTUs
 
 
 def _mtus_differ(
@@ -530,7 +530,7 @@ def _mtus_differ(
     first = carriers[few[0]]
     return rules.DC410.found(
         f"the MTU of the interfaces that carry traffic is {text}{most}{then}",
-        # between networks that a router joins, each may have its own
+        # networks that a router joins may have different MTUs
         severity=Severity.INFO if routed and not stalled else Severity.WARNING,
         where=Where(host=compress_hosts(few), object=first.interface.name if len(few) == 1 else None),
         evidence={
@@ -571,7 +571,7 @@ def _blocks_stall(stalled: Sequence[ConnectionAttempt], by_mtu: Mapping[int, Seq
 
 
 def _minority(items: Iterable[ConnectionAttempt]) -> list[str]:
-    """The host that all failed connections have in common; else all that take part."""
+    """Return the host that all failed connections share; else all that take part."""
     counts: Counter[str] = Counter()
     total = 0
     for item in items:
@@ -587,25 +587,25 @@ def _pair_text(items: Sequence[ConnectionAttempt]) -> str:
     return f"{shown} and {len(pairs) - 2:,} more pairs" if len(pairs) > 2 else shown
 
 
-# judging ports
+# ports
 
 
 def _blocked(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> Iterator[Finding]:
-    """The hosts to look at first: those that most can't reach, those that reach few; then single pairs."""
+    """Return the likely hosts: those that most cannot reach, then those that reach few; then single pairs."""
     tries = max(1, len(peers_of(0, reach.hosts)))
     incoming = Counter(target for _, target in blocked)
     outgoing = Counter(source for source, _ in blocked)
     closed = {host for host, count in incoming.items() if count > tries * _MOST}
     mute = {host for host, count in outgoing.items() if count > tries * _MOST}
     if reach.hosts == 2:
-        # with two it can be either end: where the sender's own kernel refuses, it is the sender
+        # with two hosts it can be either end: if the sender's own kernel refuses, it is the sender
         closed, mute = set(), {source for source, _ in blocked if _is_own_doing(blocked, source)}
         closed = {target for source, target in blocked if source not in mute}
     elif len(closed) * 2 > reach.hosts and len(mute) * 2 > reach.hosts:
         yield _nobody(blocked, reach, tries)
         return
     elif len(closed) * 2 > reach.hosts or len(mute) * 2 > reach.hosts:
-        # most are no minority: look for those at the other end, who reach few because most can't be reached
+        # most are no minority: search at the other end for hosts that reach few because most cannot be reached
         closed, mute = (set(), mute) if len(mute) < len(closed) else (closed, set())
     both = closed & mute
     for hosts, way in ((both, "both"), (closed - both, "to"), (mute - both, "from")):
@@ -681,7 +681,7 @@ def _nobody(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reac
 
 
 def _groups(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> list[list[str]]:
-    """Hosts that reach each other, where every pair was tried and they fall into a few groups."""
+    """Return groups of hosts that reach each other, if every pair was tried and there are few groups."""
     hosts = sorted({host for pair in blocked for host in pair})
     if not reach.complete or len(hosts) != reach.hosts:
         return []
@@ -702,7 +702,7 @@ def _groups(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reac
 
 
 def _on_ports(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach) -> str:
-    """Which ports: all that were tried, or those between which it fails."""
+    """Return the ports: all that were tried, or those between which it fails."""
     ports = sorted({item.port for items in blocked.values() for item in items})
     whole = all(len(items) >= max(1, reach.doors) for items in blocked.values())
     if whole or not reach.low_port:
@@ -760,20 +760,20 @@ def _opening(items: Sequence[ConnectionAttempt], way: str, end: str, reach: Reac
     )
 
 
-# judging RDMA
+# RDMA
 
 
 class _RdmaShape(NamedTuple):
-    """Hosts whose RDMA ports are the same, and one of them."""
+    """Hosts with the same RDMA ports, and one of them."""
 
     record: HostRecord
-    #: what NCCL would use: EFA and Omni-Path need a plug-in, and what NCCL_IB_HCA leaves out does not count
+    #: what NCCL would use: EFA and Omni-Path need a plug-in, and devices that NCCL_IB_HCA excludes do not count
     ports: tuple[HostRdmaPort, ...]
     hosts: list[str]
 
 
 def _kinds(cluster: Cluster) -> list[list[_RdmaShape]]:
-    """Hosts that should be alike: with the same GPUs. Hosts without GPUs carry no GPU traffic.
+    """Return hosts that should be equal: with the same GPUs. Hosts without GPUs carry no GPU traffic.
 
     Those of a kind are joined where their ports are the same, so that thousands of equal hosts cost as much as one.
     """
@@ -799,7 +799,7 @@ def _size(peers: Sequence[_RdmaShape]) -> int:
 
 
 def _ports_missing(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
-    """Hosts that have fewer ports than most, or none: the device is gone, or was not passed into the container."""
+    """Return hosts with fewer ports than most, or none: the device is missing, or was not passed into the container."""
     usual = _most_common(((len(shape.ports), len(shape.hosts)) for shape in peers), _size(peers))
     active = ((sum(port.state == "ACTIVE" for port in shape.ports), len(shape.hosts)) for shape in peers)
     if not usual or not _most_common(active, _size(peers)):
@@ -831,7 +831,7 @@ def _ports_missing(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
 
 
 def _most_common(values: Iterable[tuple[int, int]], total: int) -> int | None:
-    """What more than half of the hosts have, of values and how many hosts have them; of two hosts the greater."""
+    """Return the value of more than half of the hosts; of two hosts the greater one."""
     counts: Counter[int] = Counter()
     for value, hosts in values:
         counts[value] += hosts
@@ -842,14 +842,14 @@ def _most_common(values: Iterable[tuple[int, int]], total: int) -> int | None:
 
 
 def _ports_down(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
-    """A port that most hosts have ACTIVE is not ACTIVE on some."""
+    """Report a port that is ACTIVE on most hosts and not on some."""
     seen: Counter[tuple[str, int]] = Counter()
     active: Counter[tuple[str, int]] = Counter()
     for shape in peers:
         for port in shape.ports:
             seen[port.device, port.port] += len(shape.hosts)
             active[port.device, port.port] += len(shape.hosts) * (port.state == "ACTIVE")
-    # of two hosts, one where it is ACTIVE is enough to wonder about the other
+    # with two hosts, one ACTIVE port is enough to report the other
     usual = {key for key in seen if active[key] * 2 > seen[key] or (active[key] and _size(peers) == 2)}
     down: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
     for shape in peers:
@@ -877,7 +877,7 @@ def _ports_down(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
 
 
 def _has_said(host: HostRecord, port: HostRdmaPort) -> bool:
-    """Whether the host has said by itself that this port is down: NCCL_IB_HCA names it, or most beside it are up."""
+    """Return whether the host itself reported this port as down: NCCL_IB_HCA names it, or most of its ports are up."""
     wanted = parse_filter(host.settings.get("NCCL_IB_HCA") or "", MOST_DEVICES)
     if wanted.entries and not wanted.exclude and wanted.names(port.device, port.port):
         return True
@@ -889,7 +889,7 @@ def _has_said(host: HostRecord, port: HostRdmaPort) -> bool:
 
 
 def _ports_slow(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
-    """A port that is ACTIVE at a lower rate than on most hosts."""
+    """Report a port that is ACTIVE at a lower rate than on most hosts."""
     if _size(peers) < LEAST_PEERS:
         return
     rates: dict[tuple[str, int], Counter[float]] = defaultdict(Counter)
