@@ -30,7 +30,7 @@ NO_DEVICES = "NoDevFiles"
 
 
 class MaskFault(NamedTuple):
-    """An entry of a mask that does something else than it says."""
+    """An entry of a mask whose effect differs from its text."""
 
     variable: str
     #: what happens, one clause
@@ -47,7 +47,7 @@ class Devices(NamedTuple):
     #: what stays visible, in the process's order: indices of GPUs in the driver's order, or the UUID of a MIG instance;
     #: None: no GPUs can be known
     visible: tuple[str, ...] | None = None
-    #: why the masks hide more than they say
+    #: why the masks hide more than they list
     faults: tuple[MaskFault, ...] = ()
     #: CUDA numbers the GPUs in the driver's order, so that indices in a mask and in ``visible`` mean these GPUs
     order_known: bool = True
@@ -105,7 +105,7 @@ def runs_on_gpus(launch: Launch, gpus: Gpus | Unavailable, software: Software | 
 
 
 def has_own_mask(launch: Launch, devices: Devices, scheduler: Scheduler | Unavailable) -> bool | None:
-    """Whether this rank's GPUs are its own, hidden from the other ranks of this host; None where that can't be told.
+    """Return whether this rank's GPUs are its own, hidden from the other ranks of this host; None: unknown.
 
     What an agent starts has the agent's mask, unless something in between gave each rank its own.
     """
@@ -169,7 +169,7 @@ def _enumerate(picked: Sequence[Gpu]) -> tuple[str, ...]:
 
 
 def _read_cuda_mask(text: str, cards: Sequence[Gpu]) -> tuple[list[Gpu], str | None, list[str]]:
-    """The GPUs that a mask names, or the MIG instance, and what it does otherwise than it says."""
+    """Return the GPUs or the MIG instance of a mask, and the entries with another effect than their text."""
     if hides_all(text):
         return [], None, []
     if text.startswith("MIG-"):
@@ -234,7 +234,7 @@ def _read_mig_mask(text: str, cards: Sequence[Gpu]) -> tuple[str | None, list[st
 
 
 def _hip_devices(values: Mapping[str, str], cards: Sequence[Gpu]) -> Devices:
-    """By the rules of ROCm: ROCR_VISIBLE_DEVICES first, then HIP's mask among what it has left, numbered anew."""
+    """Apply the rules of ROCm: ROCR_VISIBLE_DEVICES first, then HIP's mask over the renumbered rest."""
     masks = []
     faults = []
     left = list(cards)
@@ -415,9 +415,9 @@ def every_rank_has_a_gpu(
     if has_own_mask(launch, devices, scheduler) is not False:
         return
     if devices.count == 0 and launch.backend is None:
-        return  # a mask that hides all is how people say "on the CPU"; a faulty one is DC204
+        return  # a mask that hides all means "on the CPU"; a faulty one is DC204
     if devices.faults and not isinstance(gpus, Unavailable) and ranks <= len(gpus.gpus):
-        return  # a mask that hides more than it says is the cause: DC204, DC205
+        return  # a mask that hides more than it lists is the cause: DC204, DC205
     first = rank_ranges(range(devices.count, ranks))
     hidden = f", as {' '.join(f'{name}={value}' for name, value in devices.masks)} leaves them" if devices.masks else ""
     yield rules.DC301.found(
@@ -557,7 +557,7 @@ def gpus_take_enough_processes(
         if gpu.compute_mode == "prohibited":
             trouble, fails = "takes no process at all", True
         elif shared:
-            # the service's server is the one process; this mode is what its documentation asks for
+            # the server of the service is the one process; its documentation requires this mode
             continue
         elif holders:
             trouble, fails = f"takes one process, and process {holders[0].pid} has it", True
@@ -631,7 +631,7 @@ def _falls_short(launch: Launch, devices: Devices) -> bool:
 
 
 def _ranks_share_gpus(settings: Settings, gpus: Gpus | Unavailable) -> bool:
-    """The user has said that several ranks shall use one GPU."""
+    """Return whether the user wants several ranks on one GPU."""
     return _is_on(settings.get("NCCL_MULTI_RANK_GPU_ENABLE")) or _served_by_mps(settings, gpus)
 
 

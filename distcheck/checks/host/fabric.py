@@ -65,7 +65,7 @@ PLUGIN_FOLDERS = (
     "/usr/local/fastrak/lib64",
     "/usr/local/gib/lib64",
 )
-#: Where Amazon's installer puts libfabric; the plug-in looks there by itself.
+#: Amazon's folder of libfabric; the plug-in searches it by itself.
 LIBFABRIC_FOLDERS = ("/opt/amazon/efa/lib", "/opt/amazon/efa/lib64")
 
 
@@ -139,14 +139,14 @@ class Fabric(NamedTuple):
     verbs_usable: bool | None = None
     libibverbs: str | None = None
     peer_memory_module: str | None = None
-    #: kernel and driver let network cards reach GPU memory through dma-buf; None where that can't be told
+    #: kernel and driver let NICs access GPU memory through dma-buf; None: unknown
     dma_buf: bool | None = None
     libfabric: str | None = None
     #: network plug-ins of NCCL that the loader would find
     net_plugins: tuple[str, ...] = ()
     #: channels of NVIDIA's IMEX that this process can see; None outside Linux
     imex_channels: int | None = None
-    #: network plug-ins in folders where clouds install them and the loader does not look
+    #: network plug-ins in folders of clouds that the loader does not search
     other_plugins: tuple[str, ...] = ()
     #: the file that NCCL_TOPO_FILE names is there; None where none is named
     topology_file_found: bool | None = None
@@ -185,7 +185,7 @@ def active_ports_are_used(
 ) -> Iterator[Finding]:
     """Where InfiniBand or RoCE ports are ACTIVE, a job on several nodes can use them."""
     ports = _data_ports(fabric)
-    # a variable that switches them off is DC114: one trouble, one finding
+    # a variable that disables them is DC114: one cause, one finding
     if not ports or not between_nodes(launch, gpus) or _switched_off(settings) is not None:
         return
     severity = Severity.WARNING if _carry_gpu_traffic(ports, gpus) else Severity.INFO
@@ -255,11 +255,11 @@ def wanted_ports_are_up(
         if not named and not alone:
             continue
         why = "NCCL_IB_HCA names it" if named else f"{active} of {len(peers)} like it are"
-        # a port that was switched off on purpose says so
+        # a port that was disabled on purpose reports that
         meant = port.physical_state == "Disabled" and not named
         yield rules.DC414.found(
             f"{port.name} is {port.state} (link: {port.physical_state or 'unknown'}), not ACTIVE, although {why}",
-            # what the job leaves out does not slow it down
+            # devices that the job excludes do not slow it down
             severity=Severity.WARNING
             if between_nodes(launch, gpus) and _takes(wanted, port) and not meant
             else Severity.INFO,
@@ -293,7 +293,7 @@ def roce_gid_can_be_used(
     if setting is not None and index is not None and index >= 0:
         says, severity = f"{written(setting)} names a GID that does not lead to other hosts", Severity.WARNING
     elif version is not None and version < GID_BY_ITSELF:
-        # on one switch without routing such a GID works, so what nobody chose is only worth knowing
+        # on one switch without routing such a GID works, so a default is only worth knowing
         index, says, severity = 0, f"NCCL {_dotted(version)} takes GID 0 of each RoCE port by itself", Severity.INFO
     else:
         return
@@ -406,7 +406,7 @@ def _library(world: World, name: str, more: tuple[str, ...] = ()) -> str | None:
     """Where the loader finds a library in a process of this Python; ``more`` folders come last."""
     if name.startswith("/"):
         return name if world.exists(name) else None
-    # Python of conda looks into the folder beside its own modules
+    # Python of conda searches the folder next to its own modules
     own = [match[1] for entry in world.python_path if (match := re.fullmatch(r"(/.*)/python\d+\.\d+", entry))]
     for path, _ in search(world, name, world.environ.get("LD_LIBRARY_PATH"), before=own):
         return path
@@ -414,7 +414,7 @@ def _library(world: World, name: str, more: tuple[str, ...] = ()) -> str | None:
 
 
 def _plugin_names(setting: str | None) -> tuple[str, ...]:
-    """What NCCL asks the loader for, by the value of NCCL_NET_PLUGIN: names, paths or endings, or ``none``."""
+    """Return what NCCL loads for a value of NCCL_NET_PLUGIN: names, paths or endings, or ``none``."""
     if not setting:
         return ("libnccl-net.so",)
     names: list[str] = []
@@ -447,7 +447,7 @@ def _read_device(world: World, device: str, index: int) -> Iterator[RdmaPort]:
             physical_state=_text(world, f"{place}/phys_state").partition(":")[2].strip(),
             link_layer=link_layer,
             rate_gbit_per_s=float(rate[0]) if rate else None,
-            # InfiniBand is addressed by LID: its GIDs say nothing that is judged here
+            # InfiniBand uses LIDs: its GIDs do not matter here
             gids=tuple(_read_gids(world, place, index)) if link_layer == "Ethernet" else (),
             interfaces=interfaces,
             efa=efa,
@@ -532,7 +532,7 @@ def _text(world: World, path: str) -> str:
 
 
 def _data_ports(fabric: Fabric) -> list[RdmaPort]:
-    """The ACTIVE ports that look made for traffic between GPUs.
+    """Return the ACTIVE ports that seem intended for traffic between GPUs.
 
     InfiniBand where there is any: an Ethernet port beside it is for storage. Otherwise fast Ethernet ports with an
     address that RoCE can use; a virtual machine's accelerated network card has none.
@@ -561,7 +561,7 @@ def _takes(wanted: NameFilter, port: RdmaPort) -> bool:
 
 
 def _names_port(wanted: NameFilter, port: RdmaPort) -> bool:
-    """NCCL_IB_HCA names exactly this device; a mere prefix of many names asks for none of them in particular."""
+    """Return whether NCCL_IB_HCA names exactly this device; a prefix of many names selects none in particular."""
     return not wanted.exclude and any(
         name == port.device and number in (None, port.port) for name, number in wanted.entries
     )

@@ -33,10 +33,10 @@ OLDEST_DRIVERS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
 #: NVML's words for return code 18, from the library and from its Python module.
 MISMATCH_WORDS = ("Driver/library version mismatch", "NVML/RM version mismatch")
-#: What NVML says where the device nodes can't be opened any more: return codes 999 and 4.
+#: Answers of NVML when the device nodes cannot be opened any more: return codes 999 and 4.
 LOST_WORDS = ("Unknown Error", "Insufficient Permissions")
 
-#: Clock reasons that mean trouble; power caps, application clocks and idling are as someone wants them.
+#: Clock reasons that indicate a fault; power caps, application clocks and idling are intended.
 THROTTLES = {
     "sw-thermal": "its temperature",
     "hw-thermal": "its temperature (the hardware's own limit)",
@@ -62,7 +62,7 @@ def driver_is_new_enough(
     if isinstance(library, DriverLibrary) and library.compat:
         return  # forward compatibility is what it is for; whether it may be used here is DC333
     if isinstance(gpus, Unavailable):
-        # NVML does not answer, but the loaded module says its version
+        # NVML does not answer, but the loaded module has its version
         if isinstance(driver, Unavailable) or driver.module_version is None or not driver.nodes:
             raise Unavailable(gpus.why)
         version, supported = driver.module_version, ""
@@ -166,7 +166,7 @@ def torch_knows_the_gpus(launch: Launch, software: Software, gpus: Gpus, devices
     unknown = [gpu for gpu in cards if not _has_code(gpu.architecture, software.architectures)]
     ranks = launch.ranks_here or 1
     used = cards[:ranks] if devices.order_known else cards
-    # an old display card beside the others harms nobody who does not use it
+    # an old display card next to the others affects no process that does not use it
     hurts = any(gpu in used for gpu in unknown) and (devices.order_known or len(cards) - len(unknown) < ranks)
     by_kind: dict[tuple[str, str], list[int]] = {}
     for gpu in unknown:
@@ -278,7 +278,7 @@ def gpus_run_at_speed(
     alike: dict[tuple[str, ...], list[Gpu]] = {}
     for gpu in visible_gpus(devices, gpus):
         reasons = [word for word in gpu.throttle if word in THROTTLES]
-        # the hardware's general word adds nothing beside a particular one
+        # the general state of the hardware adds nothing to a specific one
         named = [word for word in reasons if word != "hw-slowdown"] or reasons
         if named:
             alike.setdefault(tuple(named), []).append(gpu)
@@ -303,7 +303,7 @@ def gpus_run_at_speed(
 
 @probe(rules.DC311)
 def driver_stays_loaded(devices: Devices, gpus: Gpus, platform: Platform) -> Iterator[Finding]:
-    """The driver keeps the GPUs initialised while nobody uses them."""
+    """Report a driver that does not keep unused GPUs initialized."""
     if platform.container is not None or platform.wsl or platform.system != "linux":
         return
     cards = visible_gpus(devices, gpus)
@@ -522,7 +522,7 @@ def _has_code(architecture: str, built: Iterable[str]) -> bool:
     """
     if architecture.startswith("gfx"):
         kinds = {name.partition(":")[0] for name in built}
-        # a generic target (gfx11-generic) covers its generation, or a part of it that its name does not tell
+        # a generic target (gfx11-generic) covers its generation, or a part of it that its name does not show
         return architecture in kinds or any(
             name.endswith("-generic") and architecture.startswith(name.removesuffix("-generic").split("-")[0])
             for name in kinds

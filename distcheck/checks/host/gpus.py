@@ -25,13 +25,13 @@ class GpuProcess(NamedTuple):
     command: str | None = None
     #: seconds since 1970, UTC
     started_at: float | None = None
-    #: a launched rank or a worker of one, the caller's own, whose parent is gone: nobody waits for it any more
+    #: a launched rank or its worker, the caller's own, without a parent: no process waits for it
     orphan: bool = False
     own: bool = False
 
 
 class Gpu(NamedTuple):
-    """One GPU. None: the driver does not tell."""
+    """One GPU. None: unknown to the driver."""
 
     #: in the driver's order, which is PCI order
     index: int  # type: ignore[assignment]  # hides a tuple's method that nobody calls on a GPU
@@ -77,7 +77,7 @@ class Gpu(NamedTuple):
 
 
 class Gpus(NamedTuple):
-    """The GPUs of this host that this process may look at. Unavailable where there is no driver."""
+    """The GPUs of this host that this process may access. Unavailable without a driver."""
 
     #: ``nvidia`` or ``amd``
     vendor: str
@@ -116,7 +116,7 @@ class PeerPaths(NamedTuple):
     """How the IOMMU treats the GPUs' accesses to each other."""
 
     #: PCI address of a GPU and the kind of its IOMMU group, in the kernel's words: ``DMA``, ``DMA-FQ`` (translated),
-    #: ``identity``; GPUs without a group are left out
+    #: ``identity``; GPUs without a group are skipped
     groups: tuple[tuple[str, str], ...] = ()
 
 
@@ -147,7 +147,7 @@ def read_driver(world: World) -> Driver:
         module_version=_module_version(world),
         library_version=_library_version(world),
         nodes=nodes,
-        # access(2) asks the cgroup of the container as well, and can't hang as opening a lost GPU can
+        # access(2) checks the cgroup of the container too, and cannot hang as opening a lost GPU can
         blocked=tuple(node for node in nodes if not world.writable(node)),
         nvswitches=len(_names(world, "/proc/driver/nvidia-nvswitch/devices")),
         amd_gpus=sum(1 for _ in _amd_nodes(world)),
@@ -192,7 +192,7 @@ _MOST_LINKS = 36
 
 
 class _Card:
-    """Asks NVML about one GPU, and remembers what went wrong."""
+    """Reads one GPU from NVML, and records errors."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self.nvml = nvml
@@ -294,7 +294,7 @@ def _mig_uuids(card: _Card) -> Iterator[str]:
             instance = card.nvml.nvmlDeviceGetMigDeviceHandleByIndex(card.handle, index)
             yield _text(card.nvml.nvmlDeviceGetUUID(instance))
         except card.nvml.NVMLError as error:
-            # places without an instance, and instances that a cgroup keeps from this process
+            # slots without an instance, and instances that a cgroup hides from this process
             if error.value not in (_NOT_FOUND, _NO_PERMISSION):
                 card.errors.append(f"nvmlDeviceGetMigDeviceHandleByIndex: {error}")
                 return
@@ -337,7 +337,7 @@ def _fabric(card: _Card) -> tuple[str | None, int | None]:
                 return "not-supported", None
             continue
         state = int(answer.state)
-        # the code says something only once the registration is over
+        # the code has a meaning only after the registration
         return _FABRIC_STATES.get(state, str(state)), int(answer.status) if state == 3 else None
     return None, None
 
@@ -481,7 +481,7 @@ _LONGEST_COMMAND = 200
 
 
 def _process_reader(world: World) -> Callable[[int, int | None], GpuProcess]:
-    """What is to be told about a process; only its number where this process can't see it."""
+    """Return the description of a process; only its number if this process cannot see it."""
     try:
         ours = world.read_link("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE
     except OSError:

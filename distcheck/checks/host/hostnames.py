@@ -24,7 +24,7 @@ from .gpus import Gpus
 from .interfaces import Interfaces
 from .platform import Platform
 
-#: Why everything about the meeting place is not checked without a launch.
+#: Why the rendezvous is not checked without a launch.
 NO_LAUNCH = "no launch sets a rendezvous"
 #: Seconds for the reverse look-up in ``getfqdn``, which waits for a name server where the hosts file lacks the address.
 FULL_NAME_LIMIT_S = 2.0
@@ -40,7 +40,7 @@ _NOT_IN_NAMES = frozenset(" \t\r\n/[],;@'\"$")
 
 
 class Name(NamedTuple):
-    """A name and what the resolver said."""
+    """A name and the answer of the resolver."""
 
     name: str
     addresses: tuple[str, ...] = ()
@@ -53,14 +53,14 @@ class HostName(NamedTuple):
     """This host's own name."""
 
     name: Name
-    #: ``socket.getfqdn()``, which c10d gives to the other nodes; empty where nobody needs it or nothing answered
+    #: ``socket.getfqdn()``, which c10d passes to the other nodes; empty: not needed, or no answer
     full_name: str = ""
     #: what the full name leads to
     full: Name | None = None
 
 
 class MasterName(NamedTuple):
-    """The name or address on which the job meets. Unavailable where the launch names none."""
+    """Name or address of the rendezvous. Unavailable if the launch names none."""
 
     name: Name
     #: the variable or option that names it
@@ -102,7 +102,7 @@ def read_master_name(world: World, launch: Launch) -> MasterName:
 
 @probe(rules.DC404)
 def master_name_resolves(launch: Launch, master: MasterName, platform: Platform | Unavailable) -> Iterator[Finding]:
-    """This host finds the address behind the name on which the ranks meet."""
+    """Report a rendezvous name that this host cannot resolve."""
     name = master.name
     evidence = {"name": name.name, "addresses": list(name.addresses), "error": name.error, "elapsed_s": name.elapsed_s}
     where = Where(variable=master.origin)
@@ -296,7 +296,7 @@ def rendezvous_host_knows_itself(
 
 @probe(rules.DC408)
 def local_address_is_own(launch: Launch, interfaces: Interfaces) -> Iterator[Finding]:
-    """--local-addr is an address of this host: torchrun waits without a word where it is another's."""
+    """Report a --local-addr that is no address of this host: torchrun then waits and prints nothing."""
     address = literal(launch.local_addr or "")
     if launch.stage != "planned" or address is None or is_loopback(address):
         return
@@ -315,15 +315,15 @@ def local_address_is_own(launch: Launch, interfaces: Interfaces) -> Iterator[Fin
 def master_is_no_loopback(
     launch: Launch, host: HostName | Unavailable, master: MasterName | Unavailable
 ) -> Iterator[Finding]:
-    """With several nodes, the address on which they meet leads from each of them to the same host."""
+    """Report an address of the rendezvous that leads nodes to different hosts."""
     if not launch.several_nodes:
         return
     if launch.scheduler == "kubernetes" and launch.serves_store and not launch.standalone and _is_pods_own(launch):
         return  # operators write localhost into the master's own pod, and the Service's name into the others
     if launch.agent_store and (launch.node_rank == 0 or launch.variables.get("TORCHELASTIC_RUN_ID") == "none"):
-        return  # the agents have met there already: all "nodes" are on this machine, or this one is the master
+        return  # the agents have connected there already: all "nodes" are on this machine, or this one is the master
     if isinstance(master, Unavailable):
-        # what means loopback everywhere can be told of a job elsewhere, too
+        # a loopback address is one on any host
         written, origin = _meeting_host(launch)
         if not written or not (is_loopback(written) or written.rstrip(".") in LOOPBACK_NAMES):
             raise master
@@ -417,7 +417,7 @@ def _look_up(world: World, name: str) -> Name:
 def _full_name(world: World, own: Name) -> Name:
     try:
         name = world.full_host_name()
-    except (OSError, ValueError):  # a name that can't be looked up has no longer form either
+    except (OSError, ValueError):  # a name that cannot be resolved has no longer form either
         return own
     return own if name == own.name else _look_up(world, name)
 
@@ -432,7 +432,7 @@ def _within(limit_s: float, function: Callable[[], Name]) -> Name | None:
 
 
 def _meeting_host(launch: Launch) -> tuple[str, str]:
-    """The host on which the ranks meet, and the variable or option that names it; empty where none is named."""
+    """Return the host of the rendezvous, and the variable or option that names it; empty if there is none."""
     if launch.standalone:
         return "localhost", "--standalone"
     if launch.rdzv_endpoint and launch.master_addr is None:
@@ -447,7 +447,7 @@ def _meeting_host(launch: Launch) -> tuple[str, str]:
 
 
 def _option(launch: Launch) -> str:
-    """The variable or option that says where the ranks meet."""
+    """Return the variable or option that sets the rendezvous."""
     if launch.rdzv_endpoint or launch.rdzv_backend == "c10d":
         return "--rdzv-endpoint"
     if launch.stage == "planned":
@@ -483,7 +483,7 @@ def _gives_own_name(launch: Launch) -> bool:
 
 
 def _gloo_between_nodes(launch: Launch, gpus: Gpus | Unavailable, settings: Settings) -> bool:
-    """Several nodes will talk through gloo, and it looks for its address by the host's name."""
+    """Report several nodes on gloo whose host name resolves to an address that does not leave the host."""
     unseen = isinstance(gpus, Unavailable) or not gpus.gpus
     gloo = unseen if launch.backend is None else "gloo" in launch.backend
     return launch.launched and launch.several_nodes and gloo and not settings.get("GLOO_SOCKET_IFNAME")

@@ -171,7 +171,7 @@ def _prefix_matches_more(
 
 
 def _trouble(first: Chosen, interfaces: Interfaces, master: str | None, *, asked: bool) -> str | None:
-    """Why the other nodes can't be reached from this interface; None where they can, as far as facts tell."""
+    """Return why the other nodes cannot be reached from this interface; None if they can, as far as known."""
     item = interfaces.named(first.name)
     if is_loopback(first.address) or (item is not None and item.loopback):
         return "the loopback interface, which leads to no other node"
@@ -226,7 +226,7 @@ def _more_than_named(value: str, choice: InterfaceChoice) -> tuple[str, ...]:
     entries = [entry for entry, _ in wanted.entries]
     if not any(entry in choice.names for entry in entries):
         return ()
-    # an entry that is nobody's name is a prefix on purpose: what it matches is no surprise
+    # an entry that is no interface's name is a prefix on purpose: its matches are expected
     on_purpose = tuple(entry for entry in entries if entry not in choice.names)
     return tuple(
         name for name in choice.names if name not in entries and not (on_purpose and name.startswith(on_purpose))

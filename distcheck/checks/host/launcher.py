@@ -31,7 +31,7 @@ _NO_HANGUP = frozenset(
     }
 )  # fmt: skip
 _HOST_FILES = ("hostfile", "machinefile")
-#: Bytes of a script that are looked at; longer ones are made by programs.
+#: Bytes of a script that are read; longer ones are generated.
 _LONGEST_SCRIPT = 1 << 20
 #: Longest script arguments that a proposed line repeats, in characters.
 _LONGEST_ARGUMENTS = 400
@@ -39,7 +39,7 @@ _LONGEST_ARGUMENTS = 400
 
 #: Both, since srun takes SLURM_NTASKS of the job into account, and lets that win over --ntasks-per-node alone.
 ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
-#: How torchrun's agents meet in a job of Slurm.
+#: How torchrun's agents find each other in a Slurm job.
 MEET_BY_SLURM = (
     "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
     '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
@@ -61,7 +61,7 @@ class Script(NamedTuple):
 
 _NAME = rb"""['"](?:RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR)['"]"""
 _FRAMEWORKS = rb"lightning|pytorch_lightning|accelerate|transformers|ignite|ray|horovod|composer"
-#: What to look for in a script, and what it tells. Compiled when a script is looked at, since few runs do.
+#: What a script contains, and what that means. Compiled on first use, since few runs need it.
 _ARRANGES = (
     (rb"\bmp\.spawn\(|multiprocessing\.spawn\b|\bnotebook_launcher\(|\belastic_launch\(", "starts its ranks itself"),
     (rb"environ(?:\.setdefault\(\s*" + _NAME + rb"|\[\s*" + _NAME + rb"\s*\]\s*=[^=])", "sets them itself"),
@@ -99,11 +99,11 @@ def read_script(world: World, launch: Launch) -> Script:
     return Script(path, arranges, tuple(sorted({found.decode() for found in re.findall(_SCHEDULER_VARIABLES, text)})))
 
 
-# what others ask for
+# used by other modules
 
 
 def usable_gpus(devices: Devices | Unavailable, gpus: Gpus | Unavailable) -> int | None:
-    """GPUs that this process may use; None where nobody can tell."""
+    """Return the GPUs that this process may use; None: unknown."""
     if isinstance(devices, Devices) and devices.count is not None:
         return devices.count
     return None if isinstance(gpus, Unavailable) else len(gpus.gpus)
@@ -129,7 +129,7 @@ def launch_line(launch: Launch, processes: int, scheduler: Scheduler | Unavailab
 def _start(launch: Launch, processes: int, job: Scheduler | None) -> tuple[str, str]:
     """The launcher with its options, up to the script, and where it is to be written."""
     if job is not None and is_numbered_pod(launch, job):
-        # torchrun takes PET_ variables as its defaults, so that nothing is to be said twice
+        # torchrun uses PET_ variables as its defaults, so nothing is set twice
         given = ("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
         count = "" if "PET_NPROC_PER_NODE" in launch.variables else f" --nproc-per-node={processes}"
         return f"torchrun{'' if all(name in launch.variables for name in given) else _OF_POD}{count}", "launch-line"
@@ -176,7 +176,7 @@ def task_plan(launch: Launch, scheduler: Scheduler | Unavailable) -> TaskPlan | 
     plan = TaskPlan(starter, command.tasks, command.tasks_per_node, command.nodes)
     in_body = job is not None and job.name == "slurm" and job.place == "batch"
     if starter == "srun" and in_body and job is not None:
-        # srun takes from the job what its own options don't say (srun(1), input environment variables)
+        # srun takes from the job what its own options do not set (srun(1), input environment variables)
         if not command.unknown & {"tasks", "tasks_per_node"} and plan.tasks is None and plan.tasks_on_node is None:
             on_node = job.tasks_on_node if plan.nodes in (None, job.nodes) else None
             plan = plan._replace(tasks=job.tasks, tasks_on_node=on_node)
@@ -258,7 +258,7 @@ def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
 
 @probe(rules.DC117)
 def launcher_survives_a_hangup(launch: Launch, ancestry: Ancestry | Unavailable) -> Iterator[Finding]:
-    """Nobody relies on nohup for a launcher that undoes it."""
+    """Report nohup in front of a launcher that disables it."""
     command = launch.command
     if not launch.launched or not launch.on_this_host or launch.launcher not in ELASTIC_LAUNCHERS:
         return

@@ -1,4 +1,4 @@
-"""The port on which the job meets: free or taken, by whom, and whether it is a wise choice.
+"""The port of the rendezvous: free or taken, by which process, and whether it is a safe choice.
 
 Only who will have to listen on the port tries it. Whether the master on another host answers is the matter of
 ``reach.py``.
@@ -24,7 +24,7 @@ from distcheck.launch.model import DEFAULT_PORT, Launch
 from .hostnames import NO_LAUNCH, MasterName, is_own
 from .interfaces import Interfaces
 
-#: Ports below this one belong to root where the kernel does not say otherwise (ip(7), ip_unprivileged_port_start).
+#: Ports below this one belong to root by default (ip(7), ip_unprivileged_port_start).
 PRIVILEGED_BELOW = 1024
 #: /proc counts a process's start in these (proc(5); USER_HZ is 100 on every platform that torch runs on).
 TICKS_PER_S = 100
@@ -32,7 +32,7 @@ TICKS_PER_S = 100
 _LISTENING = "0A"
 #: Sockets that no process has any more, TIME_WAIT among them, have no inode.
 _NO_INODE = "0"
-#: Seconds for looking at the open files of all processes: there may be tens of thousands of them.
+#: Seconds to read the open files of all processes: there may be tens of thousands.
 _SCAN_LIMIT_S = 1.5
 #: Seconds for a listener's answer; one on this host that speaks at all does it in a millisecond.
 _ANSWER_LIMIT_S = 0.3
@@ -54,18 +54,18 @@ _ADOPTERS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "c
 class PortOwner(NamedTuple):
     """Who holds a port."""
 
-    #: None: a process that this user may not look at
+    #: None: a process that this user may not inspect
     pid: int | None
     user: str | None = None
     command: str | None = None
-    #: seconds since 1970; None where /proc does not tell
+    #: seconds since 1970; None: unknown from /proc
     started_at: float | None = None
     #: it is this process or one of its own ancestors (the job's agent)
     ancestor: bool = False
     own: bool = False
-    #: a worker of torchrun whose agent is gone: provably left over, if it is the caller's own
+    #: a worker of torchrun without an agent: provably orphaned, if it is the caller's own
     orphan: bool = False
-    #: ``listening``, ``connected`` (its own end of a connection to somewhere) or ``closing`` (nobody's any more)
+    #: ``listening``, ``connected`` (its own end of a connection) or ``closing`` (no process owns it any more)
     holds: str = "listening"
 
 
@@ -77,7 +77,7 @@ class MasterPort(NamedTuple):
     #: host listens), ``not-known`` (whether this host listens), or ``picked`` (a free one, as the job starts)
     state: str
     owner: PortOwner | None = None
-    #: what the listener said, escaped; None for a silent one
+    #: the listener's greeting, escaped; None: it sends none
     greeting: str | None = None
     #: a port that was free just now, for the fix
     free_port: int | None = None
@@ -86,7 +86,7 @@ class MasterPort(NamedTuple):
     unprivileged_from: int = PRIVILEGED_BELOW
     #: the kernel never gives it away on its own (ip_local_reserved_ports)
     reserved: bool = False
-    #: what answers there: ``torch-store``, ``web-server``, ``other``, ``silent`` or ``closes``; None: not asked
+    #: what answers there: ``torch-store``, ``web-server``, ``other``, ``silent`` or ``closes``; None: not tried
     listener: str | None = None
 
 
@@ -103,7 +103,7 @@ class _Socket(NamedTuple):
 def read_master_port(
     world: World, launch: Launch, master: MasterName | Unavailable, interfaces: Interfaces | Unavailable
 ) -> MasterPort:
-    """Bind it as torch would, and look up who holds it in /proc."""
+    """Bind it as torch would, and find its owner in /proc."""
     if not launch.launched:
         raise NotApplicable(NO_LAUNCH)
     if not launch.master_port:
@@ -155,7 +155,7 @@ def _tried(world: World, found: MasterPort) -> MasterPort:
 
 @probe(rules.DC401)
 def master_port_is_free(launch: Launch, port: MasterPort, master: MasterName | Unavailable) -> Iterator[Finding]:
-    """Whoever must listen on the master port finds it free (the job's own agent does not count)."""
+    """Report a master port that is taken on the host that must listen there; the job's own agent does not count."""
     if port.state == "not-known":
         raise Unavailable(f"whether this host is the one that will listen on port {port.port} is not known")
     if port.state not in ("taken", "taken-on-ipv6") or (port.owner is not None and port.owner.ancestor):
@@ -184,7 +184,7 @@ def master_port_is_free(launch: Launch, port: MasterPort, master: MasterName | U
 
 @probe(rules.DC402)
 def master_port_is_wise(launch: Launch, port: MasterPort) -> Iterator[Finding]:
-    """The port that the user chose may be bound, and the kernel will not have given it to somebody else by then.
+    """Report a port that may not be bound, or that the kernel may assign to another process before the launch.
 
     The random port that c10d gives to its ranks lies in the ephemeral range as well, but is bound as it is picked.
     """
@@ -218,7 +218,7 @@ def _names_port_zero(launch: Launch) -> bool:
 
 
 def _serves(launch: Launch, master: MasterName | Unavailable, interfaces: Interfaces | Unavailable) -> bool | None:
-    """Somebody on this host must listen; None where that can't be told."""
+    """Return whether this host must listen; None if unknown."""
     if launch.rank:
         return False
     known = launch.serves_store
@@ -228,7 +228,7 @@ def _serves(launch: Launch, master: MasterName | Unavailable, interfaces: Interf
 
 
 def _free_port(world: World, found: MasterPort) -> int | None:
-    """A port that was free just now, and that the kernel gives to nobody on its own; None where none was found.
+    """Return a port that is free now and that the kernel never assigns by itself; None if none was found.
 
     Never torchrun's default: every other job that says nothing takes that one.
     """
@@ -254,7 +254,7 @@ def _loopbacks(found: MasterPort, sockets: Iterable[_Socket]) -> list[str]:
 
 
 def _ask(world: World, port: int, addresses: Sequence[str]) -> tuple[str | None, str | None]:
-    """What kind of listener it is, asked as a client of torch's store asks, then as a browser does."""
+    """Return the kind of a listener, tried as a client of torch's store and then as a browser."""
     for address in addresses:
         try:
             said = _said(world, port, address)
@@ -324,7 +324,7 @@ def _is_held_by_us(found: MasterPort) -> bool:
 
 
 def _find_owner(world: World, sockets: Sequence[_Socket]) -> PortOwner | None:
-    """Who holds the port: who listens on it before who merely uses it; None where /proc does not tell."""
+    """Return the owner of the port, a listener first; None if /proc does not show it."""
     if not sockets:
         return None
     first = min(sockets, key=lambda item: (item.state != _LISTENING, item.inode == _NO_INODE))
@@ -407,7 +407,7 @@ def _has_open(world: World, pid: int, wanted: set[str]) -> bool:
     folder = f"/proc/{pid}/fd"
     try:
         names = world.list_folder(folder)
-    except OSError:  # another user's, or just gone
+    except OSError:  # another user's process, or one that just exited
         return False
     for name in names:
         try:
@@ -419,7 +419,7 @@ def _has_open(world: World, pid: int, wanted: set[str]) -> bool:
 
 
 def _status(world: World, pid: int) -> dict[str, str]:
-    """/proc/PID/status as a mapping; empty where the process is gone."""
+    """Return /proc/PID/status as a mapping; empty if the process has exited."""
     try:
         lines = world.read_text(f"/proc/{pid}/status").splitlines()
     except OSError:
@@ -460,7 +460,7 @@ def _is_orphan(world: World, pid: int, status: dict[str, str]) -> bool:
 
 
 def _users(world: World) -> dict[int, str]:
-    """Names by number from /etc/passwd. A directory service is not asked: it may hang."""
+    """Return names by number from /etc/passwd. A directory service is not queried: it may hang."""
     try:
         lines = world.read_text("/etc/passwd").splitlines()
     except OSError:
@@ -476,7 +476,7 @@ def _user(user_id: int, users: dict[int, str]) -> str:
 # words
 
 
-#: What to say about the listener where it adds to the name of its process.
+#: Text about the listener that adds to the name of its process.
 _LISTENERS = {"torch-store": ", a store of torch", "web-server": ", a web server"}
 _OPTIONS = {
     "torchrun": "--master-port",

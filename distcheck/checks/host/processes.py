@@ -39,7 +39,7 @@ _KEEPERS = frozenset(
     {"tmux", "screen", "zellij", "dtach", "abduco", "mosh-server", "systemd-run", "slurmstepd", "pbs_mom", "sbatchd"}
 )
 _PYTHONS = ("python", "pypy")
-#: Where a session begins: above it nobody belongs to the user's command any more.
+#: Where a session begins: processes above it do not belong to the user's command.
 _SESSION_STARTS = frozenset({"sshd", "sshd-session", "login", "systemd", "init", "su", "sudo"})
 #: Notebooks and editors: parts of a command line in lower case, and names of programs.
 _SURROUNDINGS: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...] = (
@@ -77,7 +77,7 @@ class Ancestry(NamedTuple):
     keepers: tuple[str, ...] = ()
     #: ``jupyter``, ``ipython``, ``vscode``, ``pycharm``; None elsewhere
     surroundings: str | None = None
-    #: all ancestors could be read; false where the chain ends at one that is hidden or gone
+    #: all ancestors could be read; false if the chain ends at a hidden or exited one
     complete: bool = True
     #: this process or one that started it was put under nohup since the user logged in
     under_nohup: bool = False
@@ -129,7 +129,7 @@ def read_ancestry(world: World) -> Ancestry:
 
 
 def read_process(world: World, pid: int) -> Ancestor:
-    """Any process by its number: its name and the words that say which program it is. A hidden one has neither."""
+    """Return any process by its number: its name and the words that identify its program. A hidden one has neither."""
     found = _stat(world, pid)
     return Ancestor(pid, "" if found is None else found[0], _arguments(world, pid))
 
@@ -140,7 +140,7 @@ def launcher_of(process: Ancestor) -> str | None:
 
 
 def _stat(world: World, pid: int) -> tuple[str, int, bool] | None:
-    """Name, parent and whether there is a controlling terminal; None for a process that is hidden or gone."""
+    """Return name, parent and whether there is a controlling terminal; None for a hidden or exited process."""
     try:
         text = world.read_text(f"/proc/{pid}/stat")
     except OSError:
@@ -154,7 +154,7 @@ def _stat(world: World, pid: int) -> tuple[str, int, bool] | None:
 
 
 def _arguments(world: World, pid: int) -> tuple[str, ...]:
-    """The words that say which program it is; none for a process of the kernel, or one that is gone."""
+    """Return the words that identify the program; none for a process of the kernel, or one that exited."""
     try:
         raw = world.read_bytes(f"/proc/{pid}/cmdline", LONGEST_COMMAND)
     except OSError:
@@ -194,7 +194,7 @@ def _writes_nohup_out(world: World, pid: int) -> bool:
 
 
 def _programs(ancestor: Ancestor) -> Iterator[str]:
-    """The names that say what a process is: its own, its program's, and its script's or module's under Python."""
+    """Return the names of a process: its own, its program's, and its script's or module's under Python."""
     # slurmstepd and sshd write what they do behind a colon
     yield ancestor.name.split(":")[0]
     if not ancestor.arguments:

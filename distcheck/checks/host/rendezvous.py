@@ -1,4 +1,4 @@
-"""Rank, world size and meeting place: whether they are there and readable, and whether somebody serves the store.
+"""Rank, world size and rendezvous: whether they are set and readable, and whether a process serves the store.
 
 Whether the numbers agree is the matter of ``numbering.py``, what a scheduler's numbers mean for torch that of
 ``scheduling.py``; whether the port is free and the address can be reached that of ``ports.py`` and ``names.py``.
@@ -60,7 +60,7 @@ def rendezvous_variables_are_set(
     if absent == ["RANK"] and counted:
         return
     needed = [name for name in absent if name != "LOCAL_RANK"]
-    # torch's rendezvous does without LOCAL_RANK; it only says which device to take
+    # torch's rendezvous works without LOCAL_RANK, which only selects a device
     # what a module does can't be read here, and a line behind -c is no training
     hidden = plain and launch.command is not None and (launch.command.module or launch.script is None)
     speaks = launch.launched and needed and not arranged and not hidden
@@ -109,7 +109,7 @@ def _is(names: list[str]) -> str:
 
 
 def _who_sets_them(launch: Launch, scheduler: Scheduler | Unavailable, ancestry: Ancestry | Unavailable) -> str:
-    """Who should have set them, and why nobody did, as the end of a sentence."""
+    """Return what should have set them, and why that did not happen, as the end of a sentence."""
     job = None if isinstance(scheduler, Unavailable) else scheduler
     if launch.stage == "planned":
         return ": a plain python command starts one process and sets none of them"
@@ -360,16 +360,16 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
     )
 
 
-# whether somebody serves the store
+# whether a process serves the store
 
 
 @probe(rules.DC104)
 def agent_store_has_an_agent(launch: Launch, ancestry: Ancestry | Unavailable) -> Iterator[Finding]:
-    """Where ranks are told to use torchrun's store, torchrun is there and serves it."""
+    """Report ranks that must use torchrun's store without a torchrun that serves it."""
     if launch.variables.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return  # torch compares with exactly this word
     if launch.stage == "planned" and launch.launcher in NODE_LAUNCHERS:
-        return  # the agent sets it anew
+        return  # the agent sets it again
     if isinstance(ancestry, Unavailable):
         raise Unavailable(f"whether torchrun started this process is unknown: {ancestry.why}")
     if ancestry.under_torchrun or (not ancestry.complete and not ancestry.ancestors):
@@ -404,7 +404,7 @@ def is_node_list(text: str) -> bool:
 
 @probe(rules.DC109)
 def master_is_one_host(launch: Launch, scheduler: Scheduler | Unavailable) -> Iterator[Finding]:
-    """The meeting place is one host, not the job's list of nodes."""
+    """Report a rendezvous that is not one host but the job's list of nodes."""
     places = []
     address = value_of(launch, "MASTER_ADDR") if reads_variables(launch) else None
     if address is not None:

@@ -23,7 +23,7 @@ from .platform import Platform
 
 #: Header lines of torch's METADATA come first; with the licences of 2.13 they are 8 KiB long.
 METADATA_BYTES = 64 * 1024
-#: Packages besides torch and NCCL whose versions a reader of a report asks for first.
+#: Packages in addition to torch and NCCL whose versions matter most to a reader of a report.
 PACKAGES = frozenset(
     {
         "accelerate",
@@ -60,14 +60,14 @@ NCCL_VERSION = re.compile(rb"NCCL version (\d+\.\d+\.\d+)(?:\+cuda(\d+\.\d+))?")
 #: ``gfx90a gfx942`` (torch/csrc/cuda/Module.cpp, ``CUDA_ARCH_FLAGS``; read in the wheel of torch 2.9.1 for CUDA 12.8).
 _ARCHITECTURE = rb"(?:(?:sm|compute)_\d{2,3}[af]?|gfx[0-9a-f]{1,4}(?:-\d)*(?:-generic)?(?::[a-z]+[+-])*)"
 ARCHITECTURES = re.compile(_ARCHITECTURE + rb"(?: " + _ARCHITECTURE + rb")*(?=\0)")
-#: The first torch whose store uses libuv unless told otherwise; its Windows builds have none (pytorch/pytorch#139990).
+#: The first torch whose store uses libuv by default; its Windows builds have none (pytorch/pytorch#139990).
 LIBUV_BY_DEFAULT = (2, 4)
-#: The last for which init_process_group was reported to ask for libuv on Windows; 2.13 does not.
+#: The last version whose init_process_group was reported to need libuv on Windows; 2.13 does not.
 LIBUV_ASKED_ON_WINDOWS = (2, 7)
 #: Launchers that serve their store through torch's elastic agent, which takes no notice of USE_LIBUV (torch 2.4 to
 #: 2.13; pytorch/pytorch#196855 is open).
 ELASTIC_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})
-#: Programs that start ranks, and whose folder tells to which Python they belong.
+#: Programs that start ranks, and whose folder shows their Python.
 LAUNCHER_PROGRAM = re.compile(r"(?:torchrun|accelerate|deepspeed|python(?:\d(?:\.\d+)?)?)(?:\.exe)?$")
 #: The plug-ins that a variable may name, and what NCCL puts before a bare name (NCCL 2.19 to 2.30, ``plugin_open.cc``).
 PLUGIN_VARIABLES = {"NCCL_NET_PLUGIN": "libnccl-net", "NCCL_TUNER_PLUGIN": "libnccl-tuner"}
@@ -94,7 +94,7 @@ class Software(NamedTuple):
     #: CUDA version that torch was built with, from ``torch/version.py``; None for a CPU or ROCm build
     cuda: str | None = None
     hip: str | None = None
-    #: architectures that torch was built for, as its library lists them; empty where the library does not tell
+    #: architectures that torch was built for, as its library lists them; empty: unknown
     architectures: tuple[str, ...] = ()
     #: installed NCCL packages, name and version
     nccl_packages: tuple[tuple[str, str], ...] = ()
@@ -106,9 +106,9 @@ class Software(NamedTuple):
     shadowing: tuple[str, ...] = ()
     #: other packages that bear on training, name and version
     packages: tuple[tuple[str, str], ...] = ()
-    #: torch's library asks the loader for libnccl.so.2; None where that can't be told
+    #: torch's library links libnccl.so.2; None: unknown
     nccl_linked: bool | None = None
-    #: symbols that torch wants from NCCL and the first of the libraries does not have; None where nobody looked
+    #: symbols that torch needs from NCCL and the first library does not have; None: not checked
     nccl_missing: tuple[str, ...] | None = None
     #: folder of the launcher's program, where that belongs to another Python than this one
     elsewhere: str | None = None
@@ -129,7 +129,7 @@ class DriverLibrary(NamedTuple):
     path: str
     #: ``LD_LIBRARY_PATH`` or ``system``
     origin: str
-    #: driver version that it belongs to, such as ``550.54.15``; None where its name does not tell
+    #: driver version of the library, such as ``550.54.15``; None: its name does not show it
     version: str | None = None
 
     @property
@@ -226,7 +226,7 @@ def read_plugins(world: World, settings: Settings) -> NcclPlugins:
 def backend_is_built_in(
     launch: Launch, software: Software, gpus: Gpus | Unavailable, platform: Platform | Unavailable
 ) -> Iterator[Finding]:
-    """The torch of this Python has the backend that the launch asks for."""
+    """Report a torch without the backend of the launch."""
     _insist_on_this_python(software)
     if software.torch is None:
         return
@@ -504,7 +504,7 @@ def parse_metadata_name(name: str) -> tuple[str, str] | None:
 
 
 def parse_version_file(text: str) -> dict[str, str]:
-    """The texts that ``torch/version.py`` assigns; names that hold None or no text are left out."""
+    """Return the texts that ``torch/version.py`` assigns; other values are skipped."""
     found = {}
     for match in re.finditer(r"^(\w+)(?:\s*:[^=\n]*)?\s*=\s*(['\"])([^'\"\n]*)\2\s*(?:#.*)?$", text, re.MULTILINE):
         found[match[1]] = match[3]
@@ -597,7 +597,7 @@ def _relative(world: World, path: str) -> str:
 
 
 def _launcher_elsewhere(world: World, launch: Launch) -> str | None:
-    """The folder of the planned launcher where it is not that of this Python; None where it is, or can't be told."""
+    """Return the folder of the planned launcher if it is not that of this Python; None if it is, or if unknown."""
     own = world.python_executable.rpartition("/")[0]
     if launch.stage != "planned" or launch.command is None or not own:
         return None
@@ -626,7 +626,7 @@ def _with_nccl(world: World, settings: Settings, torch: str, software: Software)
     dynamic = _loader.read_dynamic(world, f"{torch}/lib/libtorch_cuda.so")
     variable = settings.get("LD_LIBRARY_PATH")
     site = torch.rpartition("/")[0]
-    # torch's wheels look there before LD_LIBRARY_PATH (--force-rpath in their build scripts, 2.1 to 2.13)
+    # torch's wheels search there before LD_LIBRARY_PATH (--force-rpath in their build scripts, 2.1 to 2.13)
     before = (f"{site}/nvidia/nccl/lib",) if dynamic is None else dynamic.rpath
     after = () if dynamic is None else dynamic.runpath
     found: dict[str, str] = {}
@@ -638,7 +638,7 @@ def _with_nccl(world: World, settings: Settings, torch: str, software: Software)
                     found.setdefault(_loader.absolute(world, path), "LD_PRELOAD")
     for path, origin in _loader.search(world, NCCL_SONAME, variable, before=before, after=after):
         found.setdefault(path, origin if origin == "LD_LIBRARY_PATH" else _kind(path))
-    # where the loader finds none, torch looks through all folders of Python
+    # if the loader finds none, torch searches all folders of Python
     for folder in world.python_path:
         path = f"{folder}/nvidia/nccl/lib/{NCCL_SONAME}"
         if path not in found and world.exists(path):
@@ -669,7 +669,7 @@ def _library(world: World, path: str, origin: str, software: Software) -> Librar
 
 
 def _version_of_link(world: World, path: str, prefix: str) -> str | None:
-    """``libcuda.so.1 -> libcuda.so.550.54.15`` as ``550.54.15``; None where the name does not tell."""
+    """Return ``550.54.15`` for ``libcuda.so.1 -> libcuda.so.550.54.15``; None if the name has no version."""
     for _ in range(4):
         name = path.rpartition("/")[2]
         version = name[len(prefix) :] if name.startswith(prefix) else ""
@@ -710,7 +710,7 @@ def _find_plugin(world: World, settings: Settings, name: str, prefix: str) -> st
 
 
 def _insist_on_this_python(software: Software) -> None:
-    """Raises Unavailable where the launch takes another Python: what is installed here tells nothing about it."""
+    """Raise Unavailable if the launch uses another Python: the packages of this one do not apply."""
     if software.elsewhere is not None:
         raise Unavailable(f"the launch takes the Python in {software.elsewhere}; run distcheck with that one")
 

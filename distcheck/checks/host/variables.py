@@ -49,7 +49,7 @@ KEPT_OLD_NAMES = frozenset({"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"}
 NOT_SET_BY_USERS = frozenset({"slurm", "openmpi", "pmi", "pmix", "mvapich", "mpi"})
 #: What torchrun takes from its options only, and the option's field in a parsed command.
 TORCHRUN_OPTIONS = {"NNODES": "nnodes_min", "NODE_RANK": "node_rank", "NPROC_PER_NODE": "nproc"}
-#: Where another room knows the interfaces: it tells whether a name that breaks the start is there (DC406, DC407).
+#: A module that knows the interfaces: it judges names that would break the start (DC406, DC407).
 JUDGED_WITH_INTERFACES = frozenset({"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"})
 #: Variables of torch's NCCL backend that its flight recorder reads for gloo as well (run with torch 2.13).
 RECORDER_VARIABLES = frozenset({"TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_TRACE_CPP_STACK"})
@@ -140,7 +140,7 @@ TRANSPORTS = (
 )
 
 
-#: Names that a fix had better not tell anybody to set.
+#: Names that a fix must not recommend.
 FLAGGED = frozenset({entry.name for entry in TRANSPORTS} | {entry.name for entry in DEBUGGING})
 
 
@@ -169,7 +169,7 @@ class Installed(NamedTuple):
         return (self.torch or self.torch_at_least) if owner in TORCH_OWNERS else None
 
 
-#: What is supposed of the releases that a job will meet on machines that nobody described.
+#: Assumed releases of a job on machines without a description.
 IN_USE = Installed(nccl_at_least=NCCL_IN_USE, torch_at_least=TORCH_IN_USE)
 
 
@@ -257,7 +257,7 @@ def threads_fit_the_cores(
 
 @probe(rules.DC116)
 def settings_come_from_files(settings: Settings) -> Iterator[Finding]:
-    """Which of NCCL's settings come from a file that nobody sees in the environment."""
+    """Report settings of NCCL from a file, which the environment does not show."""
     if not settings.files_apply:
         raise Unavailable("the configuration files of this host are not those that the job reads")
     by_file: dict[str, list[Setting]] = {}
@@ -289,7 +289,7 @@ def settings_come_from_files(settings: Settings) -> Iterator[Finding]:
 
 @probe(rules.DC119)
 def failures_end_the_job(launch: Launch, settings: Settings, software: Software | Unavailable) -> Iterator[Finding]:
-    """A collective that fails or hangs ends the process, so that the job does not wait for ever."""
+    """Report settings that keep a process alive after a failed or hung collective: the job would wait forever."""
     if _talks_without_nccl(launch, _installed(software)):
         return
     table = VariableTable()
@@ -369,7 +369,7 @@ def detail_debugging_does_not_crash(
 
 
 def judge_names(launch: Launch, settings: Settings, installed: Installed) -> Iterator[Finding]:
-    """DC110: which of the settings nobody reads."""
+    """DC110: settings that no library reads."""
     table = VariableTable()
     for setting in settings.items:
         if setting.origin == LAUNCHER or setting.name in settings.known:
@@ -441,7 +441,7 @@ def judge_debugging(launch: Launch, settings: Settings, installed: Installed) ->
         if setting is None or variable is None or setting.origin == LAUNCHER:
             continue
         reading = read_value(variable, setting.value)
-        # what the library does not take as it is meant is told by DC112
+        # DC112 reports values that the library does not accept
         if reading.problem is not None or not _is_on(reading.effective, entry.values):
             continue
         hurts = entry.serialises and launch.launched and not installed.cpu_only
@@ -560,7 +560,7 @@ def _own_use(
 
 
 def _torchrun_option(setting: Setting, variable: Variable, launch: Launch, settings: Settings) -> Iterator[Finding]:
-    """NNODES and its like beside a torchrun that is given no such option."""
+    """Report NNODES and the like next to a torchrun without that option."""
     command = launch.command
     field = TORCHRUN_OPTIONS[setting.name]
     if command is None or command.launcher not in ("torchrun", "torch.distributed.launch"):
@@ -702,11 +702,11 @@ def _how_bad(
             return _how_bad_for_torchrun(setting, launch, certain=reading.unless is None)
         return Severity.ERROR if reading.unless is None else Severity.WARNING
     if reading.consequence == "misread":
-        # what was to be off stays on: whoever set it had a reason; a size without its unit is some bytes
+        # a setting that was meant as off stays on, and was set for a reason; a size without its unit means bytes
         inverted = setting.name.endswith("_DISABLE") and variable.parse in ("c-int", "c-one")
         tiny = variable.parse == "c-int" and variable.type == "size" and "BUFFSIZE" in setting.name
         return Severity.ERROR if inverted or tiny else Severity.WARNING
-    # a log level that nobody understands costs nothing but the log
+    # an unknown log level only costs the log
     log = "debug-only" in variable.flags and variable.words and ("LOG" in setting.name or "DEBUG" in setting.name)
     return Severity.INFO if log else Severity.WARNING
 
@@ -784,7 +784,7 @@ def _loss(
     fabric: Fabric | Unavailable,
     platform: Platform | Unavailable,
 ) -> str | None:
-    """What this host and launch lose, as a clause; None where nothing faster is there, or nobody knows of it."""
+    """Return what this host and launch lose, as a clause; None if there is nothing faster, or it is unknown."""
     if entry.kind == "gpus":
         if isinstance(gpus, Unavailable) or len(gpus.gpus) < 2 or launch.ranks_here == 1:
             return None
@@ -837,7 +837,7 @@ def _plain(text: str) -> str:
 
 
 def _fix(setting: Setting, text: str, command: str | None) -> Fix:
-    """A fix in the place where the variable was set; the job script is where all ranks get theirs from."""
+    """Return a fix at the location of the setting; the job script is where all ranks get theirs from."""
     if setting.by_site:
         return Fix(
             f"ask the administrators of this cluster to change {setting.origin}: {text}", by="site", where="host"
