@@ -1,22 +1,22 @@
-"""The door of *watch*: ``torchrun … -m distcheck.watch train.py ARGS``.
+"""The entry point of *watch*: ``torchrun … -m distcheck.watch train.py ARGS``.
 
-Reads its own options, starts the side thread, and becomes the script. Nothing of ours stands between the script and the
-end of the process: no handler, no exit of our own.
+It reads its own options, starts the side thread, and becomes the script. The script ends the process as it would alone:
+no handler and no exit of ours intervenes.
 """
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """One rank under watch; ends as the script ends."""
+    """Run one rank under watch; end as the script ends."""
     import sys
 
     from .cli.watch import WatchOptions, read, watch
 
-    asked = read(sys.argv[1:])
-    if not isinstance(asked, WatchOptions):
-        raise SystemExit(asked)
-    watch(asked)
+    options = read(sys.argv[1:])
+    if not isinstance(options, WatchOptions):
+        raise SystemExit(options)
+    watch(options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``torchrun … -m distcheck.watch train.py``: rides along in a real job, and says who is stuck where."""
+"""``torchrun … -m distcheck.watch train.py``: observes a real job, and names the rank and the line of a hang."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
     from distcheck.runtime.coordination.run_script import ScriptExit
 
-#: The probes of a standstill, and those of a job that came to its end.
+#: Modules with the probes of a hang, and of a job that ended.
 ROOMS = ("distcheck.runtime.coordination.hang_detector",)
 AT_END = ("distcheck.runtime.monitor.summary",)
-#: What children of the script go through.
-DOOR = f"{__name__}:child"
+#: Entry point of the script's children.
+CHILD_ENTRY = f"{__name__}:child"
 
 EPILOG = """\b
 Examples:
@@ -45,19 +45,18 @@ Examples:
 \b
 What you see:
   while it runs   nothing; a hang, after the hang timeout; a line when ranks wait for minutes for one that works
-  at the end      one line: how long ranks waited, where, and who came last; warnings where something is wrong
+  at the end      one line: how long ranks waited, where, and the straggler; warnings if something is wrong
 
 \b
-Exit status: the script's own, whatever was found; 1 where --on-hang abort has ended the job; 2 where an option is
-not right.
+Exit status: the script's own, whatever was found; 1 if --on-hang abort ended the job; 2 if an option is wrong.
 
-Options of distcheck come before the script; what follows it is the script's. Where the line can't be changed, each
-option can be given as a variable: DISTCHECK_WATCH_HANG_TIMEOUT=60, DISTCHECK_WATCH_ON_HANG=abort.
+Options of distcheck come before the script; options after it are the script's. Each option can be set as a
+variable: DISTCHECK_WATCH_HANG_TIMEOUT=60, DISTCHECK_WATCH_ON_HANG=abort.
 """
 
 
 class WatchOptions(NamedTuple):
-    """What is to be run, and how it is watched."""
+    """The script, and how it is watched."""
 
     target: str
     arguments: tuple[str, ...] = ()
@@ -81,7 +80,7 @@ class WatchOptions(NamedTuple):
 )
 @click.option(
     "--on-hang", type=click.Choice(["report", "abort"]), default="report", show_default=True,
-    help="Only say it, or end the job with status 1 as well.",
+    help="Only report it, or also end the job with status 1.",
 )  # fmt: skip
 @click.option("-m", "--module", is_flag=True, help="The script is the name of a module, as behind python -m.")
 @shared.selection_options
@@ -90,27 +89,27 @@ class WatchOptions(NamedTuple):
     help="How to write the report.  [default: full on standard error, json in the file]",
 )  # fmt: skip
 @click.option("-o", "--output-file", metavar="FILE", help="Write the report to this file as well.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing at the end of a job in which nothing was wrong.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing at the end of a job without findings.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> WatchOptions:
-    """Run a training script unmodified, and say within seconds which rank is stuck where.
+    """Run a training script unmodified, and report a hang within seconds.
 
-    Started by torchrun or srun in place of the script. A side thread in each rank tells the others where it is; when
-    ranks wait for what can't come, one report names who waits in which call at which line, and for whom. No collective
-    is added, and a rank that computes is never called a hang, however long the others wait.
+    Start it with torchrun or srun instead of the script. A side thread in each rank sends heartbeats. If ranks wait for
+    ranks that cannot arrive, one report names the ranks, the call, its line, and the ranks that they wait for. No
+    collective is added, and a rank that computes is never reported as a hang.
     """
     selection = shared.selection_of(given["select"], given["extend_select"], given["ignore"])
     shared.check_output_file(given["output_file"])
-    asked = WatchOptions(
+    options = WatchOptions(
         given["script"], given["arguments"], given["module"], given["hang_timeout"], given["on_hang"] == "abort",
         given["output_format"], given["output_file"], selection, given["quiet"],
     )  # fmt: skip
     if not (context.obj and context.obj.get("as_rank")):
         # called as 'distcheck watch': the same in a process that has nothing else in it
         os.execv(sys.executable, [sys.executable, "-m", "distcheck.watch", *sys.argv[2:]])  # noqa: S606
-    return asked
+    return options
 
 
 def read(arguments: Sequence[str]) -> WatchOptions | int:
@@ -128,32 +127,32 @@ def read(arguments: Sequence[str]) -> WatchOptions | int:
     return found if isinstance(found, (WatchOptions, int)) else 0
 
 
-def watch(asked: WatchOptions) -> None:
-    """Become the script, with a side thread where this process is a rank, or becomes one."""
+def watch(options: WatchOptions) -> None:
+    """Become the script, with a side thread if this process is a rank or becomes one."""
     from distcheck.runtime.coordination.run_script import CannotRun, run
 
-    ended = _begin(asked)
+    ended = _begin(options)
     try:
-        run(asked.target, asked.arguments, module=asked.module, ended=ended)
+        run(options.target, options.arguments, module=options.module, ended=ended)
     except CannotRun as error:
         sys.stderr.write(f"{error}\n")
-        raise SystemExit(2 if not asked.module else 1) from None
+        raise SystemExit(2 if not options.module else 1) from None
 
 
-#: The notes of this process. A fork has those of its parent: torch's functions go through them.
-_posts: CallRecorder | None = None
+#: The recorder of this process. A fork inherits that of its parent, which torch's functions call.
+_recorder: CallRecorder | None = None
 
 
-def _begin(asked: WatchOptions) -> Callable[[ScriptExit], None]:
+def _begin(options: WatchOptions) -> Callable[[ScriptExit], None]:
     import atexit
 
     from distcheck.runtime.coordination.child_processes import follow
     from distcheck.runtime.coordination.rank_info import rank_info_of
 
     rank_info = rank_info_of(os.environ, host=socket.gethostname(), rendezvous=False)
-    monitor = _monitor(asked, rank_info)
-    follow(DOOR, json.dumps(asked))
-    # registered before anything of the script: it runs behind all of that
+    monitor = _monitor(options, rank_info)
+    follow(CHILD_ENTRY, json.dumps(options))
+    # registered before the script registers its handlers, so it runs after them
     atexit.register(monitor.leave)
     if rank_info is not None:
         monitor.start()
@@ -162,7 +161,7 @@ def _begin(asked: WatchOptions) -> Callable[[ScriptExit], None]:
         monitor.ended(end.state, end.status, end.detail, end.stack)
         if rank_info is None and not monitor.started and not _has_children() and (end.state, end.status) == ("left", 0):
             say(
-                "distcheck watch: no launcher has made this process a rank (RANK, WORLD_SIZE), and it made no process "
+                "distcheck watch: no launcher made this process a rank (RANK, WORLD_SIZE), and it made no process "
                 "group: nothing was watched"
             )
 
@@ -170,10 +169,10 @@ def _begin(asked: WatchOptions) -> Callable[[ScriptExit], None]:
 
 
 def child(given: str) -> Callable[[ScriptExit], None]:
-    """A process that the script has started by multiprocessing: watched as soon as it makes a group."""
+    """Watch a process that the script started by multiprocessing, as soon as it makes a group."""
     plain = json.loads(given)
-    asked = WatchOptions(*plain)._replace(arguments=tuple(plain[1]), selection=Selection(*map(tuple, plain[7])))
-    monitor = _monitor(asked, None)
+    options = WatchOptions(*plain)._replace(arguments=tuple(plain[1]), selection=Selection(*map(tuple, plain[7])))
+    monitor = _monitor(options, None)
 
     def ended(end: ScriptExit) -> None:
         monitor.ended(end.state, end.status, end.detail, end.stack)
@@ -183,8 +182,8 @@ def child(given: str) -> Callable[[ScriptExit], None]:
     return ended
 
 
-def _monitor(asked: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
-    global _posts
+def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
+    global _recorder
     from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.import_hook import when_imported
     from distcheck.runtime.coordination.rank_info import rank_info_of_group
@@ -193,24 +192,24 @@ def _monitor(asked: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     from distcheck.runtime.coordination.store_client import JobStoreConnection
 
     environ = dict(os.environ)
-    posts = _posts
-    if posts is None:
-        posts = _posts = CallRecorder()
-        when_imported("torch.distributed.distributed_c10d", posts.attach)
+    recorder = _recorder
+    if recorder is None:
+        recorder = _recorder = CallRecorder()
+        when_imported("torch.distributed.distributed_c10d", recorder.attach)
     else:
-        posts.forget()
-    joined = _joined(posts)
+        recorder.forget()
+    joined = _joined(recorder)
     table = open_shared_table(environ, rank_info.rank, begun=time.monotonic()) if rank_info is not None else None
     monitor = RankMonitor(
-        posts, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
-        _reporter(asked), shared_table=table, hang_timeout_s=asked.hang_timeout_s, abort=asked.abort,
+        recorder, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
+        _reporter(options), shared_table=table, hang_timeout_s=options.hang_timeout_s, abort=options.abort,
     )  # fmt: skip
-    posts.observe(monitor, table)
+    recorder.observe(monitor, table)
     return monitor
 
 
-def _joined(posts: CallRecorder) -> Callable[[], bool]:
-    return lambda: posts.joined
+def _joined(recorder: CallRecorder) -> Callable[[], bool]:
+    return lambda: recorder.joined
 
 
 def _reporter(options: WatchOptions) -> MonitorReporter:
@@ -224,7 +223,7 @@ def _reporter(options: WatchOptions) -> MonitorReporter:
             say(text)
 
         def long_wait(self, wait: LongWait) -> None:
-            _tell_long(options, wait)
+            _report_long_wait(options, wait)
 
         def summary(self, summary: Summary) -> None:
             _summarise(options, summary)
@@ -233,26 +232,26 @@ def _reporter(options: WatchOptions) -> MonitorReporter:
 
 
 def _has_children() -> bool:
-    """Whether multiprocessing was ever asked for a process: the ranks may have been its children, and watched."""
+    """Return whether multiprocessing ever started a process: the ranks may have been its children, and watched."""
     module = sys.modules.get("multiprocessing.process")
-    # the counter of their names, which must not be moved on
+    # the counter of their names, which must not change
     return module is not None and repr(module._process_counter) != "count(1)"
 
 
 def say(text: str) -> None:
-    """One write, so that lines of several ranks do not mix."""
+    """Print a line in one write, so that lines of several ranks do not mix."""
     try:
         sys.__stderr__.write(f"{text}\n")  # type: ignore[union-attr]
         sys.__stderr__.flush()  # type: ignore[union-attr]
     except (OSError, ValueError, AttributeError):
-        return  # nobody reads it any more
+        return  # no process reads it any more
 
 
 # reports
 
 
 def name_of(environ: Mapping[str, str]) -> str:
-    """What a user calls this job."""
+    """Return the name of this job for the user."""
     for variable in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
         if environ.get(variable):
             return f"job {environ[variable]}"
@@ -261,7 +260,7 @@ def name_of(environ: Mapping[str, str]) -> str:
 
 
 def report_of(positions: Positions, selection: Selection) -> Report:
-    """The verdict on where the ranks stand."""
+    """Return the report about the positions of the ranks."""
     from distcheck.core.checker import Checker
     from distcheck.runtime.coordination.model import Positions
     from distcheck.runtime.coordination.stack_report import plain_job
@@ -276,7 +275,7 @@ def report_of(positions: Positions, selection: Selection) -> Report:
 
 
 def summary_of(summary: Summary, selection: Selection) -> Report:
-    """What there is to say of a job that came to its end."""
+    """Return the report about a job that ended."""
     from distcheck.core.checker import Checker
     from distcheck.runtime.coordination.ledger import Summary
     from distcheck.runtime.monitor.summary import not_checked, numbers, sentence
@@ -290,48 +289,48 @@ def summary_of(summary: Summary, selection: Selection) -> Report:
     )
 
 
-def _report(asked: WatchOptions, positions: Positions) -> None:
-    report = report_of(positions, asked.selection)
-    say(_text(asked, report).rstrip())
-    _write(asked, report)
+def _report(options: WatchOptions, positions: Positions) -> None:
+    report = report_of(positions, options.selection)
+    say(_text(options, report).rstrip())
+    _write(options, report)
 
 
-def _summarise(asked: WatchOptions, summary: Summary) -> None:
-    report = summary_of(summary, asked.selection)
+def _summarise(options: WatchOptions, summary: Summary) -> None:
+    report = summary_of(summary, options.selection)
     if report.at_least(Severity.WARNING):
-        say(_text(asked, report).rstrip())
-    elif not asked.quiet:
+        say(_text(options, report).rstrip())
+    elif not options.quiet:
         codes = sorted({f"{finding.message} ({finding.code})" for finding in report.findings})
         say("; ".join([f"distcheck watch: {report.subject['line'][0]}", *codes]))
     # the report of a hang is worth more than this
     if not summary.reported:
-        _write(asked, report)
+        _write(options, report)
 
 
-def _tell_long(asked: WatchOptions, wait: LongWait) -> None:
+def _report_long_wait(options: WatchOptions, wait: LongWait) -> None:
     from distcheck import rules
     from distcheck.runtime.monitor.summary import slow_rank
 
-    if asked.selection.takes(rules.DC726):
+    if options.selection.takes(rules.DC726):
         found = slow_rank(wait, now=True)
         say(f"distcheck watch: {found.severity.word} {found.code}: {found.message}")
 
 
-def _text(asked: WatchOptions, report: Report) -> str:
+def _text(options: WatchOptions, report: Report) -> str:
     from distcheck.reporters import Style, render
 
-    chosen = asked.output_format if asked.output_file is None else None
+    chosen = options.output_format if options.output_file is None else None
     return render(report, chosen or "full", Style(color=False, width=100, unicode=False))
 
 
-def _write(asked: WatchOptions, report: Report) -> None:
+def _write(options: WatchOptions, report: Report) -> None:
     from distcheck.reporters import Style, render
 
     from . import output
 
-    if asked.output_file is None:
+    if options.output_file is None:
         return
     try:
-        output.write_file(asked.output_file, render(report, asked.output_format or "json", Style()))
+        output.write_file(options.output_file, render(report, options.output_format or "json", Style()))
     except OSError as error:
-        say(f"distcheck watch: {asked.output_file} can't be written: {error.strerror}")
+        say(f"distcheck watch: {options.output_file} can't be written: {error.strerror}")

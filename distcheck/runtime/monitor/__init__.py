@@ -1,1 +1,1 @@
-"""``watch``: a side thread in each rank of the user's job that reports hangs and stragglers."""
+"""The summary at the end of ``watch``; its side thread is :mod:`distcheck.runtime.coordination.rank_monitor`."""
