@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where, to_plain
-from distcheck.runtime.smoke_test.model import Bandwidth, Comparison, Measurements, Proof, SmokeTest, Times
+from distcheck.runtime.smoke_test.model import Bandwidth, Comparison, Correctness, Measurements, SmokeTest, Times
 
 #: The script that the findings of LINT are about; letters of two bytes stand before what is fixed.
 TRAIN = """\
@@ -294,7 +294,7 @@ COLLECTIVE = Report(
     measurements=to_plain(
         SmokeTest(
             1, 8, ("node1",), "nccl", "cuda", {"prove": 2.31, "measure": 6.02},
-            Proof(8, 8, 1248, elapsed_s=2.3, collectives=("all_reduce",), dtypes=("float32", "bfloat16")),
+            Correctness(8, 8, 1248, elapsed_s=2.3, collectives=("all_reduce",), dtypes=("float32", "bfloat16")),
             Measurements(8, "nccl", "cuda", "SYNTHETIC H200", 1, 1.92, 0.4, _BANDWIDTH, (), "cuda-events", 6.0),
             None, None, None,
             (Comparison("all_reduce", 1_073_741_824, 478.0, 482.0, 478 / 482, "shipped", "SYNTHETIC, 2026-01-01"),),

@@ -10,11 +10,11 @@ from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.smoke_test.model import (
     Bandwidth,
     Comparison,
+    Correctness,
     Lateness,
     Measurements,
     Pair,
     Pairs,
-    Proof,
     SmokeTest,
     Times,
     WrongResult,
@@ -116,7 +116,9 @@ def smoke_test(
         "nccl",
         "cuda",
         {"look": 0.42, "roll call": 0.03, "compare": 0.011, "prove": 2.31, "measure": 6.02, "culprit": 1.4},
-        Proof(ranks, ranks, 1248 * ranks, elapsed_s=2.3, collectives=tuple(FACTORS), dtypes=("float32", "bfloat16")),
+        Correctness(
+            ranks, ranks, 1248 * ranks, elapsed_s=2.3, collectives=tuple(FACTORS), dtypes=("float32", "bfloat16")
+        ),
         Measurements(ranks, "nccl", "cuda", "SYNTHETIC H200", len(hosts), 1.92, 0.4, rows, (), "cuda-events", 6.0),
         lateness(ranks, {3: 1.9e-3} if ranks > 3 else {}) if some else Lateness(not_applicable="there is one rank"),
         pairs(ranks, {(2, 5): 12.3}, rounds=None if ranks <= 64 else 3) if ranks > 6 else None,

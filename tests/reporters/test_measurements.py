@@ -214,7 +214,7 @@ def test_the_json_is_in_the_published_shape(test: model.SmokeTest) -> None:
 
 DEFINITIONS: dict[str, type[NamedTuple]] = {  # type: ignore[valid-type]
     "measurements": model.SmokeTest,
-    "proof": model.Proof,
+    "proof": model.Correctness,
     "mismatch": model.WrongResult,
     "measured": model.Measurements,
     "bandwidth": model.Bandwidth,

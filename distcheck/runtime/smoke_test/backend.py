@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 
 
 def choose(options: Options, hosts: Iterable[HostRecord] = ()) -> Choice:
-    """Return what the options say; for what they leave open, what the records of all ranks say.
+    """Return what the options fix; for the rest, what the records of all ranks show.
 
     Without records, a choice that depends on them is empty.
     """

@@ -43,7 +43,7 @@ _ROOT = 0
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
-#: With one element most segments of gloo's ring are empty (torch 2.13): 1 KiB is the smallest that tells a latency.
+#: With one element most segments of gloo's ring are empty (torch 2.13): 1 KiB is the smallest useful size.
 _SMALLEST_BYTES = KIB
 #: Default largest sizes. 8 x H200 reach 96 % of their best at 1 GiB; gloo on loopback is at its best from 4 MiB on.
 _LARGEST_BYTES = {"cuda": GIB, "cpu": 16 * MIB}
@@ -53,7 +53,7 @@ _LARGEST_CROWDED_BYTES = 4 * MIB
 #: Seconds that the timed iterations of one size may take, by device, and their least number.
 _SIZE_BUDGET_S = {"cuda": 1.0, "cpu": 0.3}
 _LEAST_ITERATIONS = 5
-#: Seconds for all sizes of one collective, where the sizes are our choice. Larger ones are left out, and it is said.
+#: Seconds for all sizes of one collective, where distcheck chooses the sizes. Larger ones are dropped and listed.
 _SWEEP_BUDGET_S = {"cuda": 15.0, "cpu": 4.0}
 #: Calls of a size before it is known how long one takes: the first sets up connections, the others are timed.
 _PILOT_CALLS = 3
@@ -68,7 +68,7 @@ _LONGEST_LATENCY_S = 0.1
 _SHARE_OF_GPU_MEMORY = 0.5
 _SHARE_OF_HOST_MEMORY = 0.25
 
-#: What backends say of an operation or a dtype that they don't have.
+#: How backends report an operation or a dtype that they do not support.
 _UNSUPPORTED = ("not support", "unsupported", "not implemented", "Invalid scalar type", "no backend type")
 
 
@@ -170,7 +170,7 @@ def estimate_s(options: Options, size: int, device_type: str) -> float:
     for _, chosen_sizes in chosen(options, sizes(options, kind)):
         total += len(chosen_sizes) * (2 * _SIZE_BUDGET_S[kind] + calls * _LONGEST_LATENCY_S)
         if options.max_bytes is None:
-            # larger sizes are left out once the budget of the sweep is used up; one call may still be under way
+            # larger sizes are dropped once the budget of the sweep is used up; one call may still be under way
             total += 2 * _SWEEP_BUDGET_S[kind] + _PILOT_CALLS * max(chosen_sizes) / slowest
         else:
             total += calls * sum(chosen_sizes) / slowest
@@ -192,7 +192,7 @@ def measure(live: LiveGroup, *, init_s: float | None = None, first_collective_s:
     """Time the chosen collectives over the sizes, and return the same figures on all ranks.
 
     The time of an operation is the maximum over ranks; the median over the iterations counts. Data are zeros, so that
-    sums in place stay what they are. One more call than ``-w`` asks for may run before the clock: the first of each
+    sums in place stay zero. One call more than ``-w`` requests may run before the clock starts: the first of each
     size sets up connections.
 
     :param init_s: seconds that ``init_process_group`` took on this rank
@@ -257,7 +257,7 @@ def _or_minus_one(seconds: float | None) -> float:
 
 
 def _agree(live: LiveGroup, values: list[float]) -> list[float]:
-    """The minimum over all ranks of each value: a reduction of a fixed shape, which no rank can leave out."""
+    """Return the minimum over all ranks of each value: a reduction of a fixed shape, which all ranks must call."""
     import torch
 
     dist = live.operations.dist
@@ -270,7 +270,7 @@ def _agree(live: LiveGroup, values: list[float]) -> list[float]:
 
 
 def _memory_for_buffers(live: LiveGroup) -> float:
-    """Bytes that the buffers of this rank may take; infinite where nothing tells."""
+    """Return the bytes that the buffers of this rank may take; infinite if unknown."""
     import torch
 
     found = math.inf
@@ -296,7 +296,7 @@ def _memory_for_buffers(live: LiveGroup) -> float:
 def _fit(
     plan: tuple[tuple[str, tuple[int, ...]], ...], way: _Method, ranks: int, skipped: list[tuple[str, str]]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Leave out the sizes that do not fit into memory, and say so."""
+    """Drop the sizes that do not fit into memory, and list them."""
     fitting = []
     for collective, chosen_sizes in plan:
         copies = 2 if collective in _TWO_BUFFERS else 1 + 1 / ranks if collective in _IN_PARTS else 1
@@ -389,7 +389,7 @@ def _sweep(
     previous: tuple[int, float, float] | None = None
 
     def too_long(size_bytes: int, expected_s: float, spent_s: float) -> bool:
-        """Where the sizes are our choice, one that does not fit into the budget is left out, and it is said."""
+        """Drop a size that does not fit into the budget, where distcheck chooses the sizes, and list it."""
         if options.max_bytes is not None or spent_s + expected_s <= _SWEEP_BUDGET_S[kind]:
             return False
         wish = f"-e {_argument(chosen_sizes[-1])} measures it"
@@ -555,7 +555,7 @@ def _argument(size_bytes: int) -> str:
 
 
 def _device_name(live: LiveGroup) -> str:
-    """The GPU's name, or the processor's; "" where nothing tells."""
+    """Return the name of the GPU, or of the processor; "" if unknown."""
     if live.device.type == "cuda":
         import torch
 

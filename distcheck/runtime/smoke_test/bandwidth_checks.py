@@ -24,7 +24,7 @@ from distcheck.core.resources import read_shipped
 from distcheck.runtime.coordination.model import Failure
 
 from .bandwidth import COLLECTIVES
-from .model import MEASUREMENTS_VERSION, Bandwidth, Comparison, Measurements, Options, Proof, SmokeTest, size_text
+from .model import MEASUREMENTS_VERSION, Bandwidth, Comparison, Correctness, Measurements, Options, SmokeTest, size_text
 
 #: At or above this share of what is expected a run is healthy (tolerance of nccl-tests and of NVIDIA/aicr).
 HEALTHY = 0.9
@@ -46,7 +46,7 @@ _LONGEST_BASELINE = 64 << 20
 
 
 class BandwidthBaselineError(ValueError):
-    """A file that can't serve as a baseline; the message says why, in one line."""
+    """A file that cannot serve as a baseline; the message gives the reason in one line."""
 
 
 class Baselines(NamedTuple):
@@ -58,7 +58,7 @@ class Baselines(NamedTuple):
 
 
 class Published(NamedTuple):
-    """A figure that somebody measured and published: one line of ``baselines.jsonl``."""
+    """A published measurement: one line of ``baselines.jsonl``."""
 
     #: words that the name of the GPU must hold, in lower case
     gpu: tuple[str, ...]
@@ -132,7 +132,7 @@ def compare(
     transport: Transport | None = None,
     cluster: Cluster | None = None,
 ) -> tuple[Comparison, ...]:
-    """Each measured size beside what it should be, where something tells: the bound, the earlier run, the table."""
+    """Return each measured size with its reference, if there is one: the bound, the earlier run, or the table."""
     found = list(_with_bound(measured, options))
     if baselines is not None:
         found.extend(_with_own(measured, baselines))
@@ -260,7 +260,7 @@ def _entries(
 def _transports(
     measured: Measurements, collective: str, transport: Transport | None, cluster: Cluster | None
 ) -> tuple[str, ...]:
-    """The kinds of transport to look for, the best first. What is not known to be there is not expected."""
+    """Return the kinds of transport to expect, the best first: only those that are known to exist."""
     if measured.hosts == 1:
         # NVLS makes all_reduce faster and nothing else (stas00/ml-engineering, network/README.md)
         fast = ("nvls",) if collective == "all_reduce" and transport is not None and transport.nvls else ()
@@ -330,12 +330,12 @@ def bandwidth_is_as_published(
 ) -> Iterator[Finding]:
     """The largest size of each collective is as fast as others measured on such hardware."""
     seen = None if isinstance(transport, Unavailable) else transport
-    beside = None if isinstance(cluster, Unavailable) else cluster
-    compared = _largest_compared(tuple(_with_published(measured, seen, beside)))
+    known = None if isinstance(cluster, Unavailable) else cluster
+    compared = _largest_compared(tuple(_with_published(measured, seen, known)))
     if not compared:
         if options.min_busbw_gbytes_per_s or not isinstance(baselines, Unavailable):
             raise NotApplicable("another measure was given")
-        raise Unavailable(_why_no_figure(measured, seen, beside))
+        raise Unavailable(_why_no_figure(measured, seen, known))
     for item in compared:
         if item.share < HEALTHY:
             than = f"{_percent(item.share)} of the published {_gb(item.expected_gbytes_per_s)} ({item.source})"
@@ -352,7 +352,7 @@ def _severity_of_own(measured: Measurements, item: Comparison) -> Severity | Non
 
 
 def _largest_compared(compared: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
-    """Of each collective the comparison of its largest size: smaller ones say the same, with more noise."""
+    """Return the comparison of the largest size of each collective: smaller sizes show the same, with more noise."""
     found: dict[str, Comparison] = {}
     for item in compared:
         known = found.get(item.collective)
@@ -369,7 +369,7 @@ def _nothing_to_judge(measured: Measurements) -> str:
 
 
 def _why_no_figure(measured: Measurements, transport: Transport | None, cluster: Cluster | None) -> str:
-    """Why the table has nothing to say, and what would help."""
+    """Return why the table has no reference, and what would help."""
     if measured.ranks < 2:
         return "no baseline: one rank has no bandwidth"
     if measured.backend != "nccl":
@@ -444,7 +444,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def _of_correctness(proof: Proof | None) -> str:
+def _of_correctness(proof: Correctness | None) -> str:
     if proof is None:
         return "results not checked"
     if proof.wrong_ranks or proof.mismatches:
@@ -512,10 +512,10 @@ def _of_failure(failure: Failure, ranks: int) -> str:
         return f"failed at {failure.step or failure.phase} {phase}: {failure.error.strip().partition(chr(10))[0][:120]}"
     if not failure.culprits:
         waited = f" after {failure.elapsed_s or failure.limit_s:.3g} s" if failure.limit_s else ""
-        return f"{step} did not end{waited} on {_count(ranks, 'rank')}; nothing tells who came late {phase}"
+        return f"{step} did not end{waited} on {_count(ranks, 'rank')}; which rank came late is unknown {phase}"
     hosts = list(dict.fromkeys(item.host for item in failure.states if item.rank in failure.culprits and item.host))
     on = f" on {shorten_hosts(hosts)}" if hosts else ""
-    # the states name a handful: with more culprits their hosts would be only some of the hosts
+    # the states name a handful: with more failed ranks their hosts would be only some of the hosts
     known = {item.rank for item in failure.states}
     if not known.issuperset(failure.culprits):
         on = ""

@@ -13,7 +13,7 @@ from typing import Any
 from .cases import COPIES, DTYPES, OBJECTS, SUMS, Case, distances, make_plan
 from .inputs import ITEM_BYTES, RandomTables, mix
 from .live_group import LiveGroup
-from .model import RankProof, Step, WrongResult
+from .model import RankCorrectness, Step, WrongResult
 
 #: The copy from GPU to GPU, without any backend, and its size.
 PEER_COPY = "peer copy"
@@ -23,23 +23,23 @@ INPUT = " (input)"
 #: Share of what the late rank slept that the others must have waited at least; the rest is for clocks that do not run
 #: alike.
 WAITED_SHARE = 0.9
-#: How often a word is said by which ranks agree.
+#: How often a flag is sent by which ranks agree.
 VOICES = 64
 #: Characters of an object that are shown.
 _SHOWN = 60
-#: Wrong elements that are looked at to tell whose contribution is wrong.
+#: Wrong elements that are inspected to find the rank whose contribution is wrong.
 SAMPLE = 64
 
 
-class CollectiveFailed(Exception):  # noqa: N818 - it says what became of the collective
-    """A collective raised on this rank. The group is of no use afterwards: the proof ends.
+class CollectiveFailed(Exception):  # noqa: N818 - the name states the outcome of the collective
+    """A collective raised on this rank. The group is unusable afterwards: the check ends.
 
     :param step: what was being done
     :param text: the exception's type and text
-    :param proof: what had been proved until then, with the failure in it
+    :param proof: what was verified until then, with the failure in it
     """
 
-    def __init__(self, step: Step, text: str, proof: RankProof) -> None:
+    def __init__(self, step: Step, text: str, proof: RankCorrectness) -> None:
         super().__init__(text)
         self.step = step
         self.text = text
@@ -47,7 +47,7 @@ class CollectiveFailed(Exception):  # noqa: N818 - it says what became of the co
 
 
 class CorrectnessRun:
-    """The state of one proof on one rank."""
+    """The state of one correctness check on one rank."""
 
     def __init__(self, live: LiveGroup) -> None:
         self.live = live
@@ -61,9 +61,9 @@ class CorrectnessRun:
         self.failures: list[tuple[str, str]] = []
         self.begun = time.monotonic()
 
-    def result(self) -> RankProof:
+    def result(self) -> RankCorrectness:
         """What has been proved so far."""
-        return RankProof(
+        return RankCorrectness(
             self.live.rank,
             self.checks,
             tuple(self.mismatches.values()),
@@ -74,7 +74,7 @@ class CorrectnessRun:
             tuple(self.dtypes),
         )
 
-    def prove(self) -> RankProof:
+    def prove(self) -> RankCorrectness:
         live = self.live
         cuda = live.device.type == "cuda"
         if live.size == 1:
@@ -102,9 +102,9 @@ class CorrectnessRun:
         self.skipped[what, why] = None
 
     def agree(self, *mine: bool) -> list[bool]:
-        """Which of these any rank says: what is tried must be the same on all ranks.
+        """Return which of these flags any rank raised: all ranks must test the same.
 
-        Each word is said many times, and more than half of them count: ranks go on together also where this very
+        Each flag is sent many times, and more than half of them count: ranks proceed together even where this very
         collective is what is broken.
         """
         if self.live.size == 1:
@@ -121,7 +121,7 @@ class CorrectnessRun:
         return [sum(value != 0 for value in part.tolist()) > VOICES // 2 for part in words.split(VOICES)]
 
     def run(self, trials: Iterable[Case]) -> None:
-        """Try one after another; what one raises ends the proof."""
+        """Run one after another; an exception ends the check."""
         for trial in trials:
             self.live.announce(trial.step)
             try:
@@ -133,7 +133,7 @@ class CorrectnessRun:
                 self.dtypes[trial.dtype] = None
 
     def failed(self, step: Step, error: Exception) -> CollectiveFailed:
-        """The end of the proof, with what was proved until then."""
+        """Return the end of the check, with what was verified until then."""
         text = f"{type(error).__name__}: {error}"
         self.failures.append((step.text, text))
         return CollectiveFailed(step, text, self.result())
@@ -451,7 +451,7 @@ class CorrectnessRun:
         )  # fmt: skip
 
     def found(self, mismatch: WrongResult) -> None:
-        """Keep the first of each collective and dtype; a later one may still tell whose fault it is."""
+        """Keep the first result of each collective and dtype, or a later one that shows whose contribution is wrong."""
         key = (mismatch.collective, mismatch.dtype)
         known = self.mismatches.setdefault(key, mismatch)
         if known.source is None and mismatch.source is not None:

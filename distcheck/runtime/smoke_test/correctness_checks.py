@@ -17,7 +17,7 @@ from distcheck.core.registry import probe
 from .cases import DTYPES, SUMS
 from .correctness import INPUT, PEER_COPY, CollectiveFailed, CorrectnessRun
 from .live_group import LiveGroup
-from .model import Proof, RankProof, Step, WrongResult
+from .model import Correctness, RankCorrectness, Step, WrongResult
 
 __all__ = ["CollectiveFailed", "merge_rank_results", "peer_copies_are_right", "prove", "results_are_right"]
 
@@ -30,7 +30,7 @@ ROOTED = ("broadcast", "scatter", "broadcast_object", "scatter_object")
 MOST_TEXTS = 16
 
 
-def prove(live: LiveGroup) -> RankProof:
+def prove(live: LiveGroup) -> RankCorrectness:
     """Try every collective, and compare what this rank holds afterwards with what it must hold.
 
     :raises CollectiveFailed: one of them raised
@@ -38,7 +38,7 @@ def prove(live: LiveGroup) -> RankProof:
     return CorrectnessRun(live).prove()
 
 
-def merge_rank_results(parts: Iterable[RankProof], world_size: int) -> Proof:
+def merge_rank_results(parts: Iterable[RankCorrectness], world_size: int) -> Correctness:
     """What all ranks proved together.
 
     Of the mismatches the first of each rank, collective and dtype counts, and at most ``MOST_MISMATCHES`` are kept, of
@@ -75,7 +75,7 @@ def merge_rank_results(parts: Iterable[RankProof], world_size: int) -> Proof:
     while len(kept) < MOST_MISMATCHES and any(turn < len(queue) for queue in queues):
         kept.extend(queue[turn] for queue in queues if turn < len(queue))
         turn += 1
-    return Proof(
+    return Correctness(
         ranks,
         world_size,
         checks,
@@ -91,7 +91,7 @@ def merge_rank_results(parts: Iterable[RankProof], world_size: int) -> Proof:
 
 
 def _acquit_barrier(groups: dict[tuple[str, str], dict[int, WrongResult]]) -> None:
-    """A barrier is blamed by way of an all_reduce of the late rank: not where that one is wrong itself."""
+    """Drop a wrong barrier of a rank whose all_reduce is wrong, since an all_reduce tests the barrier."""
     wrong = {rank for (collective, _), found in groups.items() if collective == "all_reduce" for rank in found}
     barrier = groups.pop(("barrier", ""), {})
     barrier = {rank: found for rank, found in barrier.items() if found.source not in wrong}
@@ -103,7 +103,7 @@ def _acquit_barrier(groups: dict[tuple[str, str], dict[int, WrongResult]]) -> No
 
 
 @probe(rules.DC510)
-def results_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Iterator[Finding]:
+def results_are_right(proof: Correctness, cluster: Cluster | Unavailable) -> Iterator[Finding]:
     """Every collective gave every rank the right result."""
     groups: dict[str, list[WrongResult]] = {}
     for mismatch in proof.mismatches:
@@ -156,7 +156,7 @@ def results_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Iterator[
 
 
 @probe(rules.DC336)
-def peer_copies_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Iterator[Finding]:
+def peer_copies_are_right(proof: Correctness, cluster: Cluster | Unavailable) -> Iterator[Finding]:
     """What one GPU writes into the memory of another arrives as it was."""
     found = [item for item in proof.mismatches if item.collective == PEER_COPY]
     if not found:
@@ -171,9 +171,9 @@ def peer_copies_are_right(proof: Proof, cluster: Cluster | Unavailable) -> Itera
     )  # fmt: skip
     first = found[0]
     yield rules.DC336.found(
-        f"a copy from the GPU of rank {first.rank} to the next one and back changes the data: "
-        f"{first.wrong} of {first.elements} elements, the first at index {first.first_index} "
-        f"(expected {first.expected}, seen {first.seen}); {_counted(ranks, proof.world_size)}",
+        f"a copy from the GPU of rank {first.rank} to the next one and back changes the data of "
+        f"{_counted(ranks, proof.world_size)}: {first.wrong} of {first.elements} elements, the first at index "
+        f"{first.first_index} (expected {first.expected}, seen {first.seen})",
         severity=Severity.ERROR,
         where=Where(
             host=hosts[0] if len(hosts) == 1 else None,
@@ -237,7 +237,7 @@ def _likely_causes(collective: str, found: list[WrongResult], ranks: list[int], 
             return frozenset(sources)
         if len(receivers) == 1:
             return frozenset((*receivers, *sources)) if world_size > 2 or len(ranks) == 1 else frozenset()
-        # every receiver names the root of a broadcast: it is suspect only where all of them do
+        # every receiver names the root of a broadcast: the root is a candidate only where all of them do
         everybody = len(receivers) == world_size - 1
         return frozenset(sources) if everybody or collective not in ROOTED else frozenset()
     return frozenset(ranks) if len(ranks) == 1 else frozenset()
@@ -259,13 +259,13 @@ def _causes_text(collective: str, causes: frozenset[int], ranks: list[int], host
 
 
 def _wrong_fix(collective: str, causes: frozenset[int], hosts: list[str], backend: str | None) -> Fix:
-    where = f"leave {' and '.join(hosts)} out" if hosts else "leave the host of the rank that is named out"
+    where = f"exclude {' and '.join(hosts)}" if hosts else "exclude the host of the named rank"
     if not causes:
         where = "exclude one host after the other"
     if collective == "barrier":
         return Fix(
-            "use the torch and the backend that this host was set up with: a barrier that does not wait is a "
-            "fault of the library or of a wrapper",
+            "use the torch and the backend that this host was set up with. A barrier that does not wait is a "
+            "bug in the library or in a wrapper",
             where="each-task",
         )
     if backend == "gloo":
@@ -276,9 +276,9 @@ def _wrong_fix(collective: str, causes: frozenset[int], hosts: list[str], backen
             where="host",
         )
     return Fix(
-        "run once with each of NCCL_P2P_DISABLE=1 (if correct: the link between the GPUs), NCCL_ALGO=Ring and "
-        "NCCL_PROTO=Simple (if correct: a fault in other algorithms of NCCL), and unset them again. Then "
-        f"{where}, and have an administrator run 'dcgmi diag -r 3' there",
+        "run once with NCCL_P2P_DISABLE=1: if it is correct, the link between the GPUs is faulty. Run once with each "
+        "of NCCL_ALGO=Ring and NCCL_PROTO=Simple: if it is correct, another algorithm of NCCL is. Unset them again. "
+        f"Then {where}, and have an administrator run 'dcgmi diag -r 3' there",
         where="launch-line",
     )
 

@@ -37,7 +37,7 @@ from distcheck.runtime.coordination.root_cause import compose_failure
 from distcheck.runtime.coordination.store_client import ANSWERS_PER_S, StoreClient, StoreLost
 
 from .backend import Choice, choose
-from .model import Lateness, Measurements, Options, Pairs, Proof, RankProof
+from .model import Correctness, Lateness, Measurements, Options, Pairs, RankCorrectness
 from .phases import limit_s, live_phases
 from .rank_records import RankFile, write
 from .supervisor import Supervisor, WorkerEvent
@@ -53,13 +53,13 @@ VERDICT_WITHIN_S = 2.5
 _JUDGED_WITHIN_S = 60.0
 #: Seconds that the coordinator of a failed run stays for the others to hear: together with what went before, below 5 s.
 _HEARD_WITHIN_S = 1.0
-#: Proofs of ranks that raised that are looked at: one wrong result is enough.
+#: Results of ranks that raised that are read: one wrong result is enough.
 _MOST_RANK_RESULTS = 64
 _LONGEST_PAUSE_S = 0.1
 _LOOK_EVERY_S = 0.5
 #: Keys that one question to the store names.
 _KEYS_AT_ONCE = 256
-#: Present ranks whose hosts are looked at to tell where a missing one belongs.
+#: Present ranks whose hosts are read to find where a missing one belongs.
 _MOST_CALLERS = 2048
 #: Seconds without a heartbeat after which a host counts as lost, and seconds between two checks of all hosts. A
 #: supervisor only watches, so even one with little CPU time sends a heartbeat in that time.
@@ -67,7 +67,7 @@ LOST_AFTER_S = 15.0
 _HOSTS_EVERY_S = 3.0
 
 
-class PhaseFailure(Exception):  # noqa: N818 - it is an outcome of a phase, told to all supervisors
+class PhaseFailure(Exception):  # noqa: N818 - an outcome of a phase, sent to all supervisors
     """The phase can't end well. ``own`` if it was seen here first."""
 
     def __init__(self, kind: str, text: str = "", *, own: bool = True) -> None:
@@ -78,14 +78,14 @@ class PhaseFailure(Exception):  # noqa: N818 - it is an outcome of a phase, told
 
 
 class OwnState(NamedTuple):
-    """What this process knows before it meets the others."""
+    """What this process knows before the rendezvous."""
 
     rank_infos: tuple[RankInfo, ...]
     #: this host with the ranks of ``rank_infos``
     record: HostRecord
-    #: the findings and not-checked of the look, as plain JSON values
+    #: the findings and not-checked of the host checks, as plain JSON values
     inspected: Mapping[str, Any]
-    #: how the launcher's agents met, as far as it is known
+    #: how the launcher's agents found each other, as far as it is known
     rendezvous: str | None = None
 
 
@@ -97,14 +97,14 @@ class PhaseResults(NamedTuple):
     reach: Reach | None = None
     #: records that could not be read: host or rank, and why
     unread: tuple[tuple[str, str], ...] = ()
-    #: what each host's look found: host name → plain findings and not-checked
+    #: findings of each host's checks: host name → plain findings and not-checked
     looks: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     choice: Choice = Choice()
     #: names of the GPUs that torch gave to the ranks, one entry a rank
     gpu_names: tuple[str, ...] = ()
     #: phases that ended well, with their seconds
     phases: Mapping[str, float] = {}
-    proof: Proof | None = None
+    proof: Correctness | None = None
     measured: Measurements | None = None
     lateness: Lateness | None = None
     pairs: Pairs | None = None
@@ -120,7 +120,7 @@ class PhaseDriver:
 
     :param client: of the store that all supervisors share
     :param stops: judges what was compared so far; true stops the run before a group is made
-    :param show: told what goes on, for a line of progress: phase, step, seconds
+    :param show: called with the state, for a line of progress: phase, step, seconds
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class PhaseDriver:
         self.world_size = own.rank_infos[0].world_size
         self.coordinator = any(rank_info.rank == 0 for rank_info in own.rank_infos)
         self.complete = len(own.rank_infos) == self.world_size
-        # the store answers one after another: with many supervisors each asks more seldom
+        # the store answers one request after another: with many supervisors each sends fewer
         self.pause_s = max(_LONGEST_PAUSE_S, self.world_size / ANSWERS_PER_S)
         self.look_every_s = max(_LOOK_EVERY_S, self.world_size / ANSWERS_PER_S)
         self.signalled = signalled
@@ -173,7 +173,6 @@ class PhaseDriver:
         self.signs: dict[int, tuple[int, float]] = {}
         self.found = PhaseResults()
         self.hosts = 1
-        self.told = False
 
     # the whole
 
@@ -181,8 +180,8 @@ class PhaseDriver:
         """All phases; the coordinator's findings, those of a supervisor that must speak alone, or None."""
         try:
             return self._run()
-        except PhaseFailure as trouble:
-            return self._fail(trouble)
+        except PhaseFailure as failed:
+            return self._fail(failed)
         except StoreLost as lost:
             return self._alone(lost)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others must not wait for this process
@@ -214,7 +213,7 @@ class PhaseDriver:
         self._enter("end", min(self.options.timeout_s, 30.0))
         self.supervisor.finish()
         self._until(lambda: all(worker.finished for worker in self.supervisor.workers.values()) or None)
-        # nobody leaves before everybody has left the group: a launcher may end all at the first exit
+        # no process exits before all have left the group: a launcher may end all at the first exit
         self._gather("ended", ["1"] * len(self.rank_infos))
         return self.found if self.coordinator else None
 
@@ -225,17 +224,19 @@ class PhaseDriver:
         self._keep(ended=False)
 
     def _keep(self, *, ended: bool, report: Mapping[str, Any] | None = None) -> None:
-        """Each rank's record, for when nobody can speak."""
+        """Return each rank's record, for when no process can report."""
         if self.output_dir is None:
             return
         for rank_info, own in zip(self.rank_infos, self.own.record.ranks, strict=True):
             plain = RankState(rank_info.rank, self.host, own.pid, self.phase, state="finished" if ended else "running")
             state = self.states.get(rank_info.rank, plain)
-            told = dict(report or {}) if rank_info is self.rank_infos[0] else {}
+            published = dict(report or {}) if rank_info is self.rank_infos[0] else {}
             try:
                 write(
                     self.output_dir,
-                    RankFile(rank_info.rank, self.world_size, self.host, state, self.phase, ended, self.run_id, told),
+                    RankFile(
+                        rank_info.rank, self.world_size, self.host, state, self.phase, ended, self.run_id, published
+                    ),
                 )
             except OSError as error:
                 self.unwritten = f"{self.output_dir}: {error.strerror}"
@@ -248,7 +249,7 @@ class PhaseDriver:
     # waiting
 
     def _until(self, ready: Callable[[], Value | None], seconds: float | None = None) -> Value:
-        """Wait for something without losing sight of the workers; raises Trouble at the phase's limit."""
+        """Wait for an event while the workers are watched; raises PhaseFailure at the phase's limit."""
         end = self.begun + self.limit if seconds is None else time.monotonic() + seconds
         pause = 0.002
         while True:
@@ -261,7 +262,7 @@ class PhaseDriver:
             pause = min(pause * 1.5, self.pause_s)
 
     def _tick(self, seconds: float) -> None:
-        """Look after the workers for a moment."""
+        """Poll the workers once."""
         signal_name = self.signalled()
         if signal_name is not None:
             raise PhaseFailure("ended", signal_name)
@@ -292,7 +293,7 @@ class PhaseDriver:
             self._look_for_signs(now)
 
     def _look_for_signs(self, now: float) -> None:
-        """Whether each host still gives signs of life: one whose network or supervisor has gone gives none."""
+        """Return whether each host still sends heartbeats: one whose network or supervisor failed sends none."""
         silent = []
         for rank, (last, since) in self.signs.items():
             sign = self.client.add(f"sign/{rank}", 0)
@@ -330,7 +331,7 @@ class PhaseDriver:
         return [part for text in texts if text is not None for part in json.loads(text)]
 
     def _announce(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """What the coordinator says to all."""
+        """Return what the coordinator publishes to all."""
         if self.coordinator:
             word = dict(make())
             self.client.set(name, json.dumps(word))
@@ -343,7 +344,7 @@ class PhaseDriver:
         rank_info = self.rank_infos[0]
         return f"{self.own.record.boot_id or self.host}.{'' if rank_info.node_rank is None else rank_info.node_rank}"
 
-    # the roll
+    # the membership check
 
     def _call_roll(self) -> Roll:
         fresh = 0
@@ -359,7 +360,7 @@ class PhaseDriver:
                 self.client.set(f"doubled/{self.client.add('doubled', 1)}", to_json(caller))
         self.client.add(f"count/{self.world_size}", fresh)
         if not self.coordinator:
-            # the coordinator may use all of its time before it says who is missing
+            # the coordinator may use all of its time before it publishes who is missing
             text = self._until(lambda: self.client.get("roll"), self.options.timeout_s + VERDICT_WITHIN_S)
             word = json.loads(text)
             self.heard = (time.time() - word["now"], self.pause_s)
@@ -367,7 +368,7 @@ class PhaseDriver:
             roll: Roll = from_json(Roll, word["roll"])
             if (
                 self.late and not roll.surplus
-            ):  # the roll was complete when this process came with a number that is taken
+            ):  # the membership check was complete when this process came with a number that is taken
                 mine = [
                     Caller(rank_info.rank, self.host, os.getpid(), rank_info.world_size)
                     for rank_info in self.rank_infos
@@ -400,14 +401,14 @@ class PhaseDriver:
         return roll
 
     def _without(self, key: str) -> Iterator[int]:
-        """The ranks whose key is not set; many are asked about at once, since few are missing."""
+        """Return the ranks whose key is not set. Many are requested at once, since few are missing."""
         for first in range(0, self.world_size, _KEYS_AT_ONCE):
             some = range(first, min(first + _KEYS_AT_ONCE, self.world_size))
             if not self.client.check([key.format(rank) for rank in some]):
                 yield from (rank for rank in some if not self.client.check([key.format(rank)]))
 
     def _others(self, missing: tuple[int, ...]) -> list[Caller]:
-        """Who counts on another number of ranks: read only where somebody is missing."""
+        """Return the ranks that expect another world size: read only where a rank is missing."""
         found: list[Caller] = []
         if not missing:
             return found
@@ -436,7 +437,7 @@ class PhaseDriver:
                 blocks.setdefault(rank // per_node, set()).add(caller.host)
         hosts = [host for block in blocks.values() for host in block]
         if len(hosts) != len(blocks) or len(set(hosts)) != len(hosts):
-            return {}  # not block by block: nothing tells where a number belongs
+            return {}  # not block by block: the host of a number is unknown
         nodes = self.world_size // per_node
         return {
             rank: next(iter(blocks.get(rank // per_node, ())), f"the {_ordinal(rank // per_node + 1)} of {nodes} nodes")
@@ -466,7 +467,7 @@ class PhaseDriver:
         offset, error = self.heard
         own = self.own.record._replace(clock=None if self.complete else ClockOffset(round(offset, 3), round(error, 3)))
         part = json.dumps({"host": self.host, "record": to_json(own), "looked": dict(self.own.inspected)})
-        # one part a rank, so that they can be counted; a host of several ranks in one process says it once
+        # one part a rank, so that they can be counted; a host of several ranks in one process sends it once
         parts = self._gather("records", [part, *[""] * (len(self.rank_infos) - 1)])
         records: list[HostRecord] = []
         looks: list[tuple[str, Mapping[str, Any]]] = []
@@ -553,7 +554,7 @@ class PhaseDriver:
             )  # fmt: skip
 
     def _take(self, phase: str) -> None:
-        """What a phase found, from all ranks to the coordinator; and nobody goes on before everybody has ended it."""
+        """Send what a phase found from all ranks to the coordinator, and wait until all have ended the phase."""
         own = [self.done[phase][rank_info.rank].found for rank_info in self.rank_infos]
         parts = self._gather(f"found/{phase}", [json.dumps(item) for item in own])
         if self.coordinator:
@@ -561,7 +562,7 @@ class PhaseDriver:
             if phase == "prove":
                 from .correctness_checks import merge_rank_results
 
-                proofs: list[RankProof] = [from_plain(RankProof, item["proof"]) for item in values]
+                proofs: list[RankCorrectness] = [from_plain(RankCorrectness, item["proof"]) for item in values]
                 self.found = self.found._replace(proof=merge_rank_results(proofs, self.world_size))
             if phase == "start":
                 self.found = self.found._replace(
@@ -579,12 +580,12 @@ class PhaseDriver:
 
     # the ends that are not good
 
-    def _fail(self, trouble: PhaseFailure) -> PhaseResults | None:
-        """Tell the others, say where the own ranks are, and let the coordinator find the culprit."""
+    def _fail(self, failed: PhaseFailure) -> PhaseResults | None:
+        """Notify the others, publish the state of the own ranks, and let the coordinator find the root cause."""
         self.failed = True
         elapsed = time.monotonic() - self.begun
         try:
-            if trouble.own:
+            if failed.own:
                 self.client.add("alarm", 1)
             if self.coordinator:
                 self.client.set("coordinator-speaks", "1")
@@ -604,14 +605,14 @@ class PhaseDriver:
         except StoreLost as lost:
             return self._alone(lost)
         failure = compose_failure(
-            states, self.world_size, self.phase, trouble.kind, trouble.text, limit_s=self.limit, elapsed_s=elapsed,
-            # before the roll is called nobody knows who came: silence says nothing
+            states, self.world_size, self.phase, failed.kind, failed.text, limit_s=self.limit, elapsed_s=elapsed,
+            # before the membership check the members are unknown: a missing heartbeat means nothing
             alone=self.phase == "roll-call",
         )  # fmt: skip
         return self._with_rest(failure)
 
     def _verdict_is_near(self) -> bool:
-        """Whether the coordinator speaks; if it does not in time, the first who asks does in its place."""
+        """Return whether a verdict is published: by the coordinator, or after a time by the first other supervisor."""
         end = time.monotonic() + REPORT_WITHIN_S + 0.5
         while time.monotonic() < end:
             if self.client.get("coordinator-speaks") is not None:
@@ -620,23 +621,23 @@ class PhaseDriver:
         return self.client.add("speaker", 1) > 1
 
     def _all_states(self, own: Mapping[int, RankState], seconds: float) -> dict[int, RankState]:
-        """Where the other supervisors say that their ranks are; and what was proved before a rank raised."""
+        """Return the states of the ranks of other supervisors, and what was verified before a rank raised."""
         end = time.monotonic() + seconds
         while not self.complete and self.client.add("told", 0) < self.world_size and time.monotonic() < end:
             time.sleep(0.02)
         silent = set() if self.complete else set(self._without("state/{}"))
         found = {}
-        proofs: list[RankProof] = []
+        proofs: list[RankCorrectness] = []
         for rank in range(self.world_size):
             if rank in silent or (self.complete and rank not in own):
                 continue
-            told = json.loads(self.client.get(f"state/{rank}") or "null")
-            if told is None:
+            published = json.loads(self.client.get(f"state/{rank}") or "null")
+            if published is None:
                 continue
-            if told["proof"] is not None and len(proofs) < _MOST_RANK_RESULTS:
-                proofs.append(from_plain(RankProof, told["proof"]))
+            if published["proof"] is not None and len(proofs) < _MOST_RANK_RESULTS:
+                proofs.append(from_plain(RankCorrectness, published["proof"]))
             if rank not in own:
-                found[rank] = from_plain(RankState, told["state"])
+                found[rank] = from_plain(RankState, published["state"])
         if proofs and self.found.proof is None:
             from .correctness_checks import merge_rank_results
 
@@ -644,7 +645,7 @@ class PhaseDriver:
         return found
 
     def _alone(self, lost: StoreLost) -> PhaseResults | None:
-        """The store is gone: this process says what it knows; one a host."""
+        """Report what this process knows after the store failed; one process a host."""
         self.failed = True
         elapsed = time.monotonic() - self.begun
         states = self.states or {state.rank: state for state in self.supervisor.states(self.host)}
@@ -678,7 +679,7 @@ class PhaseDriver:
         self._keep(ended=True, report=report)
 
     def publish(self, status: int) -> None:
-        """Tell all others the exit status; the process that serves the store stays until they have heard."""
+        """Send the exit status to all others; the process that serves the store stays until they have read it."""
         if self.complete or self.found.alone is not None:
             return
         try:
@@ -691,7 +692,7 @@ class PhaseDriver:
             return
 
     def hear(self) -> tuple[int, str | None]:
-        """The exit status that the coordinator says, and what to say where it says none in time: then it is 1."""
+        """Return the exit status that the coordinator publishes. Without one in time, it is 1, with a line to print."""
         begun = time.monotonic()
         name = f"rank {self.rank_infos[0].rank} on {self.host}"
         try:
@@ -719,10 +720,10 @@ def address_of(rank_info: RankInfo) -> str:
 
 
 def takes_the_floor(run: str, *, leads: bool) -> object | None:
-    """Whether this process speaks for its host, where the store can't say who does: the first who asks.
+    """Return whether this process reports for its host when the store cannot decide: the first one does.
 
-    It asks with a Unix socket whose name is no file (unix(7), abstract sockets): it goes with the process. Keep what
-    is returned; None: another one speaks.
+    It binds a Unix socket whose name is no file (unix(7), abstract sockets), which is freed with the process. Keep what
+    is returned; None: another process reports.
 
     :param run: what names the run
     :param leads: the first rank of its host, which goes first if it is there

@@ -44,7 +44,7 @@ _STACKED = re.compile(r"^(\S+):(\d+) in ([\w<>.]+)$", re.MULTILINE)
 
 
 class _KnownError(NamedTuple):
-    """An error whose text tells what to do."""
+    """An error whose text suggests what to do."""
 
     pattern: str
     #: what it means, to be read after the text of the exception
@@ -56,7 +56,7 @@ def _env(codes: str) -> str:
     return f"distcheck env --select {codes}"
 
 
-#: Specific ones first: a class of NCCL's errors says least (facts E03, H13).
+#: Specific ones first: a class of NCCL's errors means least (facts E03, H13).
 _KNOWN = (
     _KnownError(
         r"Duplicate GPU detected|Multiple Ranks are using the same GPU",
@@ -230,7 +230,7 @@ def every_rank_arrives(failure: Failure, cluster: Cluster | Unavailable) -> Iter
         process = f"'kill -CONT {stopped.pid}'" if stopped is not None and stopped.pid else "'kill -CONT PID'"
         yield case.found(
             rules.DC511,
-            f"{case.culprits} {case.are} stopped (SIGSTOP) at {case.step_of(stopped)}{case.waiting()}",
+            f"{case.failed} {case.are} stopped (SIGSTOP) at {case.step_of(stopped)}{case.waiting()}",
             Fix(
                 "see who stops processes there: Ctrl-Z in a terminal, a debugger, the scheduler ('scontrol suspend'), "
                 f"a frozen container or cgroup; {process} there lets one go on as long as it is there",
@@ -240,7 +240,7 @@ def every_rank_arrives(failure: Failure, cluster: Cluster | Unavailable) -> Iter
     elif blocked is not None:
         yield case.found(
             rules.DC511,
-            f"{case.culprits} {case.are} blocked in the kernel (state D) and did not come to {case.step}{case.limit}"
+            f"{case.failed} {case.are} blocked in the kernel (state D) and did not come to {case.step}{case.limit}"
             f"{case.waiting()}",
             Fix(
                 f"have an administrator read /proc/{blocked.pid or 'PID'}/stack and 'dmesg -T' there: a file system "
@@ -253,7 +253,7 @@ def every_rank_arrives(failure: Failure, cluster: Cluster | Unavailable) -> Iter
         state = case.known[0] if case.known else None
         yield case.found(
             rules.DC511,
-            f"{case.culprits} did not come to {case.step}{case.limit}{_position_text(state, failure)}{case.waiting()}",
+            f"{case.failed} did not come to {case.step}{case.limit}{_position_text(state, failure)}{case.waiting()}",
             _fix_late(state, failure),
         )
     else:
@@ -296,7 +296,7 @@ def no_collective_fails(failure: Failure, cluster: Cluster | Unavailable) -> Ite
             )
         yield case.found(
             rules.DC512,
-            f"{case.step_of(case.first('raised'))} failed on {case.culprits}: {_line(failure.error)}{meaning}",
+            f"{case.step_of(case.first('raised'))} failed on {case.failed}: {_line(failure.error)}{meaning}",
             fix,
         )
     else:
@@ -312,12 +312,12 @@ def ranks_call_the_same(failure: Failure, cluster: Cluster | Unavailable) -> Ite
     different = _different_steps(failure)
     if different:
         one, other = different
-        said = f"rank {one.rank}{_on(one)} is at {one.step}, rank {other.rank}{_on(other)} at {other.step}"
+        shown = f"rank {one.rank}{_on(one)} is at {one.step}, rank {other.rank}{_on(other)} at {other.step}"
     else:
-        said = _fingerprints(failure.error) or _line(failure.error)
+        shown = _fingerprints(failure.error) or _line(failure.error)
     yield case.found(
         rules.DC517,
-        f"ranks call different collectives in the phase {failure.phase}: {said}",
+        f"ranks call different collectives in the phase {failure.phase}: {shown}",
         Fix(
             "start the same distcheck with the same options on every rank; if that is so, something wraps the process "
             "group or its collectives on some ranks: run once without it. In your own code, make every rank call the "
@@ -338,7 +338,7 @@ def every_rank_is_heard_of(failure: Failure, cluster: Cluster | Unavailable) -> 
     if failure.culprits:
         yield case.found(
             rules.DC501,
-            f"{case.culprits} came, and gave no word any more in the phase {failure.phase}{why}",
+            f"{case.failed} came, and gave no word any more in the phase {failure.phase}{why}",
             Fix(
                 "check that the host is up and in the network, and its records in the system log and the "
                 "scheduler for that time. Then exclude it from the next run: do the others work without it?",
@@ -390,36 +390,36 @@ class _FailureText:
         self.cluster = cluster
         named = set(failure.culprits)
         self.known = [state for state in failure.states if state.rank in named]
-        told = {state.rank: state.host for state in failure.states if state.host}
-        if not isinstance(cluster, Unavailable) and not named <= told.keys():
-            told |= {rank.rank: host.host for host in cluster.hosts for rank in host.ranks if rank.rank in named}
+        host_of = {state.rank: state.host for state in failure.states if state.host}
+        if not isinstance(cluster, Unavailable) and not named <= host_of.keys():
+            host_of |= {rank.rank: host.host for host in cluster.hosts for rank in host.ranks if rank.rank in named}
         # hosts are named only where those of all of them are known
-        self.hosts = sorted({told[rank] for rank in named}) if named <= told.keys() else []
+        self.hosts = sorted({host_of[rank] for rank in named}) if named <= host_of.keys() else []
         self.step = failure.step or f"the phase {failure.phase}"
         self.limit = f" within {round(failure.limit_s, 1):g} s" if failure.limit_s and failure.kind == "timeout" else ""
         self.are = "are" if len(named) > 1 else "is"
         on = f" on {shorten_hosts(self.hosts)}" if self.hosts else ""
-        self.culprits = f"{_ranks_text(failure.culprits)}{on}"
+        self.failed = f"{_ranks_text(failure.culprits)}{on}"
         here = sorted({state.host for state in failure.states if state.host})
         self.here = shorten_hosts(here) if here else "this host"
 
     def first(self, state: str) -> RankState | None:
-        """The first of those to blame that is in a state."""
+        """Return the first failed rank that is in a state."""
         return next((item for item in self.known if item.state == state), None)
 
     def step_of(self, state: RankState | None) -> str:
-        """Where the one to blame was, or else where the others wait."""
+        """Return the step of the failed rank, or else where the others wait."""
         return state.step if state is not None and state.step else self.step
 
     def waiting(self) -> str:
-        """``; 7 ranks wait``, or nothing where nobody does."""
+        """Return ``; 7 ranks wait``, or nothing if no rank waits."""
         count = len(self.failure.waiting)
         if not count:
             return ""
         return f"; {_ranks_text(self.failure.waiting)} wait{'s' * (count == 1)}"
 
     def found(self, rule: Rule, message: str, fix: Fix) -> Finding:
-        """The finding, with its place and its evidence."""
+        """Return the finding, with its location and its evidence."""
         failure = self.failure
         one = len(failure.culprits) == 1
         return rule.found(
@@ -464,7 +464,7 @@ def _death(case: _FailureText) -> Finding:
     else:
         how = f"died ({_line(detail)})" if detail else "died"
         meaning, fix = _FROM_OUTSIDE
-    return case.found(rules.DC512, f"{case.culprits} {how} at {case.step_of(state)}: {meaning}{case.waiting()}", fix)
+    return case.found(rules.DC512, f"{case.failed} {how} at {case.step_of(state)}: {meaning}{case.waiting()}", fix)
 
 
 def _position_text(state: RankState | None, failure: Failure) -> str:
@@ -488,8 +488,8 @@ def _fix_late(state: RankState | None, failure: Failure) -> Fix:
             where="launch-line",
         )
     return Fix(
-        "find out what it does there (the JSON report has its stack): a file system or a device that does not "
-        "answer, or too little CPU time. 'top' on that host shows which",
+        "find the cause in the stack of the JSON report and with 'top' on that host: a file system or a device that "
+        "does not answer, or too little CPU time",
         where="host",
     )
 
@@ -533,8 +533,8 @@ def _fix_lost(case: _FailureText) -> Fix:
             where="host",
         )
     return Fix(
-        "check the network between the hosts at that time: an interface or a switch that went down, a firewall that "
-        "drops idle connections, another MTU on the path. 'distcheck collective --pairs' tests each link by itself",
+        "check the network between the hosts at that time: an interface or a switch that went down, or a firewall "
+        "that drops idle connections. 'distcheck collective --pairs' tests each link by itself",
         where="host",
     )
 
@@ -552,7 +552,7 @@ def _different_steps(failure: Failure) -> tuple[RankState, RankState] | None:
 
 
 def _fingerprints(error: str) -> str:
-    """What torch's DETAIL mode says of two ranks, in few words."""
+    """Return in few words what torch's DETAIL mode reports of two ranks."""
     found = _FINGERPRINT.findall(error)
     if len(found) < 2:
         return ""

@@ -32,12 +32,12 @@ from distcheck.runtime.coordination.store_client import StoreLost, TorchStoreCli
 from .backend import choose
 from .driver import PhaseResults
 from .live_group import LiveGroup, Operations
-from .model import Options, RankProof, Step
+from .model import Options, RankCorrectness, Step
 from .phases import limit_s, live_phases
 from .run import HostResult, Request, plain_look, report_of
 from .worker import recorder_entries
 
-#: Seconds in which the ranks tell each other where they are, once one of them has missed its deadline.
+#: Seconds in which the ranks publish their states, once one of them has missed its deadline.
 _REPORT_WITHIN_S = 3.0
 
 
@@ -55,7 +55,7 @@ def check(
     All ranks must call it; all get the same report. Ranks, versions, GPUs and settings are compared first.
 
     :param timeout_s: seconds for each phase; a rank that hangs is named, and the group made for this check is aborted
-    :param options: everything else that the command can be told; ``quick``, ``timeout_s`` and the bound win
+    :param options: all other options of the command; ``quick``, ``timeout_s`` and the bound override them
     :raises RuntimeError: there is no process group
     :raises distcheck.rules.UnknownRule: a rule that does not exist
     """
@@ -67,10 +67,10 @@ def check(
             "torch.distributed.init_process_group(), or run 'torchrun ... -m distcheck.collective' instead"
         )
     selection = make_selection(select, (), ignore)
-    asked = (Options() if options is None else options)._replace(
+    merged = (Options() if options is None else options)._replace(
         quick=quick, timeout_s=timeout_s, min_busbw_gbytes_per_s=min_busbw_gbytes_per_s
     )
-    return _InJobRun(dist, asked).report(selection)
+    return _InJobRun(dist, merged).report(selection)
 
 
 class _MissedDeadline(Exception):  # noqa: N818 - an outcome of a phase
@@ -89,7 +89,7 @@ class _InJobRun:
         nccl = "nccl" in backend
         self.options = options._replace(backend="nccl" if nccl else "gloo", device="cuda" if nccl else "cpu")
         store = dist.distributed_c10d._get_default_store()
-        # each rank counts its own calls, so that a second check meets nothing of the first
+        # each rank counts its own calls, so that a second check reads no key of the first
         base = "distcheck/inside"
         call = TorchStoreClient(store, base, clients=self.size, set_limit=False).add(f"calls/{self.rank}")
         self.client = TorchStoreClient(store, f"{base}/{call}", clients=self.size, set_limit=False)
@@ -222,7 +222,7 @@ class _InJobRun:
                         raise _MissedDeadline(
                             f"rank {texts.index(None)} sent no results of its correctness check within {limit:g} s"
                         )
-                    proofs = [from_plain(RankProof, json.loads(text)) for text in texts if text is not None]
+                    proofs = [from_plain(RankCorrectness, json.loads(text)) for text in texts if text is not None]
                     found = found._replace(proof=merge_rank_results(proofs, self.size))
             elif phase == "measure":
                 from .bandwidth import measure
@@ -240,7 +240,7 @@ class _InJobRun:
         return found._replace(phases={**found.phases, phase: round(time.monotonic() - self.begun, 4)})
 
     def _until(self, key: str, seconds: float) -> str | None:
-        """A key's value; looks often at first, and seldom later."""
+        """Return the value of a key; polls often at first, and rarely later."""
         end = time.monotonic() + seconds
         pause = 0.002
         while (text := self.client.get(key)) is None and time.monotonic() < end:
@@ -253,12 +253,12 @@ class _InJobRun:
     def _watch(self, done: threading.Event, limit: float, found: PhaseResults) -> None:
         if done.wait(limit):
             return
-        self.failed = found  # until it is known who is to blame: nothing that comes back now is a success
+        self.failed = found  # until the failed rank is known, no result that comes back counts as a success
         self._abort()
         self.failed = self._failure(found, "timeout", f"{self.phase} did not end within {limit:g} s")
 
     def _failure(self, found: PhaseResults, kind: str, text: str) -> PhaseResults:
-        """Where all ranks are, as far as they tell within a few seconds."""
+        """Return the states of all ranks, as far as they publish them within a few seconds."""
         states = {self.rank: self._state(kind, text)}
         with contextlib.suppress(StoreLost):
             self.client.set(f"state/{self.rank}", json.dumps(to_plain(states[self.rank])))
@@ -266,9 +266,9 @@ class _InJobRun:
             missing = set(range(self.size)) - {self.rank}
             while missing and time.monotonic() < end:
                 for rank in sorted(missing):
-                    told = self.client.get(f"state/{rank}")
-                    if told is not None:
-                        states[rank] = from_plain(RankState, json.loads(told))
+                    state = self.client.get(f"state/{rank}")
+                    if state is not None:
+                        states[rank] = from_plain(RankState, json.loads(state))
                         missing.discard(rank)
                 time.sleep(0.05)
         failure = compose_failure(

@@ -18,7 +18,7 @@ EXACT = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8, "int64": 1 
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int64": 8}
 
 #: Elements of a random table, of which every buffer is made piece by piece; a prime, so that pieces of two messages
-#: do not end at the same places as chunks do.
+#: do not end at the same positions as chunks do.
 TABLE = 16_381
 _MASK = (1 << 64) - 1
 
@@ -82,13 +82,13 @@ def make_terms(dtype: str, size: int) -> tuple[tuple[int, ...], int]:
 class _SumTables(NamedTuple):
     """Everything that inputs of sums in one dtype are made of, on the device."""
 
-    #: this rank's number, by place in the table, without the addend
+    #: this rank's number, by position in the table, without the addend
     terms: Any
     #: 1 where this rank has the addend, else 0
     owned: Any
     addends: Any
     total: int
-    #: how far the list is rotated, by place in the table; on the processor
+    #: how far the list is rotated, by position in the table; on the processor
     rotations: Any
     all_terms: tuple[int, ...]
 
@@ -106,7 +106,7 @@ class RandomTables:
         self.rank = rank
         self.size = size
         self.device = device
-        #: random words that all tables are made of; pieces of different tables begin at different places
+        #: random words that all tables are made of; pieces of different tables begin at different positions
         self._words = _random_words(torch, 2 * TABLE)
         self._bits: dict[str, Any] = {}
         self._sums: dict[str, _SumTables] = {}

@@ -15,7 +15,7 @@ from .model import Options, Step
 class Operations:
     """The collectives of one process group, on flat tensors, as nccl-tests defines them.
 
-    n is the size of the group. Reductions are sums. A test may put a faulty one in its place.
+    n is the size of the group. Reductions are sums. A test may substitute a faulty one.
 
     :param group: a process group of torch; None is the default group
     """
@@ -79,7 +79,7 @@ class Operations:
             work.wait()
 
     def barrier(self) -> None:
-        """Nobody goes on before everybody came."""
+        """Wait until all ranks have called it."""
         self.dist.barrier(group=self.group)
 
     def all_gather_object(self, value: object, size: int) -> list[Any]:
@@ -125,7 +125,7 @@ class LiveGroup(NamedTuple):
     announce: Callable[[Step], None]
 
     def synchronize(self) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has done all queued work."""
         if self.device.type == "cuda":
             import torch
 

@@ -15,7 +15,7 @@ MEASUREMENTS_VERSION = 1
 
 
 class Options(NamedTuple):
-    """What the user asked for. Sizes in bytes, as nccl-tests counts them."""
+    """The options of the run. Sizes in bytes, as nccl-tests counts them."""
 
     #: ``auto``, ``nccl`` or ``gloo``; after the comparison it is never ``auto``
     backend: str = "auto"
@@ -30,7 +30,7 @@ class Options(NamedTuple):
     #: collectives to measure, by name; () is the default choice
     collectives: tuple[str, ...] = ()
     dtype: str = "float32"
-    #: repetitions with new seeds in the proof; 0 leaves the proof out
+    #: repetitions of the correctness check with new seeds; 0 disables the check
     check: int = 1
     #: prove and compare only
     quick: bool = False
@@ -42,7 +42,7 @@ class Options(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a rank is about to do, so that a watchdog can say where it was."""
+    """What a rank is about to do, so that a watchdog can report where it was."""
 
     phase: str
     collective: str = ""
@@ -74,11 +74,11 @@ class WrongResult(NamedTuple):
     seen: str
     #: the repetition
     seed: int = 0
-    #: the rank whose contribution is wrong where the values tell it
+    #: the rank whose contribution is wrong, if the values show it
     source: int | None = None
 
 
-class RankProof(NamedTuple):
+class RankCorrectness(NamedTuple):
     """What one rank proved."""
 
     rank: int
@@ -95,7 +95,7 @@ class RankProof(NamedTuple):
     dtypes: tuple[str, ...] = ()
 
 
-class Proof(NamedTuple):
+class Correctness(NamedTuple):
     """What all ranks proved."""
 
     #: ranks whose word arrived, of how many
@@ -153,7 +153,7 @@ class Measurements(NamedTuple):
     init_s: float | None = None
     first_collective_s: float | None = None
     bandwidth: tuple[Bandwidth, ...] = ()
-    #: sizes that were reduced or left out, and why
+    #: sizes that were reduced or dropped, and why
     skipped: tuple[tuple[str, str], ...] = ()
     #: how it was measured: ``cuda-events`` or ``wall-clock``
     clock: str = "wall-clock"
@@ -168,7 +168,7 @@ class Lateness(NamedTuple):
     #: seconds of an equal small matrix product on each rank, median
     own_time_s: tuple[float, ...] = ()
     repetitions: int = 0
-    #: why nobody may be blamed: more ranks than cores …
+    #: why no rank can be named: more ranks than cores …
     not_applicable: str | None = None
 
 
@@ -180,7 +180,7 @@ class Pair(NamedTuple):
     round: int
     busbw_gbytes_per_s: float | None
     latency_s: float | None
-    #: a repetition with a good partner, to tell the rank from the link
+    #: a repetition with a good partner, to distinguish the rank from the link
     retest: bool = False
 
 
@@ -190,7 +190,7 @@ class Pairs(NamedTuple):
     pairs: tuple[Pair, ...] = ()
     size_bytes: int = 0
     rounds: int = 0
-    #: every pair was measured; false: each rank met a few partners
+    #: every pair was measured; false: each rank exchanged data with a few partners
     complete: bool = False
     not_applicable: str | None = None
     elapsed_s: float = 0.0
@@ -206,7 +206,7 @@ class SmokeTest(NamedTuple):
     device: str = ""
     #: phase → seconds
     phases: Mapping[str, float] = {}
-    proof: Proof | None = None
+    proof: Correctness | None = None
     measured: Measurements | None = None
     lateness: Lateness | None = None
     pairs: Pairs | None = None
@@ -218,7 +218,7 @@ class SmokeTest(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A measured bus bandwidth beside what it should be."""
+    """A measured bus bandwidth and its reference."""
 
     collective: str
     size_bytes: int

@@ -53,7 +53,7 @@ class HostPlan(NamedTuple):
     node_rank: int | None
     address: str
     port: int
-    #: where the roll is called
+    #: where the membership check takes place
     roll_port: int
     #: ``static`` (with node ranks) or ``c10d``
     rendezvous: str
@@ -70,7 +70,7 @@ class HostPlan(NamedTuple):
         rdzv_endpoint: str | None,
         roll_port: int | None,
     ) -> HostPlan:
-        """From the options; raises ValueError where they don't say where to meet."""
+        """Return the rendezvous of the options; raises ValueError if it is not given."""
         if rdzv_endpoint is not None:
             host, port = split_endpoint(rdzv_endpoint)
             if not host:
@@ -103,7 +103,7 @@ def call(
     job: str = "",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> MembershipAnswer:
-    """Meet the other hosts, and hand over the codes of what was found wrong here; raises RollError.
+    """Check the membership of all hosts, and send the codes of what is wrong here; raises RollError.
 
     :param job: the scheduler's number of the job: hosts of another one are refused
     """
@@ -123,7 +123,7 @@ def call(
 
 
 def troubled(answer: MembershipAnswer) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Hosts whose own look found errors, with the codes."""
+    """Return the hosts whose own checks found errors, with the codes."""
     found = []
     for caller in answer.callers:
         try:
@@ -136,7 +136,7 @@ def troubled(answer: MembershipAnswer) -> tuple[tuple[str, tuple[str, ...]], ...
 
 
 def unanswered(plan: HostPlan, name: str, error: MembershipError) -> MembershipAnswer:
-    """The answer of a host that should call the roll and can't listen."""
+    """Return the answer of a host that should run the membership check and cannot listen."""
     return MembershipAnswer(None, troubles=(error.trouble,), host=name, node_rank=plan.node_rank)
 
 
@@ -161,7 +161,7 @@ def report_of_hosts(answer: MembershipAnswer, inspected: Report, plan: HostPlan,
         more = f" and {len(elsewhere) - 8} more hosts" if len(elsewhere) > 8 else ""
         where = f"other hosts found errors, which they print themselves: {named}{more}" if elsewhere else "errors here"
         unsaid = [NotChecked("the ranks", f"none was started: {where}; --continue starts them all the same")]
-    # why the first host could not be reached is said better by who called it
+    # the host that ran the check reports better why the first host could not be reached
     not_reached = any(finding.code in _NOT_REACHED for finding in report.findings)
     own = [finding for finding in inspected.findings if not not_reached or finding.code not in _NOT_REACHED]
     present = 0 if answer.roll is None else answer.roll.present
@@ -198,7 +198,7 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
     from torch.distributed.elastic.rendezvous.api import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    # what torchrun says about its own ends is said better by the report
+    # what torchrun prints about its own exits is in the report
     logging.disable(logging.CRITICAL)
     static = plan.rendezvous == "static"
     configs: dict[str, Any] = {"rank": plan.node_rank, "timeout": int(timeout_s)} if static else {}
@@ -218,13 +218,13 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
         # the ranks write to this terminal: no folder for their logs is made
         logs_specs=DefaultLogsSpecs(log_dir=os.devnull),
     )
-    told, tell = os.pipe() if config.start_method == "fork" else (None, None)
+    receiver, sender = os.pipe() if config.start_method == "fork" else (None, None)
     returned = threading.Event()
-    if told is not None:
-        ended = partial(_end_without_the_others, told, plan.nproc, returned)
+    if receiver is not None:
+        ended = partial(_end_without_the_others, receiver, plan.nproc, returned)
         threading.Thread(target=ended, daemon=True).start()
     try:
-        statuses: dict[int, int] = elastic_launch(config, _entry)(tell, entry, *arguments)
+        statuses: dict[int, int] = elastic_launch(config, _entry)(sender, entry, *arguments)
     except ChildFailedError as error:
         ends = ", ".join(f"rank {rank}: exit status {failure.exitcode}" for rank, failure in error.failures.items())
         raise StartError(f"ranks of this host ended without a verdict ({ends})") from None
@@ -237,24 +237,24 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
     return max(statuses.values(), default=1)
 
 
-def _entry(tell: int | None, entry: Callable[..., int], *arguments: Any) -> int:
-    """A rank: its status goes to the agent, and beside it to this host's own process."""
+def _entry(sender: int | None, entry: Callable[..., int], *arguments: Any) -> int:
+    """Run a rank: its status goes to the agent, and also to this host's own process."""
     # the agent's store was inherited, but not its thread, for which a destructor would wait
     gc.freeze()
     status = entry(*arguments)
-    if tell is not None:
-        os.write(tell, bytes([min(status, 255)]))
+    if sender is not None:
+        os.write(sender, bytes([min(status, 255)]))
     return status
 
 
-def _end_without_the_others(told: int, count: int, returned: threading.Event) -> None:
+def _end_without_the_others(receiver: int, count: int, returned: threading.Event) -> None:
     """End this process once its ranks have, where the agent still waits for those of a host that can't be reached.
 
     torch 2.13's agents wait for each other for 300 s at their end, and no option changes that.
     """
     statuses = b""
     while len(statuses) < count:
-        part = os.read(told, count)
+        part = os.read(receiver, count)
         if not part:
             return
         statuses += part
@@ -267,7 +267,7 @@ def _end_without_the_others(told: int, count: int, returned: threading.Event) ->
 
 
 class StartError(Exception):
-    """torchrun's agents could not meet, although the hosts had, or their ranks were ended before they could speak."""
+    """torchrun's agents failed at their rendezvous although the hosts did not, or their ranks ended early."""
 
 
 def report_of_start(plan: HostPlan, inspected: Report, error: StartError) -> Report:

@@ -47,7 +47,7 @@ def variables(environ: Mapping[str, str], folder: str) -> dict[str, str]:
 
 
 def has_nvlink(name: str) -> bool:
-    """Whether a GPU of this name sits on a board where all GPUs have NVLink; False where the name does not tell."""
+    """Return whether a GPU of this name is on a board where all GPUs have NVLink; False if unknown."""
     words = set(re.findall(r"[a-z0-9]+", name.lower()))
     return not words & _NO_BOARD and any(words.issuperset(board) for board in _NVLINK_BOARDS)
 

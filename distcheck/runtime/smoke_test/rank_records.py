@@ -38,7 +38,7 @@ _LARGEST = 16 << 20
 
 
 class RecordsError(ValueError):
-    """The folder can't be judged; the message says why."""
+    """The folder cannot be judged; the message gives the reason."""
 
 
 class RankFile(NamedTuple):
@@ -53,7 +53,7 @@ class RankFile(NamedTuple):
     phase: str = ""
     #: its supervisor came to its own end; else it was cut off after this was written
     ended: bool = False
-    #: which run it belongs to; "" before the roll was called
+    #: which run it belongs to; "" before the membership check
     run: str = ""
     #: the whole report, of the rank that spoke
     report: Mapping[str, Any] = {}
@@ -105,7 +105,7 @@ def read_folder(folder: str) -> tuple[tuple[RankFile, ...], tuple[tuple[str, str
 
 
 def merged_report(folder: str, selection: Selection) -> Report:
-    """One report out of the records: the speaker's own, or who is to blame; raises RecordsError."""
+    """Return one report out of the records: the speaker's own, or that of the failed rank; raises RecordsError."""
     records, damaged = read_folder(folder)
     world_size = max(record.world_size for record in records)
     unread = tuple(NotChecked(name, why) for name, why in damaged)
@@ -114,7 +114,7 @@ def merged_report(folder: str, selection: Selection) -> Report:
     absent = [rank for rank in range(world_size) if rank not in {record.rank for record in records}]
     if absent:
         unread = (*unread, NotChecked("the records", f"rank{'s' * (len(absent) > 1)} {rank_ranges(absent)} left none"))
-    # what the speaker says was agreed on by all: a record that is missing takes nothing away from it
+    # all ranks agreed on the speaker's report: a missing record changes nothing
     if spoken is not None and spoken.ended:
         return revived(spoken.report, unread)._replace(out_of_time=not complete)
     if spoken is None and complete:

@@ -51,7 +51,7 @@ from distcheck.runtime.coordination.store_client import (
 from .backend import Choice, choose, hardware_text
 from .bandwidth_checks import Baselines, compare, sentence
 from .driver import OwnState, PhaseDriver, PhaseResults, address_of, takes_the_floor
-from .model import MEASUREMENTS_VERSION, Lateness, Measurements, Options, Pairs, Proof, SmokeTest, size_text
+from .model import MEASUREMENTS_VERSION, Correctness, Lateness, Measurements, Options, Pairs, SmokeTest, size_text
 from .phases import PHASES, live_phases
 from .supervisor import Supervisor
 from .worker import WorkerHooks
@@ -66,7 +66,7 @@ ROOMS = (
     "distcheck.runtime.smoke_test.failures",
 )
 
-#: Pairs of 64 ranks, each met once and some twice, are all told; of more ranks so many of the slowest.
+#: Pairs of 64 ranks, each measured once and some twice, are all listed; with more ranks so many of the slowest.
 _MOST_PAIRS = 4096
 _SLOWEST_PAIRS = 256
 #: Missing ranks that one line names.
@@ -89,7 +89,7 @@ class Request(NamedTuple):
 
 
 class HostResult(NamedTuple):
-    """What the look at this process and this host gave."""
+    """The results of the checks of this process and this host."""
 
     report: Report
     record: HostRecord
@@ -114,9 +114,9 @@ def look(rank_infos: tuple[RankInfo, ...], launch: Launch, world: World, selecti
 
 
 def plain_look(report: Report, *, whole: bool) -> dict[str, Any]:
-    """What of a look goes to the other processes: findings and, of the first rank of a host, what was not checked."""
+    """Return what is sent to the other processes: findings and, of the first rank of a host, what was not checked."""
     plain = report.as_dict()
-    # what one process can't look at, the first of its host can't either, and says so
+    # what one process can't check, the first of its host can't either, and reports
     not_checked = plain["not_checked"] if whole else []
     return {"findings": plain["findings"], "not_checked": not_checked}
 
@@ -126,18 +126,18 @@ class RunResult(NamedTuple):
 
     #: None: another process speaks
     report: Report | None
-    #: tell the others the exit status (where this process speaks), or hear it (where it does not), with a line for
-    #: standard error where nobody said it
+    #: send the exit status to the others (where this process reports), or wait for it (where it does not), with a line
+    #: for standard error if no process printed it
     publish: Callable[[int], None]
     hear: Callable[[], tuple[int, str | None]]
     #: leave the report among the ranks' records
     keep: Callable[[Mapping[str, Any]], None]
-    #: what lets this process speak for its host: another one may, once this is gone
+    #: lets this process report for its host: another one may, once this is closed
     floor: object = None
 
 
 def run(rank_infos: tuple[RankInfo, ...], inspected: HostResult, ask: Request) -> RunResult:
-    """Meet the others and drive all phases; the caller has looked already.
+    """Run all phases with the other processes; the caller has run the checks already.
 
     Imports torch, and starts a worker for each rank_info before any thread or connection is there.
     """
@@ -213,7 +213,7 @@ def run(rank_infos: tuple[RankInfo, ...], inspected: HostResult, ask: Request) -
 
 
 class SmokeTorchMissing(Exception):  # noqa: N818 - a state of this Python
-    """torch can't be imported; the message says why."""
+    """torch cannot be imported; the message gives the reason."""
 
 
 def import_torch() -> None:
@@ -226,7 +226,7 @@ def import_torch() -> None:
         before = signal.signal(signal.SIGINT, lambda _number, _frame: (os.write(2, b"Interrupted.\n"), os._exit(130)))
     try:
         with warnings.catch_warnings():
-            # torch works without NumPy; what needs it is listed as left out
+            # torch works without NumPy; what needs it is listed as not checked
             warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
             import torch.distributed  # noqa: F401 - imported for what comes after
     except (ImportError, OSError, ValueError) as error:
@@ -248,7 +248,7 @@ def _backends_of_torch() -> tuple[str, ...]:
 
 
 def _transport(found: PhaseResults, supervisor: Supervisor) -> Transport | Unavailable:
-    """What the first rank's NCCL says that it used."""
+    """Return what the first rank's NCCL logged about its choices."""
     if found.choice.backend != "nccl":
         return NotApplicable(f"the backend is {found.choice.backend or 'not chosen'}, not NCCL")
     if supervisor.log_file is None:
@@ -265,7 +265,7 @@ def _connect(
     """Return the supervisors' client, and the address and store that the process group of the workers uses."""
     first = rank_infos[0]
     if alone:
-        # nobody else can listen on a port that the kernel picks, so that only a busy machine takes long
+        # no other process can listen on a port that the kernel picks, so that only a busy machine takes long
         store = open_store("127.0.0.1", 0, serve=True, timeout_s=max(60.0, options.timeout_s))
         return MemoryStore(), ("127.0.0.1", store.port), store
     serves = any(rank_info.serves for rank_info in rank_infos)
@@ -276,7 +276,7 @@ def _connect(
     except StoreLost as lost:
         if not serves or "EADDRINUSE" not in str(lost):
             raise
-        # another process may believe to be rank 0 as well; then the roll says so
+        # another process may use rank 0 as well; then the membership check reports it
         store = open_store(first.master_addr, first.master_port, serve=False, timeout_s=min(10.0, options.timeout_s))
     return (
         TorchStoreClient(store, f"distcheck/{first.restarts}", clients=first.world_size),
@@ -290,7 +290,7 @@ def _cores() -> int:
 
 
 class _Signals:
-    """A launcher or a user who ends the run is told of at the next look; nothing that was found is lost.
+    """Record the signal of a launcher or a user who ends the run. The next poll sees it; all findings are kept.
 
     The handlers stay until the report is out: torchrun ends all ranks as soon as one of them has left. A second signal
     ends this process at once, its workers with it.
@@ -303,7 +303,7 @@ class _Signals:
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ())):
-            # what somebody has switched off (nohup, a job in the background) stays off
+            # what is switched off (nohup, a job in the background) stays off
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._note)
 
@@ -313,7 +313,7 @@ class _Signals:
         self.seen = signal.Signals(number).name
 
     def restore(self) -> None:
-        """Leave the signals to whoever had them before."""
+        """Restore the previous handlers of the signals."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
@@ -378,7 +378,7 @@ def _judge_live(found: PhaseResults, ask: Request, transport: Transport | Unavai
     )  # fmt: skip
     absent = Unavailable(why)
     facts: dict[type, object] = {
-        Proof: found.proof or absent,
+        Correctness: found.proof or absent,
         Measurements: found.measured or absent,
         Lateness: found.lateness or absent,
         Pairs: found.pairs or absent,
@@ -401,7 +401,7 @@ def report_of(
     elapsed_s: float,
     transport: Transport | Unavailable = NotApplicable("no group was made"),
 ) -> Report:
-    """One report of all that was looked at, compared, proved and measured."""
+    """Return one report of all that was checked, compared, verified and measured."""
     hosts = tuple(host.host for host in found.cluster.hosts) if found.cluster is not None else (inspected.record.host,)
     several = len(hosts) > 1
     used = transport if isinstance(transport, Transport) else None
@@ -415,7 +415,7 @@ def report_of(
     not_checked.extend(NotChecked(**item) for _, plain in found.looks for item in plain["not_checked"])
     findings.extend(_of_hosts(found.looks, {finding.code for finding in findings}, several=several))
     not_checked.extend(NotChecked(f"the record of {host}", why) for host, why in found.unread)
-    # with one rank what is left out of the proof has no meaning; with more it is unproved, and must not look proved
+    # with one rank, collectives that are not checked have no meaning; with more they are unverified, and must show it
     if found.proof is not None and rank_infos[0].world_size > 1:
         not_checked.extend(NotChecked(what, why) for what, why in found.proof.skipped)
     not_checked.extend(NotChecked(f"phase {phase}", why) for phase, why in _left_out(found, ask))
@@ -480,13 +480,13 @@ def _worth_telling(pairs: Pairs) -> Pairs:
 def _of_hosts(
     looks: Iterable[tuple[str, Mapping[str, Any]]], compared: set[str], *, several: bool
 ) -> Iterable[Finding]:
-    """What the hosts' own looks found: once for all hosts that it concerns, and not again what the comparison says."""
+    """Yield the findings of the hosts' own checks: once for all hosts, and not again what the comparison reports."""
     # two ranks on one GPU are also more ranks than GPUs: the comparison names the ranks
-    said = compared & ALSO_SEEN_BY_HOSTS | ({"DC301"} if "DC303" in compared else set())
+    reported = compared & ALSO_SEEN_BY_HOSTS | ({"DC301"} if "DC303" in compared else set())
     hosts: dict[str, list[Finding]] = {}
     for host, plain in looks:
         own = [Finding.from_dict(item) for item in plain["findings"]]
-        hosts.setdefault(host, []).extend(finding for finding in own if finding.code not in said)
+        hosts.setdefault(host, []).extend(finding for finding in own if finding.code not in reported)
     merged = {host: merge_findings(findings) for host, findings in hosts.items()}
     if several:
         return group_findings((host, host, findings) for host, findings in merged.items())
@@ -510,7 +510,7 @@ def _left_out(found: PhaseResults, ask: Request) -> Iterable[tuple[str, str]]:
 def _line(
     rank_infos: tuple[RankInfo, ...], hosts: tuple[str, ...], found: PhaseResults, inspected: HostResult, ask: Request
 ) -> list[str]:  # fmt: skip
-    """What was looked at, as short phrases."""
+    """Return the checks as short phrases."""
     size = rank_infos[0].world_size
     parts = [f"{size} rank{'s' * (size != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"]
     parts.append(hosts[0] if len(hosts) == 1 else f"{hosts[0]} …")

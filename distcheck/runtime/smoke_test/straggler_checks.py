@@ -19,7 +19,7 @@ from .model import Lateness, Measurements, Pair, Pairs
 
 #: The phase that measures this, as the findings name it.
 PHASE = "find"
-#: Why a single rank is not judged; there is nothing to look at then.
+#: Why a single rank is not judged: there is nothing to compare.
 ALONE = "one rank cannot be compared with others"
 #: With two ranks each is the only peer of the other: a difference names neither.
 FEWEST_RANKS = 3
@@ -31,7 +31,7 @@ SLOW_GPU = 1.5
 SLOW_PROCESSOR = 3.0
 #: Bandwidth of a pair, median of the comparable ones divided by it: dlrover's node check takes 2 on GPUs.
 SLOW_PAIR_NCCL = 2.0
-#: Pairs over gloo's sockets; below a factor of 3 healthy ones are blamed (measured with torch 2.13 on loopback).
+#: Pairs over gloo's sockets; below a factor of 3 healthy ones are reported (measured with torch 2.13 on loopback).
 SLOW_PAIR_GLOO = 3.0
 #: So many times slower over sockets, twice the factor and the slack granted, is no scatter, however much the others do:
 #: with five processes a core, healthy pairs were four times apart. NCCL's paths may well be so different (bridges,
@@ -40,7 +40,7 @@ NO_SCATTER_GLOO = 6.0
 #: Seconds that a message over sockets may lose to a scheduler, whatever its link: one slice (4 ms measured, on a host
 #: with twice as many processes as cores). They are added to every time, so that a difference of few ms is no factor.
 SLICE_S = 0.005
-#: Nobody is an outlier within so many standard deviations of what the others scatter (logarithms, from the median
+#: No rank is an outlier within so many standard deviations of what the others scatter (logarithms, from the median
 #: absolute deviation): at 5, one in three million.
 DEVIATIONS = 5.0
 #: The median absolute deviation of a normal distribution times this is its standard deviation.
@@ -53,9 +53,9 @@ LATE_FACTOR = 5.0
 _EVERYBODY = 0.9
 #: Times the factor: how slow a pair must be that was measured only once.
 _UNREPEATED = 2.0
-#: Findings of one rule; the worst come first, and the first one tells how many there are.
+#: Findings of one rule; the worst come first, and the first one has the number of all.
 MOST_FINDINGS = 3
-#: More culprits than findings, and more than this share of the ranks or links: two kinds of hardware, not outliers
+#: More stragglers than findings, and more than this share of the ranks or links: two kinds of hardware, not outliers
 #: (NCCL's RAS names members of groups up to a quarter).
 _FEW_RANKS = 0.25
 _FEW_LINKS = 0.1
@@ -105,7 +105,7 @@ class SlowRanks(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """What the records tell of the ranks; empty without records."""
+    """Return what the records show of the ranks; empty without records."""
 
     host_of: Mapping[int, str] = {}
     ranks_of: Mapping[str, int] = {}
@@ -123,7 +123,7 @@ class _Unit(NamedTuple):
 
 
 def slow_computers(own_time_s: Sequence[float], *, cuda: bool, groups: Iterable[Sequence[int]] = ()) -> list[int]:
-    """Ranks whose computing takes too long beside that of their peers.
+    """Return the ranks whose computing takes too long compared with that of their peers.
 
     :param own_time_s: seconds of the same work, by rank
     :param groups: ranks that can be compared with each other (same GPU); without any, all can
@@ -141,7 +141,7 @@ def slow_computers(own_time_s: Sequence[float], *, cuda: bool, groups: Iterable[
 
 
 def late_ranks(lateness_s: Sequence[float]) -> list[int]:
-    """Ranks that come too late beside the others; seconds after the first, by rank."""
+    """Return the ranks that come too late compared with the others; seconds after the first, by rank."""
     if len(lateness_s) < FEWEST_RANKS:
         return []
     middle = _median(lateness_s)
@@ -166,13 +166,13 @@ def slack(backend: str | None, size_bytes: int) -> float:
 
 
 def compare(pairs: Iterable[Pair], hosts: Mapping[int, int] | Sequence[int], slack: float = 0.0) -> list[PairGroup]:
-    """The pairs inside of hosts and those between hosts, each beside its median; kinds with fewer than three pairs
-    or ranks are left out, since nothing could be said about them.
+    """Return the pairs inside of hosts and those between hosts, each with its median. Kinds with fewer than three pairs
+    or ranks are dropped, since they cannot be judged.
 
     The median is that of the ranks, each standing for the middle of its pairs: one slow rank of four makes half of all
     pairs slow, but it is still one of four.
 
-    :param hosts: the host of each rank; pairs of a rank without one are left out
+    :param hosts: the host of each rank; pairs of a rank without one are dropped
     :param slack: seconds that 1e9 bytes may take longer without being slower
     """
     known = hosts if isinstance(hosts, Mapping) else dict(enumerate(hosts))
@@ -204,7 +204,7 @@ def compare(pairs: Iterable[Pair], hosts: Mapping[int, int] | Sequence[int], sla
 
 
 def slow_pairs(groups: Iterable[PairGroup], factor: float) -> list[SlowPair]:
-    """All pairs that are ``factor`` times slower than comparable ones, the slowest first, whoever is to blame."""
+    """Return all pairs that are ``factor`` times slower than comparable ones, the slowest first, whatever the cause."""
     found = [
         SlowPair(a, b, value, group.ratio(value), times)
         for group in groups
@@ -219,7 +219,7 @@ def slow_with_all_peers(
 ) -> list[SlowRanks]:
     """Hosts and ranks that are slow with all of their partners, the slowest first."""
     factor = pair_factor(backend)
-    # GPUs of one host may hang on different switches or bridges: three of them can't tell which is the odd one
+    # GPUs of one host may be on different switches or bridges: three of them can't show which is the odd one
     fewest_partners = 3 if group.inside and backend == "nccl" else 2
     ratios = {rank: group.ratio(_middle(values)) for rank, values in group.of_rank.items()}
     needed, loose = _factor(factor, ratios.values(), no_scatter(backend)), math.sqrt(factor)
@@ -311,7 +311,7 @@ def links_are_alike(
         raise NotApplicable("too few pairs for a comparison")
     factor = pair_factor(backend)
     verdicts: list[tuple[float, Finding]] = []
-    told: set[tuple[int, tuple[int, ...]]] = set()
+    reported: set[tuple[int, tuple[int, ...]]] = set()
     named_groups = [slow_with_all_peers(group, hosts, backend) for group in groups]
     # a rank that is slow itself also explains its slow pairs of the other kind
     slow_ranks = {rank for named in named_groups for entry in named if not entry.whole_host for rank in entry.ranks}
@@ -322,9 +322,9 @@ def links_are_alike(
             verdicts.append((0.0, _two_kinds(group, slow, len(group.of_rank), "ranks", factor)))
             named = []
         for entry in named:
-            # a bad slot or bad port shows inside of the host and between hosts: one culprit, one finding
-            if (entry.host, entry.ranks) not in told:
-                told.add((entry.host, entry.ranks))
+            # a bad slot or bad port shows inside of the host and between hosts: one cause, one finding
+            if (entry.host, entry.ranks) not in reported:
+                reported.add((entry.host, entry.ranks))
                 verdicts.append((entry.ratio, _slow_ranks_finding(entry, group, names, backend)))
         bundles = _bundles(links, group, hosts)
         if len(bundles) > MOST_FINDINGS and len(links) > _FEW_LINKS * len(group.pairs):
@@ -342,7 +342,7 @@ def links_are_alike(
 
 
 def _worst_of(verdicts: Sequence[tuple[float, Finding]]) -> Iterator[Finding]:
-    """The first few; the very first tells how many more there were."""
+    """Yield the first few; the very first has the number of those that are dropped."""
     for place, (_, finding) in enumerate(verdicts[:MOST_FINDINGS]):
         more = len(verdicts) - MOST_FINDINGS
         evidence = {**finding.evidence, "further_culprits": more} if place == 0 and more > 0 else finding.evidence
@@ -353,7 +353,7 @@ def _worst_of(verdicts: Sequence[tuple[float, Finding]]) -> Iterator[Finding]:
 
 
 def _nothing_to_compare(why: str | None, ranks: int, unmeasured: str) -> None:
-    """Raise where nothing may be judged: nothing to look at, or could not look."""
+    """Raise if nothing may be judged: nothing was measured, or it could not be."""
     if why == ALONE:
         raise NotApplicable(why)
     if why is not None:
@@ -371,7 +371,7 @@ def _names_of(cluster: Cluster | Unavailable) -> _Names:
     devices = {
         record.rank: record.device for host in cluster.hosts for record in host.ranks if record.device is not None
     }
-    # two records of one name (containers) count as one place
+    # two records of one name (containers) count as one host
     ranks_of: dict[str, int] = {}
     for name in host_of.values():
         ranks_of[name] = ranks_of.get(name, 0) + 1
@@ -457,7 +457,7 @@ def _bundles(links: Sequence[SlowPair], group: PairGroup, hosts: Mapping[int, in
     return list(between.values())
 
 
-# what is said
+# messages
 
 
 def _slow_rank(unit: _Unit, computes: bool, lateness: Lateness, names: _Names, *, cuda: bool, total: int) -> Finding:
@@ -617,7 +617,7 @@ def _slow_link(
         who, peer, rank = f"the link between ranks {worst.a} and {worst.b}{place}", f"rank {worst.b}", worst.a
     elif len(bundle) > 1 and len(bundle) == sum({hosts[a], hosts[b]} == ends for a, b in group.pairs):
         who, peer, rank = f"the link between {home} and {other}", other, None
-    else:  # the records that tell the hosts apart name them
+    else:  # the records that distinguish the hosts name them
         who = f"the link between rank {worst.a} on {home} and rank {worst.b} on {other}"
         peer, rank = f"rank {worst.b} on {other}", worst.a
     more = f", the worst of {len(bundle)} pairs" if len(bundle) > 1 else ""

@@ -41,9 +41,9 @@ _TOKEN_ELEMENTS = 256
 COMPLETE_RANKS = 32
 #: Inside of a host all rounds run at once on all hosts, so that a complete tournament of so many ranks costs little.
 COMPLETE_INSIDE = 16
-#: Above, pairs are measured only if asked for: the records of all pairs are worth their room in a report then.
+#: Above this many ranks, pairs are measured only on request: the records of all pairs would fill a report.
 AUTOMATIC_RANKS = 1024
-#: Messages of a pair: latency and bandwidth. Over sockets 2 MiB tell 1 Gbit/s (17 ms) from 10 Gbit/s whatever a
+#: Messages of a pair: latency and bandwidth. Over sockets 2 MiB distinguish 1 Gbit/s (17 ms) from 10 Gbit/s whatever a
 #: scheduler adds; NCCL's links are past their latency at 64 MiB.
 LATENCY_BYTES = 1024
 BANDWIDTH_BYTES_CPU = 2 << 20
@@ -51,11 +51,11 @@ BANDWIDTH_BYTES_CUDA = 64 << 20
 _PAIR_REPETITIONS = 8
 #: A message that takes longer than this many seconds is sent once only after the first time.
 _LONG_S = 0.1
-#: Suspects that are looked at again, the slowest ones; more of them are no outliers.
+#: Slow pairs that are measured again, the slowest first; more of them are no outliers.
 MOST_OUTLIERS = 256
-#: Extra rounds for suspects: again, again for those that did not fit, with good partners.
+#: Extra rounds for slow pairs: again, again for those that did not fit, with good partners.
 RETEST_ROUNDS = 3
-#: No round begins when the pairs have taken this many seconds; what was not measured by then is left out.
+#: No round begins when the pairs have taken this many seconds; what was not measured by then is dropped.
 BUDGET_S = 20.0
 #: Seconds of a slow round: 2 MiB twice at 20 Mbit/s, or eight times 64 MiB twice at 5 Gbit/s.
 ROUND_S = 2.0
@@ -66,10 +66,10 @@ Round = tuple[tuple[int, int], ...]
 def find_late(live: LiveGroup) -> Lateness:
     """Lateness and own time of each rank, at least ``REPETITIONS`` times; the same on every rank.
 
-    In each repetition all ranks do the same matrix products, timed alone, and then meet in an all_reduce. Who comes
+    In each repetition all ranks do the same matrix products, timed alone, and then call all_reduce. The rank that comes
     last waits least: lateness is the longest wait of any rank less one's own, which needs no common clock. Where the
     figures of some rank stand out, a second series is measured and the better of both counts: what happened once is no
-    verdict. What a rank does inside of the collective itself can't be told apart from the others' waiting.
+    verdict. What a rank does inside the collective itself cannot be distinguished from waiting for the others.
     """
     if live.size == 1:
         return Lateness(not_applicable=ALONE)
@@ -90,7 +90,7 @@ def find_pairs(live: LiveGroup) -> Pairs:
     """What each pair of ranks exchanges while all other pairs of the round do; the same on every rank.
 
     Costs as many rounds as :func:`rounds_of` gives (n - 1 up to 32 ranks, O(log n) above), each of a few exchanges, and
-    up to three more for suspects. No round begins after ``BUDGET_S`` seconds.
+    up to three more for slow pairs. No round begins after ``BUDGET_S`` seconds.
     """
     begun = time.perf_counter()
     wanted = live.options.pairs
@@ -131,15 +131,15 @@ def estimate_pairs_s(size: int) -> float:
     return min(rounds * ROUND_S, BUDGET_S + ROUND_S) + RETEST_ROUNDS * ROUND_S
 
 
-# who meets whom
+# which ranks form pairs
 
 
 def rounds_of(size: int, hosts: Sequence[int]) -> tuple[Round, ...]:
     """Rounds of disjoint pairs (a < b): first ranks of one host among themselves, then hosts with hosts.
 
-    In a round between hosts all ranks of a host meet the same other host, so that what they share is shared alike in
-    every round. Up to ``COMPLETE_RANKS`` ranks every pair meets once, by the circle method; with hosts of equal size
-    that takes n - 1 rounds, or n where somebody has to rest. Above, each rank meets O(log n) others.
+    In a round between hosts all ranks of a host have the same other host as partner, so that links are shared alike in
+    every round. Up to ``COMPLETE_RANKS`` ranks every pair occurs once, by the circle method; with hosts of equal size
+    that takes n - 1 rounds, or n where one rank has to rest. Above, each rank has O(log n) partners.
 
     :param hosts: the host of each rank
     """
@@ -151,7 +151,7 @@ def rounds_of(size: int, hosts: Sequence[int]) -> tuple[Round, ...]:
     rounds: list[Round] = []
     met: set[tuple[int, int]] = set()
     for pairs in (*_inside(groups, complete=complete), *_between(groups, complete=complete)):
-        # hosts of different sizes, met with several shifts, would meet some partners again
+        # hosts of different sizes, paired with several shifts, would repeat some pairs
         new = tuple(sorted(pair for pair in pairs if pair not in met))
         met.update(new)
         if new:
@@ -171,7 +171,7 @@ def _inside(groups: Sequence[Sequence[int]], *, complete: bool) -> Iterator[list
 
 
 def _between(groups: Sequence[Sequence[int]], *, complete: bool) -> Iterator[list[tuple[int, int]]]:
-    """Hosts meet hosts by the circle method; then rank i of the smaller one meets rank i + shift of the larger one."""
+    """Pair hosts by the circle method, then rank i of the smaller one with rank i + shift of the larger one."""
     rounds = _chosen(_circle_rounds(len(groups)), whole=complete)
     if not rounds:
         return
@@ -201,7 +201,7 @@ def _chosen(rounds: int, *, whole: bool) -> list[int]:
 
 
 def _circle_rounds(players: int) -> int:
-    """Rounds in which everybody meets everybody; with an odd number one rests in each."""
+    """Return rounds in which every two members form a pair once; with an odd number one rests in each."""
     return 0 if players < 2 else players - 1 + players % 2
 
 
@@ -246,7 +246,7 @@ def retests_of(pairs: Iterable[Pair], hosts: Sequence[int], backend: str, size_b
 
 
 def _disjoint(pairs: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Pairs that can meet at the same time, first come first served, and those that can't."""
+    """Return pairs that can be measured at the same time, first come first served, and those that can't."""
     busy: set[int] = set()
     chosen, left = [], []
     for a, b in pairs:
@@ -261,7 +261,7 @@ def _disjoint(pairs: Iterable[tuple[int, int]]) -> tuple[list[tuple[int, int]], 
 def _with_the_well(
     outliers: Sequence[tuple[int, int]], well: Sequence[int], hosts: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Each suspect with a partner that is well: on its own host if the slow pair was, else on another host."""
+    """Pair each slow rank with a healthy partner: on its own host if the slow pair was, else on another host."""
     partners: dict[int, set[int]] = {}
     for a, b in outliers:
         partners.setdefault(a, set()).add(b)
@@ -387,7 +387,7 @@ def _play(
     *,
     first: int,
 ) -> tuple[list[Pair], int]:
-    """Play rounds one after another; the pairs that met, and how many rounds there was time for.
+    """Play rounds one after another; return the pairs that were measured, and how many rounds there was time for.
 
     :param first: number of the first round
     """
@@ -430,7 +430,7 @@ def _meet(live: LiveGroup, buffers: list[tuple[Any, Any]], peer: int | None) -> 
             continue
         live.announce(Step(PHASE, f"exchange with rank {peer}", "uint8", size_bytes))
         taken = _exchange_s(live, outgoing, incoming, peer)  # the first one makes the connection
-        # both ends must come to the same number of repetitions: each tells the other its time
+        # both ends must come to the same number of repetitions: each sends its time to the other
         long = max(taken, _swap(live, taken, peer)) > _LONG_S
         repetitions = 1 if long else _PAIR_REPETITIONS
         least.append(min(_exchange_s(live, outgoing, incoming, peer) for _ in range(repetitions)))
@@ -454,7 +454,7 @@ def _swap(live: LiveGroup, value: float, peer: int) -> float:
 
 
 def _agree(live: LiveGroup, *, crowded: bool, short: bool) -> tuple[str | None, str | None]:
-    """The same on all ranks: why nobody may be blamed, and why nothing can be measured; None where nothing is so."""
+    """Return why no rank can be named, and why nothing can be measured, or None; the same on all ranks."""
     many, poor = _sum(live, [float(crowded), float(short)])
     shared = "more ranks than cores on the hosts of {:.0f} of {} ranks: they wait for each other's cores"
     lacking = "{:.0f} of {} ranks have no memory for it"
@@ -478,7 +478,7 @@ def _equal(live: LiveGroup, rounds: Sequence[Round]) -> bool:
 
 
 def _sum(live: LiveGroup, values: list[float]) -> list[float]:
-    """The sum over all ranks, equal on all of them; nobody goes on before everybody came."""
+    """Return the sum over all ranks, equal on all of them; no rank continues before all have called."""
     import torch
 
     live.announce(Step(PHASE, "all_reduce", "float64", 8 * max(len(values), live.size)))

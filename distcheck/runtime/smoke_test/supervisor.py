@@ -24,17 +24,17 @@ from distcheck.runtime.coordination.processes import how_it_ended, kernel_state,
 from .step_record import SIZE, StepRecord
 from .worker import Orders, WorkerHooks, run
 
-#: Seconds that a worker has to write its stack, and all of them to be gone once they were killed.
+#: Seconds that a worker has to write its stack, and that killed workers have to exit.
 _STACK_WITHIN_S = 0.5
 _GONE_WITHIN_S = 1.5
 #: Seconds for which a process may be stopped before it counts as a fault: longer than a debugger's attach.
 STOPPED_AFTER_S = 3.0
-#: Longest stack that is told, in characters.
+#: Longest stack that is reported, in characters.
 _LONGEST_STACK = 3000
 
 
 class WorkerEvent(NamedTuple):
-    """Something that a worker said, or that became of it."""
+    """A message of a worker, or its exit."""
 
     rank: int
     #: ``done`` (a phase), ``raised``, ``died``, ``finished``
@@ -55,8 +55,8 @@ class Worker:
         self.pipe = pipe
         self.record = record
         self.stack_file = stack_file
-        #: it was told to make its group
-        self.told = False
+        #: it has the order to make its group
+        self.ordered = False
         self.finished = False
         self.raised = ""
         #: what it had proved before it raised, as plain JSON values
@@ -102,21 +102,21 @@ class Supervisor:
     def go(self, orders: Iterable[Orders]) -> None:
         """Let the workers make their group."""
         for order in orders:
-            self.workers[order.rank].told = True
-            self._tell(self.workers[order.rank], "go", to_plain(order))
+            self.workers[order.rank].ordered = True
+            self._send(self.workers[order.rank], "go", to_plain(order))
 
     def begin(self, phase: str) -> None:
         """Let the workers begin a phase."""
         for worker in self.workers.values():
-            self._tell(worker, "phase", phase)
+            self._send(worker, "phase", phase)
 
     def finish(self) -> None:
         """Let the workers destroy their group and end."""
         for worker in self.workers.values():
-            self._tell(worker, "end")
+            self._send(worker, "end")
 
-    def _tell(self, worker: Worker, *words: object) -> None:
-        # one that has gone is seen by its end
+    def _send(self, worker: Worker, *words: object) -> None:
+        # an exited one is seen by its end
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, OSError):
             worker.pipe.send(json.dumps(words))
 
@@ -137,7 +137,7 @@ class Supervisor:
             if source is worker.pipe:
                 found.extend(self._hear(worker))
             elif not worker.gone:
-                # what it said before it ended counts first
+                # its last message before the exit counts first
                 while worker.open and worker.pipe.poll():
                     heard = self._hear(worker)
                     found.extend(heard)
@@ -187,17 +187,19 @@ class Supervisor:
 
     def states(self, host: str) -> tuple[RankState, ...]:
         """Where each worker is, with the stacks of those that still run."""
-        # one that waits for its first word has nothing to tell, and may not listen to signals yet
-        asked = [worker for worker in self.workers.values() if worker.running and worker.told and not worker.finished]
-        for worker in asked:
+        # one that waits for its first order has nothing to report, and may not handle signals yet
+        queried = [
+            worker for worker in self.workers.values() if worker.running and worker.ordered and not worker.finished
+        ]
+        for worker in queried:
             if worker.stack_file is not None:
                 with contextlib.suppress(ProcessLookupError, OSError):
                     os.ftruncate(worker.stack_file, 0)
                     os.kill(worker.process.pid, signal.SIGUSR1)
-            self._tell(worker, "recorder")
+            self._send(worker, "recorder")
         end = time.monotonic() + _STACK_WITHIN_S
-        # a stopped process can't answer: nobody waits for it
-        waiting = {worker.rank for worker in asked if kernel_state(worker.process.pid) not in ("T", "t")}
+        # a stopped process cannot answer: do not wait for it
+        waiting = {worker.rank for worker in queried if kernel_state(worker.process.pid) not in ("T", "t")}
         while waiting and time.monotonic() < end:
             self.events(0.05)
             waiting = {rank for rank in waiting if not self.workers[rank].recorder and self.workers[rank].running}
@@ -225,13 +227,13 @@ class Supervisor:
         )  # fmt: skip
 
     def end(self) -> None:
-        """End what still runs, and wait until it is gone: a worker has nothing to clean up, and may be stopped."""
+        """End what still runs, and wait until it has exited: a worker has nothing to clean up, and may be stopped."""
         for worker in self.workers.values():
             if worker.running:
                 worker.process.kill()
         end = time.monotonic() + _GONE_WITHIN_S
         for worker in self.workers.values():
-            # what is in the kernel (D) can't be killed, and is left: nobody waits for it
+            # a process in the kernel (D) cannot be killed: do not wait for it
             worker.process.join(max(0.0, end - time.monotonic()))
             with contextlib.suppress(OSError):
                 worker.pipe.close()
@@ -255,5 +257,5 @@ def main_stack(text: str) -> str:
 
 def _start(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks, other_end: Any) -> None:
     if other_end is not None:
-        other_end.close()  # else this process would keep its own pipe open when the supervisor has gone
+        other_end.close()  # else this process would keep its own pipe open after the supervisor has exited
     run(pipe, memory, stack_file, seams)

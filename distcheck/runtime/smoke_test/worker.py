@@ -26,14 +26,14 @@ from .live_group import LiveGroup, Operations
 from .model import Options, Step
 from .step_record import StepRecord
 
-#: Entries of the flight recorder that are worth telling.
+#: Entries of the flight recorder that are reported.
 _RECORDER_ENTRIES = 5
 #: Longest text of an exception that is passed on, in characters.
 _LONGEST_ERROR = 4000
 
 
 class Orders(NamedTuple):
-    """What the supervisor tells a worker before it makes its group."""
+    """What the supervisor sends to a worker before it makes its group."""
 
     rank: int
     world_size: int
@@ -74,7 +74,7 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks = Wor
     try:
         die_with_parent()
         _listen_to_signals(stack_file)
-        # before it has a group it has nothing to tell
+        # before it has a group it has nothing to report
         while (first := json.loads(pipe.recv()))[0] == "recorder":
             pipe.send(json.dumps(("recorder", [])))
         if first[0] == "go":
@@ -114,7 +114,7 @@ class _Worker:
             self.pipe.send(json.dumps(message))
 
     def work(self) -> int:
-        """Do what the supervisor says until it says that this is all."""
+        """Run the supervisor's orders until it sends the last one."""
         import queue
 
         self.words = queue.SimpleQueue()
@@ -148,7 +148,7 @@ class _Worker:
                 else:
                     self.words.put(word)
         except (EOFError, OSError):
-            os._exit(1)  # the supervisor has gone: nobody is left to end this process
+            os._exit(1)  # the supervisor has exited: no process is left to end this one
 
     def start(self) -> LiveGroup:
         """Make the group, and the first collective of it."""

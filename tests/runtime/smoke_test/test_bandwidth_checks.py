@@ -32,9 +32,9 @@ from distcheck.runtime.smoke_test.bandwidth_checks import (
 from distcheck.runtime.smoke_test.model import (
     MEASUREMENTS_VERSION,
     Bandwidth,
+    Correctness,
     Measurements,
     Options,
-    Proof,
     SmokeTest,
     Times,
     WrongResult,
@@ -349,7 +349,7 @@ def test_comparisons_list_every_size_that_can_be_judged() -> None:
 def smoke(
     measured: Measurements | None = None, *, ranks: int = 8, hosts: tuple[str, ...] = ("gpu01",), **others: object
 ) -> SmokeTest:
-    proof = others.pop("proof", Proof(ranks, ranks, checks=100, collectives=("all_reduce",)))
+    proof = others.pop("proof", Correctness(ranks, ranks, checks=100, collectives=("all_reduce",)))
     return SmokeTest(1, ranks, hosts, "nccl", "cuda", measured=measured, proof=proof, **others)  # type: ignore[arg-type]
 
 
@@ -382,7 +382,9 @@ def test_the_line_without_a_baseline() -> None:
         (smoke(proof=None), "8 ranks on 1 host: results not checked; bandwidth not measured"),
         (smoke(hosts=("a", "b"), ranks=16), "16 ranks on 2 hosts: all collectives correct; bandwidth not measured"),
         (
-            smoke(proof=Proof(8, 8, 100, (WrongResult(3, "all_gather", "int64", 64, 1, 8, 0, "1", "2"),), (3, 4))),
+            smoke(
+                proof=Correctness(8, 8, 100, (WrongResult(3, "all_gather", "int64", 64, 1, 8, 0, "1", "2"),), (3, 4))
+            ),
             "8 ranks on 1 host: WRONG results of all_gather on ranks 3-4; bandwidth not measured",
         ),
     ],
@@ -419,7 +421,7 @@ def test_the_line_of_other_runs(test: SmokeTest, line: str) -> None:
         (Failure("ended", "prove", error="SIGTERM"), "ended by SIGTERM (phase prove)"),
         (
             Failure("timeout", "measure", "all_reduce float32 1 GiB", limit_s=60),
-            "all_reduce float32 1 GiB did not end after 60 s on 8 ranks; nothing tells who came late (phase measure)",
+            "all_reduce float32 1 GiB did not end after 60 s on 8 ranks; which rank came late is unknown (phase measure)",
         ),
     ],
 )

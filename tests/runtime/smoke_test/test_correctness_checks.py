@@ -28,7 +28,7 @@ from distcheck.runtime.smoke_test.correctness_checks import (
 )
 from distcheck.runtime.smoke_test.inputs import EXACT, TABLE, RandomTables, make_terms
 from distcheck.runtime.smoke_test.live_group import LiveGroup, Operations
-from distcheck.runtime.smoke_test.model import Options, Proof, RankProof, Step, WrongResult
+from distcheck.runtime.smoke_test.model import Correctness, Options, RankCorrectness, Step, WrongResult
 
 NO_CLUSTER = Unavailable("not given")
 TENSORS = [name for name in COLLECTIVES if name not in (*OBJECTS, "barrier")]
@@ -385,7 +385,7 @@ def run_group(folder: Path, size: int, names: list[str], *, cores: int = 1, chec
         worker, args=(size, str(folder), names, cores, check), nprocs=size, start_method="fork"
     )
     found = [json.loads((folder / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(size)]
-    return {name: [from_plain(RankProof, one[name][0]) for one in found] for name in names}
+    return {name: [from_plain(RankCorrectness, one[name][0]) for one in found] for name in names}
 
 
 def has_numpy() -> bool:
@@ -416,13 +416,13 @@ def test_good_dc510_a_healthy_group(size: int, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RankProof]]:
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RankCorrectness]]:
     """Proofs of three ranks for every damage, in one group."""
     return run_group(tmp_path_factory.mktemp("damaged"), 3, list(cases()))
 
 
 @pytest.mark.torch
-def test_more_ranks_than_cores_are_tried_less_and_it_is_said(damaged: dict[str, list[RankProof]]) -> None:
+def test_more_ranks_than_cores_are_tried_less_and_it_is_said(damaged: dict[str, list[RankCorrectness]]) -> None:
     proof = merge_rank_results(damaged["healthy"], 3)
     assert proof.mismatches == ()
     assert any("more ranks than cores" in why for _, why in proof.skipped)
@@ -459,7 +459,7 @@ DAMAGES = {
 
 @pytest.mark.torch
 @pytest.mark.parametrize("name", DAMAGES)
-def test_bad_dc510_damage_is_found(name: str, damaged: dict[str, list[RankProof]]) -> None:
+def test_bad_dc510_damage_is_found(name: str, damaged: dict[str, list[RankCorrectness]]) -> None:
     collective, dtypes, ranks, index, source = DAMAGES[name]
     if "object" in dtypes and not has_numpy():
         pytest.skip("torch needs NumPy for object collectives")
@@ -481,7 +481,7 @@ def test_bad_dc510_damage_is_found(name: str, damaged: dict[str, list[RankProof]
 
 
 @pytest.mark.torch
-def test_only_the_damaged_elements_are_counted(damaged: dict[str, list[RankProof]]) -> None:
+def test_only_the_damaged_elements_are_counted(damaged: dict[str, list[RankCorrectness]]) -> None:
     (item,) = damaged["one element"][1].mismatches
     assert (item.wrong, item.elements, item.size_bytes) == (1, 1021, 4084)
     assert float(item.seen) == float(item.expected) + 1
@@ -538,7 +538,7 @@ def test_sends_meet_their_receives(size: int) -> None:
     import torch
 
     group = Threads(size)
-    found: dict[int, RankProof] = {}
+    found: dict[int, RankCorrectness] = {}
 
     def rank(number: int) -> None:
         live = LiveGroup(
@@ -702,9 +702,11 @@ def wrong(rank: int, collective: str = "all_reduce", dtype: str = "float32", **c
 
 def test_proofs_are_merged() -> None:
     parts = [
-        RankProof(0, 10, (), (("barrier", "needs two ranks"),), (), 1.0, ("all_reduce",), ("float32",)),
-        RankProof(3, 10, (wrong(3), wrong(3, first_index=99), wrong(3, dtype="int64")), (), (), 2.5, ("all_reduce",)),
-        RankProof(5, 10, (wrong(5, "gather"),), (("barrier", "needs two ranks"),), (("step", "text"),)),
+        RankCorrectness(0, 10, (), (("barrier", "needs two ranks"),), (), 1.0, ("all_reduce",), ("float32",)),
+        RankCorrectness(
+            3, 10, (wrong(3), wrong(3, first_index=99), wrong(3, dtype="int64")), (), (), 2.5, ("all_reduce",)
+        ),
+        RankCorrectness(5, 10, (wrong(5, "gather"),), (("barrier", "needs two ranks"),), (("step", "text"),)),
     ]
     proof = merge_rank_results(iter(parts), 8)
     assert (proof.ranks, proof.world_size, proof.checks, proof.elapsed_s) == (3, 8, 30, 2.5)
@@ -717,12 +719,12 @@ def test_proofs_are_merged() -> None:
     assert proof.wrong == (("all_reduce", "3"), ("gather", "5"))
     assert proof.skipped == (("barrier", "needs two ranks"),)
     assert proof.failures == (("step", "text"),)
-    assert from_plain(Proof, json.loads(json.dumps(to_plain(proof)))) == proof
+    assert from_plain(Correctness, json.loads(json.dumps(to_plain(proof)))) == proof
 
 
 def test_merging_keeps_few_of_many_and_names_all() -> None:
     parts = (
-        RankProof(
+        RankCorrectness(
             rank, 40, tuple(wrong(rank, name) for name in ("all_reduce", "gather") if rank % 2 or name == "gather")
         )
         for rank in range(16384)
@@ -736,19 +738,19 @@ def test_merging_keeps_few_of_many_and_names_all() -> None:
 
 def test_a_barrier_is_not_blamed_for_the_sum_that_it_is_proved_by() -> None:
     barrier = wrong(1, "barrier", "", source=0)
-    assert merge_rank_results([RankProof(0), RankProof(1, 1, (barrier,))], 2).wrong_ranks == (1,)
-    both = merge_rank_results([RankProof(0, 1, (wrong(0),)), RankProof(1, 1, (barrier,))], 2)
+    assert merge_rank_results([RankCorrectness(0), RankCorrectness(1, 1, (barrier,))], 2).wrong_ranks == (1,)
+    both = merge_rank_results([RankCorrectness(0, 1, (wrong(0),)), RankCorrectness(1, 1, (barrier,))], 2)
     assert [item.collective for item in both.mismatches] == ["all_reduce"]
 
 
 # judging
 
 
-def proof_of(*mismatches: WrongResult, size: int = 8) -> Proof:
+def proof_of(*mismatches: WrongResult, size: int = 8) -> Correctness:
     by_rank: dict[int, list[WrongResult]] = {}
     for item in mismatches:
         by_rank.setdefault(item.rank, []).append(item)
-    return merge_rank_results([RankProof(rank, 50, tuple(by_rank.get(rank, ()))) for rank in range(size)], size)
+    return merge_rank_results([RankCorrectness(rank, 50, tuple(by_rank.get(rank, ()))) for rank in range(size)], size)
 
 
 def hosts(backend: str | None = "nccl") -> Cluster:
@@ -833,7 +835,7 @@ def test_bad_dc510(mismatches: list[WrongResult], words: list[str], suspects: li
 def test_bad_dc510_the_fix_is_for_the_backend() -> None:
     (finding,) = results_are_right(proof_of(wrong(3)), hosts("nccl"))
     assert "NCCL_P2P_DISABLE=1" in finding.fix.text
-    assert "leave gpu01 out" in finding.fix.text
+    assert "exclude gpu01" in finding.fix.text
     assert finding.where.host == "gpu01"
     (finding,) = results_are_right(proof_of(wrong(3)), hosts("gloo"))
     assert "NCCL" not in finding.fix.text
@@ -875,14 +877,14 @@ def test_bad_dc336() -> None:
 
 
 def test_good_dc336() -> None:
-    copied = RankProof(0, 50, collectives=("all_reduce", PEER_COPY))
+    copied = RankCorrectness(0, 50, collectives=("all_reduce", PEER_COPY))
     assert list(peer_copies_are_right(merge_rank_results([copied], 1), hosts())) == []
 
 
 def test_good_dc336_is_not_judged_where_nothing_was_copied() -> None:
     with pytest.raises(NotApplicable):
         list(peer_copies_are_right(proof_of(wrong(3)), hosts()))
-    skipped = RankProof(0, 50, (), ((PEER_COPY, "GPUs here have no direct access to each other's memory"),))
+    skipped = RankCorrectness(0, 50, (), ((PEER_COPY, "GPUs here have no direct access to each other's memory"),))
     with pytest.raises(NotApplicable):
         list(peer_copies_are_right(merge_rank_results([skipped], 1), hosts()))
 
