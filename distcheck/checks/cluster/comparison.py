@@ -1,4 +1,4 @@
-"""Judging what all hosts said, side by side: a closed run of the probes that compare.
+"""Judges the records of all hosts together: a closed run of the probes that compare.
 
 It is apart from the probes, so that importing one room brings neither the checker nor the others.
 """
@@ -20,7 +20,7 @@ ROOMS = (
 )
 
 #: Rules of which both a host by itself and the comparison of all may speak. Where the comparison has found one, the
-#: hosts' own findings of it say the same trouble again.
+#: hosts' own findings of it are the same error again.
 ALSO_SEEN_BY_HOSTS = frozenset({"DC120", "DC310"})
 
 
@@ -35,8 +35,8 @@ def judge(
 ) -> Report:
     """What is wrong with these hosts and ranks as a whole.
 
-    :param roll: None: nobody called it, so that nobody can be missing
-    :param reach: None: nobody tried to connect, and nobody was to
+    :param roll: None: no membership check was made, so that no host can be missing
+    :param reach: None: no connection was tried, and none was planned
     :param command: the name of the command that the report is of
     """
     facts: dict[type, object] = {

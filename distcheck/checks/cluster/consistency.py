@@ -90,8 +90,8 @@ def versions_agree(cluster: Cluster) -> Iterator[Finding]:
     if len(cluster.hosts) < 2:
         return
     nccl = uses_nccl(cluster)
-    said = {name: _by_value(cluster.hosts, name) for name in _components(cluster.hosts)}
-    differing = {name: groups for name, groups in said.items() if len(groups) > 1}
+    values = {name: _by_value(cluster.hosts, name) for name in _components(cluster.hosts)}
+    differing = {name: groups for name, groups in values.items() if len(groups) > 1}
     grave = [name for name in _MUST_MATCH if name in differing and (nccl or name == "torch")]
     if grave:
         yield _grave_versions(cluster, grave)
@@ -192,7 +192,7 @@ def code_agrees(cluster: Cluster) -> Iterator[Finding]:
             where=Where(host=place_hosts(without)),
             evidence={"with_commit": len(groups[0].hosts), "without": len(without)},
             fix=Fix(
-                "see that they have the same files: start all hosts in one shared folder, or copy the code anew",
+                "give all hosts the same files: start them in one shared folder, or copy the code again",
                 where="host",
             ),
         )
@@ -204,7 +204,7 @@ def code_agrees(cluster: Cluster) -> Iterator[Finding]:
 def _grouped(pairs: Iterable[tuple[str, str]], key: Callable[[str], Hashable]) -> list[Likeness]:
     """Return hosts by value, the most frequent one first.
 
-    :param pairs: a host and what it says
+    :param pairs: a host and its value
     :param key: what counts as one and the same
     """
     hosts: dict[Hashable, list[str]] = {}
@@ -425,9 +425,9 @@ def _grave_settings(cluster: Cluster, variables: Sequence[tuple[str, Sequence[Li
             "hosts_by_value": {group.value: len(group.hosts) for group in groups[:MOST_NAMED]},
         },
         fix=Fix(
-            f"give all ranks the same {'values' if likewise else name}: in the job script, which srun hands on to all "
-            f"nodes, by -x {name} to mpirun, or in a file that all hosts share"
-            + ("; what stands in a file of one host is for its administrator to change" if origin else ""),
+            f"give all ranks the same {'values' if likewise else name}: in the job script, by "
+            f"-x {name} to mpirun, or in a file that all hosts share"
+            + (". The administrator of a host changes its own files" if origin else ""),
             where="job-script",
         ),
     )

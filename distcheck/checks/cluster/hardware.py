@@ -1,6 +1,6 @@
 """The GPUs of all ranks side by side: two ranks on one, hosts with other ones than the rest, hosts that are slow.
 
-What one host can say by itself is the matter of ``devices.py`` and ``gpu_health.py`` in ``checks/host``.
+``devices.py`` and ``gpu_health.py`` in ``checks/host`` judge one host by itself.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def hosts_have_equal_gpus(cluster: Cluster) -> Iterator[Finding]:
     kinds: dict[tuple[str, ...], list[str]] = {}
     for host in cluster.hosts:
         names = tuple(sorted({device.name for device in _used(host) if device.name}))
-        # one instance of a GPU that is cut up is like no other, and what is masked away hurts nobody
+        # an instance of a MIG GPU differs from every other, and a masked GPU has no effect
         if names and not any(device.uuid.startswith("MIG-") for device in _used(host)):
             kinds.setdefault(names, []).append(host.host)
     if len(kinds) < 2:
-        return  # one kind, or the same mixture everywhere, which each host says by itself
+        return  # one kind, or the same mixture everywhere, which each host reports by itself
     groups = sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0]))
     count = sum(len(hosts) for _, hosts in groups)
     odd = [host for _, hosts in groups[1:] for host in hosts] if 2 * len(groups[0][1]) > count else []
@@ -77,9 +77,8 @@ def hosts_have_equal_gpus(cluster: Cluster) -> Iterator[Finding]:
         where=Where(host=place_hosts(odd)),
         evidence={"hosts_by_kind": {" + ".join(names): len(hosts) for names, hosts in groups[:MOST_NAMED]}},
         fix=Fix(
-            f"leave {shorten_hosts(odd) if odd else 'the hosts of one kind'} out (--exclude or --constraint under "
-            "Slurm, a node selector under Kubernetes), or take the slowest card's speed and the smallest one's memory "
-            "into account",
+            f"exclude {shorten_hosts(odd) if odd else 'the hosts of one kind'} (--exclude or --constraint under Slurm, "
+            "a node selector under Kubernetes), or plan with the slowest card's speed and the smallest card's memory",
             where="launch-line",
         ),
     )
@@ -89,7 +88,7 @@ def hosts_have_equal_gpus(cluster: Cluster) -> Iterator[Finding]:
 def hosts_run_at_speed(cluster: Cluster) -> Iterator[Finding]:
     """No host has GPUs that heat or the power supply slows down."""
     if len(cluster.hosts) < 2:
-        return  # it says so itself, with its temperatures
+        return  # the host reports it itself, with its temperatures
     slow: dict[str, list[tuple[RankRecord | None, Device]]] = {}
     for host in cluster.hosts:
         pairs: list[tuple[RankRecord | None, Device]] = [
@@ -117,8 +116,8 @@ def hosts_run_at_speed(cluster: Cluster) -> Iterator[Finding]:
         where=Where(host=place_hosts(slow), ranks=_short(ranks, dots=False) or None),
         evidence={"gpus": count, "hosts": len(slow), "gpus_by_reason": dict(reasons)},
         fix=Fix(
-            "have an administrator look at cooling and power supply of these hosts; until then leave them out: in a "
-            "collective all ranks wait for the slowest",
+            "have an administrator check the cooling and the power supply of these hosts. Until then exclude them: "
+            "in a collective all ranks wait for the slowest",
             by="admin",
             where="host",
         ),
@@ -157,7 +156,7 @@ def _one_host_to_nccl(item: Shared) -> bool:
 
 
 def _allowed(item: Shared) -> bool:
-    """All of them were told that they may."""
+    """Return whether both requested peer access."""
     return all(
         (rank.settings.get(SHARING) or host.settings.get(SHARING, "0")).strip() not in ("", "0")
         for host, rank in item.ranks
@@ -214,8 +213,8 @@ def _spread_them(shared: Sequence[Shared]) -> Fix:
             where="launch-line",
         )
     return Fix(
-        "let all ranks of a host see the same GPUs, as many as there are ranks (one mask for all, or none), and take "
-        'each its own: torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+        "let all ranks of a host see the same GPUs, as many as there are ranks: one mask for all, or none. Then each "
+        'rank selects its own: torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
         where="job-script",
     )
 

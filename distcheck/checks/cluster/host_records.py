@@ -44,7 +44,7 @@ def _digest(key: str) -> str:
 def send(place: LocalPosition, report: Report, rank: RankRecord | None = None) -> bool:
     """Hand a report to local rank 0; False where its folder did not appear in time.
 
-    :param rank: what this rank says of itself, where hosts are to be compared
+    :param rank: the record of this rank, where hosts are to be compared
     """
     try:
         folder = _folder(place)
@@ -60,43 +60,43 @@ def send(place: LocalPosition, report: Report, rank: RankRecord | None = None) -
     try:
         draft.write_text(json.dumps({**_plain(report), "rank": to_plain(rank)}), encoding="utf-8")
         draft.replace(record)
-    except OSError:  # the folder went, or the disk is full: local rank 0 says that this rank is missing
+    except OSError:  # the folder was removed, or the disk is full: local rank 0 reports that this rank is missing
         return False
     return True
 
 
 @contextlib.contextmanager
 def collecting(place: LocalPosition) -> Iterator[str | None]:
-    """The folder stands for as long as local rank 0 looks at its host; it is gone afterwards, whatever happens.
+    """Create the folder for as long as local rank 0 checks its host, and always remove it afterwards.
 
     Yields why there is none, where it can't be made: then the others can hand in nothing.
     """
-    trouble = None
+    reason = None
     try:
         folder = _folder(place)
         _sweep(folder.parent)
         folder.mkdir(mode=0o700)
     except FileExistsError:
-        trouble = None if is_private(folder) else f"{folder} exists and belongs to another user"
+        reason = None if is_private(folder) else f"{folder} exists and belongs to another user"
     except OSError as error:
-        trouble = f"no folder can be made for their records: {error.strerror}"
+        reason = f"no folder can be made for their records: {error.strerror}"
     try:
-        yield trouble
+        yield reason
     finally:
-        if trouble is None:
+        if reason is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def receive(
-    place: LocalPosition, trouble: str | None = None, ranks: list[RankRecord] | None = None
+    place: LocalPosition, reason: str | None = None, ranks: list[RankRecord] | None = None
 ) -> tuple[Report, ...]:
     """The reports of the other local ranks; one that did not come in time is a report of *not checked*.
 
-    :param trouble: why nothing can come
-    :param ranks: what they say of themselves is added here
+    :param reason: why no record can come
+    :param ranks: their records are added here
     """
-    if trouble is not None:
-        return tuple(_absent(rank, trouble) for rank in range(place.local_size) if rank != place.local_rank)
+    if reason is not None:
+        return tuple(_absent(rank, reason) for rank in range(place.local_size) if rank != place.local_rank)
     folder = _folder(place)
     waiting = {rank for rank in range(place.local_size) if rank != place.local_rank}
     reports = []
@@ -134,7 +134,7 @@ def _absent(rank: int, why: str) -> Report:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether a folder is this user's alone, and no link to somebody else's."""
+    """Return whether a folder is this user's alone, and no link to another user's folder."""
     try:
         status = folder.lstat()
     except OSError:

@@ -1,6 +1,6 @@
 """Many host names in few characters, in the syntax of Slurm's host lists: ``gpu[01-40],login1``.
 
-The reverse stands in ``launch/schedulers.py`` (``expand_hostlist``). No name is looked up anywhere.
+The reverse is in ``launch/schedulers.py`` (``expand_hostlist``). No name is resolved.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _HostPattern(NamedTuple):
 
     #: the text before each number, and the last one's rest: one more than ``numbers``
     texts: tuple[str, ...]
-    #: what stands in each place, sorted
+    #: the value of each position, sorted
     numbers: tuple[tuple[str, ...], ...]
 
     @property
@@ -60,7 +60,7 @@ def shorten_hosts(names: Iterable[str], most: int = SHORT) -> str:
 
 
 def place_hosts(names: Iterable[str]) -> str | None:
-    """The list for a finding's place: whole, so that a program can read it, unless it is beyond all measure.
+    """Return the list for a finding's location: whole, so that a program can read it, unless it is extremely long.
 
     Then the first hosts of it, still as a list that can be read. None without any.
     """
@@ -128,7 +128,7 @@ def _split(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _fold_shape(items: list[_HostPattern]) -> list[_HostPattern]:
-    """Join what differs in one place only: first in the place with the most numbers, for that is the host's own."""
+    """Join items that differ in one position only: first in the position with the most numbers, the host's own."""
     places = range(len(items[0].numbers))
     distinct = {place: len({item.numbers[place] for item in items}) for place in places}
     for place in sorted(places, key=lambda place: (-distinct[place], -place)):

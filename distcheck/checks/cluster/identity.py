@@ -169,13 +169,13 @@ def ranks_fit_together(cluster: Cluster) -> Iterator[Finding]:
         )
     if sizes:
         name, ranks = sizes[0]
-        said = sorted({rank.local_world_size for rank in ranks if rank.local_world_size is not None})
+        stated = sorted({rank.local_world_size for rank in ranks if rank.local_world_size is not None})
         count = f"{len(ranks)} rank{'s' * (len(ranks) != 1)}"
         yield rules.DC103.found(
-            f"{count} of {name} say LOCAL_WORLD_SIZE {' and '.join(map(str, said[:MOST_NAMED]))}"
+            f"{count} of {name} have LOCAL_WORLD_SIZE {' and '.join(map(str, stated[:MOST_NAMED]))}"
             + _and_elsewhere(other for other, _ in sizes[1:]),
             where=Where(variable="LOCAL_WORLD_SIZE", host=place_hosts(other for other, _ in sizes)),
-            evidence={"local_world_sizes": said[:MOST_NAMED], "ranks": len(ranks), "hosts": len(sizes)},
+            evidence={"local_world_sizes": stated[:MOST_NAMED], "ranks": len(ranks), "hosts": len(sizes)},
             fix=_count_alike(),
         )
 
@@ -194,8 +194,8 @@ def ranks_follow_the_nodes(cluster: Cluster) -> Iterator[Finding]:
             where=Where(host=place_hosts(item.host for item in scattered)),
             evidence={"hosts": len(scattered), "world_size": cluster.world_size},
             fix=Fix(
-                "if code takes rank // GPUs for the node, or wants a node's ranks to be neighbours: number them node "
-                "by node (srun --distribution=block, mpirun --map-by slot)",
+                "number the ranks node by node (srun --distribution=block, mpirun --map-by slot). This matters if the "
+                "code computes the node as rank // GPUs, or needs consecutive ranks on a node",
                 where="launch-line",
             ),
         )
@@ -212,9 +212,9 @@ def ranks_follow_the_nodes(cluster: Cluster) -> Iterator[Finding]:
                 "node_ranks": [first.ranks[0].node_rank, second.ranks[0].node_rank],
             },
             fix=Fix(
-                "nothing, unless something hangs on the order (data shards, a save on node 0): c10d takes the nodes as "
-                "they come and may change them at a restart; --master-addr and --node-rank without --rdzv-backend "
-                "keep the order",
+                "nothing, unless the order matters (data shards, a save on node 0). c10d numbers the nodes as they "
+                "join, and may change the order at a restart. --master-addr and --node-rank "
+                "without --rdzv-backend keep the order",
                 where="launch-line",
             ),
         )
@@ -224,7 +224,7 @@ def ranks_follow_the_nodes(cluster: Cluster) -> Iterator[Finding]:
 
 
 @probe(rules.DC506)
-def hosts_can_be_told_apart(cluster: Cluster) -> Iterator[Finding]:
+def hosts_are_distinct(cluster: Cluster) -> Iterator[Finding]:
     """Report containers of one NCCL host without shared memory, and machines that NCCL takes for one."""
     if not cluster.launched:
         return
@@ -251,19 +251,19 @@ def clocks_agree(cluster: Cluster) -> Iterator[Finding]:
     way = "ahead of" if worst.offset_s > 0 else "behind"
     if len(skews) == 2:
         other = next(item for item in skews if item is not worst)
-        says = f"the clock of {worst.host} is {abs(worst.offset_s):.1f} s {way} that of {other.host}"
+        text = f"the clock of {worst.host} is {abs(worst.offset_s):.1f} s {way} that of {other.host}"
         where = Where(host=place_hosts((worst.host, other.host)))
     else:
         rest = len(skews) - len(notable)
-        says = (
+        text = (
             f"the clock{'s' * (len(notable) > 1)} of {shorten_hosts(item.host for item in notable)} "
             f"{'differ' if len(notable) > 1 else 'differs'} from the time of the other {rest:,} hosts, by "
             f"{abs(worst.offset_s):.1f} s on {worst.host} ({'ahead' if worst.offset_s > 0 else 'behind'})"
         )
         where = Where(host=place_hosts(item.host for item in notable))
-    c10d = "; c10d tells by these clocks whether a node is alive" if severity > Severity.INFO else ""
+    c10d = "; c10d uses these clocks to decide whether a node is alive" if severity > Severity.INFO else ""
     yield rules.DC505.found(
-        says + c10d,
+        text + c10d,
         severity=severity,
         where=where,
         evidence={
@@ -394,14 +394,14 @@ def _and_elsewhere(names: Iterable[str]) -> str:
 
 
 def _world_sizes(cluster: Cluster) -> Iterator[Finding]:
-    said: dict[int, list[tuple[str, int]]] = {}
+    stated: dict[int, list[tuple[str, int]]] = {}
     for host in cluster.hosts:
         for rank in host.ranks:
             if rank.world_size is not None:
-                said.setdefault(rank.world_size, []).append((host.host, rank.rank))
-    if len(said) < 2:
+                stated.setdefault(rank.world_size, []).append((host.host, rank.rank))
+    if len(stated) < 2:
         return
-    groups = sorted(said.items(), key=lambda item: (-len(item[1]), item[0]))
+    groups = sorted(stated.items(), key=lambda item: (-len(item[1]), item[0]))
     shown = [
         f"{size:,} on {shorten_hosts(host for host, _ in ranks)} (ranks {_short_ranks(rank for _, rank in ranks)})"
         for size, ranks in groups[:MOST_NAMED]
@@ -453,11 +453,11 @@ def _sees_one_device(rank: RankRecord) -> bool:
 
 
 def _local_sizes_clash(ranks: Sequence[RankRecord]) -> bool:
-    said = {rank.local_world_size for rank in ranks if rank.local_world_size is not None}
-    if len(said) > 1:
+    stated = {rank.local_world_size for rank in ranks if rank.local_world_size is not None}
+    if len(stated) > 1:
         return True
     # a node without a number may be two launches on one machine
-    return bool(said) and ranks[0].node_rank is not None and len(ranks) > min(said)
+    return bool(stated) and ranks[0].node_rank is not None and len(ranks) > min(stated)
 
 
 def _in_a_row(ranks: Sequence[RankRecord]) -> bool:
@@ -514,8 +514,8 @@ def _one_name_two_memories(cluster: Cluster, nccl: bool) -> Iterator[Finding]:
             "hosts": len(clashes),
         },
         fix=Fix(
-            "let them share it (--ipc=host, or one volume at /dev/shm), or give each container a host name of its own "
-            "(--hostname, or NCCL_HOSTID with a value of its own)",
+            "let them share it (--ipc=host, or one volume at /dev/shm), or give each container its own host name "
+            "(--hostname) or its own NCCL_HOSTID",
             where="launch-line",
         ),
     )
@@ -537,7 +537,7 @@ def _one_id_two_kernels(cluster: Cluster, nccl: bool) -> Iterator[Finding]:
         where=Where(variable="NCCL_HOSTID", host=place_hosts(host.host for host in everyone)),
         evidence={"NCCL_HOSTID": value, "hosts": len(everyone)},
         fix=Fix(
-            "set it in no place that all nodes share; where containers need it, give each a value of its own",
+            "remove it from files that all nodes share; if containers need it, give each its own value",
             where="job-script",
         ),
     )

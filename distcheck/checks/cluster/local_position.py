@@ -21,7 +21,7 @@ class LocalPosition(NamedTuple):
 def place_of(
     launch: Launch, environ: Mapping[str, str], local_rank: int | None, local_size: int | None
 ) -> LocalPosition | None:
-    """Where this process stands; None where it is alone or can't tell."""
+    """Return the position of this process; None if it is alone or unknown."""
     rank = launch.local_rank if launch.local_rank is not None else local_rank
     size = launch.local_world_size if launch.local_world_size is not None else local_size
     if rank is None or size is None or size < 2 or not 0 <= rank < size:

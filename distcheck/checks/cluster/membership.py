@@ -1,4 +1,4 @@
-"""Whether all hosts came to the roll, as each of them saw it: what a host says that could not call it, or was told no.
+"""Reports whether all hosts joined the membership check, as each of them saw it.
 
 Who is missing by number is judged from ``Roll``, where ranks are judged as well; here stands why this host could not
 reach the first one, and what made the hosts contradict each other. The call itself is ``roll_call.py``.
@@ -16,29 +16,29 @@ from distcheck.core.registry import probe
 from .hostlist import compress_hosts, shorten_hosts
 from .membership_check import MembershipAnswer, MembershipProblem
 
-#: Why the first host itself could not call the roll.
+#: Why the first host itself could not run the membership check.
 _LISTENING = frozenset({"port-taken", "port-privileged", "cannot-listen"})
-#: What follows once the roll is complete is no trouble, whoever else knocked.
+#: Problems that are none once the check is complete, whichever other process connected.
 _AT_THE_SERVER = frozenset({"other-run", "other-version", "not-own-address", "open-files"})
 
 
 @probe(rules.DC401, rules.DC402, rules.DC403, rules.DC404, rules.DC501)
 def first_host_is_reached(answer: MembershipAnswer) -> Iterator[Finding]:
-    """This host reached the one that calls the roll."""
+    """Report that this host did not reach the one that runs the membership check."""
     if answer.served or answer.roll is not None:
         return
-    for trouble in answer.troubles:
-        yield _not_listening(trouble, answer) if trouble.kind in _LISTENING else _not_reached(trouble, answer)
+    for problem in answer.problems:
+        yield _not_listening(problem, answer) if problem.kind in _LISTENING else _not_reached(problem, answer)
 
 
 @probe(rules.DC403, rules.DC321)
 def callers_reach_this_host(answer: MembershipAnswer) -> Iterator[Finding]:
-    """Nothing at the host that calls the roll keeps the others away."""
+    """Report what keeps the others away from the host that runs the membership check."""
     if not answer.served or answer.complete:
         return
-    for trouble in answer.troubles:
-        if trouble.kind in _AT_THE_SERVER:
-            yield _kept_away(trouble, answer)
+    for problem in answer.problems:
+        if problem.kind in _AT_THE_SERVER:
+            yield _kept_away(problem, answer)
 
 
 @probe(rules.DC103)
@@ -61,54 +61,54 @@ def _words(counts: list[int]) -> str:
     return " or ".join(map(str, counts[:3])) or "another number of"
 
 
-def _place(trouble: MembershipProblem) -> str:
-    return f"[{trouble.address}]:{trouble.port}" if ":" in trouble.address else f"{trouble.address}:{trouble.port}"
+def _address(problem: MembershipProblem) -> str:
+    return f"[{problem.address}]:{problem.port}" if ":" in problem.address else f"{problem.address}:{problem.port}"
 
 
-def _not_listening(trouble: MembershipProblem, answer: MembershipAnswer) -> Finding:
+def _not_listening(problem: MembershipProblem, answer: MembershipAnswer) -> Finding:
     """This host should take the calls of the others, and can't."""
     where = Where(host=answer.host or None, phase="roll")
-    evidence = {"port": trouble.port, "outcome": trouble.kind, "detail": trouble.detail}
+    evidence = {"port": problem.port, "outcome": problem.kind, "detail": problem.detail}
     text = "give all hosts another port that is free on the first one (--roll-port)"
-    if trouble.kind == "port-taken":
+    if problem.kind == "port-taken":
         return rules.DC401.found(
-            f"this host is the first one, and port {trouble.port}, on which it would call the roll, is taken"
-            + (f": {trouble.detail}" if trouble.detail else ""),
+            f"this host is the first one, and port {problem.port}, on which it would run the membership check, is taken"
+            + (f": {problem.detail}" if problem.detail else ""),
             where=where,
             evidence=evidence,
             fix=Fix(text, where="launch-line"),
         )
-    if trouble.kind == "port-privileged":
+    if problem.kind == "port-privileged":
         return rules.DC402.found(
-            f"port {trouble.port}, on which this host would call the roll, is a privileged one: {trouble.detail}",
+            f"port {problem.port}, on which this host would run the membership check, is privileged: {problem.detail}",
             severity=Severity.ERROR,
             where=where,
             evidence=evidence,
             fix=Fix(f"{text}, from 1024 on", where="launch-line"),
         )
     return rules.DC403.found(
-        f"this host can't listen on port {trouble.port} to call the roll: {trouble.detail}",
+        f"this host can't listen on port {problem.port} to run the membership check: {problem.detail}",
         where=where,
         evidence=evidence,
         fix=Fix(text, where="launch-line"),
     )
 
 
-def _not_reached(trouble: MembershipProblem, answer: MembershipAnswer) -> Finding:
-    place = _place(trouble)
-    where = Where(host=answer.host or None, peer=trouble.address, phase="roll")
+def _not_reached(problem: MembershipProblem, answer: MembershipAnswer) -> Finding:
+    place = _address(problem)
+    where = Where(host=answer.host or None, peer=problem.address, phase="roll")
     evidence = {
-        "address": trouble.address,
-        "port": trouble.port,
-        "outcome": trouble.kind,
-        "detail": trouble.detail,
+        "address": problem.address,
+        "port": problem.port,
+        "outcome": problem.kind,
+        "detail": problem.detail,
         "node_rank": answer.node_rank,
     }
-    kind = trouble.kind
-    way = f"ip route get {trouble.address.split('%')[0]}" if is_address(trouble.address) else None
+    kind = problem.kind
+    way = f"ip route get {problem.address.split('%')[0]}" if is_address(problem.address) else None
     if kind == "unresolvable":
         return rules.DC404.found(
-            f"{trouble.address} leads to no address: {trouble.detail}",
+            f"{problem.address} leads to no address: {problem.detail}",
             where=where,
             evidence=evidence,
             fix=Fix("give the address of the first host in place of its name", where="launch-line"),
@@ -119,95 +119,97 @@ def _not_reached(trouble: MembershipProblem, answer: MembershipAnswer) -> Findin
             "start the same command on the first host within the time limit (--timeout), with the same address and "
             "port; where it runs there, a firewall rejects this port"
         )
-        if trouble.own:
+        if problem.own:
             rank = "" if answer.node_rank is None else f", which is node {answer.node_rank}"
             message = f"no membership check was started at {place}, an address of this host itself{rank}"
             text = "give the address of the host with --node-rank 0; here it is another host's turn to be the first"
         return rules.DC501.found(message, where=where, evidence=evidence, fix=Fix(text, where="launch-line"))
     if kind == "lost":
         return rules.DC501.found(
-            f"the first host answered at {place} and then went away: {trouble.detail}",
+            f"the first host answered at {place} and then went away: {problem.detail}",
             where=where,
             evidence=evidence,
             fix=Fix("see on the first host what became of distcheck there, and start all hosts again", where="host"),
         )
-    said, fix = {
+    message, fix = {
         "timeout": (
             f"{place} does not answer: it is down, or a firewall drops the packets",
             Fix(
-                "see that the address is the one that the first host has in the network of all hosts, and have the "
-                "port opened between the hosts" + ("; this shows the way that this host takes" if way else ""),
+                "give the address of the first host in the network that all hosts share, and have the port opened "
+                "between the hosts" + ("; this shows the route of this host" if way else ""),
                 command=way,
                 where="host",
             ),
         ),
         "no-route": (
-            f"{place} can't be reached from here: {trouble.detail}",
+            f"{place} can't be reached from here: {problem.detail}",
             Fix(
-                "see that the address is the one that the first host has in the network of all hosts"
-                + ("; this shows the way that this host takes" if way else ""),
+                "give the address of the first host in the network that all hosts share"
+                + ("; this shows the route of this host" if way else ""),
                 command=way,
                 where="host",
             ),
         ),
         "silent": (
-            f"something listens at {place} and never answers, which is not distcheck's roll call",
+            f"something listens at {place} and never answers; it is not distcheck's membership check",
             Fix(
                 "take another port on all hosts (--roll-port), or end what listens there on the first host",
                 where="launch-line",
             ),
         ),
         "closed": (
-            f"{place} takes connections and closes them at once ({trouble.detail}), which is not distcheck's roll call",
+            f"{place} accepts connections and closes them at once ({problem.detail}); it is not distcheck's membership "
+            "check",
             Fix(
-                "see whether a proxy or a load balancer stands before the first host, and give its own address, or "
-                "take another port on all hosts (--roll-port)",
+                "give the first host's own address if a proxy or a load balancer answers for it, or "
+                "another port on all hosts (--roll-port)",
                 where="launch-line",
             ),
         ),
         "foreign": (
-            f"{place} is held by {trouble.detail}, not by distcheck's roll call",
+            f"{place} is held by {problem.detail}, not by distcheck's membership check",
             Fix("take another port on all hosts (--roll-port)", where="launch-line"),
         ),
         "other-run": (
-            f"at {place} another run of distcheck calls its roll{f' on {trouble.detail}' if trouble.detail else ''}",
+            f"another run of distcheck has its membership check at {place}"
+            + (f" on {problem.detail}" if problem.detail else ""),
             Fix(
                 "give all hosts of one run the same rendezvous and port, and two runs on one host different ports",
                 where="launch-line",
             ),
         ),
         "other-version": (
-            f"the roll call at {place} is of another version: {trouble.detail}",
+            f"the membership check at {place} is of another version: {problem.detail}",
             Fix("install the same version of distcheck on all hosts", where="host"),
         ),
     }[kind]
-    return rules.DC403.found(said, where=where, evidence=evidence, fix=fix)
+    return rules.DC403.found(message, where=where, evidence=evidence, fix=fix)
 
 
-def _kept_away(trouble: MembershipProblem, answer: MembershipAnswer) -> Finding:
-    evidence = {"address": trouble.address, "port": trouble.port, "outcome": trouble.kind, "detail": trouble.detail}
-    where = Where(host=answer.host or None, peer=trouble.address, phase="roll")
-    caller = f"{trouble.detail} ({trouble.address})" if trouble.detail else trouble.address
-    if trouble.kind == "open-files":
+def _kept_away(problem: MembershipProblem, answer: MembershipAnswer) -> Finding:
+    evidence = {"address": problem.address, "port": problem.port, "outcome": problem.kind, "detail": problem.detail}
+    where = Where(host=answer.host or None, peer=problem.address, phase="roll")
+    caller = f"{problem.detail} ({problem.address})" if problem.detail else problem.address
+    if problem.kind == "open-files":
         return rules.DC321.found(
-            f"this host can't take more callers: {trouble.detail}",
+            f"this host can't take more callers: {problem.detail}",
             severity=Severity.WARNING,
             where=Where(host=answer.host or None, phase="roll"),
             evidence=evidence,
             fix=Fix("raise the hard limit of open files on the first host", command=None, by="admin", where="host"),
         )
-    if trouble.kind == "other-version":
-        message = f"a caller at {trouble.address} is of another version: {trouble.detail}"
+    if problem.kind == "other-version":
+        message = f"a caller at {problem.address} is of another version: {problem.detail}"
         fix = Fix("install the same version of distcheck on all hosts", where="host")
-    elif trouble.kind == "other-run":
+    elif problem.kind == "other-run":
         message = f"{caller} called this port for another run, and was not counted"
         fix = Fix(
             "give all hosts of one run the same rendezvous and port, and two runs different ports", where="launch-line"
         )
     else:
         message = (
-            f"this host is the first one, and the address that all call leads elsewhere ({trouble.address}): nobody "
-            "who calls there finds it"
+            f"this host is the first one, but the common address leads to another host ({problem.address}): no host "
+            "finds it there"
         )
         fix = Fix(
             "give an address of this host to all hosts, or node rank 0 to the host that has it", where="launch-line"

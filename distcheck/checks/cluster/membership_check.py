@@ -31,11 +31,11 @@ from .sockets import (
     STORE_HELLO,
     WEB_HELLO,
     describe_bytes,
+    first_bytes,
     is_own_address,
     listen,
     open_files,
     resolve,
-    said_by,
     set_user_timeout,
 )
 
@@ -66,7 +66,7 @@ _SETTLE_S = 3.0
 #: Seconds after the limit in which the last line is sent.
 _GRACE_S = 0.8
 #: Seconds between two checks for missing hosts, which cost a step for each host.
-_TELL_S = 0.2
+_PROGRESS_S = 0.2
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 1.0
 #: Open files that the process needs in addition to the callers.
 _SPARE_FILES = 64
@@ -118,7 +118,7 @@ class MembershipAnswer(NamedTuple):
     disagreeing: tuple[HostCheckIn, ...] = ()
     #: hosts that joined and disconnected before the end
     left: tuple[HostCheckIn, ...] = ()
-    troubles: tuple[MembershipProblem, ...] = ()
+    problems: tuple[MembershipProblem, ...] = ()
     #: this host served
     served: bool = False
     #: a host had no node rank, so ``roll.missing`` counts hosts and does not name them
@@ -135,11 +135,11 @@ class MembershipAnswer(NamedTuple):
 
 
 class MembershipError(OSError):
-    """This host should serve the check and cannot listen; ``trouble`` states why."""
+    """This host should serve the check and cannot listen; ``problem`` states why."""
 
-    def __init__(self, trouble: MembershipProblem) -> None:
-        super().__init__(f"port {trouble.port}: {trouble.detail}")
-        self.trouble = trouble
+    def __init__(self, problem: MembershipProblem) -> None:
+        super().__init__(f"port {problem.port}: {problem.detail}")
+        self.problem = problem
 
 
 #: Called while the host waits: hosts that joined, hosts expected, missing ones in short.
@@ -169,8 +169,8 @@ def call_roll(
     :param name: what this host is called
     :param payload: anything short; at most MOST_PAYLOAD_BYTES
     :param key: what names the job (the rendezvous id, the scheduler's job): callers of another one are refused
-    :param expected: the host of each node rank, where a scheduler tells; it only goes into ``Roll.expected``
-    :raises RollError: where this host has to listen and can't
+    :param expected: the host of each node rank, if a scheduler lists them; it only goes into ``Roll.expected``
+    :raises MembershipError: where this host has to listen and can't
     :raises ValueError: for a payload that is too long, or numbers that can't be
     """
     if host_count < 1 or (node_rank is not None and node_rank < 0) or not 0 < port < 65536:
@@ -179,8 +179,10 @@ def call_roll(
         raise ValueError(f"a payload has at most {MOST_PAYLOAD_BYTES} bytes as JSON")
     start = time.monotonic()
     own = HostCheckIn(name[:256], node_rank, nproc, host_count, payload)
-    meeting = _Rendezvous(own, host_count, address, port, start, timeout_s, _digest(key), os.urandom(8).hex(), progress)
-    answer = _meet(meeting)
+    rendezvous = _Rendezvous(
+        own, host_count, address, port, start, timeout_s, _digest(key), os.urandom(8).hex(), progress
+    )
+    answer = _join(rendezvous)
     roll = answer.roll
     if roll is not None and expected:
         hosts = {number: expected[number] for number in roll.missing if number in expected}
@@ -196,23 +198,23 @@ def recognise(address: str, port: int, timeout_s: float = 1.0) -> str | None:
     """
     end = time.monotonic() + timeout_s
     silent = False
-    told = None
+    seen = None
     # some programs send first, others only answer, each in its own protocol
     for hello, share in ((b"", 0.3), (STORE_HELLO, 0.4), (WEB_HELLO, 0.6), (_line(ask="who"), 1.0)):
         limit = max(0.05, (end - time.monotonic()) * share)
         try:
-            said = said_by(address, port, hello, limit)
+            message = first_bytes(address, port, hello, limit)
         except OSError:
-            return told or ("something that never answers" if silent else None)
-        if said:
-            return describe_bytes(said)
-        if said is None:
+            return seen or ("something that never answers" if silent else None)
+        if message:
+            return describe_bytes(message)
+        if message is None:
             silent = True
         else:
-            told = "something that closes the connection"
+            seen = "something that closes the connection"
         if end - time.monotonic() < 0.02:
             break
-    return told or "something that never answers"
+    return seen or "something that never answers"
 
 
 class _Rendezvous(NamedTuple):
@@ -233,7 +235,7 @@ class _Rendezvous(NamedTuple):
     def end(self) -> float:
         return self.start + self.timeout_s
 
-    def tell(self, present: int, of: int, missing: str) -> None:
+    def report(self, present: int, of: int, missing: str) -> None:
         if self.progress is not None:
             self.progress(present, of, missing)
 
@@ -245,12 +247,12 @@ class _ServedElsewhere(Exception):  # noqa: N818 - no error: another process ser
     """Another process serves."""
 
 
-def _meet(meeting: _Rendezvous) -> MembershipAnswer:
-    rank = meeting.own.node_rank
+def _join(rendezvous: _Rendezvous) -> MembershipAnswer:
+    rank = rendezvous.own.node_rank
     if rank == 0:
         with contextlib.suppress(_ServedElsewhere):
-            return _Server(meeting).run()
-    return _call(meeting)
+            return _Server(rendezvous).run()
+    return _call(rendezvous)
 
 
 def _digest(key: str) -> str:
@@ -258,8 +260,8 @@ def _digest(key: str) -> str:
 
 
 def _line(**fields: Any) -> bytes:
-    said = {"distcheck": "roll", "v": PROTOCOL, "version": __version__, **fields}
-    return json.dumps(said, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+    message = {"distcheck": "roll", "v": PROTOCOL, "version": __version__, **fields}
+    return json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
 def _read_line(line: bytes) -> dict[str, Any] | None:
@@ -267,10 +269,10 @@ def _read_line(line: bytes) -> dict[str, Any] | None:
     if not line.startswith(ROLL_MARK):
         return None
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return message if isinstance(message, dict) else None
 
 
 def _text(value: object, most: int = 256) -> str:
@@ -282,14 +284,14 @@ def _count(value: object, most: int = 1 << 20) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
 
 
-def _host_call(said: Mapping[str, Any], address: str = "") -> HostCheckIn:
+def _host_call(message: Mapping[str, Any], address: str = "") -> HostCheckIn:
     return HostCheckIn(
-        _text(said.get("host")),
-        _count(said.get("node_rank")),
-        _count(said.get("nproc")),
-        _count(said.get("host_count")),
-        payload if isinstance(payload := said.get("payload"), str) and len(payload) <= MOST_PAYLOAD_BYTES else "",
-        address or _text(said.get("address")),
+        _text(message.get("host")),
+        _count(message.get("node_rank")),
+        _count(message.get("nproc")),
+        _count(message.get("host_count")),
+        payload if isinstance(payload := message.get("payload"), str) and len(payload) <= MOST_PAYLOAD_BYTES else "",
+        address or _text(message.get("address")),
     )
 
 
@@ -320,8 +322,8 @@ class _Peer:
 class _Server:
     """Serves all hosts in one thread, and sends all of them the same result."""
 
-    def __init__(self, meeting: _Rendezvous) -> None:
-        self.meeting = meeting
+    def __init__(self, rendezvous: _Rendezvous) -> None:
+        self.rendezvous = rendezvous
         self.selector = selectors.DefaultSelector()
         self.listeners: list[socket.socket] = []
         self.peers: dict[int, _Peer] = {}
@@ -333,16 +335,16 @@ class _Server:
         self.disagreeing = 0
         self.anonymous = 0
         self.left: dict[str, HostCheckIn] = {}
-        self.troubles: dict[tuple[str, str], MembershipProblem] = {}
+        self.problems: dict[tuple[str, str], MembershipProblem] = {}
         self.accept_again = 0.0
         self.settled: float | None = None
         self.missing_text = ""
         self.finder: _MasterFinder | None = None
-        self._rank_info(meeting.own, None)
+        self._rank_info(rendezvous.own, None)
 
     def run(self) -> MembershipAnswer:
-        """Listen, wait, answer; raise _Pass if another process serves, RollError if this host cannot listen."""
-        with open_files(self.meeting.host_count + _SPARE_FILES), contextlib.closing(self):
+        """Listen, wait, answer; raise _Pass if another process serves, MembershipError if this host cannot listen."""
+        with open_files(self.rendezvous.host_count + _SPARE_FILES), contextlib.closing(self):
             self._listen()
             self._serve()
             return self._dismiss()
@@ -358,48 +360,48 @@ class _Server:
         self.selector.close()
 
     def _listen(self) -> None:
-        meeting = self.meeting
+        rendezvous = self.rendezvous
         try:
-            self.listeners.append(listen(meeting.address, meeting.port, meeting.host_count))
+            self.listeners.append(listen(rendezvous.address, rendezvous.port, rendezvous.host_count))
         except OSError as error:
             if error.errno == errno.EADDRINUSE and self._same_roll("127.0.0.1"):
                 raise _ServedElsewhere from None
             kind = {errno.EADDRINUSE: "port-taken", errno.EACCES: "port-privileged"}.get(error.errno or 0)
             detail = error.strerror or str(error)
             if kind == "port-taken":
-                held = recognise("127.0.0.1", meeting.port, 0.6)
+                held = recognise("127.0.0.1", rendezvous.port, 0.6)
                 detail = f"{held} is there" if held is not None else detail
-            trouble = MembershipProblem(kind or "cannot-listen", meeting.address, meeting.port, detail, own=True)
-            raise MembershipError(trouble) from error
+            problem = MembershipProblem(kind or "cannot-listen", rendezvous.address, rendezvous.port, detail, own=True)
+            raise MembershipError(problem) from error
         for listener in self.listeners:
             self.selector.register(listener, selectors.EVENT_READ)
 
     def _same_roll(self, address: str) -> bool:
         """Return whether another process, which started before, serves the same check there."""
-        said = _ask_who(address, self.meeting, 1.0)
-        return said is not None and said.get("key") == self.meeting.key and said.get("of") is not None
+        message = _ask_who(address, self.rendezvous, 1.0)
+        return message is not None and message.get("key") == self.rendezvous.key and message.get("of") is not None
 
     def _serve(self) -> None:
         """Wait until all hosts joined, none can join any more, or the time is over."""
-        meeting = self.meeting
-        beat = told = 0.0
+        rendezvous = self.rendezvous
+        beat = reported = 0.0
         changed = True
-        self.finder = None if meeting.host_count == 1 else _MasterFinder(meeting)
+        self.finder = None if rendezvous.host_count == 1 else _MasterFinder(rendezvous)
         while True:
             now = time.monotonic()
-            if now >= meeting.end or self._is_decided(now):
+            if now >= rendezvous.end or self._is_decided(now):
                 return
             if self.finder is not None and self.finder.other_master:
                 raise _ServedElsewhere
-            if changed and now - told >= _TELL_S:
+            if changed and now - reported >= _PROGRESS_S:
                 self.missing_text = self._missing_in_short()
-                meeting.tell(self.present, meeting.host_count, self.missing_text)
-                told, changed = now, False
+                rendezvous.report(self.present, rendezvous.host_count, self.missing_text)
+                reported, changed = now, False
             if now - beat >= _BEAT_S:
                 self._beat(now)
                 beat = now
             self._accept_again(now)
-            for item, mask in self.selector.select(max(0.01, min(0.2, meeting.end - now))):
+            for item, mask in self.selector.select(max(0.01, min(0.2, rendezvous.end - now))):
                 if item.data is None:
                     self._accept(item.fileobj)
                     continue
@@ -415,10 +417,10 @@ class _Server:
         return len(self.holders)
 
     def _is_decided(self, now: float) -> bool:
-        meeting = self.meeting
-        if self.present >= meeting.host_count:
+        rendezvous = self.rendezvous
+        if self.present >= rendezvous.host_count:
             return True
-        if self.disagreeing or self.present + len(self.surplus) >= meeting.host_count:
+        if self.disagreeing or self.present + len(self.surplus) >= rendezvous.host_count:
             self.settled = self.settled or now + _SETTLE_S
             return now >= self.settled
         self.settled = None
@@ -426,13 +428,13 @@ class _Server:
 
     def _calls(self) -> Iterator[HostCheckIn]:
         for peer in self.holders.values():
-            yield self.meeting.own if peer is None or peer.call is None else peer.call
+            yield self.rendezvous.own if peer is None or peer.call is None else peer.call
         for peer in self.surplus:
             if peer.call is not None:
                 yield peer.call
 
     def _disagrees(self, call: HostCheckIn) -> bool:
-        return call.host_count is not None and call.host_count != self.meeting.host_count
+        return call.host_count is not None and call.host_count != self.rendezvous.host_count
 
     def _accept(self, listener: Any) -> None:
         for _ in range(256):
@@ -487,25 +489,25 @@ class _Server:
             if len(peer.received) > _MOST_LINE_BYTES or not ROLL_MARK.startswith(mark):
                 return self._drop(peer)
             return False
-        said = _read_line(bytes(line))
-        if said is None:
+        message = _read_line(bytes(line))
+        if message is None:
             return self._drop(peer)
-        return self._hear(peer, said)
+        return self._hear(peer, message)
 
-    def _hear(self, peer: _Peer, said: Mapping[str, Any]) -> bool:
-        meeting = self.meeting
-        if said.get("v") != PROTOCOL:
-            version = _text(said.get("version"), 40) or "unknown"
-            self._note("other-version", peer.address, f"{_text(said.get('host'))} runs distcheck {version}")
+    def _hear(self, peer: _Peer, message: Mapping[str, Any]) -> bool:
+        rendezvous = self.rendezvous
+        if message.get("v") != PROTOCOL:
+            version = _text(message.get("version"), 40) or "unknown"
+            self._note("other-version", peer.address, f"{_text(message.get('host'))} runs distcheck {version}")
             return self._turn_away(peer, "other-version")
-        if said.get("ask") == "who":
-            self._send(peer, meeting.hello(of=meeting.host_count, host=meeting.own.host))
+        if message.get("ask") == "who":
+            self._send(peer, rendezvous.hello(of=rendezvous.host_count, host=rendezvous.own.host))
             return False
-        if said.get("key") != meeting.key:
-            self._note("other-run", peer.address, _text(said.get("host")))
+        if message.get("key") != rendezvous.key:
+            self._note("other-run", peer.address, _text(message.get("host")))
             return self._turn_away(peer, "other-run")
-        peer.instance = _text(said.get("instance"), 64)
-        peer.call = _host_call(said, peer.address)
+        peer.instance = _text(message.get("instance"), 64)
+        peer.call = _host_call(message, peer.address)
         older = self.callers.get(peer.instance)
         if (
             older is not None
@@ -523,7 +525,7 @@ class _Server:
         if number is None:
             self.anonymous += 1
             number = -self.anonymous
-        if number in self.holders or number >= self.meeting.host_count:
+        if number in self.holders or number >= self.rendezvous.host_count:
             if peer is not None:
                 self.surplus.append(peer)
             return
@@ -558,20 +560,20 @@ class _Server:
 
     def _turn_away(self, peer: _Peer, why: str) -> bool:
         """Send the reason, and shut the connection; the caller closes it."""
-        self._send(peer, self.meeting.hello(refused=why, host=self.meeting.own.host))
+        self._send(peer, self.rendezvous.hello(refused=why, host=self.rendezvous.own.host))
         return False
 
     def _note(self, kind: str, address: str, detail: str) -> None:
-        if len(self.troubles) < _MOST_NAMED:
-            trouble = MembershipProblem(kind, address or self.meeting.address, self.meeting.port, detail)
-            self.troubles.setdefault((kind, address), trouble)
+        if len(self.problems) < _MOST_NAMED:
+            problem = MembershipProblem(kind, address or self.rendezvous.address, self.rendezvous.port, detail)
+            self.problems.setdefault((kind, address), problem)
 
     def _status(self) -> bytes:
-        return self.meeting.hello(of=self.meeting.host_count, present=self.present, missing=self.missing_text)
+        return self.rendezvous.hello(of=self.rendezvous.host_count, present=self.present, missing=self.missing_text)
 
     def _missing(self) -> tuple[int, ...]:
         """Return the node ranks that no host has; hosts without one count as the first free ones."""
-        free = [number for number in range(self.meeting.host_count) if number not in self.holders]
+        free = [number for number in range(self.rendezvous.host_count) if number not in self.holders]
         return tuple(free[sum(number < 0 for number in self.holders) :])
 
     def _missing_in_short(self) -> str:
@@ -614,7 +616,7 @@ class _Server:
         callers = [peer for peer in self.peers.values() if peer.call is not None]
         if callers:
             share = min(_MOST_ANSWER_BYTES, _MOST_ANSWERS_BYTES // len(callers))
-            line = _write_answer(self.meeting, answer, share)
+            line = _write_answer(self.rendezvous, answer, share)
             for peer in callers:
                 self._send(peer, line)
             end = time.monotonic() + _GRACE_S
@@ -629,20 +631,20 @@ class _Server:
         return answer
 
     def _answer(self) -> MembershipAnswer:
-        meeting = self.meeting
+        rendezvous = self.rendezvous
         calls = sorted(
-            (meeting.own if peer is None or peer.call is None else peer.call for peer in self.holders.values()),
+            (rendezvous.own if peer is None or peer.call is None else peer.call for peer in self.holders.values()),
             key=lambda call: (call.node_rank is None, call.node_rank or 0, call.host),
         )
         surplus = [peer.call for peer in self.surplus if peer.call is not None]
         known = [call.nproc for call in calls if call.nproc is not None]
         roll = Roll(
-            world_size=meeting.host_count,
+            world_size=rendezvous.host_count,
             present=self.present,
             missing=self._missing(),
             surplus=tuple(Caller(call.node_rank or 0, call.host, 0, call.host_count) for call in surplus[:_MOST_NAMED]),
-            waited_s=round(time.monotonic() - meeting.start, 3),
-            timeout_s=meeting.timeout_s,
+            waited_s=round(time.monotonic() - rendezvous.start, 3),
+            timeout_s=rendezvous.timeout_s,
             of="hosts",
         )
         elsewhere = self.finder.elsewhere if self.finder is not None and roll.missing else ""
@@ -654,13 +656,13 @@ class _Server:
             ranks=sum(known) if len(known) == len(calls) else None,
             disagreeing=tuple(call for call in self._calls() if self._disagrees(call))[:_MOST_NAMED],
             left=tuple(self.left.values()),
-            troubles=tuple(self.troubles.values()),
+            problems=tuple(self.problems.values()),
             served=True,
             anonymous=self.anonymous > 0,
         )
 
 
-def _write_answer(meeting: _Rendezvous, answer: MembershipAnswer, most: int) -> bytes:
+def _write_answer(rendezvous: _Rendezvous, answer: MembershipAnswer, most: int) -> bytes:
     """Return the last line, with as many callers as fit: those with a payload first."""
     calls = sorted(answer.callers, key=lambda call: not call.payload)
     room = most - 4096
@@ -671,14 +673,14 @@ def _write_answer(meeting: _Rendezvous, answer: MembershipAnswer, most: int) -> 
             break
         chosen.append(call)
     roll = {
-        "world_size": meeting.host_count,
+        "world_size": rendezvous.host_count,
         "present": 0 if answer.roll is None else answer.roll.present,
         "missing": "" if answer.roll is None else rank_ranges(answer.roll.missing),
         "surplus": [] if answer.roll is None else [list(item) for item in answer.roll.surplus],
     }
-    return meeting.hello(
+    return rendezvous.hello(
         done=True,
-        of=meeting.host_count,
+        of=rendezvous.host_count,
         roll=roll,
         callers=[_plain(call) for call in chosen],
         all_callers=len(chosen) == len(calls),
@@ -696,8 +698,8 @@ class _MasterFinder:
     not lead to finds the other and calls it.
     """
 
-    def __init__(self, meeting: _Rendezvous) -> None:
-        self.meeting = meeting
+    def __init__(self, rendezvous: _Rendezvous) -> None:
+        self.rendezvous = rendezvous
         self.other_master = False
         #: what the address leads to, if that is not this host
         self.elsewhere = ""
@@ -711,30 +713,30 @@ class _MasterFinder:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                addresses = resolve(self.meeting.address, self.meeting.port)
+                addresses = resolve(self.rendezvous.address, self.rendezvous.port)
             except OSError:
                 addresses = ()
             if any(is_own_address(address) for address in addresses):
                 return
             self.elsewhere = ", ".join(addresses)
             for address in addresses:
-                said = _ask_who(address, self.meeting, _CONNECT_S)
-                if said is None:
+                message = _ask_who(address, self.rendezvous, _CONNECT_S)
+                if message is None:
                     continue
-                if said.get("instance") == self.meeting.instance:
+                if message.get("instance") == self.rendezvous.instance:
                     self.elsewhere = ""  # a detour leads back to this process
                     return
-                if said.get("key") == self.meeting.key and said.get("of") is not None:
+                if message.get("key") == self.rendezvous.key and message.get("of") is not None:
                     self.other_master = True
                     return
             self._stopped.wait(_RETRY_MOST_S)
 
 
-def _ask_who(address: str, meeting: _Rendezvous, limit_s: float) -> dict[str, Any] | None:
+def _ask_who(address: str, rendezvous: _Rendezvous, limit_s: float) -> dict[str, Any] | None:
     """Return the process that serves the check there; None if there is none."""
     try:
-        with socket.create_connection((address, meeting.port), timeout=limit_s) as connection:
-            connection.sendall(meeting.hello(ask="who"))
+        with socket.create_connection((address, rendezvous.port), timeout=limit_s) as connection:
+            connection.sendall(rendezvous.hello(ask="who"))
             return _read_line(connection.recv(_MOST_LINE_BYTES).partition(b"\n")[0])
     except OSError:
         return None
@@ -767,47 +769,47 @@ class _Resolver:
             self.error = error.strerror or str(error)
 
 
-def _call(meeting: _Rendezvous) -> MembershipAnswer:
+def _call(rendezvous: _Rendezvous) -> MembershipAnswer:
     """Call the server until it answers or the time is over."""
-    resolver = _Resolver(meeting.address, meeting.port)
-    trouble = MembershipProblem("unresolvable", meeting.address, meeting.port, resolver.error)
+    resolver = _Resolver(rendezvous.address, rendezvous.port)
+    problem = MembershipProblem("unresolvable", rendezvous.address, rendezvous.port, resolver.error)
     hopeless_since: float | None = None
     tried = False
     pause = _RETRY_FIRST_S
-    meeting.tell(0, meeting.host_count, "")
-    while (left := meeting.end - time.monotonic()) > 0:
+    rendezvous.report(0, rendezvous.host_count, "")
+    while (left := rendezvous.end - time.monotonic()) > 0:
         addresses = resolver.look(min(left, _CONNECT_S))
         if not addresses:
-            trouble = MembershipProblem("unresolvable", meeting.address, meeting.port, resolver.error)
+            problem = MembershipProblem("unresolvable", rendezvous.address, rendezvous.port, resolver.error)
         own = [address for address in addresses if is_own_address(address)]
-        if own and meeting.own.node_rank is None:
+        if own and rendezvous.own.node_rank is None:
             with contextlib.suppress(_ServedElsewhere):
-                return _Server(meeting).run()
-        troubles = []
+                return _Server(rendezvous).run()
+        problems = []
         for number, address in enumerate(addresses):
-            left = meeting.end - time.monotonic()
+            left = rendezvous.end - time.monotonic()
             if left <= 0:
                 break
             limit_s = min(_CONNECT_S, max(0.5, left / (len(addresses) - number)), left)
-            found = _talk(meeting, address, limit_s)
+            found = _talk(rendezvous, address, limit_s)
             if isinstance(found, MembershipAnswer):
                 return found
-            troubles.append(found._replace(own=address in own))
-        if troubles:
-            last = min(troubles, key=lambda item: _TELLING.index(item.kind))
+            problems.append(found._replace(own=address in own))
+        if problems:
+            last = min(problems, key=lambda item: _TELLING.index(item.kind))
             # a try that the deadline cut short shows less than the one before it
-            cut_short = last.kind in ("silent", "timeout") and time.monotonic() >= meeting.end - _RETRY_FIRST_S
-            trouble = trouble if tried and cut_short else last
+            cut_short = last.kind in ("silent", "timeout") and time.monotonic() >= rendezvous.end - _RETRY_FIRST_S
+            problem = problem if tried and cut_short else last
             tried = True
         now = time.monotonic()
-        hopeless_since = (hopeless_since or now) if _is_hopeless(trouble) else None
+        hopeless_since = (hopeless_since or now) if _is_hopeless(problem) else None
         if hopeless_since is not None and now - hopeless_since >= _PATIENCE_S:
             break
         # hosts call at different moments
         jitter = random.uniform(0.5, 1.0)  # noqa: S311
-        time.sleep(max(0.0, min(pause * jitter, meeting.end - time.monotonic())))
+        time.sleep(max(0.0, min(pause * jitter, rendezvous.end - time.monotonic())))
         pause = min(_RETRY_MOST_S, pause * 1.5)
-    return MembershipAnswer(None, all_callers=False, troubles=(trouble,))
+    return MembershipAnswer(None, all_callers=False, problems=(problem,))
 
 
 #: The address with the most informative error comes first.
@@ -819,42 +821,42 @@ _TELLING = (
 _LOCAL = {os.strerror(number) for number in (errno.EACCES, errno.EPERM, errno.ENETUNREACH, errno.EAFNOSUPPORT)}
 
 
-def _is_hopeless(trouble: MembershipProblem) -> bool:
+def _is_hopeless(problem: MembershipProblem) -> bool:
     """Return whether time alone will hardly fix it."""
-    kind = trouble.kind
-    return kind in ("other-version", "other-run", "foreign") or (kind == "no-route" and trouble.detail in _LOCAL)
+    kind = problem.kind
+    return kind in ("other-version", "other-run", "foreign") or (kind == "no-route" and problem.detail in _LOCAL)
 
 
-def _talk(meeting: _Rendezvous, address: str, limit_s: float) -> MembershipAnswer | MembershipProblem:
+def _talk(rendezvous: _Rendezvous, address: str, limit_s: float) -> MembershipAnswer | MembershipProblem:
     """Make one call: connect, send the identity, wait for the others."""
 
-    def trouble(kind: str, detail: str = "") -> MembershipProblem:
-        return MembershipProblem(kind, address, meeting.port, detail)
+    def problem(kind: str, detail: str = "") -> MembershipProblem:
+        return MembershipProblem(kind, address, rendezvous.port, detail)
 
     try:
-        connection = socket.create_connection((address, meeting.port), timeout=limit_s)
+        connection = socket.create_connection((address, rendezvous.port), timeout=limit_s)
     except TimeoutError:
-        return trouble("timeout")
+        return problem("timeout")
     except ConnectionRefusedError as error:
-        return trouble("refused", error.strerror or "")
+        return problem("refused", error.strerror or "")
     except OSError as error:
         if error.errno == errno.ETIMEDOUT:
-            return trouble("timeout")
-        return trouble("no-route", error.strerror or str(error))
+            return problem("timeout")
+        return problem("no-route", error.strerror or str(error))
     with connection:
         if connection.getsockname() == connection.getpeername():
             # a port of the ephemeral range can be connected to itself, which is no server
-            return trouble("refused", os.strerror(errno.ECONNREFUSED))
+            return problem("refused", os.strerror(errno.ECONNREFUSED))
         set_user_timeout(connection, _LOST_S)
         try:
-            connection.sendall(meeting.hello(**_plain(meeting.own)))
+            connection.sendall(rendezvous.hello(**_plain(rendezvous.own)))
         except OSError as error:
-            return trouble("closed", error.strerror or str(error))
-        return _listen_to(meeting, connection, trouble)
+            return problem("closed", error.strerror or str(error))
+        return _listen_to(rendezvous, connection, problem)
 
 
 def _listen_to(
-    meeting: _Rendezvous, connection: socket.socket, trouble: Callable[[str, str], MembershipProblem]
+    rendezvous: _Rendezvous, connection: socket.socket, problem: Callable[[str, str], MembershipProblem]
 ) -> MembershipAnswer | MembershipProblem:
     received = bytearray()
     status: dict[str, Any] = {}
@@ -862,65 +864,69 @@ def _listen_to(
     while True:
         now = time.monotonic()
         patience = heard + (_LOST_S if status else _SILENCE_S)
-        end = meeting.end + (_GRACE_S if status else 0.0)
+        end = rendezvous.end + (_GRACE_S if status else 0.0)
         if now >= end:
-            return _own_answer(meeting, status) if status else trouble("silent", "")
+            return _own_answer(rendezvous, status) if status else problem("silent", "")
         if now >= patience:
-            return trouble("lost" if status else "silent", f"no word for {now - heard:.0f} s")
+            return problem("lost" if status else "silent", f"no word for {now - heard:.0f} s")
         connection.settimeout(max(0.01, min(patience, end) - now))
         try:
             part = connection.recv(1 << 16)
         except TimeoutError:
             continue
         except OSError as error:
-            return trouble("lost" if status else "closed", error.strerror or str(error))
+            return problem("lost" if status else "closed", error.strerror or str(error))
         if not part:
             if received and not status:
-                return trouble("foreign", describe_bytes(bytes(received)))
-            return trouble("lost" if status else "closed", "it closed the connection")
+                return problem("foreign", describe_bytes(bytes(received)))
+            return problem("lost" if status else "closed", "it closed the connection")
         received += part
         if not status and not ROLL_MARK.startswith(bytes(received[: len(ROLL_MARK)])):
             # the rest of a foreign greeting has no use
-            return trouble("foreign", describe_bytes(bytes(received)))
+            return problem("foreign", describe_bytes(bytes(received)))
         if len(received) > 2 * _MOST_ANSWER_BYTES:
-            return trouble("foreign", "a program that does not end its line")
+            return problem("foreign", "a program that does not end its line")
         *lines, rest = bytes(received).split(b"\n")
         received = bytearray(rest)
         for line in lines:
-            said = _read_line(line)
-            if said is None:
-                return trouble("foreign", describe_bytes(line))
-            if said.get("v") != PROTOCOL or said.get("refused") == "other-version":
-                return trouble("other-version", f"distcheck {_text(said.get('version'), 40)} there, {__version__} here")
-            if said.get("refused"):
-                return trouble("other-run", _text(said.get("host")))
+            message = _read_line(line)
+            if message is None:
+                return problem("foreign", describe_bytes(line))
+            if message.get("v") != PROTOCOL or message.get("refused") == "other-version":
+                return problem(
+                    "other-version", f"distcheck {_text(message.get('version'), 40)} there, {__version__} here"
+                )
+            if message.get("refused"):
+                return problem("other-run", _text(message.get("host")))
             heard = time.monotonic()
-            if said.get("done"):
-                return _read_answer(meeting, said)
-            if any(said.get(name) != status.get(name) for name in ("present", "missing")):
-                meeting.tell(_count(said.get("present")) or 0, _count(said.get("of")) or 0, _text(said.get("missing")))
-            status = said
+            if message.get("done"):
+                return _read_answer(rendezvous, message)
+            if any(message.get(name) != status.get(name) for name in ("present", "missing")):
+                rendezvous.report(
+                    _count(message.get("present")) or 0, _count(message.get("of")) or 0, _text(message.get("missing"))
+                )
+            status = message
 
 
-def _own_answer(meeting: _Rendezvous, status: Mapping[str, Any]) -> MembershipAnswer:
+def _own_answer(rendezvous: _Rendezvous, status: Mapping[str, Any]) -> MembershipAnswer:
     """Return what is known if this host's time is over before the server's."""
-    of = _count(status.get("of")) or meeting.host_count
+    of = _count(status.get("of")) or rendezvous.host_count
     roll = Roll(
         world_size=of,
         present=_count(status.get("present")) or 0,
         missing=_read_ranges(status.get("missing"), of),
-        waited_s=round(time.monotonic() - meeting.start, 3),
-        timeout_s=meeting.timeout_s,
+        waited_s=round(time.monotonic() - rendezvous.start, 3),
+        timeout_s=rendezvous.timeout_s,
         of="hosts",
     )
-    own = meeting.own
-    return MembershipAnswer(roll, (own,), all_callers=False, disagreeing=(own,) if of != meeting.host_count else ())
+    own = rendezvous.own
+    return MembershipAnswer(roll, (own,), all_callers=False, disagreeing=(own,) if of != rendezvous.host_count else ())
 
 
-def _read_answer(meeting: _Rendezvous, said: Mapping[str, Any]) -> MembershipAnswer:
-    plain = said.get("roll")
+def _read_answer(rendezvous: _Rendezvous, message: Mapping[str, Any]) -> MembershipAnswer:
+    plain = message.get("roll")
     plain = plain if isinstance(plain, dict) else {}
-    of = _count(plain.get("world_size")) or meeting.host_count
+    of = _count(plain.get("world_size")) or rendezvous.host_count
     roll = Roll(
         world_size=of,
         present=_count(plain.get("present")) or 0,
@@ -930,20 +936,20 @@ def _read_answer(meeting: _Rendezvous, said: Mapping[str, Any]) -> MembershipAns
             for item in _listed(plain.get("surplus"))
             if isinstance(item, list) and len(item) == 4
         ),
-        waited_s=round(time.monotonic() - meeting.start, 3),
-        timeout_s=meeting.timeout_s,
+        waited_s=round(time.monotonic() - rendezvous.start, 3),
+        timeout_s=rendezvous.timeout_s,
         of="hosts",
     )
-    calls = [_host_call(item) for item in _listed(said.get("callers")) if isinstance(item, dict)]
+    calls = [_host_call(item) for item in _listed(message.get("callers")) if isinstance(item, dict)]
     calls.sort(key=lambda call: (call.node_rank is None, call.node_rank or 0, call.host))
     return MembershipAnswer(
         roll,
         tuple(calls),
-        all_callers=bool(said.get("all_callers")),
-        ranks=_count(said.get("ranks")),
-        disagreeing=tuple(_host_call(item) for item in _listed(said.get("disagreeing")) if isinstance(item, dict)),
-        left=tuple(_host_call(item) for item in _listed(said.get("left")) if isinstance(item, dict)),
-        anonymous=bool(said.get("anonymous")),
+        all_callers=bool(message.get("all_callers")),
+        ranks=_count(message.get("ranks")),
+        disagreeing=tuple(_host_call(item) for item in _listed(message.get("disagreeing")) if isinstance(item, dict)),
+        left=tuple(_host_call(item) for item in _listed(message.get("left")) if isinstance(item, dict)),
+        anonymous=bool(message.get("anonymous")),
     )
 
 

@@ -1,4 +1,4 @@
-"""Many hosts' reports become one: what is equal, what was found on which hosts, who is missing, whom to leave out.
+"""Merges the reports of many hosts: what is equal, what was found on which hosts, who is missing, what to exclude.
 
 Pure: reports and records in, one report out. How records travel is ``exchange.py``; what shows only when hosts are
 laid side by side is judged elsewhere and handed in. The text does not grow with the number of hosts.
@@ -31,12 +31,12 @@ from .records import Cluster, HostRecord
 _MOST_NAMED = 4
 #: Probes that failed, of all hosts, that the report keeps with their tracebacks.
 _MOST_PROBES = 20
-#: Rules whose trouble is one host's own, where it is not the trouble of most of them: hardware and host (DC3xx),
-#: network (DC4xx), and the two that tell a host from its peers.
+#: Rules whose errors are one host's own, unless most hosts have them: hardware and host (DC3xx),
+#: network (DC4xx), and the two that distinguish a host from its peers.
 _OF_A_HOST = ("DC3", "DC4", "DC503", "DC505")
-#: … but for those that are about the launch: two ranks on a GPU, the port and the address that the job meets on.
+#: … but for those of the launch: two ranks on a GPU, the port and the address of the rendezvous.
 _OF_THE_LAUNCH = frozenset({"DC303", "DC401", "DC402", "DC408", "DC419"})
-#: A rule of distcheck's own; those of plug-ins are told apart by where their fix has to be carried out.
+#: A rule of distcheck's own; those of plug-ins are distinguished by where their fix has to be carried out.
 _OWN_CODE = re.compile(r"DC\d{3}")
 
 
@@ -46,7 +46,7 @@ class HostReport(NamedTuple):
     #: its own name
     host: str
     report: Report
-    #: what is laid beside the other hosts'; None where it could not be made
+    #: compared with the other hosts'; None where it could not be made
     record: HostRecord | None = None
     #: its name by the scheduler, which is what can be excluded
     node: str | None = None
@@ -73,14 +73,14 @@ class Missing(NamedTuple):
     unnamed: int = 0
     #: name and what is wrong with its record
     damaged: tuple[tuple[str, str], ...] = ()
-    #: seconds that were waited for them; None where nobody waited
+    #: seconds that were waited for them; None if there was no wait
     waited_s: float | None = None
     #: what ``unnamed`` counts: ``task`` or ``host``
     unit: str = "task"
 
     @property
     def anyone(self) -> bool:
-        """At least one host has not been looked at."""
+        """Return whether at least one host was not checked."""
         return bool(self.silent or self.unnamed or self.damaged)
 
     @property
@@ -93,10 +93,10 @@ class Missing(NamedTuple):
 
 
 def one_per_host(reports: Iterable[HostReport]) -> tuple[HostReport, ...]:
-    """Reports of several tasks on one host become one; hosts that share a name are told apart by a number.
+    """Merge the reports of several tasks on one host; hosts that share a name get a number.
 
     A host is known by its name, its boot and its UTS namespace, so that two containers called ``localhost`` stay two.
-    Where files do not tell the boot, each is a host: redacted ones may all have one name.
+    Where files do not have the boot id, each is a host: redacted ones may all have one name.
     """
     hosts: dict[tuple[str, str, str], list[HostReport]] = {}
     for number, item in enumerate(reports):
@@ -173,13 +173,13 @@ def merge(
     :param elapsed_s: of all of it; else the longest of the hosts' own
     :param note: a line about how the records came together
     :param seen_by_both: rules that hosts by themselves and the comparison can see: where the comparison has found
-        one, the hosts' own findings of it say the same again
+        one, the hosts' own findings of it are the same again
     """
     names = [item.name for item in hosts]
     of_cluster = () if judged is None else judged.findings
-    said = {finding.code for finding in of_cluster}.intersection(seen_by_both)
+    compared = {finding.code for finding in of_cluster}.intersection(seen_by_both)
     of_hosts = (
-        (item.name, item.host, [finding for finding in item.report.findings if finding.code not in said])
+        (item.name, item.host, [finding for finding in item.report.findings if finding.code not in compared])
         for item in hosts
     )
     findings = (*group_findings(of_hosts), *of_cluster)
@@ -189,7 +189,7 @@ def merge(
         *(() if judged is None else judged.not_checked),
     )
     everything = frozenset.intersection(*(item.report.checked for item in hosts)) if hosts else frozenset()
-    # a host that sent nothing was not looked at: then no rule was checked everywhere
+    # a host that sent nothing was not checked: then no rule was checked everywhere
     checked = frozenset() if missing.anyone else everything | (frozenset() if judged is None else judged.checked)
     subject = _subject(hosts, names, findings, missing, scheduler)
     if note:
@@ -236,7 +236,7 @@ def _how_many(here: int, missing: Missing) -> str:
 
 
 def _equal_phrases(hosts: Sequence[HostReport]) -> list[str]:
-    """What all hosts' own first lines say alike, in their order."""
+    """Return what the first lines of all hosts have in common, in their order."""
     seen = Counter(phrase for item in hosts for phrase in dict.fromkeys(_phrases(item)))
     return [phrase for phrase in _phrases(hosts[0]) if seen[phrase] == len(hosts)] if hosts else []
 
@@ -272,13 +272,13 @@ def _closing(missing: Missing, excluded: str | None, scheduler: str | None) -> I
     if excluded and scheduler in (None, "slurm"):
         yield f"to run without them: --exclude={excluded}"
     elif excluded:
-        yield f"to run without them, leave out: {excluded}"
+        yield f"to run without them, exclude: {excluded}"
 
 
 def hosts_to_leave_out(findings: Iterable[Finding], names: Sequence[str], missing: Missing = Missing()) -> list[str]:
-    """Hosts whose trouble is their own: an error that most do not share, or silence.
+    """Return the hosts with errors of their own: an error that most do not share, or no answer.
 
-    None at all where most hosts would have to go: then it is no trouble of single hosts.
+    None at all where most hosts would have to go: then single hosts are not the cause.
     """
     known = set(names)
     out = set(missing.silent) | {name for name, _ in missing.damaged}
@@ -360,7 +360,7 @@ def _one_of(group: list[_HostFinding]) -> Finding:
 
 
 def _common_place(places: list[Where]) -> Where:
-    """What all places have in common, with all their ranks."""
+    """Return what all locations have in common, with all their ranks."""
     first = places[0]
     if any(place != first for place in places):
         ranks = sorted({rank for place in places for rank in _ranks(place)})

@@ -74,7 +74,7 @@ def interfaces_lead_to_each_other(cluster: Cluster, reach: Reach | Unavailable) 
         if isinstance(reach, Unavailable):
             yield from _families_differ(carriers, library, Severity.WARNING)
         return
-    known = {carrier.host.host for carrier in shared} | _said_by_themselves(carriers, library)
+    known = {carrier.host.host for carrier in shared} | _reported_by_hosts(carriers, library)
     families = [item for item in carriers.values() if item.host.host not in known]
     if len({item.family for item in families}) > 1:
         mixed = {pair for pair in blocked if _differ_in_family(carriers, pair)}
@@ -230,7 +230,7 @@ def _is_virtual(item: HostInterface) -> bool:
     return item.name.startswith((*HOST_ONLY_NAMES, *VPN_NAMES))
 
 
-def _said_by_themselves(carriers: Mapping[str, _Carrier], library: str) -> set[str]:
+def _reported_by_hosts(carriers: Mapping[str, _Carrier], library: str) -> set[str]:
     """Return hosts with a finding of their own on the interface: a bridge, link-local or a VPN (DC406 of one host)."""
     if library != "NCCL":
         return set()
@@ -257,7 +257,7 @@ def _explained(
     if not cluster.launched or not failed:
         return set()
     blocked = _wholly(failed, reach)
-    explained = _said_by_themselves(carriers, library)
+    explained = _reported_by_hosts(carriers, library)
     explained |= {carrier.host.host for carrier in _same_address(carriers, reach)}
     if len({host.boot_id for host in cluster.hosts if host.boot_id}) > 1:
         explained |= {host for host, item in carriers.items() if _in_container_network(item)}
@@ -552,8 +552,8 @@ def _blocks_stall(stalled: Sequence[ConnectionAttempt], by_mtu: Mapping[int, Seq
     hosts = _minority(stalled)
     own = f" of {mtu} bytes" if mtu else ""
     return rules.DC410.found(
-        f"small packets pass and large blocks do not: {_pair_text(stalled)}; something between the hosts passes less "
-        f"than their MTU{own} and does not say so",
+        f"small packets pass and large blocks do not: {_pair_text(stalled)}; something between the hosts drops packets "
+        f"below their MTU{own} without a report",
         where=Where(host=compress_hosts(hosts)),
         evidence={
             "mtu_bytes": mtu,
@@ -561,9 +561,8 @@ def _blocks_stall(stalled: Sequence[ConnectionAttempt], by_mtu: Mapping[int, Seq
             "pairs": [[item.source, item.target] for item in stalled[:_MOST_SHOWN]],
         },
         fix=Fix(
-            "have the switches, tunnels or overlays on the way set to pass the hosts' MTU, or lower it on all hosts to "
-            "what passes ('ping -M do -s 1472 ADDRESS' tries 1500 bytes, with 8972 it tries 9000), and let ICMP "
-            "through",
+            "have the switches, tunnels or overlays between them pass the hosts' MTU, or lower it on all hosts. "
+            "'ping -M do -s 1472 ADDRESS' tests 1500 bytes, with 8972 it tests 9000. Let ICMP through",
             by="admin",
             where="host",
         ),
@@ -602,7 +601,7 @@ def _blocked(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], rea
         closed, mute = set(), {source for source, _ in blocked if _is_own_doing(blocked, source)}
         closed = {target for source, target in blocked if source not in mute}
     elif len(closed) * 2 > reach.hosts and len(mute) * 2 > reach.hosts:
-        yield _nobody(blocked, reach, tries)
+        yield _between_all(blocked, reach, tries)
         return
     elif len(closed) * 2 > reach.hosts or len(mute) * 2 > reach.hosts:
         # most are no minority: search at the other end for hosts that reach few because most cannot be reached
@@ -634,14 +633,14 @@ def _of_hosts(
     one = len(hosts) == 1
     others = len({host for pair in concerned for host in pair} - hosts)
     other = f"{others:,} other host{'s' * (others != 1)}"
-    said = {
+    what = {
         "both": f"{names} and the other hosts don't reach each other in either direction",
         "to": f"{other} can't connect to {names}",
         "from": f"{names} can't connect to {other}",
     }[way]
     end = "on it" if one else "on them"
     return rules.DC412.found(
-        f"{said} {_on_ports(concerned, reach)}: {_outcomes(items)}",
+        f"{what} {_on_ports(concerned, reach)}: {_outcomes(items)}",
         where=Where(host=compress_hosts(hosts)),
         evidence=_port_evidence(concerned, reach),
         fix=Fix(_opening(items, way, end, reach), by="admin", where="host"),
@@ -659,21 +658,21 @@ def _of_pairs(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], re
     )
 
 
-def _nobody(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach, tries: int) -> Finding:
+def _between_all(blocked: Mapping[tuple[str, str], Sequence[ConnectionAttempt]], reach: Reach, tries: int) -> Finding:
     items = [item for found in blocked.values() for item in found]
     every = len(blocked) >= reach.hosts * tries
     groups = _groups(blocked, reach)
     hosts = sorted({host for pair in blocked for host in pair})
     if groups:
-        said = "the hosts fall into groups that don't reach each other: " + " | ".join(
+        what = "the hosts fall into groups that don't reach each other: " + " | ".join(
             shorten_hosts(group) for group in groups[:3]
         )
     elif every:
-        said = f"no host can connect to another ({reach.hosts:,} hosts)"
+        what = f"no host can connect to another ({reach.hosts:,} hosts)"
     else:
-        said = f"{len(blocked):,} of {reach.hosts * tries:,} tries between {reach.hosts:,} hosts fail"
+        what = f"{len(blocked):,} of {reach.hosts * tries:,} tries between {reach.hosts:,} hosts fail"
     return rules.DC412.found(
-        f"{said} {_on_ports(blocked, reach)}: {_outcomes(items)}",
+        f"{what} {_on_ports(blocked, reach)}: {_outcomes(items)}",
         where=Where(host=compress_hosts(hosts)),
         evidence=_port_evidence(blocked, reach),
         fix=Fix(_opening(items, "pairs", "between all hosts", reach), by="admin", where="host"),
@@ -856,7 +855,7 @@ def _ports_down(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
         names = tuple(
             (f"{port.device}:{port.port}", port.state)
             for port in shape.ports
-            if port.state != "ACTIVE" and (port.device, port.port) in usual and not _has_said(shape.record, port)
+            if port.state != "ACTIVE" and (port.device, port.port) in usual and not _has_reported(shape.record, port)
         )
         if names:
             down[names].extend(shape.hosts)
@@ -868,15 +867,15 @@ def _ports_down(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
             where=Where(host=compress_hosts(hosts), object=named),
             evidence={"ports": [name for name, _ in ports][:_MOST_SHOWN], "hosts": len(hosts)},
             fix=Fix(
-                "have an administrator look at the cable and the switch port of this device ('cat "
-                "/sys/class/infiniband/DEVICE/ports/1/phys_state' tells why); until then leave the host out of the job",
+                "have an administrator check the cable and the switch port of this device. 'cat "
+                "/sys/class/infiniband/DEVICE/ports/1/phys_state' shows why. Until then exclude the host",
                 by="admin",
                 where="host",
             ),
         )
 
 
-def _has_said(host: HostRecord, port: HostRdmaPort) -> bool:
+def _has_reported(host: HostRecord, port: HostRdmaPort) -> bool:
     """Return whether the host itself reported this port as down: NCCL_IB_HCA names it, or most of its ports are up."""
     wanted = parse_filter(host.settings.get("NCCL_IB_HCA") or "", MOST_DEVICES)
     if wanted.entries and not wanted.exclude and wanted.names(port.device, port.port):
@@ -915,8 +914,8 @@ def _ports_slow(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
             where=Where(host=compress_hosts(hosts), object=_named(sorted(ports))),
             evidence={"rate_gbit_per_s": rate, "usual_gbit_per_s": usual, "hosts": len(hosts), "ports": len(ports)},
             fix=Fix(
-                "have an administrator look at the cable, its transceivers and the switch port: a link that comes up "
-                "with fewer lanes or at a lower rate is ACTIVE all the same",
+                "have an administrator check the cable, its transceivers and the switch port. A link with fewer lanes "
+                "or a lower rate is ACTIVE, too",
                 by="admin",
                 where="host",
             ),

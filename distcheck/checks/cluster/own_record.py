@@ -46,7 +46,7 @@ NAMESPACES = ("ipc", "mnt", "net", "pid", "uts")
 OF_EACH_RANK = (CUDA_MASK, HIP_MASK, ROCR_MASK, "CUDA_DEVICE_ORDER", "NCCL_HOSTID")
 #: Variables with numbers of this node, as launchers and schedulers give them, in the order in which they are believed.
 NODE_NUMBERS = ("PET_NODE_RANK", "NODE_RANK", "SLURM_NODEID")
-#: Variables that differ between tasks, nodes or jobs by their nature, or that tell of the job and not of training.
+#: Variables that differ between tasks, nodes or jobs by their nature, or that describe the job and not the training.
 _NATURALLY_DIFFERENT = frozenset(
     {
         "CROSS_RANK", "GLOBAL_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "HOSTNAME", "INVOCATION_ID",
@@ -58,18 +58,18 @@ _OF_THE_JOB = (
     "FLUX_", "JSM_NAMESPACE_", "KUBERNETES_", "LSB_", "LWS_", "MPI_LOCAL", "MV2_COMM_WORLD_", "OMPI_COMM_WORLD_",
     "OMPI_UNIVERSE_", "PALS_", "PBS_", "PET_", "PMIX_", "PMI_", "RAY_", "SLURM", "SM_", "SRUN_", "TORCHELASTIC_",
 )  # fmt: skip
-#: Longer values are cut, and told apart by a hash of the whole: a search path of many modules has thousands of
+#: Longer values are cut, and distinguished by a hash of the whole: a search path of many modules has thousands of
 #: characters, and a record should have a few KiB.
 _LONGEST_VALUE = 160
 #: Interfaces that a record has room for: a node of Kubernetes has one more for each of its pods.
 _MOST_INTERFACES = 24
-#: How far up a working tree is looked for.
+#: How far up a working tree is searched.
 _MOST_PARENTS = 64
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class HostIdentity(NamedTuple):
-    """By what NCCL and the kernel tell one host from another."""
+    """By what NCCL and the kernel distinguish hosts."""
 
     #: the kernel's boot_id; "" where there is none
     boot_id: str = ""
@@ -91,7 +91,7 @@ def read_host_identity(world: World) -> HostIdentity:
     if device:
         namespaces["shm"] = device
     if not boot_id and not namespaces:
-        raise Unavailable("/proc tells neither a boot_id nor namespaces")
+        raise Unavailable("/proc shows neither a boot_id nor namespaces")
     return HostIdentity(boot_id, namespaces)
 
 
@@ -121,7 +121,7 @@ def read_code(world: World) -> Code:
 def host_facts_needed(*, whole: bool = True) -> tuple[type, ...]:
     """The facts that a record is made of.
 
-    :param whole: false: only what a rank needs beside the first one of its host
+    :param whole: false: only what a rank needs in addition to the first one of its host
     """
     few = (Settings, Gpus, Devices, Driver, Software, HostIdentity)
     if not whole:
@@ -140,8 +140,8 @@ def read_host_record(
     """This host's record; what is not among the facts is read, through a plan of its own.
 
     :param facts: what an examination has read already, by type or (``Report.facts``) by the type's name
-    :param ranks: this process's ranks as their launcher numbers them; None: the launch says it
-    :param whole: false for a rank that is not the first of its host: what does not differ between them is left out
+    :param ranks: this process's ranks as their launcher numbers them; None: as the launch numbers them
+    :param whole: false for a rank that is not the first of its host: what does not differ between them is dropped
     """
     # no probe: only the readers are wanted
     checker = Checker(Selection(ignore=("ALL",)), rooms=ROOMS, plug_ins=False)
@@ -163,7 +163,7 @@ def make_host_record(
     pid: int = 0,
     whole: bool = True,
 ) -> HostRecord:
-    """The record that these facts give; what they do not tell stands in ``unavailable``.
+    """Return the record that these facts give; what they do not have is in ``unavailable``.
 
     :param facts: by type or by the type's name
     :param ranks: ranks of this host; their devices and settings are filled in where they are missing.
@@ -240,12 +240,12 @@ def rank_device(local_rank: int | None, devices: Devices | None, gpus: Gpus | No
 
 
 def rendezvous_of(launch: Launch) -> str | None:
-    """``c10d`` or ``static`` where a launch tells for sure; torchrun's workers are told only the run's id."""
+    """Return ``c10d`` or ``static`` if a launch shows it for sure; torchrun's workers get only the run's id."""
     if launch.standalone:
         return "c10d"
     if launch.rdzv_backend:
         return launch.rdzv_backend
-    # torchrun gives the workers of a static rendezvous the id "none"; a c10d one has it too where nobody named it
+    # torchrun gives the workers of a static rendezvous the id "none"; a c10d one has it too if it was not named
     return "c10d" if launch.variables.get("TORCHELASTIC_RUN_ID", "none") != "none" else None
 
 
@@ -331,7 +331,7 @@ def _versions(
             "torch": software.torch,
             "cuda": software.cuda,
             "hip": software.hip,
-            # what is installed counts only where nothing tells what the loader takes
+            # what is installed counts only where the loader's choice is unknown
             "nccl": found or (software.nccl_packages[0][1] if len(software.nccl_packages) == 1 else None),
         }
         yield from ((name, version) for name, version in named.items() if version)
@@ -433,7 +433,7 @@ def _namespace(world: World, name: str) -> str:
 
 
 def _device_of_shared_memory(world: World) -> str:
-    """``0:25``: the device number of the file system at /dev/shm, by which NCCL tells whether two ranks share it."""
+    """Return ``0:25``: the device number of /dev/shm, by which NCCL knows whether two ranks share it."""
     best, device = "", ""
     try:
         lines = world.read_text("/proc/self/mountinfo").splitlines()
@@ -444,7 +444,7 @@ def _device_of_shared_memory(world: World) -> str:
         if len(fields) < 5:
             continue
         point = fields[4]
-        # what is mounted later at the same place covers what was there before
+        # what is mounted later at the same path covers what was there before
         if (point == "/dev/shm" or "/dev/shm".startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
             best, device = point, fields[2]
     return device

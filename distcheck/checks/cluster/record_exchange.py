@@ -1,8 +1,8 @@
 """Hosts that were started together hand their records to one of them, through a folder that all can see.
 
 The first task makes a private folder and removes it; the others write one file each, whole or not at all. Where the
-first task does not come, whoever waited longest takes its place. Nothing is judged here, and nothing travels over a
-network of our own: on a cluster that is in trouble, the shared file system is what still works.
+first task does not come, the one that waited longest replaces it. Nothing is judged here, and nothing travels over a
+network of our own: on a cluster with network errors, the shared file system is what still works.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .host_records import is_private
 from .merge import HostReport
 from .records import RECORD_VERSION, HostRecord, RecordError, from_json, to_json
 
-#: What a record file says of itself.
+#: The header of a record file.
 KIND = "distcheck record"
 #: Beginning of the folder's name; what follows names the run.
 PREFIX = ".distcheck-"
-#: The file in the folder that says which task collects.
+#: The file in the folder that names the task that collects.
 _COLLECTOR = "collector"
-#: Seconds between two looks at the folder: soon at first, then so seldom that a thousand hosts do not load a server.
+#: Seconds between two checks of the folder: short at first, then so long that a thousand hosts do not load a server.
 _FIRST_POLL_S = 0.02
 _LAST_POLL_S = 1.0
 #: A record that reads as damaged may only be on its way: a network file system shows a new file's name before its
@@ -49,13 +49,13 @@ class JobStep(NamedTuple):
 
     #: names the run, and no other; "" where nothing does
     key: str
-    #: number of this task among all; None where nobody numbers them
+    #: number of this task among all; None if no launcher numbers them
     rank: int | None = None
     #: the first task on its host speaks for the others there
     first_on_host: bool = True
     #: tasks that the record of this process stands for
     tasks_here: int = 1
-    #: tasks and hosts in all, as far as something tells
+    #: tasks and hosts in all, as far as known
     tasks: int | None = None
     hosts: int | None = None
     #: this host as the scheduler calls it
@@ -83,7 +83,7 @@ class Collected(NamedTuple):
 
 
 class ExchangeError(Exception):
-    """Records can't be exchanged; the message says why."""
+    """Records cannot be exchanged; the message gives the reason."""
 
 
 class TakenError(ExchangeError):
@@ -94,7 +94,7 @@ class TakenError(ExchangeError):
 
 
 def step_of(environ: Mapping[str, str], launch: Launch, scheduler: Scheduler | None) -> JobStep | None:
-    """Where this process stands among those that were started together; None where nothing says that there are any.
+    """Return the position of this process among those that were started together; None if there seem to be none.
 
     :param environ: all variables of this process
     """
@@ -125,7 +125,7 @@ def step_of(environ: Mapping[str, str], launch: Launch, scheduler: Scheduler | N
         "pmix": ("PMIX_NAMESPACE",),
     }.get(scheduler.numbered_by or "", ("FLUX_JOB_ID", "SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID", "PMIX_NAMESPACE"))
     here = scheduler.tasks_on_node
-    # without a local rank nobody can speak for the others of its host: each task speaks for itself
+    # without a local rank no task can report for the others of its host: each reports for itself
     known = scheduler.local_rank is not None and here is not None
     # Open MPI inside of Slurm may use fewer hosts than the job has
     hosts = scheduler.nodes if known and scheduler.numbered_by == "slurm" else None
@@ -205,7 +205,7 @@ def to_text(report: HostReport) -> str:
 
 
 def from_text(text: str | bytes) -> HostReport:
-    """The reverse of :func:`to_text`; raises RecordError, which says what is wrong with it."""
+    """Reverse :func:`to_text`; raises RecordError with the reason."""
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -274,7 +274,7 @@ def folder_of(base: Path, step: JobStep) -> Path:
 
 @contextlib.contextmanager
 def collecting(base: Path, step: JobStep) -> Iterator[Path]:
-    """The folder stands for as long as this task collects; it is gone afterwards, whatever happens.
+    """Create the folder for as long as this task collects, and always remove it afterwards.
 
     :raises TakenError: another task collects there already
     :raises ExchangeError: it can't be made, or belongs to another user
@@ -305,10 +305,10 @@ def _adopt(folder: Path, step: JobStep) -> None:
     end = time.monotonic() + _SETTLE_S
     while True:
         with contextlib.suppress(OSError):
-            said = (folder / _COLLECTOR).read_text(encoding="utf-8", errors="replace").strip()
-            if said and said != str(step.rank):
-                raise TakenError(f"task {said} collects already")
-            if said:
+            collector = (folder / _COLLECTOR).read_text(encoding="utf-8", errors="replace").strip()
+            if collector and collector != str(step.rank):
+                raise TakenError(f"task {collector} collects already")
+            if collector:
                 return
         if time.monotonic() > end:
             return
@@ -363,14 +363,14 @@ def send(base: Path, step: JobStep, text: str, wait_s: float) -> bool:
 
 
 def _file_name(text: str, step: JobStep) -> str:
-    """The host, so that a damaged record still says whose it is, and the task, since names may clash."""
+    """Return the host, so that a damaged record still has an owner, and the task, since names may clash."""
     host = json.loads(text)
     name = re.sub(r"[^\w.-]", "_", str(host.get("node") or host["host"]))[:120]
     return f"{step.rank if step.rank is not None else os.getpid()}+{name}"
 
 
 def _is_there(base: Path, folder: Path) -> bool:
-    """Whether the folder is there, asked of the server: opening a folder of NFS makes the client look anew.
+    """Return whether the folder exists on the server: opening a folder of NFS makes the client read it again.
 
     (open(2) revalidates what is cached of the folder: nfs(5), close-to-open cache consistency.)
     """
@@ -435,7 +435,7 @@ def _host_of(name: str) -> str:
 
 
 def _sweep(base: Path, *, but: Path) -> None:
-    """Remove folders that killed runs of this user left in a folder, told by their name and by our file in them."""
+    """Remove folders that killed runs of this user left in a folder, known by their name and by our file in them."""
     for old in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             ours = old != but and is_private(old) and (old / _COLLECTOR).is_file()

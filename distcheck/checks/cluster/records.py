@@ -1,4 +1,4 @@
-"""What one host says of itself and its ranks, so that all can be laid side by side: values, and their way over a wire.
+"""What one host reports of itself and its ranks, so that all can be compared: values, and their text form.
 
 A record is small (a few KiB as JSON) and holds no credential: settings come from ``World``, which masks them.
 """
@@ -13,7 +13,7 @@ from distcheck.checks.host.gpu_access import GpuAccess
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import to_plain
 
-#: Version of a record; records of another version are refused, and their host is said to have sent nothing usable.
+#: Version of a record. A host with a record of another version is reported as having sent nothing usable.
 RECORD_VERSION = 1
 
 
@@ -89,7 +89,7 @@ class ClockOffset(NamedTuple):
 
 
 class Code(NamedTuple):
-    """The working directory of the ranks, as far as Git's own files tell."""
+    """The working directory of the ranks, as far as Git's own files show it."""
 
     folder: str = ""
     #: the commit, 40 hex digits; "" outside of a repository
@@ -154,7 +154,7 @@ class Reach(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """A process that answered the roll call."""
+    """A process that joined the membership check."""
 
     rank: int
     host: str
@@ -171,7 +171,7 @@ class Roll(NamedTuple):
     missing: tuple[int, ...] = ()
     #: processes that answered with a number that another one had, or one that can't be
     surplus: tuple[Caller, ...] = ()
-    #: for ranks that are missing: the host where they were expected, where something tells
+    #: for ranks that are missing: the host where they were expected, if known
     expected: Mapping[int, str] = {}
     waited_s: float = 0.0
     timeout_s: float = 0.0
@@ -195,7 +195,7 @@ class Cluster(NamedTuple):
 
 
 class RecordError(ValueError):
-    """A record that can't be read; the message says why."""
+    """A record that cannot be read; the message gives the reason."""
 
 
 def to_json(value: Any) -> str:
@@ -217,7 +217,7 @@ def from_json(made: Any, text: str | bytes) -> Any:
 
 
 def join_ranks(records: Iterable[HostRecord]) -> tuple[HostRecord, ...]:
-    """Records of single ranks of one host become one; a host is told by its name, its boot and what it shares.
+    """Merge the records of single ranks of one host; a host is identified by its name, its boot and what it shares.
 
     Where a rank's settings differ from those of its host's first rank, they stand with the rank ("" for one that it
     does not have).
@@ -227,7 +227,7 @@ def join_ranks(records: Iterable[HostRecord]) -> tuple[HostRecord, ...]:
     for record in records:
         key = (record.host, record.boot_id, *(record.namespaces.get(name, "") for name in ("uts", "ipc", "shm")))
         known = hosts.setdefault(key, record)
-        if not known.versions and record.versions:  # only the first rank of a host says all of it
+        if not known.versions and record.versions:  # only the first rank of a host reports all of it
             hosts[key] = record
         own = _other_settings(hosts[key].settings, record.settings)
         ranks.setdefault(key, []).extend(

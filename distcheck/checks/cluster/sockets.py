@@ -1,4 +1,4 @@
-"""Sockets of our own, for what is asked before any library opens its: who is there, and what answers.
+"""Sockets of our own, for what is needed before any library opens its own: who is there, and what answers.
 
 Only what ``roll_call.py`` and ``reach.py`` share. Readers reach the network through ``World`` and not from here.
 """
@@ -14,34 +14,34 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-#: What every line of a roll call begins with.
+#: What every line of a membership check begins with.
 ROLL_MARK = b'{"distcheck":"roll"'
-#: What a client of torch's store says first, and the number that a store sends back (torch 2.13, as it was recorded).
+#: The first bytes of a client of torch's store, and the number that a store sends back (recorded with torch 2.13).
 _NONCE = b"dist"
 STORE_HELLO = b"\x00\xce\xf7\x85\x3c\x0d" + _NONCE
-#: What a browser might say.
+#: What a browser might send.
 WEB_HELLO = b"HEAD / HTTP/1.0\r\n\r\n"
 
 
-def describe_bytes(said: bytes) -> str:
-    """What a server is, by the first bytes that it said."""
-    if said.startswith(ROLL_MARK):
-        return "a roll call of distcheck"
-    if said.startswith(_NONCE):
+def describe_bytes(sent: bytes) -> str:
+    """Return what a server is, by the first bytes that it sent."""
+    if sent.startswith(ROLL_MARK):
+        return "a membership check of distcheck"
+    if sent.startswith(_NONCE):
         return "a store of torch"
-    line = re.split("[\r\n]", said[:80].decode("latin-1"), maxsplit=1)[0].strip()
+    line = re.split("[\r\n]", sent[:80].decode("latin-1"), maxsplit=1)[0].strip()
     text = "".join(letter if letter.isprintable() else "." for letter in line)
     for mark, what in _BANNERS:
-        if said.startswith(mark):
+        if sent.startswith(mark):
             return f"{what} ({text})"
-    if said[:1] in (b"\x15", b"\x16") and said[1:2] == b"\x03":
+    if sent[:1] in (b"\x15", b"\x16") and sent[1:2] == b"\x03":
         return "a TLS server"
-    if said.startswith(b"\x00\x00") and said[3:4] == b"\x04":  # a SETTINGS frame of HTTP/2 (RFC 9113), as gRPC sends
+    if sent.startswith(b"\x00\x00") and sent[3:4] == b"\x04":  # a SETTINGS frame of HTTP/2 (RFC 9113), as gRPC sends
         return "an HTTP/2 or gRPC server"
     return f"a program that answers {text!r}"
 
 
-#: First bytes of servers that are met on ports around the one of torch.
+#: First bytes of servers that are found on ports around the one of torch.
 _BANNERS = (
     (b"HTTP/", "a web server or proxy"),
     (b"<!DOCTYPE", "a web server"),
@@ -163,8 +163,8 @@ def open_files(needed: int) -> Iterator[None]:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def said_by(address: str, port: int, hello: bytes, limit_s: float) -> bytes | None:
-    """The first bytes of a server, b"" where it closes, None where it says nothing within the limit; raises OSError."""
+def first_bytes(address: str, port: int, hello: bytes, limit_s: float) -> bytes | None:
+    """Return the first bytes of a server, b"" if it closes, None if it sends nothing in time; raises OSError."""
     with socket.create_connection((address, port), timeout=limit_s) as connection:
         try:
             if hello:

@@ -103,7 +103,7 @@ def call(
     job: str = "",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> MembershipAnswer:
-    """Check the membership of all hosts, and send the codes of what is wrong here; raises RollError.
+    """Check the membership of all hosts, and send the codes of what is wrong here; raises MembershipError.
 
     :param job: the scheduler's number of the job: hosts of another one are refused
     """
@@ -137,13 +137,13 @@ def troubled(answer: MembershipAnswer) -> tuple[tuple[str, tuple[str, ...]], ...
 
 def unanswered(plan: HostPlan, name: str, error: MembershipError) -> MembershipAnswer:
     """Return the answer of a host that should run the membership check and cannot listen."""
-    return MembershipAnswer(None, troubles=(error.trouble,), host=name, node_rank=plan.node_rank)
+    return MembershipAnswer(None, problems=(error.problem,), host=name, node_rank=plan.node_rank)
 
 
 def report_of_hosts(answer: MembershipAnswer, inspected: Report, plan: HostPlan, ask: Request) -> Report | None:
     """Why the ranks are not started; None where they are to be."""
-    troubles = troubled(answer)
-    if answer.complete and (ask.go_on or not troubles):
+    failing = troubled(answer)
+    if answer.complete and (ask.go_on or not failing):
         return None
     rooms = ("distcheck.checks.cluster.membership", "distcheck.checks.cluster.identity")
     checker = Checker(ask.selection, rooms=rooms, plug_ins=False)
@@ -154,7 +154,7 @@ def report_of_hosts(answer: MembershipAnswer, inspected: Report, plan: HostPlan,
         Cluster: NotApplicable("no rank was started"),
     }
     report = checker.plan(*facts, command="collective", closed=True).run(facts=facts)
-    elsewhere = [(host, codes) for host, codes in troubles if host != answer.host]
+    elsewhere = [(host, codes) for host, codes in failing if host != answer.host]
     unsaid = [NotChecked("the ranks", "none was started, since not all hosts are here")]
     if answer.complete:
         named = "; ".join(f"{host}: {', '.join(codes)}" for host, codes in elsewhere[:8])

@@ -13,7 +13,7 @@ from distcheck.checks.cluster.identity import (
     callers_count_alike,
     clocks_agree,
     every_rank_came,
-    hosts_can_be_told_apart,
+    hosts_are_distinct,
     no_rank_came_twice,
     ranks_fit_together,
     ranks_follow_the_nodes,
@@ -165,7 +165,7 @@ def test_bad_dc103_local_world_sizes_contradict() -> None:
     (finding,) = ranks_fit_together(cluster(2, spoil={1: odd}))
     assert "LOCAL_WORLD_SIZE 4 and 8" in finding.message
     (finding,) = ranks_fit_together(cluster(2, spoil={1: with_ranks(lambda rank: rank._replace(local_world_size=4))}))
-    assert finding.message == "8 ranks of gpu02 say LOCAL_WORLD_SIZE 4"
+    assert finding.message == "8 ranks of gpu02 have LOCAL_WORLD_SIZE 4"
 
 
 def virtual(record: HostRecord) -> HostRecord:
@@ -268,14 +268,14 @@ def same_machine(**namespaces: str) -> Cluster:
     ("namespaces", "words"), [({"shm": "0:77"}, "/dev/shm"), ({"ipc": "4026532000"}, "IPC namespace")]
 )
 def test_bad_dc506_one_host_to_nccl(namespaces: dict[str, str], words: str) -> None:
-    (finding,) = hosts_can_be_told_apart(same_machine(**namespaces))
+    (finding,) = hosts_are_distinct(same_machine(**namespaces))
     assert (finding.code, finding.severity, finding.where.ranks) == ("DC506", Severity.WARNING, "0-15")
     assert finding.message.endswith(f"but they share no {words}")
 
 
 def test_bad_dc506_one_host_id_for_all() -> None:
     given = cluster(4, spoil={number: with_settings(NCCL_HOSTID="node") for number in range(4)})
-    (finding,) = hosts_can_be_told_apart(given)
+    (finding,) = hosts_are_distinct(given)
     assert (finding.severity, finding.where.variable, finding.where.host) == (
         Severity.WARNING,
         "NCCL_HOSTID",
@@ -286,13 +286,13 @@ def test_bad_dc506_one_host_id_for_all() -> None:
 @pytest.mark.parametrize(("rendezvous", "severity"), [("c10d", Severity.WARNING), (None, Severity.INFO)])
 def test_bad_dc506_two_machines_of_one_name(rendezvous: str | None, severity: Severity) -> None:
     given = cluster(2, spoil={1: lambda record: record._replace(host="gpu01")}, rendezvous=rendezvous)
-    (finding,) = hosts_can_be_told_apart(given)
+    (finding,) = hosts_are_distinct(given)
     assert (finding.severity, finding.where.host) == (severity, "gpu01")
 
 
 def test_bad_dc506_one_machine_looks_like_two() -> None:
     given = cluster(2, spoil={1: lambda record: record._replace(boot_id="b00t00000000")})
-    (finding,) = hosts_can_be_told_apart(given)
+    (finding,) = hosts_are_distinct(given)
     assert finding.severity is Severity.INFO
     assert "containers of one machine" in finding.message
 
@@ -323,8 +323,8 @@ def test_bad_dc506_one_machine_looks_like_two() -> None:
         pytest.param(same_machine(shm="0:77")._replace(launched=False), id="no launch"),
     ],
 )
-def test_good_dc506_hosts_can_be_told_apart(given: Cluster) -> None:
-    assert [finding for finding in hosts_can_be_told_apart(given) if finding.severity > Severity.INFO] == []
+def test_good_dc506_hosts_are_distinct(given: Cluster) -> None:
+    assert [finding for finding in hosts_are_distinct(given) if finding.severity > Severity.INFO] == []
 
 
 # DC505

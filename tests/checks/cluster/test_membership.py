@@ -16,8 +16,8 @@ ALONE = COMPLETE._replace(roll=Roll(2, 1, (1,), of="hosts"), callers=(HERE,), ra
 
 
 def unreached(kind: str, detail: str = "", address: str = "10.0.0.1", own: bool = False) -> Finding:
-    trouble = MembershipProblem(kind, address, 29501, detail, own)
-    (finding,) = first_host_is_reached(MembershipAnswer(None, troubles=(trouble,), host="gpu02", node_rank=1))
+    problem = MembershipProblem(kind, address, 29501, detail, own)
+    (finding,) = first_host_is_reached(MembershipAnswer(None, problems=(problem,), host="gpu02", node_rank=1))
     assert finding.where.host == "gpu02"
     assert finding.evidence["outcome"] == kind
     return finding
@@ -25,7 +25,7 @@ def unreached(kind: str, detail: str = "", address: str = "10.0.0.1", own: bool 
 
 def test_good_a_complete_roll_is_silent() -> None:
     # strangers knocked, and all that belong to the job are here
-    knocked = COMPLETE._replace(troubles=(MembershipProblem("other-run", "10.9.9.9", 29501, "other"),))
+    knocked = COMPLETE._replace(problems=(MembershipProblem("other-run", "10.9.9.9", 29501, "other"),))
     for answer in (COMPLETE, knocked, COMPLETE._replace(served=False, host="gpu02", node_rank=1)):
         assert not list(first_host_is_reached(answer))
         assert not list(callers_reach_this_host(answer))
@@ -44,9 +44,9 @@ def test_good_who_is_missing_is_said_from_the_roll() -> None:
         ("timeout", "", "DC403", "does not answer: it is down, or a firewall drops the packets"),
         ("no-route", "Network is unreachable", "DC403", "can't be reached from here: Network is unreachable"),
         ("silent", "", "DC403", "something listens at 10.0.0.1:29501 and never answers"),
-        ("closed", "it closed the connection", "DC403", "takes connections and closes them at once"),
+        ("closed", "it closed the connection", "DC403", "accepts connections and closes them at once"),
         ("foreign", "SSH (SSH-2.0-OpenSSH_9.2)", "DC403", "is held by SSH (SSH-2.0-OpenSSH_9.2), not by"),
-        ("other-run", "gpu07", "DC403", "another run of distcheck calls its roll on gpu07"),
+        ("other-run", "gpu07", "DC403", "another run of distcheck has its membership check at 10.0.0.1:29501 on gpu07"),
         ("other-version", "distcheck 2.0 there, 1.0 here", "DC403", "distcheck 2.0 there, 1.0 here"),
         (
             "refused",
@@ -56,9 +56,14 @@ def test_good_who_is_missing_is_said_from_the_roll() -> None:
         ),
         ("lost", "Connection reset by peer", "DC501", "answered at 10.0.0.1:29501 and then went away"),
         ("unresolvable", "Name or service not known", "DC404", "leads to no address: Name or service not known"),
-        ("port-taken", "SSH is there", "DC401", "port 29501, on which it would call the roll, is taken: SSH is there"),
-        ("port-privileged", "Permission denied", "DC402", "is a privileged one: Permission denied"),
-        ("cannot-listen", "no buffers", "DC403", "can't listen on port 29501 to call the roll: no buffers"),
+        (
+            "port-taken",
+            "SSH is there",
+            "DC401",
+            "port 29501, on which it would run the membership check, is taken: SSH is there",
+        ),
+        ("port-privileged", "Permission denied", "DC402", "is privileged: Permission denied"),
+        ("cannot-listen", "no buffers", "DC403", "can't listen on port 29501 to run the membership check: no buffers"),
     ],
 )
 def test_bad_every_kind_of_trouble_is_told(kind: str, detail: str, code: str, says: str) -> None:
@@ -91,7 +96,7 @@ def test_bad_dc103_hosts_expect_different_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "code", "says"),
+    ("problem", "code", "says"),
     [
         (
             MembershipProblem("other-run", "10.0.0.2", 29501, "gpu02"),
@@ -103,7 +108,7 @@ def test_bad_dc103_hosts_expect_different_numbers() -> None:
             "DC403",
             "is of another version: gpu02 runs 0.1",
         ),
-        (MembershipProblem("not-own-address", "10.0.0.9", 29501), "DC403", "leads elsewhere (10.0.0.9)"),
+        (MembershipProblem("not-own-address", "10.0.0.9", 29501), "DC403", "leads to another host (10.0.0.9)"),
         (
             MembershipProblem("open-files", "", 29501, "Too many open files, with 1000 callers"),
             "DC321",
@@ -111,8 +116,8 @@ def test_bad_dc103_hosts_expect_different_numbers() -> None:
         ),
     ],
 )
-def test_bad_what_keeps_callers_from_the_first_host(trouble: MembershipProblem, code: str, says: str) -> None:
-    (finding,) = callers_reach_this_host(ALONE._replace(troubles=(trouble,)))
+def test_bad_what_keeps_callers_from_the_first_host(problem: MembershipProblem, code: str, says: str) -> None:
+    (finding,) = callers_reach_this_host(ALONE._replace(problems=(problem,)))
     assert finding.code == code
     assert says in finding.message
     assert finding.where.host == "gpu01"

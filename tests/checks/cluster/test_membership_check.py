@@ -126,7 +126,7 @@ def test_good_all_hosts_learn_the_same() -> None:
             ("node2", 2, "DC2"),
         ]
         assert (answer.ranks, answer.all_callers, answer.served) == (12, True, rank == 0)
-        assert not answer.troubles
+        assert not answer.problems
 
 
 def test_good_one_host_alone_needs_nobody() -> None:
@@ -312,7 +312,7 @@ def test_bad_a_name_server_that_hangs_takes_no_more_than_the_time(monkeypatch: p
     start = time.monotonic()
     answer = call(free_port(), 1, address="node0", timeout_s=0.5)
     assert time.monotonic() - start < 2
-    assert [trouble.kind for trouble in answer.troubles] == ["unresolvable"]
+    assert [problem.kind for problem in answer.problems] == ["unresolvable"]
 
 
 @pytest.mark.slow
@@ -371,8 +371,8 @@ def test_bad_another_job_on_the_same_port(monkeypatch: pytest.MonkeyPatch) -> No
     port = free_port()
     first, second = together(lambda: call(port, 0, timeout_s=2.0), lambda: call(port, 1, timeout_s=2.0, key="job 2"))
     assert second.roll is None
-    assert [(item.kind, item.detail) for item in second.troubles] == [("other-run", "node0")]
-    assert [(item.kind, item.detail) for item in first.troubles] == [("other-run", "node1")]
+    assert [(item.kind, item.detail) for item in second.problems] == [("other-run", "node0")]
+    assert [(item.kind, item.detail) for item in first.problems] == [("other-run", "node1")]
     assert first.roll.missing == (1,)
 
 
@@ -381,9 +381,9 @@ def test_bad_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     line = json.dumps({"distcheck": "roll", "v": 99, "version": "9.0"}, separators=(",", ":")).encode() + b"\n"
     with server(line) as port:
         answer = call(port, 1)
-    (trouble,) = answer.troubles
-    assert trouble.kind == "other-version"
-    assert "9.0" in trouble.detail
+    (problem,) = answer.problems
+    assert problem.kind == "other-version"
+    assert "9.0" in problem.detail
 
 
 @pytest.mark.slow
@@ -397,8 +397,8 @@ def test_bad_a_caller_of_another_version_is_told_and_named() -> None:
         return MembershipAnswer(None)
 
     answer, _ = together(lambda: call(port, 0, timeout_s=1.0), old)
-    (trouble,) = answer.troubles
-    assert (trouble.kind, trouble.detail) == ("other-version", "old runs distcheck 0.0.1")
+    (problem,) = answer.problems
+    assert (problem.kind, problem.detail) == ("other-version", "old runs distcheck 0.0.1")
 
 
 @pytest.mark.slow
@@ -421,7 +421,7 @@ def test_bad_a_server_that_dies_is_lost() -> None:
     with server(status.encode() + b"\n") as port:
         answer = call(port, 1, timeout_s=1.0)
     assert answer.roll is None
-    assert answer.troubles[0].kind == "lost"
+    assert answer.problems[0].kind == "lost"
 
 
 # nobody, or somebody else, listens
@@ -430,12 +430,12 @@ def test_bad_a_server_that_dies_is_lost() -> None:
 def test_bad_nobody_listens() -> None:
     answer = call(free_port(), 1, timeout_s=0.5)
     assert answer.roll is None
-    assert [(item.kind, item.own) for item in answer.troubles] == [("refused", True)]
+    assert [(item.kind, item.own) for item in answer.problems] == [("refused", True)]
 
 
 def test_bad_a_name_that_leads_nowhere() -> None:
     answer = call(free_port(), 1, address="no-such-host.invalid", timeout_s=0.5)
-    assert [item.kind for item in answer.troubles] == ["unresolvable"]
+    assert [item.kind for item in answer.problems] == ["unresolvable"]
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_bad_another_program_is_recognised(
     with server(said, speaks_first=first) as port:
         answer = call(port, 1)
         assert recognise("127.0.0.1", port) == what
-    assert [(item.kind, item.detail) for item in answer.troubles] == [("foreign", what)]
+    assert [(item.kind, item.detail) for item in answer.problems] == [("foreign", what)]
     assert answer.roll is None
 
 
@@ -466,7 +466,7 @@ def test_bad_a_listener_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> N
     with server(None) as port:
         answer = call(port, 1, timeout_s=1.0)
         assert recognise("127.0.0.1", port, 0.6) == "something that never answers"
-    assert [item.kind for item in answer.troubles] == ["silent"]
+    assert [item.kind for item in answer.problems] == ["silent"]
 
 
 @pytest.mark.slow
@@ -474,7 +474,7 @@ def test_bad_a_listener_that_closes() -> None:
     with server(b"", closes=True) as port:
         answer = call(port, 1, timeout_s=0.8)
         assert recognise("127.0.0.1", port) == "something that closes the connection"
-    assert [item.kind for item in answer.troubles] == ["closed"]
+    assert [item.kind for item in answer.problems] == ["closed"]
 
 
 @pytest.mark.slow
@@ -483,7 +483,7 @@ def test_bad_the_port_of_the_roll_is_taken() -> None:
         port = int(other.getsockname()[1])
         with pytest.raises(MembershipError, match="something that never answers is there") as raised:
             call(port, 0, timeout_s=5.0)
-    assert raised.value.trouble == MembershipProblem(
+    assert raised.value.problem == MembershipProblem(
         "port-taken", "127.0.0.1", port, "something that never answers is there", own=True
     )
 
@@ -507,7 +507,7 @@ def test_good_recognise_knows_a_roll_call() -> None:
         return call(port, 1, timeout_s=5.0)
 
     together(lambda: call(port, 0, timeout_s=8.0), look)
-    assert seen == ["a roll call of distcheck"]
+    assert seen == ["a membership check of distcheck"]
 
 
 def test_good_recognise_says_nothing_where_nothing_is() -> None:

@@ -261,7 +261,7 @@ def test_a_plug_ins_rule_is_told_by_its_fix() -> None:
 def test_only_slurm_knows_exclude() -> None:
     hosts = [host(1), host(2), host(3, broken_gpu(0))]
     assert one(hosts, scheduler="slurm").subject["closing"] == ["to run without them: --exclude=gpu0003"]
-    assert one(hosts, scheduler="kubernetes").subject["closing"] == ["to run without them, leave out: gpu0003"]
+    assert one(hosts, scheduler="kubernetes").subject["closing"] == ["to run without them, exclude: gpu0003"]
 
 
 # hosts

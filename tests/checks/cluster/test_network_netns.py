@@ -35,29 +35,29 @@ def call(port, payload):
 
 with Listener(f"node{rank}", address, low=int(low), high=int(high)) as listener:
     answer = call(29511, to_json(listener.card))
-    said = {"complete": answer.complete, "troubles": [list(item) for item in answer.troubles]}
-    said["missing"] = None if answer.roll is None else list(answer.roll.missing)
-    said["waited_s"] = None if answer.roll is None else answer.roll.waited_s
+    sent = {"complete": answer.complete, "problems": [list(item) for item in answer.problems]}
+    sent["missing"] = None if answer.roll is None else list(answer.roll.missing)
+    sent["waited_s"] = None if answer.roll is None else answer.roll.waited_s
     if answer.complete:
         cards = [from_json(Doors, caller.payload) for caller in answer.callers]
         tried = try_hosts(listener.card, [cards[number] for number in peers_of(rank, count)], hosts=count, limit_s=3.0)
-        said["reach"] = to_json(tried)
-        said["together"] = call(29512, "").complete
-    print(json.dumps(said))
+        sent["reach"] = to_json(tried)
+        sent["together"] = call(29512, "").complete
+    print(json.dumps(sent))
 """
 
 
 class Run:
-    """What the hosts of a lab said."""
+    """What the hosts of a lab sent."""
 
-    def __init__(self, lab: Lab, said: list[dict[str, object]]) -> None:
+    def __init__(self, lab: Lab, sent: list[dict[str, object]]) -> None:
         self.lab = lab
-        self.said = said
+        self.sent = sent
 
     @property
     def reach(self) -> Reach:
-        assert all(one["complete"] and one["together"] for one in self.said), self.said
-        return join_reach([from_json(Reach, str(one["reach"])) for one in self.said])
+        assert all(one["complete"] and one["together"] for one in self.sent), self.sent
+        return join_reach([from_json(Reach, str(one["reach"])) for one in self.sent])
 
     @property
     def cluster(self) -> Cluster:
@@ -86,13 +86,13 @@ def start(
 def run(lab: Lab, *, timeout_s: float = 20.0, low: int = 33000, high: int = 60000) -> Run:
     hosts = range(len(lab.names))
     processes = [start(lab, rank, timeout_s=timeout_s, low=low, high=high) for rank in hosts]
-    said = []
+    sent = []
     for process in processes:
         status, out, err = finish(process, 3 * timeout_s + 20.0)
         assert status == 0, (status, out, err)
-        said.append(json.loads(out))
+        sent.append(json.loads(out))
     assert lab.left_over() == []
-    return Run(lab, said)
+    return Run(lab, sent)
 
 
 @pytest.fixture
@@ -207,19 +207,19 @@ def test_bad_dc410_a_switch_that_loses_large_frames(four: Lab) -> None:
 
 def test_bad_dc501_a_host_that_never_comes(four: Lab) -> None:
     processes = [start(four, rank, timeout_s=3.0) for rank in (0, 1, 3)]
-    said = [json.loads(finish(process)[1]) for process in processes]
-    assert [one["missing"] for one in said] == [[2]] * 3
-    assert all(one["waited_s"] < 3.0 + 5.0 for one in said)
+    sent = [json.loads(finish(process)[1]) for process in processes]
+    assert [one["missing"] for one in sent] == [[2]] * 3
+    assert all(one["waited_s"] < 3.0 + 5.0 for one in sent)
 
 
 def test_bad_dc501_a_host_whose_cable_is_out(four: Lab) -> None:
     four.cut(2)
     processes = [start(four, rank, timeout_s=5.0) for rank in range(4)]
-    said = [json.loads(finish(process)[1]) for process in processes]
-    assert [one["missing"] for one in (said[0], said[1], said[3])] == [[2]] * 3
-    assert said[2]["missing"] is None
+    sent = [json.loads(finish(process)[1]) for process in processes]
+    assert [one["missing"] for one in (sent[0], sent[1], sent[3])] == [[2]] * 3
+    assert sent[2]["missing"] is None
     # the first packet gets no answer, and then the kernel knows that there is nobody in its own network
-    assert said[2]["troubles"][0][0] in ("timeout", "no-route")
+    assert sent[2]["problems"][0][0] in ("timeout", "no-route")
 
 
 FAULTS: list[tuple[str, Callable[[Lab], None]]] = [
@@ -235,19 +235,19 @@ def test_bad_dc403_the_first_host_can_not_be_reached(kind: str, fault: Callable[
     processes = [start(two, 1, timeout_s=5.0)]
     if kind != "refused":
         processes.append(start(two, 0, timeout_s=5.0))
-    said = [json.loads(finish(process)[1]) for process in processes]
-    ((found, address, port, *_),) = said[0]["troubles"]
+    sent = [json.loads(finish(process)[1]) for process in processes]
+    ((found, address, port, *_),) = sent[0]["problems"]
     assert (found, address, port) == (kind, two.address(0), 29511)
-    if len(said) > 1:
-        assert said[1]["missing"] == [1]
+    if len(sent) > 1:
+        assert sent[1]["missing"] == [1]
 
 
 def test_bad_dc501_a_name_that_leads_back_to_the_host_itself(two: Lab) -> None:
     two.set_hosts_file(1, {"node0": "127.0.1.1"})
     processes = [start(two, rank, timeout_s=3.0) for rank in (0, 1)]
-    said = [json.loads(finish(process)[1]) for process in processes]
-    assert said[0]["missing"] == [1]
-    kind, address, _, _, own = said[1]["troubles"][0]
+    sent = [json.loads(finish(process)[1]) for process in processes]
+    assert sent[0]["missing"] == [1]
+    kind, address, _, _, own = sent[1]["problems"][0]
     assert (kind, address, own) == ("refused", "127.0.1.1", True)
 
 
@@ -256,10 +256,10 @@ def test_bad_dc502_two_hosts_that_take_themselves_for_the_first(two: Lab) -> Non
     processes = [
         two.python(rank, program, "0", "2", two.address(rank), two.names[0], "12", "33000", "60000") for rank in (0, 1)
     ]
-    said = [json.loads(finish(process)[1]) for process in processes]
-    assert [one["missing"] for one in said] == [[1], [1]]
+    sent = [json.loads(finish(process)[1]) for process in processes]
+    assert [one["missing"] for one in sent] == [[1], [1]]
     # both know it long before the limit
-    assert all(one["waited_s"] < 12 for one in said)
+    assert all(one["waited_s"] < 12 for one in sent)
 
 
 def test_bad_a_host_that_is_cut_off_while_it_waits(four: Lab) -> None:
@@ -270,8 +270,8 @@ def test_bad_a_host_that_is_cut_off_while_it_waits(four: Lab) -> None:
     ready = four.python(3, "import time; time.sleep(2)")
     finish(ready)
     four.cut(2)
-    said = [json.loads(finish(process, 60.0)[1]) for process in processes[:2]]
-    assert [one["missing"] for one in said] == [[2, 3], [2, 3]]
+    sent = [json.loads(finish(process, 60.0)[1]) for process in processes[:2]]
+    assert [one["missing"] for one in sent] == [[2, 3], [2, 3]]
     finish(processes[2], 60.0)
 
 
