@@ -46,7 +46,7 @@ WORDS = (
     (r"pretend(s|ed|ing)?", "simulate"),
     (r"tell(s|ing)?|told", "report, show, print, mean"),
     (r"says?|said|saying", "report, show, print, mean, state"),
-    (r"ask(s|ed|ing)?", "request, read, query, need"),
+    (r"ask(s|ed|ing)?(?! (the|an|your) administrators?)", "request, read, query, need"),
     (r"look(s|ed|ing)?(?! like)", "check, inspect, search"),
     (r"beside|anew|merely|some day|for ever|otherwise than|by its own words|it may yet", "a plain word"),
     (r"nobody|somebody|whoever|someone", "no process, another process, the caller"),

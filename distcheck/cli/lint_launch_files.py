@@ -83,7 +83,7 @@ class LaunchSide(NamedTuple):
                 mask_forms(why if why.startswith("it can't be read") else f"{_how_much(file)} can't be read: {why}"),
                 where=Where(path=file.path, line=line or None, column=column or None),
                 evidence={"kind": file.kind},
-                fix=Fix("fix it, or leave it out with --exclude; the rest was checked", where="job-script"),
+                fix=Fix("fix it, or remove it with --exclude; the rest was checked", where="job-script"),
             )
             for file in self.files.files
             for why, line, column in file.faults

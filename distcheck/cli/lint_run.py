@@ -128,7 +128,7 @@ def _unread(inputs: LintFiles) -> list[Finding]:
         rules.DC904.found(
             f"can't be checked: {why}",
             where=Where(path=path),
-            fix=Fix("name a file or folder that can be read, or leave it out with --exclude", where="this-shell"),
+            fix=Fix("name a file or folder that can be read, or remove it with --exclude", where="this-shell"),
         )
         for path, why in inputs.problems
     ]

@@ -124,7 +124,7 @@ def _import(module: str, name: str) -> Any:
 
 def _call(found: Any, text: str) -> Any:
     if not callable(found):
-        raise click.UsageError(f"--object {text}: a {type(found).__name__} can't be called; leave --call out")
+        raise click.UsageError(f"--object {text}: a {type(found).__name__} can't be called; omit --call")
     with _aside():
         try:
             return found()

@@ -259,7 +259,7 @@ def check_machine(plan: Any, world: World) -> None:
                 "out, or say less with --nnodes and --gpus-per-node"
             )
         if for_cuda is None:
-            raise click.UsageError("--real-gpus: this torch was built for the CPU only; leave it out")
+            raise click.UsageError("--real-gpus: this torch was built for the CPU only; remove it")
     if plan.world_size > 4 * output.cores():
         output.say(
             f"distcheck rehearse: {plan.world_size} ranks share {output.cores()} cores, which takes its time; "

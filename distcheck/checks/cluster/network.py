@@ -822,7 +822,7 @@ def _ports_missing(peers: Sequence[_RdmaShape]) -> Iterator[Finding]:
         },
         fix=Fix(
             "see whether the container there has /dev/infiniband like the others, and have an administrator see "
-            "whether the card is still on the bus ('ls /sys/class/infiniband'); until then leave the host out",
+            "whether the card is still on the bus ('ls /sys/class/infiniband'); until then exclude the host",
             by="admin",
             where="host",
         ),

@@ -1,4 +1,4 @@
-"""What the dynamic loader of Linux would find, told from files: ELF tables, ld.so.cache, the loader's variables.
+"""Resolves what the dynamic loader of Linux would find, from files: ELF tables, ld.so.cache, the loader's variables.
 
 Nothing is loaded. It reads 64-bit little-endian ELF (x86-64 and Arm, all that torch's CUDA builds are made for) and
 glibc's cache; where a file is anything else the answer is None, which callers must take as "can't be told".
@@ -30,7 +30,7 @@ _SYMBOL = "<IBBHQQ"
 
 
 class Dynamic(NamedTuple):
-    """The dynamic section of a shared library: what it asks the loader for."""
+    """The dynamic section of a shared library: what it needs from the loader."""
 
     needed: tuple[str, ...]
     #: folders that come before LD_LIBRARY_PATH, and after it, with ``$ORIGIN`` put in
@@ -39,7 +39,7 @@ class Dynamic(NamedTuple):
 
 
 def read_dynamic(world: World, path: str) -> Dynamic | None:
-    """What a shared library asks for; None where the file is not there or no ELF that can be read."""
+    """Return what a shared library needs; None where the file is missing or no ELF that can be read."""
     try:
         return _read_dynamic(world, path)
     except (OSError, error, ValueError, OverflowError):
@@ -56,7 +56,7 @@ def read_section(world: World, path: str, name: bytes) -> bytes | None:
 
 
 def read_symbols(world: World, path: str, prefix: str, *, defined: bool) -> frozenset[str] | None:
-    """The symbols with a prefix that a library defines, or that it wants from others; None where that can't be told."""
+    """Return the symbols with a prefix that a library defines, or that it needs from others; None if unknown."""
     try:
         sections = _sections(world, path)
         table = next((section for title, section in sections if title == b".dynsym"), None)
@@ -173,7 +173,7 @@ def _read_dynamic(world: World, path: str) -> Dynamic | None:
     words = world.read_at(path, dynamic[2], min(dynamic[5], LONGEST_NAME * 16))
     tags = list(iter_unpack("<QQ", words[: len(words) // 16 * 16]))
     values = dict(reversed(tags))
-    # the table's address in memory, as a place in the file
+    # the table's address in memory, as a position in the file
     address = values.get(_DT_STRTAB, 0)
     loaded = [part for part in programs if part[0] == _PT_LOAD and part[3] <= address < part[3] + part[5]]
     if not loaded:

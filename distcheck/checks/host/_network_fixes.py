@@ -47,7 +47,7 @@ def leave_out(setting: Setting, then: str) -> Fix:
         )
     if not setting.by_user:
         return Fix(f"take {setting.name} out of {setting.origin}; {then}", where="host")
-    return change(setting, f"leave {setting.name} out; {then}", f"unset {setting.name}")
+    return change(setting, f"remove {setting.name}; {then}", f"unset {setting.name}")
 
 
 def let_rdma_in(platform: Platform | Unavailable) -> Fix:

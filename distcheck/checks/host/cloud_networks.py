@@ -107,23 +107,23 @@ def google_plug_in_is_complete(
     platform: Platform | Unavailable,
     interfaces: Interfaces | Unavailable,
 ) -> Iterator[Finding]:
-    """On Google's machines, a plug-in that is asked for has all its variables, its interfaces and its library."""
+    """On Google's machines, a plug-in that is requested has all its variables, its interfaces and its library."""
     if not between_nodes(launch, gpus) or isinstance(platform, Unavailable) or "Google" not in platform.product:
         return
     for plug_in, required in GOOGLE_PLUGINS.items():
-        asked = (settings.get("NCCL_NET") or "").lower() == plug_in.lower()
-        if not asked and not any(settings.get(name) for name in (*required, *GOOGLE_SIGNS[plug_in])):
+        requested = (settings.get("NCCL_NET") or "").lower() == plug_in.lower()
+        if not requested and not any(settings.get(name) for name in (*required, *GOOGLE_SIGNS[plug_in])):
             continue
         missing = [name for name in required if not settings.get(name)]
         absent = _absent_interfaces(settings, required, interfaces)
-        troubles = [f"{name} is not set" for name in missing]
-        troubles += [f"{name} names {listed(names)}, which this host does not have" for name, names in absent.items()]
+        problems = [f"{name} is not set" for name in missing]
+        problems += [f"{name} names {listed(names)}, which this host does not have" for name, names in absent.items()]
         if not fabric.net_plugins:
-            troubles.append("the loader finds no network plug-in of NCCL")
-        if not troubles:
+            problems.append("the loader finds no network plug-in of NCCL")
+        if not problems:
             continue
         yield rules.DC418.found(
-            f"{plug_in} is half configured: {'; '.join(troubles)}",
+            f"{plug_in} is half configured: {'; '.join(problems)}",
             where=Where(object=plug_in),
             evidence={
                 "missing": missing,
@@ -144,7 +144,7 @@ def google_plug_in_is_complete(
 def topology_file_is_there(
     launch: Launch, settings: Settings, fabric: Fabric, gpus: Gpus | Unavailable
 ) -> Iterator[Finding]:
-    """The file that NCCL_TOPO_FILE names is there: NCCL goes on without it, and says so in its log only."""
+    """Report a file of NCCL_TOPO_FILE that does not exist: NCCL continues without it, and only its log shows that."""
     named = settings.of("NCCL_TOPO_FILE")
     if named is None or fabric.topology_file_found is not False or not launch.launched or not uses_nccl(launch, gpus):
         return

@@ -1,4 +1,4 @@
-"""Whether this host reaches the address on which the job meets, and what may stand between them.
+"""Whether this host reaches the rendezvous address of the job, and what may be in between.
 
 Only hosts that will be clients connect, only to the address and port that the launch names, and they close at once.
 What the name of the master leads to is the matter of ``names.py``, who listens on this host that of ``ports.py``.
@@ -35,7 +35,7 @@ class MasterReach(NamedTuple):
 
     address: str
     port: int
-    #: ``connected``, ``refused`` (the host is there, nobody listens), ``timeout``, ``no-route``, or ``not-tried``
+    #: ``connected``, ``refused`` (the host is there, nothing listens), ``timeout``, ``no-route``, or ``not-tried``
     outcome: str
     #: the system's own words, where there are any
     error: str | None = None
@@ -154,17 +154,17 @@ def ipv6_is_whole(launch: Launch, master: MasterName, interfaces: Interfaces) ->
     evidence = {"addresses": list(master.name.addresses), "ipv6_disabled": interfaces.ipv6_disabled}
     other = [address for address in master.name.addresses if ":" not in address]
     if (literal(addresses[0]) or "").startswith("fe80:") and "%" not in addresses[0]:
-        trouble = f"{addresses[0]} is a link-local address, which means nothing without the interface behind a %"
+        problem = f"{addresses[0]} is a link-local address, which means nothing without the interface behind a %"
     elif not _has_global_ipv6(interfaces):
         state = "IPv6 is disabled here" if interfaces.ipv6_disabled else "this host has no IPv6 address of its own"
-        trouble = f"{master.name.name} has the IPv6 address {addresses[0]}, and {state}"
+        problem = f"{master.name.name} has the IPv6 address {addresses[0]}, and {state}"
     else:
         return
     if other:
-        message = f"{trouble}: torch warns (errno 97 or 101) and goes on with {other[0]}"
+        message = f"{problem}: torch warns (errno 97 or 101) and goes on with {other[0]}"
         fix = Fix(f"none is needed; {other[0]} in place of the name spares you the warning", where="launch-line")
     else:
-        message = f"{trouble}, and it has no IPv4 address"
+        message = f"{problem}, and it has no IPv4 address"
         fix = Fix("give an IPv4 address of the first node, or have IPv6 set up on this one", where="launch-line")
     yield rules.DC409.found(message, where=where, evidence=evidence, fix=fix)
 
@@ -173,7 +173,7 @@ def ipv6_is_whole(launch: Launch, master: MasterName, interfaces: Interfaces) ->
 def no_proxy_before_etcd(launch: Launch, settings: Settings) -> Iterator[Finding]:
     """Nothing in the environment sends requests to the etcd server through a proxy.
 
-    torch's own client (python-etcd 0.4.5) makes its connections with urllib3 and never looks at these variables, so
+    torch's own client (python-etcd 0.4.5) makes its connections with urllib3 and ignores these variables, so
     this is worth knowing only. TCPStore, gloo and NCCL use plain TCP, where no proxy has a part.
     """
     if not launch.launched or launch.rdzv_backend not in _ETCD or not launch.rdzv_endpoint:

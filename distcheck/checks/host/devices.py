@@ -55,7 +55,7 @@ class Devices(NamedTuple):
     mig: bool = False
 
     @property
-    def count(self) -> int | None:  # type: ignore[override]  # hides a tuple's method that nobody calls here
+    def count(self) -> int | None:  # type: ignore[override]  # hides a tuple's method that no caller needs
         """How many devices this process can use; None where it can't be known."""
         return None if self.visible is None else len(self.visible)
 
@@ -160,7 +160,7 @@ def _cuda_devices(values: Mapping[str, str], cards: Sequence[Gpu]) -> Devices:
 def _enumerate(picked: Sequence[Gpu]) -> tuple[str, ...]:
     """What CUDA gives of these GPUs: where one has MIG instances, the first of them and nothing else.
 
-    MIG user guide, "CUDA device enumeration": one compute instance a process, and no whole GPU beside it.
+    MIG user guide, "CUDA device enumeration": one compute instance a process, and no whole GPU in addition.
     """
     instances = [uuid for gpu in picked if gpu.mig_enabled for uuid in gpu.mig_uuids]
     if instances:
@@ -555,21 +555,21 @@ def gpus_take_enough_processes(
             continue
         holders = [item for item in gpu.processes if not (launch.stage == "rank" and item.own and not item.orphan)]
         if gpu.compute_mode == "prohibited":
-            trouble, fails = "takes no process at all", True
+            problem, fails = "takes no process at all", True
         elif shared:
             # the server of the service is the one process; its documentation requires this mode
             continue
         elif holders:
-            trouble, fails = f"takes one process, and process {holders[0].pid} has it", True
+            problem, fails = f"takes one process, and process {holders[0].pid} has it", True
         elif crowded:
-            trouble, fails = f"takes one process, and {launch.ranks_here} run on {_devices(devices.count or 0)}", True
+            problem, fails = f"takes one process, and {launch.ranks_here} run on {_devices(devices.count or 0)}", True
         else:
-            trouble, fails = "takes one process only", False
-        alike.setdefault((gpu.compute_mode or "", trouble, fails), []).append(gpu)
-    for (mode, trouble, fails), group in alike.items():
+            problem, fails = "takes one process only", False
+        alike.setdefault((gpu.compute_mode or "", problem, fails), []).append(gpu)
+    for (mode, problem, fails), group in alike.items():
         where = rank_ranges(gpu.index for gpu in group)
         yield rules.DC307.found(
-            f"GPU {where} {'is' if len(group) == 1 else 'are'} in compute mode {mode}, which {trouble}",
+            f"GPU {where} {'is' if len(group) == 1 else 'are'} in compute mode {mode}, which {problem}",
             severity=Severity.ERROR if hurts and fails else Severity.INFO,
             where=Where(gpu=where),
             evidence={
@@ -721,7 +721,7 @@ def _clean_mask(variable: str, value: str, launch: Launch, gpus: Gpus, scheduler
     cards = [gpu for gpu in gpus.gpus if not gpu.lost]
     if not isinstance(scheduler, Unavailable) and scheduler.name == "slurm" and scheduler.gpus_on_node:
         return Fix(
-            f"leave {variable} as Slurm sets it: take out the line (job script, shell's start files) that sets it",
+            f"keep {variable} as Slurm sets it: remove the line (job script, shell's start files) that sets it",
             where="job-script",
         )
     entries = value.strip(" \"'").split(",")

@@ -18,7 +18,7 @@ from distcheck.rules import Selection
 
 from .subject import describe
 
-#: Why host facts are not looked at for a job that runs on other machines.
+#: Why host facts are not checked for a job that runs on other machines.
 ELSEWHERE = Unavailable("this host is not in the job")
 
 
@@ -33,12 +33,12 @@ def examine(
     per: str | None = None,
     plans: dict[Any, Plan] | None = None,
 ) -> Report:
-    """Look at this process and this host, and judge them for a launch.
+    """Check this process and this host for a launch.
 
     :param world: the way to the outside; without one, nothing is collected: only ``facts`` are judged
     :param facts: facts that are already there, by type
     :param budget_s: seconds for all readers together
-    :param every_fact: read also the facts that no selected probe asks for (to save or to show them)
+    :param every_fact: read also the facts that no selected probe needs (to save or to show them)
     :param per: only the probes that judge per ``host`` or per ``process``
     :param plans: where plans are kept between calls that judge many hosts' facts alike
     """

@@ -72,7 +72,7 @@ LIBFABRIC_FOLDERS = ("/opt/amazon/efa/lib", "/opt/amazon/efa/lib64")
 class Gid(NamedTuple):
     """One entry of a port's GID table."""
 
-    index: int  # type: ignore[assignment]  # hides a tuple's method that nobody calls on a GID
+    index: int  # type: ignore[assignment]  # hides a tuple's method that no caller needs
     gid: str
     #: ``IB/RoCE v1`` or ``RoCE v2``
     type: str = ""
@@ -223,7 +223,7 @@ def active_ports_are_used(
         evidence={**evidence, "value": wanted.value},
         fix=change(
             wanted,
-            "name the devices of this host, joined by commas without blanks, or leave the variable out; where nodes "
+            "name the devices of this host, joined by commas without blanks, or omit the variable; where nodes "
             "name their devices differently, give all the names",
             "export NCCL_IB_HCA==" + ",".join(dict.fromkeys(port.device for port in ports)),
         ),
@@ -291,22 +291,22 @@ def roce_gid_can_be_used(
     setting = settings.of("NCCL_IB_GID_INDEX")
     index = number_of(settings, "NCCL_IB_GID_INDEX")
     if setting is not None and index is not None and index >= 0:
-        says, severity = f"{written(setting)} names a GID that does not lead to other hosts", Severity.WARNING
+        text, severity = f"{written(setting)} names a GID that does not lead to other hosts", Severity.WARNING
     elif version is not None and version < GID_BY_ITSELF:
         # on one switch without routing such a GID works, so a default is only worth knowing
-        index, says, severity = 0, f"NCCL {_dotted(version)} takes GID 0 of each RoCE port by itself", Severity.INFO
+        index, text, severity = 0, f"NCCL {_dotted(version)} takes GID 0 of each RoCE port by itself", Severity.INFO
     else:
         return
-    troubles = [(port, trouble) for port in ports if (trouble := _gid_trouble(port, index)) is not None]
-    if not troubles:
+    problems = [(port, problem) for port in ports if (problem := _gid_problem(port, index)) is not None]
+    if not problems:
         return
     yield rules.DC415.found(
-        f"{says}: {listed(f'GID {index} of {port.name} {trouble}' for port, trouble in troubles)}",
+        f"{text}: {listed(f'GID {index} of {port.name} {problem}' for port, problem in problems)}",
         severity=severity,
         where=Where(variable="NCCL_IB_GID_INDEX"),
         evidence={
             "index": index,
-            "ports": [port.name for port, _ in troubles],
+            "ports": [port.name for port, _ in problems],
             "nccl": None if version is None else _dotted(version),
             "usable_indices": {port.name: [gid.index for gid in port.gids if gid.routable_v2] for port in ports},
         },
@@ -534,7 +534,7 @@ def _text(world: World, path: str) -> str:
 def _data_ports(fabric: Fabric) -> list[RdmaPort]:
     """Return the ACTIVE ports that seem intended for traffic between GPUs.
 
-    InfiniBand where there is any: an Ethernet port beside it is for storage. Otherwise fast Ethernet ports with an
+    InfiniBand where there is any: an Ethernet port next to it is for storage. Otherwise fast Ethernet ports with an
     address that RoCE can use; a virtual machine's accelerated network card has none.
     """
     usable = [port for port in fabric.ports if port.usable]
@@ -576,7 +576,7 @@ def _switched_off(settings: Settings) -> Setting | None:
     return None
 
 
-def _gid_trouble(port: RdmaPort, index: int) -> str | None:
+def _gid_problem(port: RdmaPort, index: int) -> str | None:
     """Why an entry of a RoCE port's GID table can't be used between hosts."""
     gid = next((gid for gid in port.gids if gid.index == index), None)
     if gid is None:
@@ -643,7 +643,7 @@ def _raise_port(port: RdmaPort) -> str:
     if port.physical_state == "Polling":
         return "the other end does not answer: have an administrator check the cable and the port of the switch"
     if port.physical_state == "Disabled":
-        return "the port is switched off: have an administrator switch it on, or leave it out of NCCL_IB_HCA"
+        return "the port is switched off: have an administrator switch it on, or remove it from NCCL_IB_HCA"
     return "have an administrator bring the port up, or take this node out of the job"
 
 

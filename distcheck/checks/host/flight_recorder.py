@@ -1,4 +1,4 @@
-"""Whether a rank that hangs could be asked what it waits for: torch's flight recorder and its pipe, before the launch.
+"""Whether a hung rank could report what it waits for: torch's flight recorder and its pipe, before the launch.
 
 ``distcheck stuck`` needs nothing of the launch to read stacks. Which collective of which group is open only the
 recorder of NCCL's process group knows, and its pipe must be named before the ranks start. Read in torch's headers,
@@ -20,21 +20,21 @@ from .software import Software
 from .variables import Version, version_numbers
 
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-#: What the pipe asks for, in every release; the recorder itself has a newer name for it as well.
+#: What the pipe needs, in every release; the recorder itself has a newer name for it as well.
 BUFFER = "TORCH_NCCL_TRACE_BUFFER_SIZE"
 NEW_BUFFER = "TORCH_FR_BUFFER_SIZE"
-#: Without it a rank looks at its pipe as seldom as its watchdog's heartbeat is looked at: every eight minutes.
+#: Without it a rank reads its pipe as rarely as its watchdog reads the heartbeat: every eight minutes.
 DUMP = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 #: From here on the recorder and its dumps are on by themselves.
 _ON_BY_ITSELF = (2, 11)
 #: From here on the recorder's own names are TORCH_FR_…
 _NEW_NAMES = (2, 8)
-#: What is taken where nobody knows the release.
+#: What is assumed where the release is unknown.
 _SUPPOSED = (2, 13)
 
 
 @probe(rules.DC127)
-def a_hang_can_be_asked(
+def a_hang_can_be_inspected(
     launch: Launch,
     settings: Settings,
     software: Software | Unavailable,
@@ -88,7 +88,7 @@ def _lacking(settings: Settings, torch: Version) -> Iterator[tuple[str, str]]:
         needed += [(name, "2000") for name in (BUFFER, NEW_BUFFER) if _is_zero(settings.get(name))]
         needed += [(DUMP, "1")] if _is_zero(settings.get(DUMP)) else []
     if not settings.get(PIPE):
-        # the name has the user in it: a pipe that somebody else has left would end the start of the job
+        # the name has the user in it: a pipe of another user would end the start of the job
         yield PIPE, "/tmp/$USER-ask-"
         if torch >= _NEW_NAMES:
             yield "TORCH_FR_DUMP_TEMP_FILE", "/tmp/$USER-dump-"

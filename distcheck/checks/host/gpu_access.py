@@ -81,7 +81,7 @@ def count_names(names: Iterable[str]) -> str:
 
 
 def _vendors(software: Software | Unavailable) -> frozenset[str]:
-    """The vendors for whose GPUs torch may be built; both where its files do not tell."""
+    """Return the vendors for whose GPUs torch may be built; both where its files do not show one."""
     if isinstance(software, Unavailable) or software.torch_path is None:
         return frozenset({"nvidia", "amd"})
     return frozenset({vendor for vendor, version in (("nvidia", software.cuda), ("amd", software.hip)) if version})

@@ -117,8 +117,8 @@ def nvml_fits_the_driver(
         severity=_severity(launch, launch.backend in (None, "nccl")),
         evidence={"nvml": gpus.why, "module": known.module_version, "library": known.library_version},
         fix=Fix(
-            "the driver was updated while it was in use: have an administrator reboot the host, or unload and load the "
-            "nvidia modules when nothing uses the GPUs"
+            "the driver was updated while it was in use. Have an administrator reboot the host, or reload the nvidia "
+            "modules when nothing uses the GPUs"
             + ("; a container that brings its own driver library must use the host's" if container else ""),
             by="admin",
             where="host",
@@ -136,17 +136,17 @@ def container_still_has_its_gpus(
     if isinstance(gpus, Unavailable):
         if not driver.nodes or not any(words in gpus.why for words in LOST_WORDS):
             raise Unavailable(gpus.why)
-        said = gpus.why
+        reported = gpus.why
     else:
         lost = [gpu for gpu in gpus.gpus if gpu.lost]
         if not lost or len(lost) < len(gpus.gpus) or set(driver.blocked) != set(driver.nodes) or not driver.nodes:
             return
-        said = "; ".join(lost[0].errors)
+        reported = "; ".join(lost[0].errors)
     blocked = f", and {', '.join(driver.blocked)} can't be opened" if driver.blocked else ""
     yield rules.DC314.found(
-        f"this container has {', '.join(driver.nodes)}, but NVML reports {said!r}{blocked}: it has lost its access",
+        f"this container has {', '.join(driver.nodes)}, but NVML reports {reported!r}{blocked}: it has lost its access",
         severity=_severity(launch, launch.backend in (None, "nccl")),
-        evidence={"nvml": said, "nodes": list(driver.nodes), "blocked": list(driver.blocked)},
+        evidence={"nvml": reported, "nodes": list(driver.nodes), "blocked": list(driver.blocked)},
         fix=Fix(
             "restart the container. A reload of systemd rewrites the cgroup: to prevent it, name the device "
             "nodes with --device, use CDI, or update the NVIDIA container toolkit",

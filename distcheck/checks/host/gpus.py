@@ -34,7 +34,7 @@ class Gpu(NamedTuple):
     """One GPU. None: unknown to the driver."""
 
     #: in the driver's order, which is PCI order
-    index: int  # type: ignore[assignment]  # hides a tuple's method that nobody calls on a GPU
+    index: int  # type: ignore[assignment]  # hides a tuple's method that no caller needs
     uuid: str
     name: str
     #: as /sys/bus/pci/devices writes it: ``0000:07:00.0``

@@ -85,7 +85,7 @@ def read_master_name(world: World, launch: Launch) -> MasterName:
     """MASTER_ADDR, or the host of the rendezvous endpoint, resolved."""
     if not launch.launched:
         raise NotApplicable(NO_LAUNCH)
-    host, origin = _meeting_host(launch)
+    host, origin = _rendezvous_host(launch)
     if not host:
         raise NotApplicable("neither MASTER_ADDR nor an option sets the rendezvous")
     if _NOT_IN_NAMES.intersection(host):
@@ -271,7 +271,7 @@ def rendezvous_host_knows_itself(
     if holders and not matched:
         yield rules.DC408.found(
             f"{name.name} is this host's address ({holders[0]}), but torchrun will not see that it is the rendezvous "
-            f"host: it looks only at {host.name.name}, which is {', '.join(host.name.addresses)}",
+            f"host. It checks only {host.name.name}, which is {', '.join(host.name.addresses)}",
             where=where,
             evidence=evidence,
             fix=Fix(
@@ -281,10 +281,10 @@ def rendezvous_host_knows_itself(
                 where="launch-line",
             ),
         )
-    elif matched and not holders and (_said_node_rank(launch) or 0) > 0:
+    elif matched and not holders and (_given_node_rank(launch) or 0) > 0:
         yield rules.DC408.found(
-            f"this is node {_said_node_rank(launch)} and {name.name} is none of its addresses, "
-            "but torchrun would take it for the rendezvous host, and it would wait here for the others",
+            f"this is node {_given_node_rank(launch)} and {name.name} is none of its addresses, "
+            "but torchrun would take it for the rendezvous host and wait for the others",
             where=where,
             evidence=evidence,
             fix=Fix(
@@ -307,7 +307,7 @@ def local_address_is_own(launch: Launch, interfaces: Interfaces) -> Iterator[Fin
         f"--local-addr={launch.local_addr} is none of this host's addresses",
         where=Where(object="--local-addr"),
         evidence={"local_addr": launch.local_addr, "addresses": sorted(one for one in own if one is not None)},
-        fix=Fix("give each node an address of its own, or leave the option out", where="launch-line"),
+        fix=Fix("give each node an address of its own, or omit the option", where="launch-line"),
     )
 
 
@@ -324,7 +324,7 @@ def master_is_no_loopback(
         return  # the agents have connected there already: all "nodes" are on this machine, or this one is the master
     if isinstance(master, Unavailable):
         # a loopback address is one on any host
-        written, origin = _meeting_host(launch)
+        written, origin = _rendezvous_host(launch)
         if not written or not (is_loopback(written) or written.rstrip(".") in LOOPBACK_NAMES):
             raise master
         master = MasterName(Name(written), origin)
@@ -332,7 +332,7 @@ def master_is_no_loopback(
     own = () if isinstance(host, Unavailable) else (host.name.name, host.full_name)
     if is_loopback(name.name) or name.name.rstrip(".") in LOOPBACK_NAMES:
         seen = f"the rendezvous of {launch.nnodes_max or launch.nnodes} nodes is {name.name} ({master.origin})"
-        trouble = f"{seen}, where each finds only itself"
+        problem = f"{seen}, where each finds only itself"
     elif (
         name.addresses
         and all(is_loopback(address) for address in name.addresses)
@@ -340,13 +340,13 @@ def master_is_no_loopback(
         and launch.serves_store is not True
         and not isinstance(host, Unavailable)
     ):
-        trouble = (
+        problem = (
             f"{name.name!r} ({master.origin}) resolves to {name.addresses[0]} here, where this node finds only itself"
         )
     else:
         return
     yield rules.DC419.found(
-        trouble,
+        problem,
         severity=Severity.INFO if launch.nnodes == 1 else None,
         where=Where(variable=master.origin),
         evidence={"name": name.name, "addresses": list(name.addresses), "nodes": launch.nnodes_max or launch.nnodes},
@@ -431,7 +431,7 @@ def _within(limit_s: float, function: Callable[[], Name]) -> Name | None:
     return found[0] if found else None
 
 
-def _meeting_host(launch: Launch) -> tuple[str, str]:
+def _rendezvous_host(launch: Launch) -> tuple[str, str]:
     """Return the host of the rendezvous, and the variable or option that names it; empty if there is none."""
     if launch.standalone:
         return "localhost", "--standalone"
@@ -465,7 +465,7 @@ def _place(launch: Launch) -> str:
     return "launch-line" if _option(launch).startswith("-") else "job-script"
 
 
-def _said_node_rank(launch: Launch) -> int | None:
+def _given_node_rank(launch: Launch) -> int | None:
     """What the user or the scheduler calls this node, also where c10d does not listen to it."""
     if launch.node_rank is not None or launch.command is None:
         return launch.node_rank
@@ -551,7 +551,7 @@ def _master_name_fix(launch: Launch, master: MasterName, platform: Platform | Un
             where=_place(launch),
         )
     return Fix(
-        f"set {master.origin} to the address of that host, or to a name that all nodes resolve, or have the name "
-        "added to /etc/hosts or DNS of all nodes",
+        f"set {master.origin} to the address of that host or to a name that all nodes resolve, or add the name to "
+        "DNS or to /etc/hosts of all nodes",
         where=_place(launch),
     )

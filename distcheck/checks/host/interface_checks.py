@@ -42,11 +42,11 @@ def nccl_interfaces_lead_to_the_nodes(
         return
     if not nccl or not launch.several_nodes:
         return
-    asked = choice.by == "named" and named is not None and not parse_filter(named.value).exclude
-    trouble = _trouble(first, interfaces, _master_address(launch), asked=asked)
-    if trouble is not None:
+    by_name = choice.by == "named" and named is not None and not parse_filter(named.value).exclude
+    problem = _problem(first, interfaces, _master_address(launch), by_name=by_name)
+    if problem is not None:
         yield rules.DC406.found(
-            f"NCCL takes {first.name} ({bare(first.address)}){_because(choice, named)}, {trouble}",
+            f"NCCL takes {first.name} ({bare(first.address)}){_because(choice, named)}, {problem}",
             where=Where(variable="NCCL_SOCKET_IFNAME", object=first.name),
             evidence=_evidence(choice, named, interfaces),
             fix=_name_exactly(way, named),
@@ -75,19 +75,19 @@ def gloo_interface_can_be_used(launch: Launch, settings: Settings, interfaces: I
     choice = gloo_interfaces(interfaces, ifname=setting.value)
     # with the backend stated as nccl alone, gloo starts only where the program makes a group of its own for it
     starts = launch.launched and (launch.backend is None or "gloo" in launch.backend)
-    trouble = None
+    problem = None
     if choice.missing:
-        trouble = "; ".join(_why_missing(name, setting.value, interfaces) for name in choice.missing)
+        problem = "; ".join(_why_missing(name, setting.value, interfaces) for name in choice.missing)
     elif launch.several_nodes and (cut_off := [item for item in choice.interfaces if _cut_off(item, interfaces)]):
-        trouble = "; ".join(
+        problem = "; ".join(
             f"{item.name} is {'loopback, which no other node reaches' if is_loopback(item.address) else 'down'}"
             for item in cut_off
         )
-    if trouble is None:
+    if problem is None:
         return
     way = _way_to_the_nodes(interfaces, _master_address(launch))
     yield rules.DC407.found(
-        f"gloo can't use {written(setting)}: {trouble}",
+        f"gloo can't use {written(setting)}: {problem}",
         severity=None if starts else Severity.INFO,
         where=Where(variable="GLOO_SOCKET_IFNAME"),
         evidence={
@@ -108,7 +108,7 @@ def _names_nothing(named: Setting, interfaces: Interfaces, way: str | None, *, n
     """NCCL_SOCKET_IFNAME leaves NCCL without any interface."""
     wanted = parse_filter(named.value)
     if wanted.exclude:
-        trouble = f"excludes every running interface of this host ({listed(_running_names(interfaces))})"
+        problem = f"excludes every running interface of this host ({listed(_running_names(interfaces))})"
     else:
         reasons = []
         for entry, _ in wanted.entries:
@@ -116,9 +116,9 @@ def _names_nothing(named: Setting, interfaces: Interfaces, way: str | None, *, n
             if wanted.exact:
                 near = [item for item in near if item.name == entry]
             reasons.append(_why_not(entry, near))
-        trouble = f"gives NCCL no interface: {'; '.join(reasons)}; running here: {listed(_running_names(interfaces))}"
+        problem = f"gives NCCL no interface: {'; '.join(reasons)}; running here: {listed(_running_names(interfaces))}"
     return rules.DC406.found(
-        f"{written(named)} {trouble}",
+        f"{written(named)} {problem}",
         severity=Severity.ERROR if nccl else Severity.INFO,
         where=Where(variable="NCCL_SOCKET_IFNAME"),
         evidence={
@@ -139,7 +139,7 @@ def _nothing_runs(interfaces: Interfaces, family: str | None) -> Finding:
         where=Where(variable="NCCL_SOCKET_FAMILY" if of_family else "NCCL_SOCKET_IFNAME"),
         evidence={"interfaces": [item.name for item in interfaces.interfaces], "running": _running_names(interfaces)},
         fix=Fix(
-            "leave NCCL_SOCKET_FAMILY out of the job script"
+            "remove NCCL_SOCKET_FAMILY from the job script"
             if of_family
             else "have an administrator bring the network up",
             by="user" if of_family else "admin",
@@ -170,7 +170,7 @@ def _prefix_matches_more(
     )
 
 
-def _trouble(first: Chosen, interfaces: Interfaces, master: str | None, *, asked: bool) -> str | None:
+def _problem(first: Chosen, interfaces: Interfaces, master: str | None, *, by_name: bool) -> str | None:
     """Return why the other nodes cannot be reached from this interface; None if they can, as far as known."""
     item = interfaces.named(first.name)
     if is_loopback(first.address) or (item is not None and item.loopback):
@@ -182,7 +182,7 @@ def _trouble(first: Chosen, interfaces: Interfaces, master: str | None, *, asked
     if first.name.startswith(HOST_ONLY_NAMES):
         return "an interface that leads to containers or virtual machines of this host only"
     # a job over a VPN is possible, and who names its interface means it
-    if not asked and _virtual(first.name, interfaces):
+    if not by_name and _virtual(first.name, interfaces):
         return "an interface of a VPN or a tunnel"
     return None
 

@@ -47,7 +47,7 @@ PHYSICAL_NAMES = ("eth", "en", "ib", "bond", "wl", "hsn", "rdma")
 
 
 class Interface(NamedTuple):
-    """One network interface. None: the system does not tell."""
+    """One network interface. None: unknown to the system."""
 
     name: str
     #: IPv4 and IPv6 addresses in order, with their netmasks (``10.0.0.5/255.255.255.0``, ``fe80::1%eth0/64``)
@@ -168,7 +168,7 @@ def _is_interface(world: World, name: str) -> bool:
 def _elsewhere(world: World, addresses: dict[str, list[str]]) -> Iterator[Interface]:
     """Interfaces on macOS and Windows: psutil knows which are up, where it is installed."""
     states = {}
-    if world.root == "/":  # psutil asks the system itself, so it can't speak for a recorded machine
+    if world.root == "/":  # psutil reads the running system, so it can't be used for a recorded machine
         try:
             import psutil
         except ImportError:
@@ -220,7 +220,7 @@ def _default_route(world: World) -> str | None:
 
 
 def _ipv6_disabled(world: World) -> bool | None:
-    """As /proc/sys says; a kernel that has IPv4 settings but none of IPv6 was started without it."""
+    """Return what /proc/sys shows; a kernel that has IPv4 settings but none of IPv6 was started without it."""
     text = _text(world, "/proc/sys/net/ipv6/conf/all/disable_ipv6")
     if text is not None:
         return text != "0"

@@ -1,6 +1,6 @@
 """The launch command and what it runs under: two launchers in a row, hang-ups, restarts, GPUs that can't be counted.
 
-It also writes the launch line for this machine, and looks into the script for what that arranges by itself; the
+It also writes the launch line for this machine, and reads from the script what that arranges by itself; the
 variables that the ranks get are the matter of ``rendezvous.py`` and ``scheduling.py``.
 """
 
@@ -241,7 +241,7 @@ def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
     by_mpi_here = plan.starter != "srun" and plan.nodes == 1 and launch.on_this_host
     if by_mpi_here and launch.launcher in ELASTIC_LAUNCHERS and launch.ranks_here and launch.stage == "planned":
         alone = launch_line(launch, launch.ranks_here)
-        return alone._replace(text=f"leave {plan.starter} away on a single node; {alone.text}")
+        return alone._replace(text=f"omit {plan.starter} on a single node; {alone.text}")
     if plan.starter == "srun":
         return Fix(
             f"give {launch.launcher} one task a node: srun {ONE_TASK_A_NODE} (and '#SBATCH --ntasks-per-node=1' "

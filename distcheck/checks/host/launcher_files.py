@@ -1,4 +1,4 @@
-"""Files from which launchers take options and variables that nobody types: Accelerate's default, DeepSpeed's list.
+"""Files from which launchers take options and variables that no user types: Accelerate's default, DeepSpeed's list.
 
 They are named, and not judged: what they hold is the matter of those who read them.
 """
@@ -63,7 +63,7 @@ def launchers_read_no_hidden_file(launch: Launch, files: LauncherFiles | Unavail
         more = len(file.variables) - len(names)
         held = f"sets {', '.join(names)}{f' and {more} more' if more > 0 else ''} on every node" if names else ""
         yield rules.DC116.found(
-            f"{file.launcher} reads {file.path}, which {held or 'gives every option that the command leaves out'}",
+            f"{file.launcher} reads {file.path}, which {held or 'gives every option that the command omits'}",
             severity=Severity.INFO,
             where=Where(path=file.path),
             evidence={"launcher": file.launcher, "variables": list(file.variables)},

@@ -25,7 +25,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 #: CAP_IPC_LOCK in the capability masks of /proc/PID/status (linux/capability.h).
 CAP_IPC_LOCK_BIT = 14
-#: What the kernel's first user namespace says in /proc/PID/uid_map: all users, as they are (user_namespaces(7)).
+#: What the kernel's first user namespace has in /proc/PID/uid_map: all users, unchanged (user_namespaces(7)).
 #: In any other one, locked memory counts although the process seems to have CAP_IPC_LOCK.
 WHOLE_UID_MAP = ["0", "0", "4294967295"]
 #: cgroup v1 writes "no limit" as the largest page-aligned number (9223372036854771712 with pages of 4 KiB).
@@ -39,7 +39,7 @@ FILES_NEEDED = 4096
 LARGE_JOB_RANKS = 32
 #: Most sockets that NCCL opens for one connection to a peer (NCCL_NSOCKS_PERTHREAD times NCCL_SOCKET_NTHREADS, 2.30).
 FILES_PER_PEER = 64
-#: What a shell or job script asks for without harm; more than this no thread reports.
+#: What a shell or job script may request without harm; more than this no thread reports.
 FILES_ADVISED = 65536
 #: NCCL registers buffers of 4 MiB (NCCL_BUFFSIZE) for each peer and channel. The usual defaults of 64 KiB and 8 MiB
 #: were reported as too low (NVIDIA/nccl-tests#206, openucx/ucx#8229), nothing of this size.
@@ -146,7 +146,7 @@ def files_are_enough(launch: Launch, limits: Limits, platform: Platform | Unavai
 def memory_can_be_locked(
     launch: Launch, limits: Limits, fabric: Fabric, gpus: Gpus | Unavailable, platform: Platform | Unavailable
 ) -> Iterator[Finding]:
-    """Beside an RDMA device a process may lock the memory that NCCL registers with it."""
+    """Report a low limit of locked memory on a host with an RDMA device: NCCL registers memory with it."""
     devices = sorted({port.device for port in fabric.ports if port.state == "ACTIVE"})
     nccl = launch.backend != "gloo" if launch.backend else _cards(gpus) > 0
     if not devices or not nccl or limits.can_lock_memory:
@@ -265,7 +265,7 @@ def cpus_are_enough(
     fix = _more_cpus(launch, settings, platform)
     if rooms and ranks > 1 and min(rooms)[0] < ranks:
         room, text = min(rooms)
-        # a machine that has no more to give is slow, but nobody's mistake
+        # a machine that has no more to give is slow, but this is no mistake of the launch
         limited = limits.cpu_quota is not None or host > here
         yield rules.DC325.found(
             f"{ranks} ranks share {text}",
@@ -286,20 +286,20 @@ def cpus_are_enough(
 
 @probe(rules.DC325)
 def srun_passes_the_cpus_on(launch: Launch, settings: Settings) -> Iterator[Finding]:
-    """An srun in a batch script gets the CPUs per task that the script asked for."""
+    """Report an srun in a batch script that does not get the CPUs per task that the script requested."""
     command = launch.command
     if command is None or "srun" not in command.wrappers:
         return
     if command.cpus_per_task is not None or "cpus_per_task" in command.unknown:
         return
-    asked = settings.get("SLURM_CPUS_PER_TASK") or ""
+    requested = settings.get("SLURM_CPUS_PER_TASK") or ""
     passed = settings.get("SRUN_CPUS_PER_TASK") or command.assignments.get("SRUN_CPUS_PER_TASK")
-    if passed or not asked.isdecimal() or int(asked) < 2:
+    if passed or not requested.isdecimal() or int(requested) < 2:
         return
     yield rules.DC325.found(
-        f"srun does not take over the batch script's {asked} CPUs per task, so that each task may run on one CPU",
+        f"srun does not take over the batch script's {requested} CPUs per task, so that each task may run on one CPU",
         where=Where(variable="SLURM_CPUS_PER_TASK"),
-        evidence={"SLURM_CPUS_PER_TASK": asked, "SRUN_CPUS_PER_TASK": None},
+        evidence={"SLURM_CPUS_PER_TASK": requested, "SRUN_CPUS_PER_TASK": None},
         fix=_pass_cpus_on(),
     )
 
@@ -347,7 +347,7 @@ def _text(world: World, path: str) -> str:
 
 
 def _numbers(text: str, *, unit: int = 1) -> dict[str, int]:
-    """Lines of a name and a number (``MemTotal:  16303428 kB``, ``oom_kill 3``); what is none is left out."""
+    """Return lines of a name and a number (``MemTotal:  16303428 kB``, ``oom_kill 3``); others are dropped."""
     found = {}
     for line in text.splitlines():
         parts = line.split()
@@ -365,7 +365,7 @@ def _number(text: str) -> int | None:
 
 
 def _can_lock_memory(world: World) -> bool | None:
-    """CAP_IPC_LOCK in the first user namespace; None where /proc does not tell."""
+    """Return whether the process has CAP_IPC_LOCK in the first user namespace; None where /proc does not show it."""
     for line in _text(world, "/proc/self/status").splitlines():
         name, _, value = line.partition(":")
         if name == "CapEff":

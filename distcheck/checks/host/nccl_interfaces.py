@@ -123,7 +123,7 @@ def choose_nccl_interfaces(
 
     :param ifname: NCCL_SOCKET_IFNAME; a text of fewer than two characters counts as unset, as in NCCL
     :param family: NCCL_SOCKET_FAMILY; other texts than ``AF_INET`` and ``AF_INET6`` are ignored
-    :param comm_id: NCCL_COMM_ID; only an address is looked at, since a name would have to be resolved
+    :param comm_id: NCCL_COMM_ID; only an address is read, since a name would have to be resolved
     """
     candidates = _running(interfaces, family)
     if ifname is not None and len(ifname) > 1:
@@ -133,7 +133,7 @@ def choose_nccl_interfaces(
         found = _matching(candidates, parse_filter(text))
         if found:
             return InterfaceChoice(found, by)
-        if by == "ib" and (near := _beside(interfaces, comm_id)) is not None:
+        if by == "ib" and (near := _in_subnet_of(interfaces, comm_id)) is not None:
             return InterfaceChoice((near,), "comm-id")
     return InterfaceChoice((), "none")
 
@@ -172,7 +172,7 @@ def uses_nccl(launch: Launch, gpus: Gpus | Unavailable) -> bool:
 
 
 def _running(interfaces: Interfaces, family: str | None) -> list[Chosen]:
-    """All addresses that NCCL looks at, in getifaddrs' order: all of IPv4 before all of IPv6 (glibc and musl)."""
+    """Return all addresses that NCCL reads, in getifaddrs' order: all of IPv4 before all of IPv6 (glibc and musl)."""
     found = []
     for wanted in ("AF_INET", "AF_INET6"):
         if family in ("AF_INET", "AF_INET6") and family != wanted:
@@ -194,8 +194,8 @@ def _matching(candidates: list[Chosen], wanted: NameFilter) -> tuple[Chosen, ...
     return tuple(first.values())[:MOST_INTERFACES]
 
 
-def _beside(interfaces: Interfaces, comm_id: str | None) -> Chosen | None:
-    """The interface in whose subnet the address of NCCL_COMM_ID lies; NCCL asks neither name nor state here."""
+def _in_subnet_of(interfaces: Interfaces, comm_id: str | None) -> Chosen | None:
+    """Return the interface in whose subnet the address of NCCL_COMM_ID is; NCCL checks neither name nor state here."""
     if comm_id is None or len(comm_id) < 2:
         return None
     address = comm_id[1:].partition("]")[0] if comm_id.startswith("[") else comm_id.partition(":")[0]

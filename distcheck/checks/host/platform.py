@@ -1,6 +1,6 @@
 """What kind of machine this is: operating system, container, virtual machine, cloud product.
 
-Other rooms ask it before they speak, because a healthy container differs from a healthy host. It judges nothing:
+Other packages read it before they judge, because a healthy container differs from a healthy host. It judges nothing:
 there is no rule about a platform as such, and schedulers are the matter of ``launch``.
 """
 
@@ -13,9 +13,9 @@ from distcheck.core.registry import fact
 from distcheck.core.world import World
 
 #: The flags of the first CPU stand in the first 2 KiB of /proc/cpuinfo (x86, Linux 6.18); a big host's whole file
-#: takes milliseconds to read, since the kernel asks every CPU for its frequency.
+#: takes milliseconds to read, since the kernel queries every CPU for its frequency.
 CPU_INFO_BYTES = 4096
-#: Mount points that a host does not have, or whose line tells what made them: the root itself, and the files that
+#: Mount points that a host does not have, or whose line shows what made them: the root itself, and the files that
 #: engines mount over an image's own.
 OWN_MOUNT_POINTS = frozenset({"/", "/.lock", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/proc/cpuinfo"})
 #: Marks of an engine in those lines of /proc/self/mountinfo. Podman and CRI-O keep layers below ``containers/storage``,
@@ -38,9 +38,9 @@ CGROUP_MARKS = (
     ("/lxc/", "lxc"),
     ("/lxc.payload", "lxc"),
 )
-#: What an engine tells the first process of a container in ``container=`` (systemd's container interface).
+#: What an engine passes to the first process of a container in ``container=`` (systemd's container interface).
 NAMED_ENGINES = {"docker": "docker", "podman": "podman", "oci": "podman", "lxc": "lxc", "lxc-libvirt": "lxc"}
-#: DMI vendors of virtual machines, for CPUs whose flags do not tell (Arm): what systemd-detect-virt 252 looks for.
+#: DMI vendors of virtual machines, for CPUs whose flags do not show it (Arm), as in systemd-detect-virt 252.
 VIRTUAL_VENDORS = ("QEMU", "KVM", "VMware", "Xen", "innotek GmbH", "Amazon EC2", "Google", "OpenStack", "Bochs")
 
 
@@ -94,7 +94,7 @@ def _container(world: World) -> str | None:
     """The engine of the innermost container: one that runs inside another's pod or job comes first."""
     if world.exists("/.singularity.d"):
         return "singularity"
-    # a host that runs containers shows their mounts as well, but none at these places
+    # a host that runs containers shows their mounts as well, but none at these paths
     mounts = "\n".join(
         line for line in _text(world, "/proc/self/mountinfo").splitlines() if _mount_point(line) in OWN_MOUNT_POINTS
     )
@@ -127,7 +127,7 @@ def _mount_point(line: str) -> str:
 
 
 def _wsl(world: World, version: str) -> int | None:
-    """1 or 2 under Windows' Linux subsystem: the first has no kernel and says 4.4.0, the second a real one."""
+    """Return 1 or 2 under Windows' Linux subsystem: the first has no kernel and reports 4.4.0, the second has one."""
     release = _kernel_release(version).lower()
     interop = world.exists("/proc/sys/fs/binfmt_misc/WSLInterop") or world.environ.get("WSL_INTEROP")
     if "microsoft" not in release and not interop:
@@ -146,7 +146,7 @@ def _virtual_machine(world: World, vendor: str) -> bool:
 
 
 def _text(world: World, path: str, limit: int = 1 << 20) -> str:
-    """The start of a file as text; empty where it is not there or not ours to read, which tells nothing either way."""
+    """Return the start of a file as text; empty where it is missing or not readable, which means nothing either way."""
     try:
         return world.read_bytes(path, limit).decode("utf-8", "replace")
     except OSError:

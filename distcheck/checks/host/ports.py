@@ -42,7 +42,7 @@ _EPHEMERAL_FROM = 32768
 _MOST_TRIALS = 64
 _LONGEST_COMMAND = 120
 _UNSPECIFIED = ("0.0.0.0", "::")
-#: What a client of torch's store says first, and the number that a store sends back (torch 2.13, as it was recorded:
+#: The first bytes of a client of torch's store, and the number that a store sends back (recorded with torch 2.13:
 #: validate, its magic number, ping, a number of the client's choice).
 _NONCE = b"dist"
 _STORE_HELLO = b"\x00\xce\xf7\x85\x3c\x0d" + _NONCE
@@ -230,7 +230,7 @@ def _serves(launch: Launch, master: MasterName | Unavailable, interfaces: Interf
 def _free_port(world: World, found: MasterPort) -> int | None:
     """Return a port that is free now and that the kernel never assigns by itself; None if none was found.
 
-    Never torchrun's default: every other job that says nothing takes that one.
+    Never torchrun's default: every other job without a port takes that one.
     """
     trials = 0
     for port in chain(range(DEFAULT_PORT + 1, _EPHEMERAL_FROM), range(20000, DEFAULT_PORT)):
@@ -257,26 +257,26 @@ def _ask(world: World, port: int, addresses: Sequence[str]) -> tuple[str | None,
     """Return the kind of a listener, tried as a client of torch's store and then as a browser."""
     for address in addresses:
         try:
-            said = _said(world, port, address)
+            answer = _first_bytes(world, port, address)
         except OSError:
             continue
-        if not said:
-            return ("silent" if said is None else "closes"), None
-        if said.startswith(_NONCE):
+        if not answer:
+            return ("silent" if answer is None else "closes"), None
+        if answer.startswith(_NONCE):
             return "torch-store", None
-        kind = "web-server" if said.startswith(b"HTTP/") else "other"
-        return kind, mask(said.decode("latin-1").encode("unicode_escape").decode())
+        kind = "web-server" if answer.startswith(b"HTTP/") else "other"
+        return kind, mask(answer.decode("latin-1").encode("unicode_escape").decode())
     return None, None
 
 
-def _said(world: World, port: int, address: str) -> bytes | None:
+def _first_bytes(world: World, port: int, address: str) -> bytes | None:
     """The first answer that has words in it; else b"" where it closed at last, None where it kept silent."""
-    said: bytes | None = None
+    answer: bytes | None = None
     for hello in (_STORE_HELLO, _WEB_HELLO):
-        said = world.connect(address, port, timeout_s=_ANSWER_LIMIT_S, greeting_s=_ANSWER_LIMIT_S, say=hello)
-        if said:
+        answer = world.connect(address, port, timeout_s=_ANSWER_LIMIT_S, greeting_s=_ANSWER_LIMIT_S, say=hello)
+        if answer:
             break
-    return said
+    return answer
 
 
 # /proc

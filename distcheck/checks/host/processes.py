@@ -1,7 +1,7 @@
 """Who started this process: its ancestors, its terminal, its interpreter's surroundings.
 
 Only what /proc shows of this process and of those above it; whether that is good or bad for a launch is judged by the
-rooms that ask. Of a command line only the words are kept that say which program it is, and those are masked.
+packages that need it. Of a command line only the words are kept that name the program, and those are masked.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def _arguments(world: World, pid: int) -> tuple[str, ...]:
             end += 1 + (words[end] in ("-X", "-W"))
         end += words[end : end + 1] == ["-m"]
     # what follows -c is a program text, and what follows an option of another program may be anything
-    told = words[: end + (end < len(words) and not words[end].startswith("-"))]
-    return mask_arguments(told)
+    shown = words[: end + (end < len(words) and not words[end].startswith("-"))]
+    return mask_arguments(shown)
 
 
 def _ignores_hangup(world: World, pid: int) -> bool | None:

@@ -1,6 +1,6 @@
 """Whether rank, counts and node number can all be true at once, and fit the number that a scheduler gave this task.
 
-One process is looked at; that two ranks have the same number is seen only where ranks are compared.
+One process is checked. Two ranks with the same number are seen only where ranks are compared.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def ranks_agree(launch: Launch, scheduler: Scheduler | Unavailable) -> Iterator[
     if not launch.launched or not reads_variables(launch):
         return
     numbers = {name: number for name in _NAMES if (number := _number(launch, name)) is not None}
-    troubles = (
+    problems = (
         *_out_of_range(numbers),
         *_counts_disagree(numbers),
         *(_not_in_order(numbers) if "TORCHELASTIC_RUN_ID" in launch.variables else ()),
     )
-    for name, message in troubles:
+    for name, message in problems:
         yield rules.DC103.found(
             message,
             where=Where(variable=name, rank=launch.rank, local_rank=launch.local_rank),
@@ -46,7 +46,7 @@ def ranks_agree(launch: Launch, scheduler: Scheduler | Unavailable) -> Iterator[
 
 @probe(rules.DC103)
 def node_rank_is_in_range(launch: Launch) -> Iterator[Finding]:
-    """The planned node is one of those that the launch counts: torchrun waits without a word where it is not."""
+    """Report a node rank that is none of those that the launch counts: torchrun waits there and prints nothing."""
     nodes = launch.nnodes_max or launch.nnodes
     if launch.stage != "planned" or launch.node_rank is None or nodes is None or 0 <= launch.node_rank < nodes:
         return
@@ -126,7 +126,7 @@ def _preset_rank(launch: Launch, numbers: dict[str, int]) -> Iterator[Finding]:
 
 
 def _task_disagrees(launch: Launch, scheduler: Scheduler | Unavailable, numbers: dict[str, int]) -> Iterator[Finding]:
-    """Where each task is a rank, its number is the rank, or the one that its place on its node makes."""
+    """Where each task is a rank, its number is the rank, or follows from its position on its node."""
     if isinstance(scheduler, Unavailable) or launch.stage != "rank" or launch.launcher in NODE_LAUNCHERS:
         return
     rank, world, task = numbers.get("RANK"), numbers.get("WORLD_SIZE"), scheduler.rank

@@ -185,9 +185,9 @@ def rendezvous_variables_are_readable(launch: Launch) -> Iterator[Finding]:
             )
         yield from _port_is_readable(launch, severity)
         address = value_of(launch, "MASTER_ADDR")
-        trouble = None if address is None else address_trouble(address)
-        if address is not None and trouble is not None:
-            yield _malformed("MASTER_ADDR", address, *trouble, severity)
+        problem = None if address is None else address_problem(address)
+        if address is not None and problem is not None:
+            yield _malformed("MASTER_ADDR", address, *problem, severity)
     if launch.stage != "planned":
         return
     yield from _options_are_readable(launch)
@@ -251,7 +251,7 @@ def _port_is_readable(launch: Launch, severity: Severity | None) -> Iterator[Fin
         )
 
 
-def address_trouble(text: str) -> tuple[str, str] | None:
+def address_problem(text: str) -> tuple[str, str] | None:
     """What is wrong with an address, and what to do; None for one that may be right, or that is a list (DC109)."""
     if is_node_list(text):
         return None
@@ -316,7 +316,7 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
             where=Where(object="--rdzv-backend"),
             evidence={"value": launch.rdzv_backend},
             fix=Fix(
-                "take c10d, or leave the option out; another must be a plug-in",
+                "take c10d, or omit the option; another must be a plug-in",
                 where="launch-line",
             ),
         )
@@ -378,11 +378,11 @@ def agent_store_has_an_agent(launch: Launch, ancestry: Ancestry | Unavailable) -
     other = next(
         (one.arguments[-1] for one in ancestry.ancestors if one.name.startswith("python") and one.arguments), None
     )
-    doubt = not ancestry.complete or other is not None
+    unresolved = not ancestry.complete or other is not None
     yield rules.DC104.found(
         "TORCHELASTIC_USE_AGENT_STORE=True makes all ranks, rank 0 too, wait for a store of torchrun, but no "
         f"torchrun is above this process{f' (unless {_shown(other)} is one)' if other else ''}",
-        severity=None if launch.launched and not doubt else Severity.INFO,
+        severity=None if launch.launched and not unresolved else Severity.INFO,
         where=Where(variable="TORCHELASTIC_USE_AGENT_STORE"),
         evidence={"launchers": list(ancestry.launchers), "run_id": launch.variables.get("TORCHELASTIC_RUN_ID")},
         fix=Fix(

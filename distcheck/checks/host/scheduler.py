@@ -1,4 +1,4 @@
-"""What the scheduler says about the job, against what the launch makes of it: numbered tasks, pods, counts, time.
+"""Compares the scheduler's job with what the launch makes of it: numbered tasks, pods, counts, time.
 
 The variables themselves are the matter of ``rendezvous.py``, two launchers in a row that of ``launching.py``.
 """
@@ -24,7 +24,7 @@ SHORT_TIME_S = 600
 
 
 def unmapped_tasks(launch: Launch, scheduler: Scheduler | Unavailable) -> Scheduler | None:
-    """Whoever numbers this process among several tasks, where nothing hands those numbers on to torch; else None."""
+    """Return the launcher that numbers this process among several tasks, if no number reaches torch; else None."""
     if all(name in launch.variables for name in ("RANK", "WORLD_SIZE")) or launch.launcher in NODE_LAUNCHERS:
         return None
     job = None if isinstance(scheduler, Unavailable) else scheduler
@@ -40,7 +40,7 @@ def unmapped_tasks(launch: Launch, scheduler: Scheduler | Unavailable) -> Schedu
 
 
 def _several(job: Scheduler) -> bool:
-    """It numbers tasks, and not this one alone: a shell in a step of its own is nobody's rank."""
+    """Return whether it numbers several tasks: a shell in a step of its own is no rank."""
     return job.numbered_by is not None and job.tasks != 1
 
 
@@ -194,9 +194,9 @@ def _agents_fit(launch: Launch, starter: str, tasks: int, on_node: int | None) -
     if low is None or high is None or low <= tasks <= high or launch.launcher == "deepspeed":
         return
     if (on_node or 1) > 1:
-        return  # told by DC106, where the ranks of a node are started twice
+        return  # reported by DC106, where the ranks of a node are started twice
     if launch.command is not None and launch.command.standalone:
-        return  # several jobs side by side, and said so
+        return  # several jobs side by side, as the launch states
     agents = f"{starter} starts {tasks} task{'s' * (tasks != 1)}"
     if high == 1:
         message = f"{agents}, but {launch.launcher} is set to one node: {tasks} independent jobs"

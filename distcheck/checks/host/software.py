@@ -1,6 +1,6 @@
 """The software that a job will load: torch, CUDA, NCCL, from metadata and files only. Nothing is imported.
 
-It tells which torch ``import torch`` would take, which libnccl.so.2 the loader would give it, and whether both fit.
+It reports which torch ``import torch`` would take, which libnccl.so.2 the loader would give it, and whether both fit.
 Driver and GPU architectures are the matter of ``gpus.py``; comparing hosts that of ``cluster``.
 """
 
@@ -63,7 +63,7 @@ ARCHITECTURES = re.compile(_ARCHITECTURE + rb"(?: " + _ARCHITECTURE + rb")*(?=\0
 #: The first torch whose store uses libuv by default; its Windows builds have none (pytorch/pytorch#139990).
 LIBUV_BY_DEFAULT = (2, 4)
 #: The last version whose init_process_group was reported to need libuv on Windows; 2.13 does not.
-LIBUV_ASKED_ON_WINDOWS = (2, 7)
+LIBUV_REQUESTED_ON_WINDOWS = (2, 7)
 #: Launchers that serve their store through torch's elastic agent, which takes no notice of USE_LIBUV (torch 2.4 to
 #: 2.13; pytorch/pytorch#196855 is open).
 ELASTIC_LAUNCHERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})
@@ -250,11 +250,11 @@ def backend_is_built_in(
             fix=Fix('use init_process_group(backend="gloo") here, or a Linux host (WSL2 counts)', where="code"),
         )
     elif "nccl" not in software.backends and (stated or cards):
-        asked = stated or launch.nproc_text == "gpu"
+        requested = stated or launch.nproc_text == "gpu"
         yield rules.DC120.found(
             f"torch {software.torch} is built without CUDA and NCCL, "
-            + ("and the launch asks for nccl" if stated else f"and this host has {cards} GPU{'s' * (cards != 1)}"),
-            severity=Severity.ERROR if asked and launch.launched else Severity.INFO,
+            + ("and the launch requests nccl" if stated else f"and this host has {cards} GPU{'s' * (cards != 1)}"),
+            severity=Severity.ERROR if requested and launch.launched else Severity.INFO,
             where=where,
             evidence=evidence,
             fix=Fix(
@@ -298,7 +298,7 @@ def store_needs_no_libuv(
     agent = launch.launcher in ELASTIC_LAUNCHERS
     if version < LIBUV_BY_DEFAULT or launch.agent_store:
         return
-    if not agent and (value == "0" or (value is None and version > LIBUV_ASKED_ON_WINDOWS)):
+    if not agent and (value == "0" or (value is None and version > LIBUV_REQUESTED_ON_WINDOWS)):
         return
     evidence = {"torch": software.torch, "USE_LIBUV": value, "launcher": launch.launcher}
     if agent:
@@ -351,7 +351,7 @@ def nccl_is_the_one_that_torch_needs(launch: Launch, software: Software, gpus: G
         return
     library = software.nccl_libraries[0]
     needed = _numbers(_required_version(software) or "")
-    trouble = _nccl_trouble(software, library, needed, gpus)
+    problem = _nccl_problem(software, library, needed, gpus)
     packages = [f"{name} {version}" for name, version in software.nccl_packages]
     evidence = {
         "path": library.path,
@@ -363,10 +363,10 @@ def nccl_is_the_one_that_torch_needs(launch: Launch, software: Software, gpus: G
         "missing_symbols": list(software.nccl_missing or ()),
     }
     where = Where(object=library.path)
-    if trouble is not None:
+    if problem is not None:
         yield rules.DC331.found(
             f"torch loads NCCL {library.version or 'of unknown version'} from {library.path} ({library.origin}), "
-            f"{trouble}",
+            f"{problem}",
             severity=Severity.ERROR if launch.launched else Severity.INFO,
             where=where,
             evidence=evidence,
@@ -423,14 +423,14 @@ def driver_library_fits(launch: Launch, library: DriverLibrary, gpus: Gpus) -> I
     if not driver or not own or own == driver:
         return
     if own < driver:
-        trouble = f"which is older than the driver {gpus.driver_version}"
+        problem = f"which is older than the driver {gpus.driver_version}"
     elif geforce:
-        trouble = f"which works with data-centre GPUs only, and this host has {', '.join(geforce)}"
+        problem = f"which works with data-centre GPUs only, and this host has {', '.join(geforce)}"
     else:
         return
     yield rules.DC333.found(
         f"CUDA's library is taken from {library.path} (driver {library.version}, by way of {library.origin}), "
-        f"{trouble}",
+        f"{problem}",
         severity=Severity.ERROR if launch.launched and launch.backend != "gloo" else Severity.INFO,
         where=Where(object=library.path),
         evidence={
@@ -726,7 +726,7 @@ def _required_version(software: Software) -> str | None:
     return version if equals else None
 
 
-def _nccl_trouble(
+def _nccl_problem(
     software: Software, library: Library, needed: tuple[int, ...], gpus: Gpus | Unavailable
 ) -> str | None:
     """Why torch can't work with this library, None where it can."""

@@ -21,7 +21,7 @@ from .platform import Platform
 from .software import Software
 
 MIB = 1 << 20
-#: What Docker, containerd and Podman give a container that asks for nothing: 64 MiB.
+#: What Docker, containerd and Podman give a container that requests nothing: 64 MiB.
 CONTAINER_DEFAULT_BYTES = 64 * MIB
 #: NCCL's shared-memory transport takes about 9.2 MiB a channel pair (NVIDIA/nccl#290: segments of 9,637,888 bytes),
 #: and only between GPUs without P2P. A rank that sends over the network takes about 31.5 MiB more (NCCL 2.25 and later,
@@ -160,15 +160,15 @@ def scratch_has_room(launch: Launch, scratch: Scratch) -> Iterator[Finding]:
     for folder in scratch.folders:
         evidence = {"path": folder.path, "free_bytes": folder.free_bytes, "writable": folder.writable}
         if not folder.writable:
-            trouble = "can't be written"
+            problem = "can't be written"
         elif folder.free_bytes < SCRATCH_NEEDED_BYTES:
-            trouble = f"has only {_mib(folder.free_bytes)} free"
+            problem = f"has only {_mib(folder.free_bytes)} free"
         elif folder.role == "TMPDIR" and len(folder.path) > LONGEST_SOCKET_FOLDER:
-            trouble = f"is {len(folder.path)} characters long, too long for the sockets that are made in it"
+            problem = f"is {len(folder.path)} characters long, too long for the sockets that are made in it"
         else:
             continue
         yield rules.DC327.found(
-            f"{folder.path} ({folder.role}) {trouble}",
+            f"{folder.path} ({folder.role}) {problem}",
             severity=None if launch.launched else Severity.INFO,
             where=Where(variable=folder.role),
             evidence=evidence,

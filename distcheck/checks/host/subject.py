@@ -1,4 +1,4 @@
-"""What was looked at, in few words: for the first line of a report and the ``subject`` of its JSON."""
+"""What was checked, in few words: for the first line of a report and the ``subject`` of its JSON."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _software_phrases(software: object) -> Iterator[str]:
 
 
 def _nccl(software: Software) -> str | None:
-    """The version that torch will load, as far as files tell."""
+    """Return the version that torch will load, as far as files show it."""
     for library in software.nccl_libraries[:1]:
         if library.version:
             return library.version

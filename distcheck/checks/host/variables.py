@@ -1,6 +1,6 @@
 """The variables that libraries read: unknown, renamed, unreadable, left over from a search for errors.
 
-Names and parsers stand in ``launch``; here it is judged what they mean for this launch. What a variable says about an
+Names and parsers are in ``launch``; here they are judged for this launch. What a variable means for an
 interface, a device or a rank is the matter of the room that knows those.
 """
 
@@ -34,7 +34,7 @@ TORCH_OWNERS = ("torch", "torchrun", "gloo")
 LONGEST_SHOWN = 80
 #: The oldest NCCL that a CUDA build of torch 2 brings: 2.14.3 with torch 2.0 (the pin in its metadata).
 NCCL_OF_TORCH_2 = (2, 14)
-#: What a file that will run elsewhere is judged for, where nobody says what is installed there: torch 2.4 (July 2024)
+#: What a file that will run elsewhere is judged for, where the installed release is unknown: torch 2.4 (July 2024)
 #: and the NCCL that it brings (nvidia-nccl-cu12 2.20.5, its metadata), or newer.
 TORCH_IN_USE = (2, 4)
 NCCL_IN_USE = (2, 20, 5)
@@ -43,7 +43,7 @@ NCCL_STRICT_SELECTION = (2, 24)
 #: From here on NCCL takes blanks off its log levels.
 NCCL_TRIMS_LEVELS = (2, 30)
 #: Old allocator names: on torch 2.9.1 the new name was reported to be ignored for expandable_segments while the old one
-#: worked (pytorch/pytorch#183387), so that nobody is told to change.
+#: worked (pytorch/pytorch#183387), so that no user is advised to change.
 KEPT_OLD_NAMES = frozenset({"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"})
 #: Who reads variables that a user never sets: their names come from the scheduler or the plug-in itself.
 NOT_SET_BY_USERS = frozenset({"slurm", "openmpi", "pmi", "pmix", "mvapich", "mpi"})
@@ -308,7 +308,7 @@ def failures_end_the_job(launch: Launch, settings: Settings, software: Software 
         evidence={"value": setting.value, "origin": setting.origin},
         fix=_fix(
             setting,
-            "leave it out: torch then ends the process when a collective fails or its time limit is over",
+            "remove it: torch then ends the process when a collective fails or its time limit is over",
             f"unset {setting.name}",
         ),
     )
@@ -330,7 +330,7 @@ def connections_fit_the_parallelism(
             f"{shown(setting)} gives a GPU one queue of work, as Megatron-LM wants it; FSDP overlaps less with it",
             where=where,
             evidence={"value": setting.value, "origin": setting.origin},
-            fix=_fix(setting, "leave it out unless this job needs it", f"unset {setting.name}"),
+            fix=_fix(setting, "remove it unless this job needs it", f"unset {setting.name}"),
         )
     elif setting is None and megatron and launch.launched and not _installed(software).cpu_only:
         yield rules.DC126.found(
@@ -382,7 +382,7 @@ def judge_names(launch: Launch, settings: Settings, installed: Installed) -> Ite
             yield from _near_miss(setting, settings, table, installed)
         elif variable.own_use:
             yield from _own_use(setting, variable, launch, settings, table)
-        elif not variable.exists and not _stands_beside(setting, variable.suggest, settings, table):
+        elif not variable.exists and not _set_in_addition(setting, variable.suggest, settings, table):
             yield _unknown(setting, variable.suggest, table)
 
 
@@ -499,7 +499,7 @@ def _name_with_blank(setting: Setting) -> Finding:
 def _near_miss(setting: Setting, settings: Settings, table: VariableTable, installed: Installed) -> Iterator[Finding]:
     """A name that the table does not know, close to one that it knows."""
     meant = table.nearest(setting.name)
-    if meant is None or _stands_beside(setting, meant, settings, table):
+    if meant is None or _set_in_addition(setting, meant, settings, table):
         return
     # a newer release may read names that the table can't know
     newer = installed.nccl if setting.name.startswith("NCCL_") else installed.torch
@@ -509,7 +509,7 @@ def _near_miss(setting: Setting, settings: Settings, table: VariableTable, insta
     yield _unknown(setting, meant, table)
 
 
-def _stands_beside(setting: Setting, meant: str | None, settings: Settings, table: VariableTable) -> bool:
+def _set_in_addition(setting: Setting, meant: str | None, settings: Settings, table: VariableTable) -> bool:
     """The right name is set as well: this one belongs to the script."""
     if meant is None or settings.get(meant) is None:
         return False
@@ -522,12 +522,12 @@ def _unknown(setting: Setting, meant: str | None, table: VariableTable) -> Findi
     right = None if meant is None else table.lookup(meant)
     # a name that is itself outdated would only lead to the next finding
     name = meant if right is None or right.deprecated_by is None else right.deprecated_by
-    seen, text = "", "leave it out"
+    seen, text = "", "remove it"
     if name is not None and (slip is None or not slip.other_thing):
-        seen, text = f": {name} is read", f"call it {name} where that is meant, or leave it out"
+        seen, text = f": {name} is read", f"call it {name} where that is meant, or remove it"
     elif slip is not None and not slip.meaning.startswith("Nothing reads"):
         hint = f" ({name})" if name is not None and name not in slip.meaning else ""
-        text = f"leave it out: {_clause(slip.meaning)}{hint}"
+        text = f"remove it: {_clause(slip.meaning)}{hint}"
     return rules.DC110.found(
         f"nothing reads {shown(setting)}{seen}",
         where=Where(variable=setting.name),
@@ -637,7 +637,7 @@ def _outdated(
     known = version is not None or (supposed is not None and () < version_numbers(since) <= supposed)
     warns = known and variable.owner in TORCH_OWNERS
     if both is not None and new is not None:
-        seen = f"{shown(setting)} and {shown(both)} say different things; the new name {new.name} counts"
+        seen = f"{shown(setting)} and {shown(both)} differ; the new name {new.name} counts"
     else:
         owner = {"nccl": "NCCL ", "torch": "torch ", "torchrun": "torch ", "gloo": "torch "}.get(
             variable.owner or "", ""
@@ -677,9 +677,9 @@ def _reading(setting: Setting, variable: Variable, settings: Settings, installed
         if text and not parts:
             return ValueReading(text)
         reading = read_value(variable, ",".join(parts).strip() if len(parts) < len(text.split(",")) else text)
-        looked = settings.files_apply and bool(unknown_log_names(text))
+        checked = settings.files_apply and bool(unknown_log_names(text))
         newer = installed.torch is not None and installed.torch[:2] > NEWEST_TORCH[:2]
-        return reading._replace(unless=None) if looked and not newer else reading
+        return reading._replace(unless=None) if checked and not newer else reading
     reading = read_value(variable, text)
     nccl = installed.nccl
     if variable.parse == "nccl-selection" and nccl is not None and reading.problem is not None:
@@ -762,7 +762,7 @@ def _better_value(setting: Setting, variable: Variable, reading: ValueReading) -
     # leaving it out may change what a launch is, or which network it takes
     leaves = variable.owner in ("nccl", "torch", "gloo", "torchrun") and not name.startswith("PET_")
     harmless = leaves and variable.parse not in ("nccl-interfaces", "gloo-interfaces", "host-port")
-    return _fix(setting, f"leave it out{hint}", f"unset {name}" if harmless else None)
+    return _fix(setting, f"remove it{hint}", f"unset {name}" if harmless else None)
 
 
 # transports and threads

@@ -116,14 +116,14 @@ def _address(site: LaunchSite) -> Iterator[Finding]:
     rendezvous = rendezvous_of(site)
     if rendezvous is None or not rendezvous.known or not rendezvous.host.strip():
         return
-    from distcheck.checks.host.rendezvous import address_trouble
+    from distcheck.checks.host.rendezvous import address_problem
 
     host = rendezvous.host
     endpoint = "endpoint" in rendezvous.name
     # torchrun needs brackets around an IPv6 address and removes them
     if site.command.launcher in NODE_LAUNCHERS and host.startswith("[") and host.endswith("]"):
         return
-    problem = address_trouble(host)
+    problem = address_problem(host)
     literal = endpoint and rendezvous.variable is None and ":" in host and "://" not in host
     if problem is None or literal or _stands_for_another(site, host):
         return
@@ -168,7 +168,7 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
             where=location_of(site, word, "--rdzv-backend"),
             evidence={"value": backend},
             fix=Fix(
-                "take c10d, or leave the option out; another must be a plug-in",
+                "take c10d, or omit the option; another must be a plug-in",
                 edits=edit_value(site, ("--rdzv-backend",), "c10d"),
                 where="launch-line",
                 risk="a plug-in may bring a backend of this name",

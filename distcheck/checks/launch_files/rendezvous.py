@@ -314,7 +314,7 @@ def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
-    from distcheck.checks.host.rendezvous import address_trouble, is_node_list
+    from distcheck.checks.host.rendezvous import address_problem, is_node_list
 
     for _, site in rendezvous_lines(launch_files):
         rendezvous = rendezvous_of(site)
@@ -328,7 +328,7 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
             or not rendezvous.host.strip()
         ):
             continue
-        if address_trouble(rendezvous.host) is not None:
+        if address_problem(rendezvous.host) is not None:
             continue  # DC102 reports it
         chosen = any(name in given.directives for name in ("nodelist", "reservation", "nodefile"))
         if chosen or site.value("-w", "--nodelist") is not None:

@@ -93,7 +93,7 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
             f"{name}={value} takes {_transport(name)} from NCCL"
             + (", which this job could use" if hurts and not failed(timeline) else ""),
             fix=Fix(
-                f"leave {name} out where the job or the image sets it, and measure with and without it; ask before "
+                f"remove {name} where the job or the image sets it, and measure with and without it; ask before "
                 "changing what /etc/nccl.conf sets",
                 command=f"unset {name}",
                 where="job-script",

@@ -598,7 +598,7 @@ def _replace(events: Iterable[Event]) -> Fix:
             "search 'dmesg' for NVRM: Xid, run 'dcgmi diag -r 3', and reset the card when nothing uses it "
             "(nvidia-smi -r -i INDEX), or reboot"
         )
-    return Fix(f"leave this host out of the job; have an administrator {text}", by="admin", where="host")
+    return Fix(f"exclude this host from the job; have an administrator {text}", by="admin", where="host")
 
 
 def _card(event: Event) -> str:

@@ -112,7 +112,7 @@ def rendezvous_variables_were_set(timeline: Timeline) -> Iterator[Finding]:
             arguments,
             f"init_process_group was given an address of its own, and no {name}",
             fix=Fix(
-                "leave init_method out and start with torchrun, or pass rank= and world_size= as well",
+                "omit init_method and start with torchrun, or pass rank= and world_size= as well",
                 where="code",
             ),
             **severity_of(timeline),
@@ -259,7 +259,7 @@ def somebody_served_the_store(timeline: Timeline) -> Iterator[Finding]:
             "init_process_group has a tcp:// address of its own under torchrun, whose "
             "TORCHELASTIC_USE_AGENT_STORE=True makes every rank a client: no process serves that store",
             fix=Fix(
-                "leave init_method out (env://), so that the ranks use torchrun's store; a group of a nested program: "
+                "omit init_method (env://), so that the ranks use torchrun's store; a group of a nested program: "
                 "start that program without TORCHELASTIC_ variables",
                 where="code",
             ),
@@ -293,7 +293,7 @@ def ranks_were_started_once(timeline: Timeline) -> Iterator[Finding]:
             spawned,
             "the script spawns its ranks itself, and torchrun has started it once for each rank already",
             fix=Fix(
-                'leave mp.spawn out and start with torchrun, or choose by `if "LOCAL_RANK" in os.environ`', where="code"
+                'remove mp.spawn and start with torchrun, or choose by `if "LOCAL_RANK" in os.environ`', where="code"
             ),
             **severity_of(timeline),
         )
@@ -359,7 +359,7 @@ def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
             [event],
             f"{option} is ignored: only the static rendezvous heeds it",
             Fix(
-                "leave the option out; where the order of nodes matters: the static rendezvous, --master-addr and "
+                "omit the option; where the order of nodes matters: the static rendezvous, --master-addr and "
                 "--master-port with the first node's, and no --rdzv-backend",
                 where="launch-line",
             ),

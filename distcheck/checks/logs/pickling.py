@@ -96,7 +96,7 @@ def _handle(timeline: Timeline, events: list[Event], what: str) -> Finding:
         events,
         f"an object holds a {shown}, which is a handle of this process and can't be pickled{_place(events)}",
         fix=Fix(
-            "leave it out (__getstate__) and make it again with dist.new_group(ranks) after loading; deepcopy and save "
+            "remove it (__getstate__) and make it again with dist.new_group(ranks) after loading; deepcopy and save "
             "the model inside (model.module, its state_dict) before it is wrapped",
             where="code",
         ),
@@ -129,7 +129,7 @@ def _member(timeline: Timeline, events: list[Event], what: str) -> Finding:
         events,
         f"{what} can't be pickled{_place(events)}",
         fix=Fix(
-            "leave it out (__getstate__) and make it again after loading; functions and classes must stand at the top "
+            "remove it (__getstate__) and make it again after loading; functions and classes must stand at the top "
             "of a module; save a state_dict rather than the object",
             where="code",
         ),

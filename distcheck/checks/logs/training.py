@@ -108,7 +108,7 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
             "the gradient of a parameter came twice in one step: find_unused_parameters=True with activation "
             "checkpointing, or parameters that are used again",
             fix=Fix(
-                "leave find_unused_parameters out, and let checkpoint(..., use_reentrant=False); where the "
+                "omit find_unused_parameters, and let checkpoint(..., use_reentrant=False); where the "
                 "same parameters are used in every step, static_graph=True",
                 where="code",
             ),
@@ -121,7 +121,7 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
             needless,
             "find_unused_parameters=True found no unused parameter, and costs time in every step",
             fix=Fix(
-                "leave it out where every parameter gets a gradient; with the same unused ones in every step, "
+                "remove it where every parameter gets a gradient; with the same unused ones in every step, "
                 "static_graph=True",
                 where="code",
             ),

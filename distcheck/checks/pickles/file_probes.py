@@ -367,7 +367,7 @@ def no_process_group_is_in_it(judged: JudgedFile) -> Iterator[Finding]:
         where=Where(path=judged.file.path, object=place[0], offset=place[1]),
         evidence={"classes": names[:_LISTED]},
         fix=Fix(
-            "leave it out when saving (__getstate__), and make it again with dist.new_group(ranks) after loading",
+            "remove it when saving (__getstate__), and make it again with dist.new_group(ranks) after loading",
             where="code",
         ),
     )

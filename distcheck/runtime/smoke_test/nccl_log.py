@@ -150,7 +150,7 @@ def _leave_out(name: str, origin: str, then: str) -> Fix:
             by="site",
             where="host",
         )
-    return Fix(f"leave {name} out; {then}", command=f"unset {name}", where="job-script")
+    return Fix(f"remove {name}; {then}", command=f"unset {name}", where="job-script")
 
 
 def _why_tcp(transport: Transport, cluster: Cluster, ports: list[HostRdmaPort]) -> tuple[str, str, Fix]:

@@ -515,7 +515,7 @@ def _throttle(names: _Names, rank: int) -> tuple[str, ...]:
 
 def _fix_rank(unit: _Unit, device: Device | None, *, computes: bool, cuda: bool) -> Fix:
     host = unit.host or "its host"
-    apart = "; leave the host out of jobs until it is fixed"
+    apart = "; exclude the host from jobs until it is fixed"
     if computes and cuda:
         command = f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {device.pci}" if device and device.pci else None
         return Fix(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distcheck.checks.host.flight_recorder import a_hang_can_be_asked
+from distcheck.checks.host.flight_recorder import a_hang_can_be_inspected
 from distcheck.checks.host.platform import Platform
 from distcheck.checks.host.software import Software
 from distcheck.core.model import Finding, Severity, Unavailable
@@ -29,7 +29,7 @@ NEWEST = torch("2.13.0")
 
 
 def found(settings: Settings, launch: Launch = PLANNED, software: Software | Unavailable = NEWEST) -> list[Finding]:
-    return list(a_hang_can_be_asked(launch, settings, software, LINUX))
+    return list(a_hang_can_be_inspected(launch, settings, software, LINUX))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_bad_without_knowledge_of_torch_where_nccl_is_named() -> None:
 def test_good_nothing_is_said(
     settings: Settings, launch: Launch, software: Software | Unavailable, platform: Platform
 ) -> None:
-    assert list(a_hang_can_be_asked(launch, settings, software, platform)) == []
+    assert list(a_hang_can_be_inspected(launch, settings, software, platform)) == []
 
 
 def test_good_what_the_finding_says_to_set_brings_no_other_finding() -> None:

@@ -292,7 +292,7 @@ def test_another_python_is_not_checked(probe: Any) -> None:
             NO_GPU,
             LINUX,
             Severity.ERROR,
-            "asks for nccl",
+            "requests nccl",
             id="nccl asked for",
         ),
         pytest.param(

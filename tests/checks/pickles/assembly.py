@@ -188,7 +188,7 @@ class Member(NamedTuple):
     stated_size: int | None = None
     #: method in the central directory; None: the right one
     method: int | None = None
-    #: leave it out of the central directory
+    #: remove it from the central directory
     hidden: bool = False
 
 

@@ -19,7 +19,7 @@ from distcheck.core.model import Finding, Report, Severity
 
 def offender(path: str, type_: str = "_thread.lock", kind: str = "unpicklable", **more: Any) -> Offender:
     return Offender(
-        path, type_, "a lock belongs to this process", "leave it out", error="TypeError: no", kind=kind, **more
+        path, type_, "a lock belongs to this process", "remove it", error="TypeError: no", kind=kind, **more
     )
 
 
@@ -46,7 +46,7 @@ def test_bad_dc601_says_where_what_why_and_how_to_fix_it() -> None:
     assert (finding.code, finding.severity) == ("DC601", Severity.ERROR)
     assert finding.where.object == "obj.a['x'].lock"
     assert finding.message == "obj.a['x'].lock (_thread.lock) can't be pickled: a lock belongs to this process"
-    assert finding.fix.text == "leave it out"
+    assert finding.fix.text == "remove it"
     assert finding.fix.where == "code"
     assert finding.evidence["also_at"] == ["obj.b.lock"]
     assert finding.evidence["error"] == "TypeError: no"

@@ -11,7 +11,7 @@ from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehear
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 GROUP = {
     "path": "obj['trainer'].group", "type": "torch.distributed.ProcessGroup", "why": "holds a process group",
-    "fix": "leave it out", "kind": "process-group",
+    "fix": "remove it", "kind": "process-group",
 }  # fmt: skip
 LOCK = {
     "path": "args[0].lock", "type": "_thread.lock", "why": "a lock belongs to the threads of this process",
@@ -38,7 +38,7 @@ def test_bad_dc602_a_checkpoint_holds_a_group() -> None:
     assert (found.code, found.where.line, found.where.ranks) == ("DC602", 30, "0-1")
     assert found.where.object == "obj['trainer'].group"
     assert found.message.startswith("torch.save can't write obj['trainer'].group")
-    assert found.fix.text == "leave it out"
+    assert found.fix.text == "remove it"
 
 
 def test_bad_dc602_sent_to_other_ranks() -> None:
