@@ -80,7 +80,7 @@ def look(
     heard = apply_suppressions(
         [_as_one_source(finding, program) for finding in report.findings],
         comments if launch is None else {**comments, **launch.comments()},
-        looked_for=report.checked.__contains__,
+        checked_rule=report.checked.__contains__,
         lines_of=None if launch is None else launch.lines_of,
     )
     not_requested = frozenset() if launch is None else launch.not_requested

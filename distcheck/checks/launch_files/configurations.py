@@ -639,7 +639,7 @@ def ranks_of(site: LaunchSite, launch_files: LaunchFiles) -> int | None:
 
 
 @probe(rules.DC812)
-def deepspeed_gets_what_it_asks_for(launch_files: LaunchFiles) -> Iterator[Finding]:
+def deepspeed_gets_what_it_requests(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A deepspeed command uses hosts and GPUs of its hostfile, and selects them in one way only."""
     yield from worst_per_location(_deepspeed_options(launch_files))
 

@@ -175,8 +175,8 @@ def _processes(site: LaunchSite) -> str | None:
 def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
     if step.starter != "srun":
         return Fix(
-            f"start {site.command.launcher} once on each node ({step.starter} with one process a node), "
-            f"or start the script with {step.starter} alone and set torch's variables from those of MPI",
+            f"start {site.command.launcher} once on each node ({step.starter} with one process a node). "
+            f"Or start the script with {step.starter} alone and set torch's variables from those of MPI",
             where="launch-line",
         )
     given = site.job

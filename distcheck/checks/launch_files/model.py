@@ -197,7 +197,7 @@ class LaunchSite(NamedTuple):
         return self.of_job is not None and self.of_job.scheduler == "slurm"
 
     def where(self, word: Word | None = None, *, object: str | None = None) -> Where:
-        """Return the location of a word for a finding; without a word, that of the whole line."""
+        """Return the location of a word for a finding; if there is no word, that of the whole line."""
         return (self.span if word is None else word.span).where(object=object)
 
     def option(self, *names: str) -> Word | None:

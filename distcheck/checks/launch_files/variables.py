@@ -332,7 +332,7 @@ def _renamed(finding: Finding, setting: FileSetting, group: SettingGroup, own: f
         return None
     if finding.code == rules.DC110.code and "is read" not in finding.message:
         return None  # what is meant has another value
-    if "has no effect" in finding.message or "say different things" in finding.message:
+    if "has no effect" in finding.message or "differ; the new name" in finding.message:
         return None  # removed long ago: its replacement is not a new name
     if new in group.settings or not _stands_alone(setting, group.file):
         return None

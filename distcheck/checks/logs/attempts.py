@@ -25,8 +25,8 @@ class Attempts:
         #: by file: the first line of each attempt, and its number
         self._marks: dict[int, tuple[list[int], list[int]]] = {}
         times: dict[int, float] = {}
-        told = [(event, attempt) for event in events if (attempt := _attempt_after(event.text))]
-        for event, attempt in told or _failures_before_others(events):
+        marked = [(event, attempt) for event in events if (attempt := _attempt_after(event.text))]
+        for event, attempt in marked or _failures_before_others(events):
             lines, numbers = self._marks.setdefault(event.source, ([], []))
             if not numbers or attempt > numbers[-1]:
                 lines.append(event.line)
@@ -71,7 +71,7 @@ def _failures_before_others(events: Sequence[Event]) -> list[tuple[Event, int]]:
     for event in events:
         if (event.source, event.line) not in seen and "(exitcode: " in event.text and _FAILED.search(event.text):
             seen.add((event.source, event.line))
-            # two launchers of nobody in particular can't be told apart: that is no restart
+            # two launchers without a name can't be distinguished: that is no restart
             if event.who.pid is not None:
                 of_launcher.setdefault((event.source, event.who), []).append(event)
     return [(event, number) for lines in of_launcher.values() for number, event in enumerate(lines[:-1], start=1)]

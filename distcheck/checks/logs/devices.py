@@ -364,7 +364,7 @@ def tasks_saw_all_gpus(timeline: Timeline) -> Iterator[Finding]:
 
 @probe(rules.DC204)
 def masks_left_a_gpu(timeline: Timeline) -> Iterator[Finding]:
-    """CUDA works and shows no GPU; where the driver or the container is the reason, their texts say so."""
+    """Report CUDA that works and shows no GPU; where the driver or the container is the reason, their texts show it."""
     events = timeline.of("no-cuda-gpus")
     if not events or _no_gpu_at_all(timeline):
         return
@@ -431,7 +431,7 @@ def ranks_were_bound_to_a_device(timeline: Timeline) -> Iterator[Finding]:
         and came_through(event, "all_gather_object", "broadcast_object_list", "gather_object", "_tensor_to_object")
     ]
     fix = Fix(
-        'before it: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`; and tell the group: '
+        'before it: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`; and pass it to init_process_group: '
         '`device_id=torch.device("cuda", local_rank)`',
         where="code",
     )

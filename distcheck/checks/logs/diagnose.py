@@ -58,7 +58,7 @@ def read_timeline(
     :param jobs: processes, for several files
     :param progress: called with the bytes that are read, and all
     """
-    # they bring texts to look for
+    # they bring texts to search for
     load_plug_ins()
     return join(read(paths, jobs=jobs, progress=progress))
 
@@ -75,7 +75,7 @@ def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_ev
     :param every_event: include events that no finding is about
     """
     began = time.monotonic()
-    # the cause is looked for with all rules, whichever of them may speak: an unselected cause is no reason to tell its
+    # the cause is searched with all rules, whichever are selected: an unselected cause is no reason to report its
     # consequence as one
     report = Checker(rooms=(ROOM,)).plan(Timeline, command="log", closed=True).run(timeline)
     own = [finding for finding in report.findings if finding.code.startswith("DC9")]

@@ -15,7 +15,7 @@ from .model import Event, LineAuthor, Traceback
 #: Events of one signature that are kept of one process; facts about the job come once for each peer and channel.
 _MOST = 20
 _MOST_RECORDS = 100
-#: Bytes that events may take; beyond it only what a process has not said before, up to half as much again.
+#: Bytes that events may take; beyond it only what a process has not printed before, up to half as much again.
 BUDGET = 48 << 20
 #: Bytes of an event without its text, and of each value (measured on Python 3.11, 64 bits).
 _BYTES_OF_EVENT = 700
@@ -64,9 +64,9 @@ class Events:
         *,
         clean: Callable[[str], str] = str,
     ) -> int | None:
-        """Add an event; its number, or that of the one that it repeats, or None where it was left out.
+        """Add an event; return its number, or that of the one that it repeats, or None if it was dropped.
 
-        :param clean: makes a value or text fit to be shown; asked only for what is kept
+        :param clean: makes a value or text fit to be shown; called only for what is kept
         """
         key = (row.name, who, text)
         number = self._seen.get(key)
@@ -104,7 +104,7 @@ class Events:
             self._spent += 100 * len(traceback.frames)
 
     def remove(self, number: int) -> None:
-        """Take an event back; the same words said later are an event again."""
+        """Remove an event; the same text printed later is an event again."""
         self._events[number] = None
         if self._seen.get(self._keys[number]) == number:
             del self._seen[self._keys[number]]

@@ -93,8 +93,8 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
             f"{name}={value} takes {_transport(name)} from NCCL"
             + (", which this job could use" if hurts and not failed(timeline) else ""),
             fix=Fix(
-                f"remove {name} where the job or the image sets it, and measure with and without it; ask before "
-                "changing what /etc/nccl.conf sets",
+                f"remove {name} where the job or the image sets it, and measure with and without it. An administrator "
+                "decides on what /etc/nccl.conf sets",
                 command=f"unset {name}",
                 where="job-script",
             ),
@@ -188,8 +188,8 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
         rules.DC406,
         timeline,
         [event for process in wrong for event in process.events if event.values.get("interface")],
-        f"NCCL met on {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which leads to no "
-        "other host",
+        f"NCCL's bootstrap used {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which "
+        "leads to no other host",
         fix=_interface(),
         severity=Severity.ERROR,
         role="cause",
@@ -279,7 +279,7 @@ def _went_down(names: Sequence[str], broken: bool) -> str:
 def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
     """RoCE packets get no answer, or queue pairs can't be connected, and no process died before.
 
-    A dead peer looks the same to ranks that wait for it. Then its death is the cause.
+    A dead peer has the same effect on ranks that wait for it. Then its death is the cause.
     """
     lost = _unanswered(timeline)
     if not lost or timeline.has("ib-link-down") or any(map(_is_port_error, timeline.of("ib-async-event"))):
@@ -554,7 +554,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
 
 
 @probe(rules.DC506)
-def hosts_are_told_apart(timeline: Timeline) -> Iterator[Finding]:
+def nccl_distinguishes_hosts(timeline: Timeline) -> Iterator[Finding]:
     """Shared memory of a rank that counts as one of the same host is not there; a full /dev/shm is another rule."""
     events = timeline.of("shm-attach")
     if not events or any("DC320" in event.codes for event in timeline.events):
@@ -736,8 +736,8 @@ def _same_plug_in() -> Fix:
 
 def _interface() -> Fix:
     return Fix(
-        "set NCCL_SOCKET_IFNAME in the job script, for every rank, to the interface that leads to the other nodes: 'ip "
-        "route get ADDRESS-OF-ANOTHER-NODE' shows it after dev. If nodes use different names, list them with commas",
+        "set NCCL_SOCKET_IFNAME in the job script, to the interface that leads to the other nodes, for every rank. Run "
+        "'ip route get ADDRESS-OF-ANOTHER-NODE' to see its name after dev. If nodes use different names, list them with commas",
         command="export NCCL_SOCKET_IFNAME==eth0",
         where="job-script",
     )

@@ -1,6 +1,6 @@
 """GPUs, their memory and their driver: what a log shows of cards that fail, are shared, or are held by others.
 
-Which device a rank asks for is :mod:`.devices`' topic.
+:mod:`.devices` judges which device a rank requests.
 """
 
 from __future__ import annotations
@@ -341,11 +341,10 @@ def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
         rules.DC333,
         timeline,
         events,
-        f"CUDA's compatibility library is used where it can't work (error {number}): on a card that it is not made "
-        "for, or with a driver that it does not fit",
+        f"CUDA's compatibility library does not fit this card or its driver (error {number})",
         fix=Fix(
-            "take the compat folder out of LD_LIBRARY_PATH where the job or the image sets it, or the package "
-            "cuda-compat out of the image; after an update of the host's driver start the container again",
+            "remove the compat folder from LD_LIBRARY_PATH where the job or the image sets it, or the package "
+            "cuda-compat from the image. After an update of the host's driver start the container again",
             where="job-script",
         ),
         **severity_of(timeline, events[0]),
@@ -396,8 +395,8 @@ def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
             rules.DC336,
             timeline,
             events,
-            f"these cards (RTX {events[0].values['series']} series) have no peer access, and the framework refuses to "
-            "start without being told so",
+            f"these cards (RTX {events[0].values['series']} series) have no peer access, and the framework does not "
+            "start until P2P and InfiniBand are disabled",
             fix=Fix(
                 "switch both ways off for these cards, or start with 'accelerate launch', which does it",
                 command="export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1",
@@ -462,7 +461,7 @@ def wsl_can_do_it(timeline: Timeline) -> Iterator[Finding]:
 def memory_of(event: Event) -> GpuMemoryUse | None:
     """Return which processes hold the card's memory, from torch's message, or None if it does not show that.
 
-    From 2.1 on it names processes, by the host's numbers: in a container the own one among them. Up to 2.0 it told how
+    From 2.1 on it names processes by the host's numbers, in a container the own one among them. Up to 2.0 it had how
     much is free and how much PyTorch has reserved: the rest is the others' and the own context.
     """
     values = event.values
@@ -507,7 +506,7 @@ def _pids(timeline: Timeline) -> set[int]:
 def _ranks_in_one_memory(timeline: Timeline) -> list[Event]:
     """The out-of-memories of at least two ranks of one host on one GPU which others fill; [] where there are none.
 
-    A checkpoint that every rank loads onto the first GPU looks the same. Another rule covers it.
+    A checkpoint that every rank loads onto the first GPU has the same effect. Another rule covers it.
     """
     groups: dict[tuple[str | None, str], list[Event]] = {}
     for event in timeline.of("cuda-out-of-memory"):
@@ -545,8 +544,8 @@ def _bind(timeline: Timeline) -> Fix:
 def _free_the_card(pids: Sequence[int]) -> Fix:
     who = f" (process{'es' * (len(pids) > 1)} {', '.join(map(str, pids))})" if pids else ""
     return Fix(
-        f"list the processes on the card{who} with 'nvidia-smi' and ps: end those of an earlier run of yours, else "
-        "wait, use other GPUs, or ask the owner; a notebook's kernel holds memory until its end",
+        f"list the processes on the card{who} with 'nvidia-smi' and ps, and end those of your earlier runs. Else "
+        "use other GPUs, or contact the owner. The kernel of a notebook holds memory until its end",
         command="nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv",
         where="host",
     )
@@ -588,9 +587,7 @@ def _replace(events: Iterable[Event]) -> Fix:
     lost = any(event.signature in ("gpu-off-the-bus", "gpu-no-handle") or event.number("xid") == 79 for event in events)
     failed = any(event.number("xid") in (64, 157) for event in events)
     if lost:
-        text = (
-            "reboot the host; if it happens again, renumber or replace the card (look for 'Xid 79' in the kernel's log)"
-        )
+        text = "reboot the host; if it happens again, renumber or replace the card ('dmesg -T' shows 'Xid 79')"
     elif failed:
         text = "take the host out of service and have the card replaced"
     else:

@@ -56,9 +56,9 @@ class HangVerdict(NamedTuple):
 
 
 _OTHER_BRANCH = Fix(
-    "find the collective that only some ranks reach: inside 'if rank == 0', before an early return, in an "
-    "except, or in a loop of another length. Call it on all ranks; 'distcheck lint' finds most of them. "
-    "'torchrun … -m distcheck.watch' names the lines in the next run",
+    "find the collective that only some ranks reach, and call it on all ranks. Common causes: 'if rank == 0', an "
+    "early return, an except, a loop of another length. Run 'distcheck lint' to find most of "
+    "them. 'torchrun … -m distcheck.watch' names the lines in the next run",
     command="distcheck lint --select DC701,DC702,DC703,DC707 .",
     where="code",
 )
@@ -79,9 +79,9 @@ _RANK_ZERO = Fix(
     where="code",
 )
 _STACK = Fix(
-    "inspect that rank while it hangs: 'py-spy dump --pid PID' on its host, 'dmesg -T' for its GPU. Check its "
-    "code for work that takes longer than the timeout, for a collective that it does not call (DC701), and for "
-    "fewer batches than the others (DC519)",
+    "inspect that rank while it hangs: 'py-spy dump --pid PID' on its host, 'dmesg -T' for its GPU. Search its "
+    "code for work longer than the timeout, a collective that it does not call (DC701), and fewer batches "
+    "than the others have (DC519)",
     where="host",
 )
 
@@ -313,7 +313,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         unheard = f"; nothing of {ranks_in_words(silent)} is in this text" if silent else ""
         return HangVerdict(
             rules.DC511,
-            f"{description}; {ranks_in_words(absent)} did not say so{unheard}",
+            f"{description}; {ranks_in_words(absent)} logged no such wait{unheard}",
             _connection_fix(timeline, first) if first else _fetch(absent),
             -1,
             "timeout",
@@ -460,7 +460,7 @@ def barriers_are_passed(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _merely_waited(timeline: Timeline, events: Sequence[Event]) -> bool:
-    """Whether nobody is known to have died: those that waited lost no peer, and whom others lost is one of them."""
+    """Return whether no rank is known to have died: those that waited lost no peer, and lost peers are among them."""
     writers = {event.who for event in events}
     return not any(
         (event.kind is Kind.LOST and event.who in writers)
@@ -483,7 +483,7 @@ def _failed_before(timeline: Timeline, ranks: Sequence[int]) -> int | None:
 
 @probe(rules.DC511)
 def monitors_see_progress(timeline: Timeline) -> Iterator[Finding]:
-    """No monitor of NCCL's watchdog ended a process that stood still; beside ordinary time-outs it says nothing new."""
+    """Report a process that a monitor of NCCL's watchdog ended while it hung, unless time-outs show the same."""
     events = timeline.of("heartbeat-timeout")
     if not events or timeline.has("watchdog-timeout"):
         return
@@ -725,10 +725,10 @@ def _missing_text(
 
 
 @probe(rules.DC726)
-def nobody_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+def no_rank_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding]:
     """No rank's wait at the store ran out while another process, by its last words, was still at work.
 
-    Only where that work was not done, and stands right before: an older progress bar says nothing.
+    Only where that work was not done, and comes right before: an older progress bar means nothing.
     """
     kept = _kept_waiting(timeline)
     if kept is None:
@@ -791,7 +791,7 @@ def _is_under_way(event: Event) -> bool:
 
 
 @probe(rules.DC501)
-def nobody_waits_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+def no_rank_waits_at_the_store(timeline: Timeline) -> Iterator[Finding]:
     """A log does not end with ranks that still wait in the store's barrier for others."""
     events = timeline.of("store-barrier-waiting")
     if not events or any(event.kind < Kind.SIGNAL for event in timeline.events) or timeline.went_on:
@@ -821,7 +821,7 @@ _ONE_EACH = Fix(
 
 @probe(rules.DC502)
 def every_rank_is_there_once(timeline: Timeline) -> Iterator[Finding]:
-    """NCCL met no rank twice, and none beyond the size of its communicator; only one process serves the store."""
+    """Report a rank that NCCL got twice, or one beyond the size of its communicator, or two servers of one store."""
     events = timeline.of("rank-doubled")
     if not events:
         if servers := two_servers(timeline):

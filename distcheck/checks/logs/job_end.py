@@ -134,7 +134,7 @@ def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
 
 
 @probe(rules.DC518)
-def somebody_says_what_happened(timeline: Timeline) -> Iterator[Finding]:
+def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[Finding]:
     """The text holds only consequences. The fix names the log to fetch.
 
     Consequences are lost peers, signals and launchers' tables. A rank that failed by itself is reported instead.
@@ -151,12 +151,12 @@ def somebody_says_what_happened(timeline: Timeline) -> Iterator[Finding]:
     events = lost or ended
     what = "lost a peer that died first" if lost else "were ended by their launcher"
     who = sorted({event.who.rank for event in events if event.who.rank is not None})
-    said = f"ranks {rank_ranges(who)}" if len(who) > 1 else f"rank {who[0]}" if who else "ranks"
+    text = f"ranks {rank_ranges(who)}" if len(who) > 1 else f"rank {who[0]}" if who else "ranks"
     yield found(
         rules.DC518,
         timeline,
         events[:50],
-        f"{said} {what}, and why is not in this text{where}",
+        f"{text} {what}, and why is not in this text{where}",
         fix=Fix(
             f"{_fetch(lost, [worker.rank for worker in dead if worker.rank is not None])}; torchrun --log-dir "
             "logs --tee 3 keeps each rank's text, and torch.distributed.elastic.multiprocessing.errors.record around "
@@ -192,11 +192,11 @@ def _where_to_look(timeline: Timeline, lost: Sequence[Event]) -> str:
     named = _lost_ranks(lost)
     parts = [*([ranks_in_words(named)] if named else []), *_peers(lost)][:_MOST_NAMED]
     one = len(parts) == 1 and len(named) < 2
-    said = f": {' and '.join(parts)} {'was' if one else 'were'} lost" if parts else ""
+    text = f": {' and '.join(parts)} {'was' if one else 'were'} lost" if parts else ""
     silent = timeline.silent_ranks if timeline.world_size_known else ()
     if silent:
-        said += f"{';' if said else ':'} rank{'s' * (len(silent) != 1)} {rank_ranges(silent)} wrote nothing here"
-    return said
+        text += f"{';' if text else ':'} rank{'s' * (len(silent) != 1)} {rank_ranges(silent)} wrote nothing here"
+    return text
 
 
 def _lost_ranks(lost: Sequence[Event]) -> list[int]:

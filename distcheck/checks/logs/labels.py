@@ -12,7 +12,7 @@ from collections import Counter
 #: The pattern of a host's name.
 HOST = r"[A-Za-z0-9](?:[\w.-]{0,120}[A-Za-z0-9])?"
 
-#: Words of the text that stand before a colon or in brackets with a number, and name nobody.
+#: Words of the text before a colon, or in brackets with a number, that name no process.
 NOBODIES = frozenset(
     {"acc", "accuracy", "args", "batch", "block", "bucket", "chunk", "cuda", "data", "dataset", "debug"}
     | {"device", "ep", "epoch", "error", "eta", "eval", "exception", "file", "fold", "frame", "gpu"}
@@ -66,7 +66,7 @@ class LabelStyle:
             return False
         return name.strip("0123456789_-.").lower() not in NOBODIES or shape(name) in self.shapes
 
-    def doubt(self, name: str, rest: str) -> None:
+    def question(self, name: str, rest: str) -> None:
         """A label like a word of a text (``n1``, ``gpu-101``) is a host's where its kind begins lines of tracebacks."""
         if self.of_hosts and _DOUBTFUL.fullmatch(name) and PLAIN.match(rest):
             self._doubtful[name] += 1

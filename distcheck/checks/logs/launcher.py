@@ -215,7 +215,7 @@ def ranks_agreed(timeline: Timeline) -> Iterator[Finding]:
             events,
             message,
             fix=Fix(_ONE_LAUNCHER, where="job-script"),
-            # what the group was told is surer than the number of a file or a task
+            # the group's own size is surer than the number of a file or a task
             rank=rank if "size" in events[0].values or events[0].who.rank is None else events[0].who.rank,
             **severity_of(timeline),
         )
@@ -239,7 +239,7 @@ def _contradiction(event: Event) -> str:
 
 
 @probe(rules.DC104)
-def somebody_served_the_store(timeline: Timeline) -> Iterator[Finding]:
+def the_store_was_served(timeline: Timeline) -> Iterator[Finding]:
     """Under torchrun, a group with its own ``tcp://`` address waits for a server that no process starts."""
     if not is_under_torchrun(timeline):
         return

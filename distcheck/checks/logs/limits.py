@@ -254,14 +254,14 @@ def workers_fit_the_cpus(timeline: Timeline) -> Iterator[Finding]:
 def memory_was_enough(timeline: Timeline) -> Iterator[Finding]:
     """The host, the container or the job ran out of memory (a GPU prints ``CUDA out of memory``).
 
-    The kernel, the scheduler or the orchestrator says so; or a process could not allocate; or SIGKILL is all that is
+    The kernel, the scheduler or the orchestrator reports it; or a process could not allocate; or SIGKILL is all that is
     seen of the process that failed first. A SIGKILL that the launcher or the scheduler sent itself, or that comes after
     another rank's failure, is no sign of it.
     """
-    said = [event for event in timeline.of("oom-killed", "host-allocation") if not _is_about_rdma(event)]
-    said = said or [event for event in timeline.of("exception") if event.text.strip() == "MemoryError"]
-    if said:
-        yield _out_of_memory(timeline, said)
+    reported = [event for event in timeline.of("oom-killed", "host-allocation") if not _is_about_rdma(event)]
+    reported = reported or [event for event in timeline.of("exception") if event.text.strip() == "MemoryError"]
+    if reported:
+        yield _out_of_memory(timeline, reported)
         return
     events = [event for event in timeline.of("sigkilled") if not _was_sent(timeline, event)]
     rows = _killed_first(timeline)
@@ -413,13 +413,13 @@ def disk_had_room(timeline: Timeline) -> Iterator[Finding]:
         rules.DC327,
         timeline,
         events,
-        _says_of_the_disk(first, file),
+        _disk_text(first, file),
         fix=_make_room(first, file),
         **severity_of(timeline),
     )
 
 
-def _says_of_the_disk(event: Event, file: str | None) -> str:
+def _disk_text(event: Event, file: str | None) -> str:
     of = f" ({file})" if file else ""
     if event.signature == "socket-path":
         return "the path of the folder for temporary files is too long for a socket in it (108 bytes)"

@@ -1,8 +1,8 @@
 """Find the lines that match a signature in pieces of many megabytes, and the signatures of each line.
 
 Two engines give the same answers: google-re2 runs all patterns, joined into one, over the whole text; where it does
-not import, Python's ``re`` looks only at lines that hold the literal text which a pattern requires. What the lines
-mean, and who wrote them, is not for this module to say.
+not import, Python's ``re`` reads only lines that hold the literal text which a pattern requires. What the lines
+mean, and who wrote them, is decided by other modules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distcheck.core.signature import Signature
 
 from .patterns import Token, coarse, for_python, required_literals, tokens_of, without_captures
 
-#: A longer line is looked at in pieces of this many bytes that overlap, so that a line without an end costs what
+#: A longer line is read in pieces of this many bytes that overlap, so that a line without an end costs what
 #: other text of its length costs, and both engines see the same.
 LONGEST_LINE = 8192
 OVERLAP = 1024
@@ -31,7 +31,7 @@ _MOST_SHAPES = 20_000
 _LONGEST_SHAPE = 512
 #: A repetition of up to so many is left as it is.
 _SHORT = 4
-#: A coarse pattern that found so many lines for nothing is replaced by one that asks for all that the row does.
+#: A coarse pattern that found so many lines for nothing is replaced by one that requires all that the row does.
 _OFTEN_MISLED = 1000
 #: A pattern that fits no text.
 _NOTHING = "[^\\x00-\\xff]"
@@ -203,7 +203,7 @@ class _Rows:
 class _RE2(_Rows):
     """Linear in the length of the text, whatever the patterns and the text are.
 
-    Loud text repeats itself but for its numbers: which rows a line fits is asked once for each shape, except for the
+    Loud text repeats itself but for its numbers: which rows a line fits is found once for each shape, except for the
     rows that heed single digits.
     """
 
@@ -307,9 +307,9 @@ class _RE2(_Rows):
 
 
 class _Plain(_Rows):
-    """Python's ``re``, which would need seconds for each megabyte if it had to try each pattern at each place.
+    """Python's ``re``, which would need seconds for each megabyte if it had to try each pattern at each position.
 
-    Most lines of a log are alike but for their numbers, so each such shape is asked only once for the texts that the
+    Most lines of a log are alike but for their numbers, so each such shape is searched only once for the texts that the
     patterns require.
     """
 

@@ -80,7 +80,7 @@ class Event(NamedTuple):
     A line that matches several signatures makes several events with the same location.
     """
 
-    #: name of the signature; ``exception`` for a traceback's last line and ``error-line`` for a line that only looks
+    #: name of the signature; ``exception`` for a traceback's last line and ``error-line`` for a line that only seems
     #: like an error, where no signature fits
     signature: str
     kind: Kind
@@ -122,9 +122,9 @@ class LogSource(NamedTuple):
     path: str
     bytes: int = 0
     lines: int = 0
-    #: what the name of the file says of who wrote it
+    #: what the name of the file shows of the process that wrote it
     who: LineAuthor = LineAuthor()
-    #: number of the restart, where the folder says it (``attempt_1``)
+    #: number of the restart, where the folder names it (``attempt_1``)
     attempt: int | None = None
     #: why it, or its end, could not be read; empty where all was
     problem: str = ""
@@ -167,7 +167,7 @@ class Dump(NamedTuple):
     rank: int | None
     source: int
     entries: tuple[Collective, ...] = ()
-    #: ranks of each group where the dump says it
+    #: ranks of each group where the dump lists it
     groups: Mapping[str, tuple[int, ...]] = {}
     world_size: int | None = None
     problem: str = ""
@@ -183,7 +183,7 @@ class WorkerFailure(NamedTuple):
     rank: int | None
     local_rank: int | None
     host: str | None
-    #: 3 for ``sys.exit(3)``, -11 for SIGSEGV; None: not told
+    #: 3 for ``sys.exit(3)``, -11 for SIGSEGV; None: unknown
     exitcode: int | None
     time: float | None
     pid: int | None = None
@@ -223,7 +223,7 @@ class Timeline(NamedTuple):
     #: rows of launchers' failure reports and error files
     workers: tuple[WorkerFailure, ...] = ()
     dumps: tuple[Dump, ...] = ()
-    #: ranks of the job where the log says it, or one more than the highest rank seen under ``world_size_known`` False
+    #: ranks of the job where the log has it, or one more than the highest rank seen under ``world_size_known`` False
     world_size: int | None = None
     world_size_known: bool = False
     #: number of restarts seen, plus one

@@ -1,7 +1,7 @@
-"""What NCCL says of itself: the transport, the network and the algorithms that it really used, read from its INFO log.
+"""Reads from NCCL's INFO log what it really used: the transport, the network and the algorithms.
 
-Its lines differ a little from 2.4 to 2.32, so each is looked at alone, and what is not known is left alone. What the
-lines mean against what a host has is for others to say.
+Its lines differ a little from 2.4 to 2.32, so each is matched alone, and unknown lines are ignored. Other modules
+compare the result with what a host has.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from distcheck.core.model import Unavailable
 
 from .model import Event, LineAuthor, Timeline
 
-#: Longest log that is read, in bytes: what is asked for below is some hundred lines a communicator.
+#: Longest log that is read, in bytes: what is needed below is some hundred lines a communicator.
 _LONGEST_LOG = 16 << 20
 #: So many warnings and variables are kept.
 _MOST_KEPT = 16
 
 #: ``host:pid:tid [device] NCCL INFO text``; from 2.25 on a timestamp may stand before it, and a WARN line names its
-#: place in the source (``src/debug.cc``: ncclDebugLog).
+#: location in the source (``src/debug.cc``: ncclDebugLog).
 _LINE = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
 _VERSION = re.compile(r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)")
 #: 2.4 and 2.5 wrote ``Using internal Network Socket``.
@@ -42,7 +42,7 @@ _SETTING = re.compile(r"(?P<name>NCCL_\w+) set (?:by environment )?to (?P<value>
 #: Numbers of algorithms before NCCL 2.24 wrote their names (``nccl_common.h``: NCCL_ALGO_…, the same since 2.18).
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 
-#: Why there is no RDMA, by what the log says.
+#: Why there is no RDMA, by what the log reports.
 _ERRORS = (
     ("no-verbs", ("Failed to open libibverbs.so",)),
     ("no-device", ("NET/IB : No device found", "NET/IB: No device found")),
@@ -51,7 +51,7 @@ _ERRORS = (
 
 
 class Transport(NamedTuple):
-    """What NCCL used in one process, as its log says. Empty where the log does not say it."""
+    """What NCCL used in one process, by its log. Empty where the log does not show it."""
 
     version: str = ""
     #: ``IB``, ``Socket``, or the name that a plug-in gives itself: ``AWS Libfabric``, ``Libfabric``, ``IBext_v8`` …
@@ -61,19 +61,19 @@ class Transport(NamedTuple):
     interfaces: tuple[str, ...] = ()
     #: the interface over which the ranks found each other
     bootstrap: str = ""
-    #: NICs read GPU memory directly; None: not said
+    #: NICs read GPU memory directly; None: not logged
     gdr: bool | None = None
     #: how many channels were made over each kind of transport: ``P2P/CUMEM``, ``SHM/direct``, ``NET/IB/GDRDMA`` …
     channels: Mapping[str, int] = {}
     #: the algorithm of the largest message of each collective: ``AllReduce`` → ``NVLS``
     algorithms: Mapping[str, str] = {}
-    #: multicast in the NVSwitch is there; None: not said
+    #: multicast in the NVSwitch is there; None: not logged
     multicast: bool | None = None
     ranks: int | None = None
     nodes: int | None = None
-    #: variables of NCCL that the log says were set
+    #: variables of NCCL that are set according to the log
     settings: Mapping[str, str] = {}
-    #: why RDMA is not used, as far as the log says: ``no-device``, ``no-verbs``, ``plugin-failed``
+    #: why RDMA is not used, as far as the log shows it: ``no-device``, ``no-verbs``, ``plugin-failed``
     troubles: tuple[str, ...] = ()
     #: texts of NCCL's own warnings, the first ones
     warnings: tuple[str, ...] = ()
@@ -86,14 +86,14 @@ class Transport(NamedTuple):
 
     @property
     def nvls(self) -> bool | None:
-        """The NVSwitch reduces (NVLS): by the algorithm used where the log tells it, else by what is there."""
+        """Return whether the NVSwitch reduces (NVLS): by the algorithm used if it is logged, else by what is there."""
         if self.algorithms:
             return any(name.startswith("NVLS") for name in self.algorithms.values())
         return self.multicast
 
 
 def read_log(path: str) -> Transport:
-    """What a log file says; raises Unavailable where it can't be read or holds no line of NCCL."""
+    """Return what a log file shows; raises Unavailable where it can't be read or holds no line of NCCL."""
     try:
         with open(path, "rb") as file:
             text = file.read(_LONGEST_LOG).decode("utf-8", "replace")
@@ -105,7 +105,7 @@ def read_log(path: str) -> Transport:
 
 
 def parse_log(lines: Iterable[str]) -> Transport:
-    """What the lines of a log say; lines of other programs are passed over."""
+    """Return what the lines of a log show; lines of other programs are skipped."""
     reading = _InfoReader()
     for line in lines:
         match = _LINE.search(line)
@@ -223,7 +223,7 @@ class _InfoReader:
         if not interfaces and network not in ("", "Socket"):
             # plug-ins around InfiniBand (IBext …) name their devices as NET/IB does
             interfaces = self.interfaces.get("IB", [])
-        # what a NIC could do counts only where no channel says what it does
+        # what a NIC could do counts only where no channel shows what it does
         used = [name.endswith("/GDRDMA") for name in self.channels if name.startswith("NET/")]
         return Transport(
             version=self.words.get("version", ""),
@@ -245,7 +245,7 @@ class _InfoReader:
 
 
 class NcclProcess(NamedTuple):
-    """What one process of a log says of NCCL, and the lines that say it."""
+    """What one process of a log shows of NCCL, and the lines that show it."""
 
     who: LineAuthor
     transport: Transport
@@ -259,7 +259,7 @@ class NcclProcess(NamedTuple):
 def processes(timeline: Timeline) -> tuple[NcclProcess, ...]:
     """What NCCL used in each process, in the order in which they speak, from the lines that the reading kept.
 
-    Of all restarts the last one that says anything of NCCL counts.
+    Of all restarts the last one with lines of NCCL counts.
     """
     lines = timeline.of("nccl-info", "nccl-setting", "nccl-trouble")
     if not lines:
@@ -280,14 +280,14 @@ def processes(timeline: Timeline) -> tuple[NcclProcess, ...]:
 
 
 def node_count(found: Iterable[NcclProcess]) -> int:
-    """How many nodes the job has, as NCCL says it, else by the hosts that wrote its lines; at least 1."""
+    """Return how many nodes the job has, by NCCL's lines, else by the hosts that wrote them; at least 1."""
     everyone = tuple(found)
-    said = [process.transport.nodes for process in everyone if process.transport.nodes is not None]
-    return max(said) if said else max(1, len({process.host for process in everyone if process.host}))
+    counts = [process.transport.nodes for process in everyone if process.transport.nodes is not None]
+    return max(counts) if counts else max(1, len({process.host for process in everyone if process.host}))
 
 
 def parse_texts(texts: Iterable[str]) -> Transport:
-    """What lines of NCCL say whose head (``host:pid:tid [0] NCCL INFO``) may be cut off."""
+    """Return what lines of NCCL show whose head (``host:pid:tid [0] NCCL INFO``) may be cut off."""
     reading = _InfoReader()
     for text in texts:
         match = _LINE.search(text)

@@ -1,4 +1,4 @@
-"""Ports, names and addresses on which the ranks should have met, and the connections between them."""
+"""Ports, names and addresses of the rendezvous, and the connections between ranks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .hangs import two_servers
 from .launcher import HOST_OF_TASK_0, ranks_were_started_once
 from .model import Event, Timeline
 
-#: Code of torch that makes or joins the store on which ranks meet.
+#: Code of torch that makes or joins the store of the rendezvous.
 _RENDEZVOUS = ("torch/distributed/rendezvous", "torch/distributed/elastic", "TCPStore(")
-#: The bytes ``HTTP`` read as a number, as a client of the store reads what a web server says.
+#: The bytes ``HTTP`` read as a number: a client of the store reads them from a web server.
 _HTTP = "1347703880"
 _MISSED = ("client-timeout", "client-failed", "connect-failed", "rendezvous-connection")
 _GLOO = ("gloo-connect", "gloo-tried")
@@ -38,7 +38,7 @@ _BRIDGE = "172.17."
 _BRIDGES_HOST = "172.17.0.1"
 #: So many refusals or time-outs of NCCL, each tried again, and no end of the job but silence.
 _MANY_TRIES = 5
-#: A client of the store that keeps trying says so this often before its log is a matter of a master that is away.
+#: A client of the store that keeps trying logs it this often before a master that is away is reported.
 _FEW_TRIES = 3
 
 
@@ -47,9 +47,9 @@ _FEW_TRIES = 3
 
 @probe(rules.DC401)
 def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
-    """A store of torch could not listen on its port, because somebody else does.
+    """A store of torch could not listen on its port, because another process does.
 
-    Left alone: a port of the user's own server; only a traceback or text of torch's rendezvous counts. Beside another
+    Ignored: a port of the user's own server; only a traceback or text of torch's rendezvous counts. Next to another
     cause: several launchers that want one port (DC106).
     """
     taken = [*timeline.of("port-taken"), *_stores_in_use(timeline)]
@@ -58,10 +58,10 @@ def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
         taken = list(timeline.of("listen-failed"))
     by_port: dict[str | None, list[Event]] = {}
     for (port,), events in grouped(_each_line_once(taken), "port"):
-        # not every line that tells of the same port has its number
+        # not every line about the same port has its number
         by_port.setdefault(port or value_of(tried, "port"), []).extend(events)
     for number, events in by_port.items():
-        which = f"port {number}" if number else "the port on which the ranks meet"
+        which = f"port {number}" if number else "the port of the rendezvous"
         loudness = severity_of(timeline)
         if any(ranks_were_started_once(timeline)) or two_servers(timeline):
             loudness = {"severity": Severity.INFO, "role": "context"}
@@ -79,14 +79,14 @@ def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
             rules.DC401,
             timeline,
             timeline.of("port-of-another"),
-            f"{whose} answers on the port on which the ranks meet",
+            f"{whose} answers on the port of the rendezvous",
             fix=_another_port(None),
             **severity_of(timeline),
         )
 
 
 def _stores_in_use(timeline: Timeline) -> Iterator[Event]:
-    """What says no more than that an address is in use, where it is surely torch's store that says it.
+    """Return lines that report only an address in use, where they are surely from torch's store.
 
     ``RuntimeError`` is torch's: Python's own sockets raise OSError.
     """
@@ -120,7 +120,7 @@ def _each_line_once(events: Sequence[Event]) -> list[Event]:
 
 @probe(rules.DC403, rules.DC404, rules.DC408, rules.DC411)
 def master_was_not_reached(timeline: Timeline) -> Iterator[Finding]:
-    """Ranks or agents did not reach the place where all meet, and gave up.
+    """Ranks or agents did not reach the rendezvous, and gave up.
 
     Its name did not resolve (DC404); no node took itself for the host of the rendezvous (DC408); the address belongs
     to a container's own network (DC411); else nothing answered there (DC403). Left alone: tries that succeeded later,
@@ -136,7 +136,7 @@ def master_was_not_reached(timeline: Timeline) -> Iterator[Finding]:
         and timeline.has("rendezvous-timeout")
         and timeline.has("store-lost", "peer-lost")
     ):
-        # it was reached, and left when its own time was over: somebody did not come
+        # it was reached, and left when its own time was over: another rank did not come
         return
     unnamed = [event for event in missed if not event.values.get("host")]
     for (host, port), events in list(grouped([event for event in missed if event.values.get("host")], "host", "port")):
@@ -148,7 +148,7 @@ def master_was_not_reached(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _gave_up(timeline: Timeline, event: Event) -> bool:
-    """Whether it is the end of the trying, and about torch's meeting place at all."""
+    """Return whether it is the last try, and about torch's rendezvous at all."""
     if event.signature == "connect-failed":
         return event.text.startswith("RuntimeError:") or came_through(event, *_RENDEZVOUS)
     lines = {(retry.source, retry.line) for retry in timeline.of("client-retry")}
@@ -555,7 +555,7 @@ def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
             events,
             f"gloo can't use GLOO_SOCKET_IFNAME={shown}: {problem}",
             fix=Fix(
-                "set it to the exact name of the interface that leads to the other nodes, or unset it: gloo then "
+                "set it to the exact name of the interface that leads to the other nodes, or unset it. Then gloo "
                 "uses the interface of the host name. If nodes use different names, set it on each node ('ip -br "
                 "address' lists them)",
                 command="unset GLOO_SOCKET_IFNAME",

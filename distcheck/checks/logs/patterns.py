@@ -96,7 +96,7 @@ def for_python(pattern: str) -> str:
 def required_literals(pattern: str) -> tuple[frozenset[bytes], bool]:
     """Texts one of which stands in every line that the pattern fits, and whether it stands there as it is.
 
-    Empty where the pattern requires none. For a pattern that ignores case they are in lower case, to be looked for in
+    Empty where the pattern requires none. For a pattern that ignores case they are in lower case, to be searched in
     text in lower case.
     """
     texts = _required(_parsed(pattern))
@@ -109,7 +109,7 @@ def coarse(pattern: str) -> str:
     """A pattern without captures that fits wherever this one fits, and rarely elsewhere.
 
     Long bounded repetitions have no bound (RE2 writes each of ``.{0,300}`` out, and has a state for each), what stands
-    before the first literal text is left out, and what comes after enough of it.
+    before the first literal text is dropped, and what comes after enough of it.
     """
     joined = "|".join("".join(map(_loose, _cut(sequence))) for sequence in _parsed(pattern))
     return f"(?i:{joined})" if pattern.startswith(IGNORE_CASE) else joined

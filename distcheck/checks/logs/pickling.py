@@ -182,11 +182,11 @@ def weights_load_alone(timeline: Timeline) -> Iterator[Finding]:
         "torch.load with weights_only=True refused the file: "
         + (f"it needs {shown}" if shown else "it holds more than tensors and plain values"),
         fix=Fix(
-            "read what these are; if you trust them, allow them before torch.load, or save the checkpoint again with "
-            "plain values only; weights_only=False runs whatever the file says, so only for files that you wrote"
+            "read what these are. If you trust them, allow them before torch.load, or save the checkpoint again with "
+            "plain values only. weights_only=False runs any code in the file: use it only for files that you wrote"
             if refused
-            else "save it again as a plain dict of tensors and numbers; weights_only=False runs whatever the file "
-            "says, so only for files that you wrote",
+            else "save it again as a plain dict of tensors and numbers. weights_only=False runs any code in the file: "
+            "use it only for files that you wrote",
             command=_allow(refused[0]) if refused and safe and "." in refused[0] else None,
             where="code",
         ),
@@ -369,7 +369,7 @@ def _without(prefix: str) -> str:
 def checkpoints_load_on_their_rank(timeline: Timeline) -> Iterator[Finding]:
     """torch.load put a checkpoint where it was saved from: a GPU that is not there, or GPU 0 for every rank.
 
-    A GPU that is full counts only where torch.load filled it, and where a rank other than 0 met GPU 0.
+    A GPU that is full counts only where torch.load filled it, and where a rank other than 0 used GPU 0.
     """
     events = list(timeline.of("checkpoint-device"))
     device = value_of(events, "device")

@@ -44,7 +44,7 @@ class LineHead(NamedTuple):
 UNKNOWN_WRITER = LineAuthor()
 #: Layers that are peeled off one line; real lines have up to six.
 _MOST_LAYERS = 12
-#: Longest beginning of a line that is looked at.
+#: Longest beginning of a line that is read.
 _LONGEST_HEAD = 2000
 
 # Colour and cursor (ECMA-48: CSI), titles of terminals (OSC), and single-letter sequences.
@@ -233,7 +233,7 @@ class Prefixes:
                     style.note(name, text[match.end() :])
                     text = text[match.end() :]
                     break
-                style.doubt(name, text[match.end() :])
+                style.question(name, text[match.end() :])
             else:
                 return
 

@@ -1,6 +1,6 @@
 """Which rank wrote a line whose prefix shows a local rank, a process id or a scheduler's task.
 
-What one line says of a process (``[default3]:[rank11]:``, a row of torchrun's table, ``comm 0x… rank 3`` of NCCL) holds
+What one line shows of a process (``[default3]:[rank11]:``, a row of torchrun's table, NCCL's ``comm 0x… rank 3``) holds
 for all its lines. Where the text leaves several answers it gives none.
 """
 
@@ -46,7 +46,7 @@ _UNKNOWN = LineAuthor()
 class Identities:
     """Learns from everything that is known, then answers.
 
-    :param world_size: ranks of the job, where the log says it
+    :param world_size: ranks of the job, where the log has it
     """
 
     def __init__(

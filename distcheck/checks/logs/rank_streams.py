@@ -13,14 +13,14 @@ from typing import NamedTuple
 from .model import LONGEST_TEXT, LineAuthor, RankStream
 from .prefixes import UNKNOWN_WRITER, LineHead, Prefixes
 
-#: Bytes of a log up to which all its lines are looked at, and of each further piece.
+#: Bytes of a log up to which all its lines are read, and of each further piece.
 ALL_UP_TO = 8 << 20
 OF_EACH_PIECE = 64 << 10
-#: Lines that are taken apart of the part that is looked at whole, of each further piece, and of the end.
+#: Lines that are parsed of the part that is read whole, of each further piece, and of the end.
 _MOST_PARSED = 20_000
 _MOST_OF_PIECE = 100
 _MOST_AT_END = 10_000
-#: Processes that are told apart, and labels that are known, at most.
+#: Processes that are distinguished, and labels that are known, at most.
 _MOST_VOICES = 20_000
 _MOST_LABELS = 50_000
 _LONGEST = 1000
@@ -67,7 +67,7 @@ class RankStreams:
             self._heard[who] = heard._replace(first_line=line)
 
     def listen(self, text: bytes, first_line: int, *, at_end: bool = False, whole: bool = True) -> None:
-        """Look at a text's lines.
+        """Read a text's lines.
 
         :param whole: all of them; else at a part
         :param at_end: the last words of everybody matter more than the first
@@ -95,7 +95,7 @@ class RankStreams:
         self._left -= 1
         who = self._prefixes.parse(raw[: 4 * _LONGEST].decode("utf-8", "replace")).who
         if who != UNKNOWN_WRITER and match and match[1] not in self._labels and len(self._labels) < _MOST_LABELS:
-            # the label may be known only where it alone says who writes
+            # the label may be known only where it alone shows the writer
             alone = self._prefixes.parse(match[1].decode("utf-8", "replace") + " words follow").who
             self._labels[match[1]] = who if alone == who else None
         return who

@@ -146,7 +146,7 @@ def _died_before(lead: Finding, timeline: Timeline, order: dict[tuple[str, int],
     lost = [event for event in timeline.events if event.signature in _DEATHS and event.attempt == about.attempt]
     if any(_precedes(event, about) for event in lost):
         return True
-    # files without a clock: whoever waits for a rank that never comes loses nobody before all times are over
+    # files without a clock: a rank that waits for one that never comes loses no peer before all times are over
     return any(event.source != about.source and not _are_ordered(event, about) for event in lost)
 
 
@@ -231,9 +231,9 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
 
     The rank that the launcher saw fail first counts more than the order of lines of several files.
     """
-    told = [finding for finding in findings if role_of(finding) != "context"]
-    named = {(finding.where.path, finding.where.line) for finding in told}
-    loud = [finding for finding in told if finding.severity > Severity.INFO]
+    judged = [finding for finding in findings if role_of(finding) != "context"]
+    named = {(finding.where.path, finding.where.line) for finding in judged}
+    loud = [finding for finding in judged if finding.severity > Severity.INFO]
     codes = {finding.code for finding in loud}
     places = {(finding.where.path, finding.where.line) for finding in loud}
     # the same words of another rank
@@ -297,13 +297,13 @@ def _is_before(unnamed: Event, lead: Finding, timeline: Timeline, order: dict[tu
         return unnamed.kind is Kind.CAUSE and about is not None and _precedes(unnamed, about)
     if unnamed.kind is Kind.CAUSE:
         return True
-    # an exception of the user's own is no consequence of a time-out, unless the clocks say so; one that repeats it is
+    # an exception of the user's own is no consequence of a time-out, unless the clocks show it; one that repeats it is
     if about is None or _OF_THE_GROUP.search(unnamed.text):
         return about is None
     return not _is_later(unnamed, about)
 
 
-#: What torch, NCCL and gloo raise where another process is gone or silent.
+#: What torch, NCCL and gloo raise where another process has exited or does not answer.
 _OF_THE_GROUP = re.compile(r"torch\.distributed|Dist\w*Error|NCCL|gloo|ProcessGroup|TCPStore|KeyboardInterrupt|SIGINT")
 
 
@@ -333,8 +333,8 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
     if timeline.went_on or not rows:
         return None
     row = min(rows, key=lambda worker: (worker.attempt, worker.source, worker.line))
-    if _lost_somebody(timeline, row.rank, row.attempt) or (
-        # an exception's exit code, of one whose words are not in this text while others tell that they lost it
+    if _lost_a_peer(timeline, row.rank, row.attempt) or (
+        # an exception's exit code, of one whose text is not in this log while others report that they lost it
         row.rank is not None
         and 0 < (row.exitcode or 0) < 128
         and row.rank not in timeline.ranks
@@ -342,12 +342,12 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
     ):
         return None
     known = next((event for event in timeline.events if (event.source, event.line) == (row.source, row.line)), None)
-    text = f"ended with exit code {row.exitcode}{_signal_name(row.exitcode)}, and without a word about why"
+    text = f"ended with exit code {row.exitcode}{_signal_name(row.exitcode)}, and logged no reason"
     who = LineAuthor(row.rank, row.local_rank, row.host)
     return Event("ended", Kind.FAILURE, who, row.source, row.line, row.time or (known and known.time), text)
 
 
-def _lost_somebody(timeline: Timeline, rank: int | None, attempt: int) -> bool:
+def _lost_a_peer(timeline: Timeline, rank: int | None, attempt: int) -> bool:
     """Whether a rank reports that it lost another rank."""
     return rank is not None and any(
         event.kind is Kind.LOST and event.who.rank == rank and event.attempt == attempt for event in timeline.events

@@ -84,17 +84,17 @@ _ERROR_LINES = tuple(
         (r"\bpanic: ", "panic: runtime error: index out of range"),
     )
 )
-#: Lines that look like an error are looked for until so many were found.
+#: Lines that resemble an error are searched until so many were found.
 _MOST_ERROR_LINES = 3000
-#: After so many lines of a signature that were not kept, it is not looked for in the next bytes.
+#: After so many lines of a signature that were not kept, it is not searched in the next bytes.
 _NOISY = 5000
 _QUIET_BYTES = 64 << 20
 #: Lines that are taken one by one, in all and since anything came of it: 512 ranks write tracebacks of 60 lines at
 #: once.
 _MOST_DENSE = 400_000
 _MOST_IN_VAIN = 60_000
-#: Tracebacks of one process after which no more of it are followed: what they say is only counted by then. After so
-#: many that were passed over, tracebacks are not looked for in the next bytes.
+#: Tracebacks of one process after which no more of it are followed: their messages are only counted by then. After so
+#: many that were passed over, tracebacks are not searched in the next bytes.
 _MOST_TRACEBACKS = 5000
 _MOST_PASSED_OVER = 5000
 _QUIET_TRACEBACKS_BYTES = 8 << 20
@@ -102,7 +102,7 @@ _QUIET_TRACEBACKS_BYTES = 8 << 20
 _MOST_WORKERS = 20_000
 #: Bytes after which a line without an end is cut.
 _LONGEST_CARRIED = 1 << 20
-#: Bytes that are collected before they are looked at.
+#: Bytes that are collected before they are read.
 _ENOUGH = 256 << 10
 #: Lines from which the styles of prefixes are learned: so many of the first piece and of each of the next.
 _SAMPLE = 300
@@ -173,7 +173,7 @@ class SourceReader:
         self._passed_over = 0
         self._error_lines = 0
         self._noise: dict[int, int] = {}
-        #: rows that are not looked for, and the byte up to which
+        #: rows that are not searched, and the byte up to which
         self._muted: dict[int, float] = {}
 
     def feed(self, data: bytes) -> None:
@@ -187,7 +187,7 @@ class SourceReader:
     def reading(self) -> LogReading:
         """What is known so far, the last line as if nothing followed it; more may be fed afterwards."""
         if not self._pieces:
-            # which prefixes a log has is told by a good part of it: until that is there, all is read again
+            # a good part of a log shows which prefixes it has: until that is there, all is read again
             other = SourceReader(self.source, self._matcher, budget=self._budget, tail_lines=self._tail_lines)
             other._bytes = self._bytes
         else:
@@ -291,7 +291,7 @@ class SourceReader:
     def _line(
         self, data: bytes, text: bytes, start: int, end: int, line: int, pieces: Sequence[tuple[int, int]]
     ) -> bool:
-        """Take one line (or the part behind a carriage return); whether other rows are to be looked for from here."""
+        """Take one line (or the part behind a carriage return); return whether other rows are searched from here."""
         dense = self._is_dense()
         if not pieces and start == end:
             return False
@@ -388,7 +388,7 @@ class SourceReader:
             return True
         self._noise[number] = 0
         self._muted[number] = self._bytes + _QUIET_BYTES
-        self._note_once("lines that repeat without end were left out in part")
+        self._note_once("some of the lines that repeat endlessly were dropped")
         return False
 
     # --- what spans several lines ---
@@ -398,7 +398,7 @@ class SourceReader:
         return self._raised.get(who, 0) >= _MOST_TRACEBACKS
 
     def _pass_over(self) -> bool:
-        """Leave a traceback alone; whether none is looked for from here."""
+        """Skip a traceback; return whether none is searched from here."""
         self._events.dropped += 1
         self._passed_over += 1
         if self._passed_over < _MOST_PASSED_OVER:
@@ -406,7 +406,7 @@ class SourceReader:
         self._passed_over = 0
         numbers = [number for number, row in enumerate(self._matcher.rows) if row.name in (TRACEBACK, FRAME)]
         self._muted.update(dict.fromkeys(numbers, float(self._bytes + _QUIET_TRACEBACKS_BYTES)))
-        self._note_once("lines that repeat without end were left out in part")
+        self._note_once("some of the lines that repeat endlessly were dropped")
         return True
 
     def _follow_tracebacks(self, line: int, head: LineHead) -> None:
@@ -428,12 +428,12 @@ class SourceReader:
                 self._workers.append(worker._replace(message=shown(worker.message)))
 
     def _note_traceback(self, finished: Finished) -> None:
-        """Give the lines of an exception its traceback; where none says what happened, the exception is an event."""
+        """Give the lines of an exception its traceback; if none names the error, the exception is an event."""
         traceback, who = finished.traceback, finished.head.who
         self._raised[who] = self._raised.get(who, 0) + 1
         message = f"{traceback.exception}: {traceback.message}"
         code = {frame.code for frame in traceback.frames}
-        told = False
+        known = False
         # they were noted in the order of their lines
         of_it = itertools.takewhile(lambda number: number >= finished.first_line, reversed(self._recent))
         for line in [*of_it][::-1]:
@@ -445,21 +445,21 @@ class SourceReader:
                     continue
                 text = event.text.strip()
                 if (line < finished.line or not traceback.exception) and (text in code or text.startswith('File "')):
-                    # the text of the program, and nothing that it said
+                    # the text of the program, and nothing that it printed
                     self._events.remove(number)
                 elif line == finished.line or text in message:
                     if event.signature == ERROR_LINE:
                         self._events.remove(number)
                     else:
                         self._events.attach(number, traceback, who)
-                        told = told or event.kind <= Kind.TABLE
-        if not told and (traceback.exception or finished.first_line not in self._headless):
+                        known = known or event.kind <= Kind.TABLE
+        if not known and (traceback.exception or finished.first_line not in self._headless):
             self._note_exception(finished)
 
     def _note_exception(self, finished: Finished) -> None:
         traceback = finished.traceback
-        said = traceback.message.strip().split("\n", 1)[0]
-        text = f"{traceback.exception}: {said}" if said else traceback.exception
+        message = traceback.message.strip().split("\n", 1)[0]
+        text = f"{traceback.exception}: {message}" if message else traceback.exception
         if not text and traceback.frames:
             last = traceback.frames[-1]
             text = f'File "{last.path}", line {last.line}, in {last.function}'

@@ -1,8 +1,8 @@
 """Whether a job continued after an error in its log: a caught exception, a successful retry, a lost helper.
 
-An exception that nobody caught, or a line that names a cause, counts as fatal unless that very process is seen to go
-on: without a prefix nobody knows whose line a step is, and a long log has steps of others behind it. What is less
-certain (an exception that somebody printed, a time-out, a lost peer) is outlived by any progress.
+An exception that was not caught, or a line that names a cause, counts as fatal unless that very process is seen to
+continue. Without a prefix the process of a step is unknown, and a long log has steps of others behind it. What is less
+certain (an exception that was printed, a time-out, a lost peer) is outlived by any progress.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BEGINNINGS = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_wrap
 
 
 def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities: Identities) -> bool:
-    """Whether the ends of the files show a job that lives, or ended well, after all that looks bad.
+    """Return whether the ends of the files show a job that lives, or ended well, after all errors.
 
     :param events: of all files, with their processes and attempts; only those of the last attempt count
     """
@@ -55,7 +55,7 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
     ended_well = any(_ends_well(reading, last.get(number)) for number, reading in enumerate(readings))
     return all(
         alive[number]
-        # a healthy rank may end without a word: the others' is enough for what it had caught
+        # a healthy rank may print nothing at its end: the others' is enough for what it had caught
         or (ended_well and event.kind is not Kind.TIMEOUT)
         or _outlived(event, readings, [other for other in alive if alive[other] and other != number])
         for number, event in last.items()
@@ -65,8 +65,8 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
 def _restarted_at(reading: LogReading, number: int, events: Sequence[Event]) -> int:
     """Return the line at which torchrun restarted its workers without a message, or 0.
 
-    It says so at INFO only. What tells: a worker's failure is noted, the report that a last failure always gets is not
-    there, and the job says at its end that it is done.
+    It is logged at INFO only. Signs: a worker's failure is noted, the report that a last failure always gets is not
+    there, and the job logs at its end that it is done.
     """
     own = [event for event in events if event.source == number and event.kind is Kind.TABLE]
     noted = [event.line for event in own if _NOTED in event.text]

@@ -63,7 +63,7 @@ def _below(path: str, seen: set[tuple[int, int]]) -> Iterator[LogInput]:
         try:
             status = os.stat(name)
         except OSError:
-            # a link to what is gone, or a file that went away since
+            # a link to a missing file, or a file that was removed since
             continue
         if stat.S_ISREG(status.st_mode) and _is_new(status, seen):
             item = _look(name, status)
@@ -80,7 +80,7 @@ def _below(path: str, seen: set[tuple[int, int]]) -> Iterator[LogInput]:
 
 
 def _is_new(status: os.stat_result, seen: set[tuple[int, int]]) -> bool:
-    """Whether a file was not met before under another name: a link to it would double what it says."""
+    """Return whether a file is new, and no other name of a known one: a link would double its lines."""
     key = (status.st_dev, status.st_ino)
     if stat.S_ISREG(status.st_mode):
         if key in seen:
@@ -89,7 +89,7 @@ def _is_new(status: os.stat_result, seen: set[tuple[int, int]]) -> bool:
     return True
 
 
-#: Names of flight recorders' dumps: whatever prefix was asked for, and the rank.
+#: Names of flight recorders' dumps: whatever prefix was requested, and the rank.
 _DUMP = (
     r"(?:(?:nccl|comm_lib|fr|flight_?recorder)[\w-]*(?:trace|dump|rank)|.*trace_rank|.*_trace)[\w-]*"
     r"(?:\.(?:json|pkl|pickle))?"
@@ -313,9 +313,9 @@ def _who(item: LogInput, tasks: dict[str, int]) -> tuple[LineAuthor, int | None]
 
 
 def who_by_name(path: str, task: int | None = None) -> tuple[LineAuthor, int | None]:
-    """Who wrote a file, and in which attempt of the job, as far as its name and the folders above it say for sure.
+    """Return who wrote a file, and in which attempt of the job, as far as its name and the folders above show it.
 
-    :param task: the number of the scheduler's task, where a whole set of files says so
+    :param task: the number of the scheduler's task, where a whole set of files shows it
     """
     folders = os.path.abspath(path).split(os.sep)
     name = folders.pop()
@@ -401,7 +401,7 @@ class Text:
 
     def _open(self) -> IO[bytes]:
         if self.path == "-":
-            # closed by whoever started this: the descriptor says so
+            # closed by the process that started this: the descriptor shows it
             return os.fdopen(os.dup(0 if sys.stdin is None else sys.stdin.fileno()), "rb", buffering=0)
         return open(self.path, "rb", buffering=0)
 
@@ -440,7 +440,7 @@ class Text:
 
     def _note_changes(self, size: int) -> None:
         if self.size and size > self.size:
-            self.notes.append(f"grew while it was read: what came after its first {self.size} bytes was left out")
+            self.notes.append(f"grew while it was read: what came after its first {self.size} bytes was not read")
         elif self.done < self.size:
             self.notes.append(f"became shorter while it was read: {self.done} of its {self.size} bytes were read")
 

@@ -200,7 +200,7 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
     if ranked.lead is not None:
         return ranked.lead.fix
     if ranked.outcome == "consequences":
-        # whoever was told to stop is told by whom; a lost peer, whose log to fetch
+        # a rank that was ended names the sender of its signal; a lost peer, whose log to fetch
         for code in ("DC125", "DC518") if first.kind is Kind.SIGNAL else ("DC518",):
             for finding in ranked.findings:
                 if finding.code == code:
@@ -242,7 +242,7 @@ def _led_to(timeline: Timeline, first: Event) -> Iterator[str]:
     for kind, one, several in (
         (Kind.TIMEOUT, "waited until its time limit was over", "waited until their time limit was over"),
         (Kind.LOST, "lost its peer", "lost their peers"),
-        (Kind.SIGNAL, "was told to stop", "were told to stop"),
+        (Kind.SIGNAL, "got a stop signal", "got a stop signal"),
     ):
         events = [event for event in later if event.kind is kind]
         if events and kind is not first.kind:
@@ -288,9 +288,9 @@ def _evidence(timeline: Timeline, ranked: Ranked, first: Event) -> Iterator[Even
         ]
     else:
         alike = list(by_rank(alike).values())
-    told = {(finding.where.path, finding.where.line) for finding in ranked.findings if role_of(finding) != "context"}
+    judged = {(finding.where.path, finding.where.line) for finding in ranked.findings if role_of(finding) != "context"}
     wanted = {_position(event) for event in (first, *alike[:_MOST_LINES])}
-    wanted |= {_position(event) for event in timeline.events if (timeline.path(event), event.line) in told}
+    wanted |= {_position(event) for event in timeline.events if (timeline.path(event), event.line) in judged}
     for kind in (Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL, Kind.TABLE):
         event = next((event for event in timeline.events if event.kind is kind and event.text.strip()), None)
         if event is not None:

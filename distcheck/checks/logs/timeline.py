@@ -43,8 +43,8 @@ def join(readings: Sequence[LogReading]) -> Timeline:
         for dump in reading.dumps
     )
     attempts = Attempts(sources, events)
-    told = max((size for size in (world_size_told(events), *(dump.world_size for dump in dumps)) if size), default=None)
-    identities = Identities(sources, events, rank_streams, workers, told)
+    stated = max((size for size in (world_size_of(events), *(dump.world_size for dump in dumps)) if size), default=None)
+    identities = Identities(sources, events, rank_streams, workers, stated)
     events = [
         event._replace(
             who=identities.of(event.who, event.source), attempt=attempts.of(event.source, event.line, event.time)
@@ -55,7 +55,7 @@ def join(readings: Sequence[LogReading]) -> Timeline:
     speakers = merge_streams(voice._replace(who=identities.of(voice.who, voice.source)) for voice in rank_streams)
     ordered = in_order(events, merged)
     highest = _highest_rank(ordered, speakers, merged, dumps)
-    size = told if told is not None else (highest + 1 if highest is not None else None)
+    size = stated if stated is not None else (highest + 1 if highest is not None else None)
     return Timeline(
         sources=sources,
         events=ordered,
@@ -63,7 +63,7 @@ def join(readings: Sequence[LogReading]) -> Timeline:
         workers=merged,
         dumps=dumps,
         world_size=size,
-        world_size_known=told is not None,
+        world_size_known=stated is not None,
         attempts=1 + max([0, *(event.attempt for event in ordered), *(worker.attempt for worker in merged)]),
         dropped=sum(reading.dropped for reading in readings),
         went_on=went_on(readings, ordered, identities),
@@ -89,7 +89,7 @@ _DOWNLOADERS = ("/requests/", "/urllib3/", "/urllib/request", "/httpx/", "/httpc
 
 
 def _as_own(event: Event) -> Event:
-    """A connection to a server that is no rank's, and its loss an ordinary exception of whoever had it."""
+    """A connection to a server that is no rank's: its loss is an ordinary exception of its client."""
     if event.kind is not Kind.LOST or event.traceback is None:
         return event
     paths = [frame.path.replace("\\", "/") for frame in event.traceback.frames]
@@ -100,7 +100,7 @@ def _as_own(event: Event) -> Event:
     return event
 
 
-def world_size_told(events: Iterable[Event]) -> int | None:
+def world_size_of(events: Iterable[Event]) -> int | None:
     """The number of ranks that the log names: the largest, since the groups of a job are parts of it."""
     largest = 0
     for event in events:
@@ -170,7 +170,7 @@ def _may_be_one(one: WorkerFailure, other: WorkerFailure) -> bool:
 
 
 def _both(one: WorkerFailure, other: WorkerFailure) -> WorkerFailure:
-    """What either knows; the place is that of the row in a log, which a person can look up."""
+    """Return what either knows; the location is that of the row in a log, which a person can open."""
     place, file = (one, other) if one.line else (other, one)
     return place._replace(
         rank=place.rank if place.rank is not None else file.rank,

@@ -133,9 +133,9 @@ def torch_was_the_installed_one(timeline: Timeline) -> Iterator[Finding]:
         attribute = shadowed[0].values.get("attribute")
         seen = f"{path} is taken for torch" if path else "something else is taken for torch, or for a part of it"
         remedy = f"rename {path}" if path else "rename the file or folder torch*, distributed* of the script's folder"
-        doubt = (
-            "; `python -c 'import torch; print(torch.__file__)'` says which is taken: if it is the installed one, that "
-            "build lacks distributed"
+        check = (
+            "; `python -c 'import torch; print(torch.__file__)'` shows which is taken. If it is the installed one, "
+            "that build lacks distributed"
             if attribute
             else ""
         )
@@ -144,7 +144,7 @@ def torch_was_the_installed_one(timeline: Timeline) -> Iterator[Finding]:
             timeline,
             shadowed,
             seen + (f": it has no {attribute}" if attribute else ""),
-            fix=Fix(f"{remedy}, and remove the compiled copy in __pycache__ next to it{doubt}", where="code"),
+            fix=Fix(f"{remedy}, and remove the compiled copy in __pycache__ next to it{check}", where="code"),
             **severity_of(timeline),
         )
     if trees:

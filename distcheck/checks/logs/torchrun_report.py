@@ -240,7 +240,7 @@ def worker_in(text: str) -> WorkerFailure | None:
                 exitcode=code,
                 time=None,
                 pid=_number(found.get("pid")),
-                # torch.multiprocessing names the one that it saw end first, and ends the others without a word; an
+                # torch.multiprocessing names the one that it saw end first, and ends the others and prints nothing; an
                 # agent's line is of the first of its host, and with several hosts another may have been before
                 first=pattern is _SPAWNED,
             )
@@ -286,7 +286,7 @@ class _Recorded(NamedTuple):
 def read_error_file(data: bytes, source: LogSource) -> list[WorkerFailure]:
     """The row that an ``error.json`` stands for: what a worker under ``@record`` wrote of its own end.
 
-    :param source: its folder (``attempt_0/3``) says whose it is
+    :param source: its folder (``attempt_0/3``) names its rank
     :return: empty for what is no such file
     """
     try:

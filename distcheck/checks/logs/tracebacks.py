@@ -1,6 +1,6 @@
 """Separate Python tracebacks that several processes wrote at once, with mixed lines.
 
-Where prefixes say who wrote a line, that decides; among lines of nobody in particular, continuity does: whose code
+Where prefixes name the writer of a line, that decides. Among lines without a prefix, continuity does: whose code
 calls the function of the next frame, whose code waits to be shown, whose ``raise`` fits the exception. It works on
 lines that :mod:`.prefixes` has taken apart, and knows no signatures.
 """
@@ -17,7 +17,7 @@ from .prefixes import UNKNOWN_WRITER, LineHead
 
 #: Lines of a message that are kept; torch's own longest explanations have nine.
 MESSAGE_LINES = 10
-#: Tracebacks that may be open at once, in all and without anything that tells them apart.
+#: Tracebacks that may be open at once, in all and without anything that distinguishes them.
 MOST_OPEN = 20_000
 MOST_ALIKE = 512
 #: Frames kept of one traceback: the first where the program began, the last where it failed.
@@ -110,7 +110,7 @@ _State = tuple[int, bool, "TracebackFrame | None"]
 
 
 class _TracebackWriter:
-    """What is open of one writer, in groups of equal states: in each, whoever came first is served first."""
+    """The open tracebacks of one writer, in groups of equal states: in each, the first to come is served first."""
 
     def __init__(self) -> None:
         self.groups: dict[_State, deque[_OpenTraceback]] = {}
@@ -123,7 +123,7 @@ class _TracebackWriter:
         self.last_finished = 0
         self.last_line = 0
         self.follows = 0
-        #: who the tracebacks are of that come next, and those that follow from them, where a line before says so
+        #: who the tracebacks are of that come next, and those that follow from them, where a line before shows it
         self.next_named: LineAuthor | None = None
         self.named: LineAuthor | None = None
 
@@ -161,7 +161,7 @@ class _SeenTracebacks:
     """What earlier tracebacks of the file show about the next. Hundreds of ranks fail alike."""
 
     def __init__(self) -> None:
-        #: the code of places that was seen right below them
+        #: the code of call sites that was seen right below them
         self.codes: dict[tuple[str, int], str] = {}
         #: names of functions that were seen in frames
         self.functions: set[str] = set()
@@ -394,7 +394,7 @@ class Tracebacks:
             one.last_line = line
             return True
         if not stripped and one.message == [""]:
-            # of an exception of mp.spawn: what it says stands below an empty line
+            # of an exception of mp.spawn: its message is below an empty line
             return True
         self._hush(writer, done)
         return not stripped
@@ -446,7 +446,7 @@ class Tracebacks:
         writer.put(one)
 
     def _sweep(self, line: int, done: list[Finished], force: bool = False) -> None:
-        """Give up what nobody has gone on with for very long, or the oldest half where too many are open."""
+        """Drop what has had no further line for very long, or the oldest half where too many are open."""
         self._swept = line
         ones = [(one.last_line, id(one), one, writer) for writer in self._writers.values() for one in self._of(writer)]
         limit = line - _LONG_PATIENCE
@@ -489,7 +489,7 @@ def _called(code: str) -> frozenset[str]:
 
 
 def _fits(one: _OpenTraceback, frame: TracebackFrame) -> tuple[int, int, int, int]:
-    """How well a frame goes on with a traceback: by the call, then by place in the file, then whose turn it is."""
+    """Return how well a frame continues a traceback: by the call, then by line in the file, then whose turn it is."""
     if not one.frames:
         likely = 3 if frame.function in _BEGINNINGS else 1
     else:
@@ -505,7 +505,7 @@ def _fits(one: _OpenTraceback, frame: TracebackFrame) -> tuple[int, int, int, in
             likely = 2
         else:
             likely = 1
-    # whoever waits for code may have none to show: a frame of a frozen module
+    # a traceback that waits for code may have none to show: a frame of a frozen module
     return likely, -len(one.frames), -int(one.code_due), -one.last_line
 
 

@@ -13,7 +13,7 @@ from distcheck.core.model import rank_ranges
 
 from .model import Event, Timeline
 
-#: torch 2.3 prints memory that nobody has written where nothing was completed yet.
+#: torch 2.3 prints uninitialised memory where nothing was completed yet.
 _GARBAGE = 1 << 31
 #: Operations in which every rank brings as much as any other.
 _EVEN = frozenset(
@@ -48,7 +48,7 @@ class WaitingRank(NamedTuple):
     """A rank in a collective that did not end."""
 
     rank: int
-    #: the line that tells it; None for a dump
+    #: the line that has it; None for a dump
     event: Event | None
     operation: str
     sequence: int | None = None
@@ -252,7 +252,7 @@ def describe_waits(waits: Iterable[WaitingRank]) -> str:
         f"{ranks_in_words(ranks)} {'wait' + 's' * (len(ranks) == 1) + ' ' if number == 0 else ''}in {what}"
         for number, (what, ranks) in enumerate(groups.items())
     ]
-    return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more places" if len(parts) > 4 else "")
+    return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more call sites" if len(parts) > 4 else "")
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:

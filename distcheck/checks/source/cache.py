@@ -395,7 +395,7 @@ def _write(file: BinaryIO, key: bytes, entries: Iterator[tuple[bytes, bytes]]) -
 
 
 def _index(file: BinaryIO, key: bytes) -> dict[bytes, _Place]:
-    """Return the places in one file; none where it is damaged or not written with this key."""
+    """Return the locations in one file; none where it is damaged or not written with this key."""
     places: dict[bytes, _Place] = {}
     try:
         end = file.seek(0, os.SEEK_END)

@@ -240,7 +240,7 @@ def _loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int
 
 
 @probe(rules.DC730)
-def epochs_are_told_to_the_sampler(program: Program) -> Iterator[Finding]:
+def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
     """A sampler that shuffles gets the number of the epoch, in every epoch."""
     samplers = [call for call in program.calls_to(_SAMPLER) if _shuffles(call) and not call.loops]
     if not samplers:
@@ -324,12 +324,12 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
     edits: tuple[Edit, ...] = ()
     if name and counter == epoch and (sampler.file, sampler.scope) == (repeated.file, repeated.scope):
         edits = _first_line_of(program, repeated.file, outer[4], f"{name}.set_epoch({epoch})", sampler)
-    told = name or "loader.sampler"
+    sampler_text = name or "loader.sampler"
     return sampler.found(
         rules.DC730,
         f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that all epochs of the "
         f"loop at {program.index.files[repeated.file].path}:{outer[4]} have the same order",
-        fix=f"{told}.set_epoch({counter}) as the first line of that loop"
+        fix=f"{sampler_text}.set_epoch({counter}) as the first line of that loop"
         + ("" if counter == epoch else ", with the number of the epoch"),
         edits=edits,
         safe=False,
@@ -584,7 +584,7 @@ def _speaks_of_ranks(program: Program, atom: Atom) -> bool:
         return False
     scope = program.scope(item)
     body = "\n".join(program.lines(item[0])[scope.line - 1 : scope.end_line])
-    # an item that is drawn, not looked up: what a benchmark feeds
+    # an item that is drawn, not read by its key: what a benchmark feeds
     return "rand" in body and "[" not in body.split(":", 1)[-1]
 
 
@@ -815,8 +815,8 @@ def _is_whole(program: Program, atom: Atom) -> bool:
     method = program.evaluator.method(atom.const, "__iter__")
     if method is None or _OF_RANKS.search(text) or _RANDOM.search(text):
         return False
-    asked = {(call.file, call.scope) for call in program.calls_to(*vocabulary.SOURCES) if "rank" in call.method}
-    if not asked.isdisjoint(call_paths.reached_from(program, method)):
+    queried = {(call.file, call.scope) for call in program.calls_to(*vocabulary.SOURCES) if "rank" in call.method}
+    if not queried.isdisjoint(call_paths.reached_from(program, method)):
         return False
     made = SourceCall(program, *atom.call) if atom.call is not None else None
     if made is None or made.has_star:

@@ -1,7 +1,7 @@
 """Which files a call of ``distcheck lint`` is about: folders are walked, what is excluded or git-ignored is skipped.
 
 It opens no source file, except to find ``python`` or a shell in the first line of a file that was named and whose
-name says nothing. A file that is named counts even where a pattern excludes it; a link to a folder is not followed, so
+name means nothing. A file that is named counts even where a pattern excludes it; a link to a folder is not followed, so
 no tree is endless. What only *may* be a launch file, by its name, is listed apart: its content decides.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .vocabulary import words
 
-#: Folders that hold nothing of the project's own: those that Ruff leaves out by default (its setting ``exclude``, ruff
+#: Folders that hold nothing of the project's own: those that Ruff excludes by default (its setting ``exclude``, ruff
 #: 0.17), and what Python and we write. ``dist`` is not among them: of all names, it is what training projects call the
 #: package that starts their process groups.
 DEFAULT_EXCLUDES = words(

@@ -108,8 +108,8 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
             yield call.found(
                 rules.DC706,
                 f"`{call.text()}` gets another list on every rank, but all ranks must pass the same list",
-                fix="make all groups on all ranks: loop over the lists of all groups in the same order everywhere, "
-                "call new_group for each, and keep the one with this rank in it; or pass "
+                fix="make all groups on all ranks: loop over the lists of all groups in the same order everywhere, and "
+                "call new_group for each. Keep the one with this rank in it. Or pass "
                 "use_local_synchronization=True",
                 severity=call.milder_in_tests(rules.DC706),
                 flow=flow_of(program, call.file, call.argument_term(0, "ranks")),

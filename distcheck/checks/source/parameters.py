@@ -145,7 +145,7 @@ def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: E
 
 
 def _spares_unused(call: SourceCall) -> bool:
-    """Return whether DDP is told that some parameters get no gradient, or may have been."""
+    """Return whether DDP expects that some parameters get no gradient, or may expect it."""
     for name in ("find_unused_parameters", "static_graph"):
         given = call.argument(None, name)
         if given is not None and given.constant is not False:
@@ -245,7 +245,7 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
 
 
 def _keeps_parameters(call: SourceCall) -> bool:
-    """Return whether FSDP leaves the parameters that the model has, or may be told to."""
+    """Return whether FSDP keeps the parameters that the model has, or may keep them."""
     given = call.argument(None, "use_orig_params")
     return call.has_star or (given is not None and given.constant is not False)
 

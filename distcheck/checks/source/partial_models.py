@@ -80,7 +80,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
 
 
 @probe(rules.DC705)
-def sharded_state_is_asked_for_by_all_ranks(program: Program) -> Iterator[Finding]:
+def sharded_state_is_collected_by_all_ranks(program: Program) -> Iterator[Finding]:
     """All ranks request the state of a sharded model."""
     sequences = sequences_of(program)
     done: set[tuple[int, int, str]] = set()

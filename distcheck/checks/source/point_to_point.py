@@ -40,7 +40,7 @@ def sends_and_receives_take_turns(program: Program) -> Iterator[Finding]:
             rules.DC716,
             f"every rank {what} here and gets to `{second.text()}` in line {second.line} only afterwards: no rank is "
             f"ready to {then}",
-            fix="start one of the two without waiting (`work = dist.isend(…)`, then recv, then `work.wait()`), pass "
+            fix="start one of the two without waiting (`work = dist.isend(…)`, then recv, then `work.wait()`). Or pass "
             "both to dist.batch_isend_irecv, or let even ranks send first and odd ones receive first",
             severity=first.milder_in_tests(rules.DC716),
             flow=[f"{first.path}:{first.line}: {first.text()}", f"{second.path}:{second.line}: {second.text()}"],

@@ -190,8 +190,8 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
                 where = "the started function" if key in inside else "the starting process"
                 yield call.found(
                     rules.DC106,
-                    f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher ({row.path}:{row.line}): "
-                    "under torchrun every rank starts all ranks once more, without it the variable is missing",
+                    f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher ({row.path}:{row.line}). "
+                    "Under torchrun every rank starts all ranks once more; without it the variable is missing",
                     fix="keep one launcher: with torchrun call the function directly; with spawn use its argument "
                     'as local rank; or choose by "LOCAL_RANK" in os.environ',
                     flow=[f"{row.path}:{row.line}: LOCAL_RANK is read"],
@@ -385,7 +385,7 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
 
 
 @probe(rules.DC104)
-def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
+def store_that_no_process_serves(program: Program) -> Iterator[Finding]:
     """Under torchrun a group uses the agent's store, not an address of the script."""
     local = {read.row.file for read in program.table(reads) if read.name == "LOCAL_RANK"}
     if not local:
@@ -402,7 +402,7 @@ def store_that_nobody_serves(program: Program) -> Iterator[Finding]:
         flow = [step for atom in rank if atom.kind in (Kind.GLOBAL_RANK, Kind.ENV_TEXT) for step in atom.flow]
         given = call.argument_text(1, "init_method")
         yield rules.DC104.found(
-            f"init_method is an address of the script ({given}), but the rank is torchrun's: under torchrun "
+            f"init_method is an address of the script ({given}), but the rank is torchrun's. Under torchrun "
             "no rank serves a store, so all ranks wait until the timeout",
             where=_where(program, call, call.argument_span(1, "init_method")),
             evidence={"flow": program.flow(flow)},

@@ -63,7 +63,7 @@ class SourceSpan(NamedTuple):
     end_column: int
 
     def replaced(self, text: str) -> Edit:
-        """Return the edit that puts ``text`` in its place."""
+        """Return the edit that replaces it with ``text``."""
         return Edit(self.path, self.line, self.column, self.end_line, self.end_column, text)
 
     def before(self, text: str) -> Edit:

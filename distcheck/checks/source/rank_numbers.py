@@ -414,7 +414,7 @@ def _is_of_a_host(program: Program, call: SourceCall, path: int) -> bool:
     return False
 
 
-# asking torch
+# queries of torch
 
 
 @probe(rules.DC220)

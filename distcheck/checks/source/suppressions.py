@@ -75,7 +75,7 @@ def apply_suppressions(
     findings: Sequence[Finding],
     comments: Mapping[str, Iterable[tuple[int, str]]],
     *,
-    looked_for: Callable[[str], bool] = lambda code: True,
+    checked_rule: Callable[[str], bool] = lambda code: True,
     lines_of: Callable[[Finding], Collection[int | None]] | None = None,
 ) -> Outcome:
     """Silence the findings that comments name, and report comments that silence nothing.
@@ -83,7 +83,7 @@ def apply_suppressions(
     A comment counts for a finding that begins or ends on its line.
 
     :param comments: by path: line and text of comments
-    :param looked_for: whether a rule was looked for at all: a comment about one that was not is no unused one
+    :param checked_rule: whether a rule was checked at all: a comment about one that was not is no unused one
     :param lines_of: the lines whose comments count for a finding, where it is not the first and the last
     """
     lines_of = _first_and_last if lines_of is None else lines_of
@@ -105,7 +105,7 @@ def apply_suppressions(
     for path, own in by_path.items():
         for item in own:
             unknown.extend((path, item.line, text) for text in item.unknown)
-            idle = _unused(path, item, used, looked_for)
+            idle = _unused(path, item, used, checked_rule)
             if idle is not None and not any(_silences(other, idle, (item.line,)) for other in own if other != item):
                 unused.append(idle)
     return Outcome(tuple(kept), tuple(silenced), tuple(unused), tuple(unknown))
@@ -122,7 +122,7 @@ def _silences(item: Suppression, finding: Finding, lines: Collection[int | None]
 
 
 def _unused(
-    path: str, item: Suppression, used: set[tuple[str, int, str, str]], looked_for: Callable[[str], bool]
+    path: str, item: Suppression, used: set[tuple[str, int, str, str]], checked_rule: Callable[[str], bool]
 ) -> Finding | None:
     """DC905 for a comment of which some or all silences nothing; a bare ``# noqa`` may be meant for other tools."""
     if not item.ours or (item.codes is not None and rules.DC905.code in item.codes):
@@ -134,7 +134,7 @@ def _unused(
             return None
         message = f"{item.text!r} silences nothing: no rule reports anything {place}"
     else:
-        idle = [code for code in item.codes if code not in heard and looked_for(code)]
+        idle = [code for code in item.codes if code not in heard and checked_rule(code)]
         if not idle:
             return None
         message = f"{item.text!r} silences nothing of {', '.join(idle)}: not reported {place}"

@@ -61,7 +61,7 @@ class Who:
     LOCAL_OTHERS = "all but one rank of each host"
     SOME = "some ranks"
     MEMBERS = "the members of a group"
-    BY_DATA = "ranks whose data say so"
+    BY_DATA = "ranks chosen by their data"
     UNCLEAR = "unclear"
 
 

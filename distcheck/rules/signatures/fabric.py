@@ -10,7 +10,7 @@ _INFO = "gpu03:1201:1288 [0] NCCL INFO "
 
 # fmt: off
 ROWS: tuple[Signature, ...] = (
-    # what each process says of the transport; of the channels the first only, which tells as much as all
+    # what each process logs of the transport; of the channels the first only, which shows as much as all
     *spellings("nccl-info", Kind.RECORD, ("DC503",),
         (r"[NR]CCL version ?:? ?(?P<version>\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)",
          "NCCL version 2.21.5+cuda12.4",

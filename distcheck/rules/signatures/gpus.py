@@ -58,7 +58,7 @@ ROWS: tuple[Signature, ...] = (
          r"less than",
          "ValueError: Free memory on device (4.51/79.10 GiB) on startup is less than desired GPU memory utilization "
          "(0.9, 71.19 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.")),
-    # what fails in a process and is no rule: named, so that the story can tell it
+    # what fails in a process and is no rule: named, so that the root-cause summary can show it
     *spellings("cuda-device-assert", Kind.CAUSE, (),
         (r"(?:CUDA|HIP) error: device-side assert triggered",
          "RuntimeError: CUDA error: device-side assert triggered"),

@@ -6,7 +6,7 @@ from distcheck.core.signature import Kind, Signature
 
 from ._spellings import spellings
 
-#: What torch.distributed has had since 1.0: where one of these is missing, another module stands in its place; where a
+#: Names that torch.distributed has had since 1.0: where one of these is missing, another module shadows it; where a
 #: younger one is (get_node_local_rank: 2.4), this torch is too old for it.
 _ALWAYS_THERE = (
     "init_process_group|destroy_process_group|is_available|is_initialized|get_rank|get_world_size|get_backend|new_group|"
@@ -20,7 +20,7 @@ _SCHEDULERS_VARIABLES = (
 
 # fmt: off
 ROWS: tuple[Signature, ...] = (
-    # variables that nobody set
+    # variables that are not set
     *spellings("rendezvous-env-missing", Kind.CAUSE, ("DC101",),
         (r"environment variable (?P<variable>[A-Z_]{4,20}) expected, but not set",
          "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
@@ -141,7 +141,7 @@ ROWS: tuple[Signature, ...] = (
          "RuntimeError: Distributed package doesn't have NCCL built in"),
         (r"Torch not compiled with (?P<device>[A-Za-z]{2,10}) enabled",
          "AssertionError: Torch not compiled with CUDA enabled")),
-    #: a warning, and harmless where gloo is asked for beside it
+    #: a warning, and harmless where gloo is requested in addition
     *spellings("nccl-not-compiled", Kind.NOTICE, ("DC120",),
         (r"NCCL support is not compiled",
          "distributed_c10d.py:613: UserWarning: Attempted to get default timeout for nccl backend, but NCCL support "

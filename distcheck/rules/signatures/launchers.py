@@ -8,7 +8,7 @@ from ._spellings import spellings
 
 # The failure report of torchrun (torch/distributed/elastic/multiprocessing/errors/__init__.py), the heads and rows
 # of it
-# that are told apart from other text. What stands between them is read by logs/elastic.py.
+# that are distinguished from other text. What stands between them is read by logs/torchrun_report.py.
 # fmt: off
 _REPORT = (
     *spellings("elastic-report", Kind.TABLE, (),
@@ -25,7 +25,7 @@ _REPORT = (
 )
 # fmt: on
 
-# One line for one worker: logs/elastic.py makes a row of the table of each.
+# One line for one worker: logs/torchrun_report.py makes a row of the table of each.
 # fmt: off
 _WORKERS = (
     *spellings("worker-ended", Kind.TABLE, (),

@@ -8,7 +8,7 @@ from ._spellings import spellings
 
 #: An endpoint as torch's store writes it.
 _PAIR = r"\((?P<host>[^,()]{0,255}), (?P<port>\d{1,5})\)"
-#: What the system said of a socket: few words, no sentence.
+#: How the system names an error of a socket: few words, no sentence.
 _WHY = r"(?P<why>[A-Z][\w' ]{3,80})"
 #: An address as NCCL writes it: ``10.0.0.5<43210>``.
 _NCCL_ADDRESS = r"(?P<address>[\w.:%-]{2,80})<(?P<port>\d{1,5})>"
@@ -17,7 +17,7 @@ _GLOO_ADDRESS = r"\[(?P<address>[^\]\s]{2,80})\]:(?P<port>\d{1,5})"
 
 # fmt: off
 ROWS: tuple[Signature, ...] = (
-    # a port that somebody else has
+    # a port that another process has
     *spellings("port-taken", Kind.CAUSE, ("DC401", "DC106"),
         (r"failed to listen on any local network address\. (?:port: (?P<port>\d+), )?useIpv6: \w+, "
          r"code: (?P<code>-?\d+), name: EADDRINUSE",

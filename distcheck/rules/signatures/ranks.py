@@ -97,7 +97,7 @@ _OTHER_WAITS = (
 )
 # fmt: on
 
-# torch's store: who did not come to the meeting
+# torch's store: who did not come to the rendezvous
 # fmt: off
 _STORE = (
     *spellings("store-key-missing", Kind.TIMEOUT, ("DC501",),
@@ -202,7 +202,7 @@ _MISMATCH = (
 )
 # fmt: on
 
-# NCCL's classes of results: they say that it failed, and seldom why
+# NCCL's classes of results: they show that it failed, and rarely why
 # fmt: off
 _CLASSES = (
     *spellings("nccl-error", Kind.FAILURE, ("DC512",),
@@ -228,7 +228,7 @@ _CLASSES = (
 )
 # fmt: on
 
-# another process is gone
+# another process has exited
 # fmt: off
 _LOST = (
     *spellings("peer-lost", Kind.LOST, ("DC518",),

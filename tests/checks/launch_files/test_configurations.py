@@ -9,7 +9,7 @@ import pytest
 
 from distcheck.checks.launch_files.configurations import (
     accelerate_values_fit,
-    deepspeed_gets_what_it_asks_for,
+    deepspeed_gets_what_it_requests,
     deepspeed_values_fit,
     ranks_of,
 )
@@ -35,7 +35,7 @@ def judged(*files: tuple[str, str], **fields: Any) -> list[Finding]:
     launch_files = LaunchFiles(tuple(made))
     return [
         finding
-        for probe in (accelerate_values_fit, deepspeed_values_fit, deepspeed_gets_what_it_asks_for)
+        for probe in (accelerate_values_fit, deepspeed_values_fit, deepspeed_gets_what_it_requests)
         for finding in probe(launch_files)
     ]
 

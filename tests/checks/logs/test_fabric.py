@@ -252,8 +252,8 @@ def test_the_numbers_of_nccl_s_versions() -> None:
 def test_a_full_shared_memory_is_another_rule() -> None:
     attach = events("NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-Hq3sXw (size 9637888)")
     full = Event("shm-full", Kind.CAUSE, LineAuthor(), 0, 1, None, "no space", codes=("DC320",))
-    assert list(fabric.hosts_are_told_apart(timeline(*attach)))
-    assert not list(fabric.hosts_are_told_apart(timeline(full, *attach)))
+    assert list(fabric.nccl_distinguishes_hosts(timeline(*attach)))
+    assert not list(fabric.nccl_distinguishes_hosts(timeline(full, *attach)))
 
 
 def test_many_hosts_are_counted() -> None:

@@ -162,7 +162,9 @@ def test_a_gap_among_the_ranks_is_somebody() -> None:
     waits = [wait(rank, 9) for rank in range(64) if rank != 37]
     assert known_up_to(63, *waits).where.rank == 37
     few = known_up_to(3, wait(0, 9), wait(3, 9))
-    assert few.where.rank is None and "ranks 1-2 did not say so" in few.message and few.evidence["role"] == "timeout"
+    assert (
+        few.where.rank is None and "ranks 1-2 logged no such wait" in few.message and few.evidence["role"] == "timeout"
+    )
 
 
 def test_the_words_of_one_rank_accuse_nobody() -> None:

@@ -8,7 +8,7 @@ from distcheck.checks.logs.job_end import (
     first_attempt_is_seen,
     launcher_outlives_its_terminal,
     scheduler_lets_it_run,
-    somebody_says_what_happened,
+    the_cause_is_in_the_log,
 )
 from distcheck.checks.logs.model import Event, LineAuthor, LogSource, Timeline, WorkerFailure
 from distcheck.core.model import Severity
@@ -47,10 +47,10 @@ def test_restarts_are_counted() -> None:
 
 
 def test_a_lost_peer_is_named() -> None:
-    (one,) = somebody_says_what_happened(timeline(LOST, TABLE, world_size=2, world_size_known=True))
+    (one,) = the_cause_is_in_the_log(timeline(LOST, TABLE, world_size=2, world_size_known=True))
     assert "10.0.0.5:40112" in one.message and "ranks 0-1 wrote nothing" in one.message
     own = LOST._replace(values={"host": "127.0.0.1", "port": "1"})
-    (one,) = somebody_says_what_happened(timeline(own))
+    (one,) = the_cause_is_in_the_log(timeline(own))
     assert "127.0.0.1" not in one.message
 
 
@@ -64,7 +64,7 @@ def test_a_lost_peer_is_named() -> None:
     ],
 )
 def test_it_is_silent_where_more_is_known(known: Timeline) -> None:
-    assert not list(somebody_says_what_happened(known))
+    assert not list(the_cause_is_in_the_log(known))
 
 
 def test_whose_log_to_fetch_is_the_lost_ones_never_the_writers() -> None:
@@ -72,11 +72,11 @@ def test_whose_log_to_fetch_is_the_lost_ones_never_the_writers() -> None:
         LOST._replace(who=LineAuthor(rank), values={"peer": "0", "host": "node03", "port": "51422"}) for rank in (1, 2)
     ]
     table = (WorkerFailure(2, 2, None, 1, None, first=True), WorkerFailure(1, 1, None, 1, None))
-    (one,) = somebody_says_what_happened(timeline(*lost, TABLE, workers=table))
+    (one,) = the_cause_is_in_the_log(timeline(*lost, TABLE, workers=table))
     assert "log of rank 0 and of the process at node03:51422" in one.fix.text and "1-2" not in one.fix.text
     assert one.message.startswith("ranks 1-2 lost")
-    (one,) = somebody_says_what_happened(timeline(TABLE, workers=table))
+    (one,) = the_cause_is_in_the_log(timeline(TABLE, workers=table))
     assert "log of ranks 1-2, which the launcher reports as failed" in one.fix.text
     ended = tuple(row._replace(exitcode=143) for row in table[1:])
-    (one,) = somebody_says_what_happened(timeline(TABLE, workers=(table[0], *ended)))
+    (one,) = the_cause_is_in_the_log(timeline(TABLE, workers=(table[0], *ended)))
     assert "log of rank 2, which the launcher reports as failed" in one.fix.text

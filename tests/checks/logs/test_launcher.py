@@ -12,7 +12,7 @@ from distcheck.checks.logs.launcher import (
     ranks_agreed,
     ranks_were_started_once,
     rendezvous_variables_were_set,
-    somebody_served_the_store,
+    the_store_was_served,
     threads_were_set,
     variables_have_their_new_names,
 )
@@ -124,14 +124,14 @@ def test_an_address_of_its_own_under_torchrun() -> None:
         said(_TIMED_OUT, _OWN, who=LineAuthor(rank=1), line=2),
         workers=[worker(0, 0)],
     )
-    assert [code for code, *_ in found_by(somebody_served_the_store, made)] == ["DC104"]
+    assert [code for code, *_ in found_by(the_store_was_served, made)] == ["DC104"]
 
 
 @pytest.mark.parametrize("under_torchrun", [True, False])
 def test_a_store_that_is_only_far_away(under_torchrun: bool) -> None:
     own = _OWN if not under_torchrun else code("train.py", 'dist.init_process_group("gloo")')
     made = timeline(said(_TIMED_OUT, own), workers=[worker(0, 0)] if under_torchrun else ())
-    assert not found_by(somebody_served_the_store, made)
+    assert not found_by(the_store_was_served, made)
 
 
 def bind(task: int | None, *paths: str, line: int = 1) -> list[Event]:

@@ -104,9 +104,9 @@ def test_some_are_not_said_to_be_in_vain(comment: str) -> None:
 
 def test_a_rule_that_nobody_looked_for_is_not_silenced_in_vain() -> None:
     comments = {PATH: [(3, "# noqa: DC720, DC201")]}
-    outcome = apply_suppressions([], comments, looked_for=lambda code: code == "DC201")
+    outcome = apply_suppressions([], comments, checked_rule=lambda code: code == "DC201")
     assert "DC720" not in outcome.unused[0].message.split("of ")[1]
-    assert apply_suppressions([], comments, looked_for=lambda code: False).unused == ()
+    assert apply_suppressions([], comments, checked_rule=lambda code: False).unused == ()
 
 
 def test_an_unknown_rule_is_said_with_the_nearest() -> None:

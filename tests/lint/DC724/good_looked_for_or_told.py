@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 
-def looked_for(path: str) -> dict:
+def checked_rule(path: str) -> dict:
     if dist.get_rank() == 0:
         torch.save({"step": 1}, path)
     return torch.load(path) if os.path.exists(path) else {}
@@ -41,7 +41,7 @@ def stepwise(path: str) -> Iterator[dict]:
 
 if __name__ == "__main__":
     dist.init_process_group("gloo")
-    looked_for("a.pt")
+    checked_rule("a.pt")
     left_without_it("b.pt")
     told("c.pt")
     for _ in stepwise("d.pt"):
