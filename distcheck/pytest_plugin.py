@@ -95,9 +95,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
     outcome = yield
     if call.excinfo is not None and type(call.excinfo.value).__module__.startswith("distcheck.testing"):
-        from .testing.plugin import tell
+        from .testing.plugin import add_sections
 
-        tell(item, call.excinfo, outcome.get_result())
+        add_sections(item, call.excinfo, outcome.get_result())
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What tests of distributed code need: a body run on n ranks under a watchdog, and a port that nobody else takes.
+"""What tests of distributed code need: a body run on n ranks under a watchdog, and a port that no other process takes.
 
 ``pytest`` finds the same as fixtures (:mod:`distcheck.pytest_plugin`); here are the plain functions, for unittest and
 for everything else. Nothing here imports torch or pytest when it is imported.

@@ -1,7 +1,7 @@
-"""``pytest --distcheck``: one look at the project as ``distcheck lint`` takes it, and a test for each file with
+"""``pytest --distcheck``: one run of ``distcheck lint`` over the project, and a test for each file with
 findings.
 
-The look is taken when tests are collected: what a value is, is followed across files, so that none can be judged alone.
+The run takes place when tests are collected: values are followed across files, so that none can be judged alone.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class LintFailure(Exception):  # noqa: N818 - what is wrong is in the project
 
 
 class ProjectResult(NamedTuple):
-    """What ``distcheck lint`` says of the project."""
+    """The findings of ``distcheck lint`` in the project."""
 
     report: Report
-    #: None where the configuration says that nothing fails
+    #: None where the configuration disables failures
     fail_on: Severity | None
 
 
@@ -83,20 +83,20 @@ def take_look(config: pytest.Config) -> ProjectResult:
     if (fail_on := config.getoption("distcheck_fail_on")) is not None:
         words += ["--fail-on", fail_on]
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        words += ["--jobs", "1"]  # its neighbours take the same look on the other cores
+        words += ["--jobs", "1"]  # its neighbours run the same on the other cores
     with _working_in(config.rootpath):
         try:
             configuration = options.configuration_of(World(), None, isolated=False)
             given = command.make_context("lint", words, auto_envvar_prefix=None).params
-            asked = lint_options(given, configuration)
-            inputs = lint_inputs.inputs_of(asked)
+            settings = lint_options(given, configuration)
+            inputs = lint_inputs.inputs_of(settings)
             silent = lint_inputs.DelayedProgress(Progress(io.StringIO()), time.monotonic())
-            looked = lint_run.look(asked, inputs, {}, silent)
+            result = lint_run.look(settings, inputs, {}, silent)
         except click.UsageError as error:
             raise pytest.UsageError(f"--distcheck: {error.format_message()}") from None
-        lint_run.save_cache(asked)
-        report = described(looked, inputs, asked, configuration)
-    return ProjectResult(report, None if asked.fail_on == "never" else Severity.parse(asked.fail_on))
+        lint_run.save_cache(settings)
+        report = described(result, inputs, settings, configuration)
+    return ProjectResult(report, None if settings.fail_on == "never" else Severity.parse(settings.fail_on))
 
 
 @contextlib.contextmanager
@@ -133,7 +133,7 @@ class Check(pytest.Item):
         for finding in self.findings:
             self._warn(finding)
         if self.nodeid == NAME:
-            self._tell_the_project()
+            self._describe_project()
 
     def _warn(self, finding: Finding) -> None:
         where = finding.where
@@ -142,7 +142,7 @@ class Check(pytest.Item):
             f"{finding.code} {finding.name}: {finding.message}", DistcheckWarning, str(path), where.line or 1
         )
 
-    def _tell_the_project(self) -> None:
+    def _describe_project(self) -> None:
         report = self.look.report
         lines = [" · ".join(["distcheck lint", *map(str, report.subject.get("line", ()))])]
         lines += [f"not checked: {item.what}: {item.why}" for item in report.not_checked]

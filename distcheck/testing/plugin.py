@@ -1,4 +1,4 @@
-"""What the plug-in of pytest does once it is asked: tests on ranks, and how what became of them is shown."""
+"""What the plug-in of pytest does once it is active: tests on ranks, and how their outcome is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .rank import RankReport
 from .rank_report import RanksFailed
 
 Value = TypeVar("Value")
-#: The argument under which a test with a list of numbers of ranks can ask for its own.
+#: The argument under which a test with a list of numbers of ranks gets its own.
 _SIZE = "world_size"
 _OPTIONS = ("timeout", "init")
 
@@ -109,7 +109,7 @@ def spread(metafunc: pytest.Metafunc, mark: pytest.Mark) -> None:
 
 
 def refuse(item: pytest.Item, mark: pytest.Mark) -> None:
-    """Fail a test whose mark can't be carried out: it would run on no ranks, and look as if it had."""
+    """Fail a test whose mark can't be carried out: it would run on no ranks, and pass."""
     unittest = sys.modules.get("unittest")
     owner = getattr(item, "cls", None)
     if unittest is not None and owner is not None and issubclass(owner, unittest.TestCase):
@@ -156,8 +156,8 @@ def describe_for_pytest(error: BaseException, *, style: str, showlocals: bool) -
         outcome = "xfailed"
     shown: Any = style
     info = pytest.ExceptionInfo.from_exception(error)
-    told = info.getrepr(style=shown, showlocals=showlocals, tbfilter=_of_the_body)
-    text = str(told)
+    representation = info.getrepr(style=shown, showlocals=showlocals, tbfilter=_of_the_body)
+    text = str(representation)
     if style == "long" and text[:1] not in (">", ""):
         text = f"    {text}"  # pytest strips the text of an exception, and with it the first line's indentation
     return RankReport(outcome, type(error).__name__, str(error), text)
@@ -173,7 +173,7 @@ def _of_the_body(info: pytest.ExceptionInfo[BaseException]) -> Any:
 
 
 def _rewrite_assertions(root: str, ini: str | None, folder: str) -> None:
-    """Let a spawned rank import test modules as pytest does: with assertions that say what they compared."""
+    """Let a spawned rank import test modules as pytest does: with assertions that show what they compared."""
     arguments = ["--rootdir", root, "-p", "no:cacheprovider", folder]
     pytest.Config.fromdictargs({}, arguments if ini is None else ["-c", ini, *arguments])
 
@@ -181,7 +181,7 @@ def _rewrite_assertions(root: str, ini: str | None, folder: str) -> None:
 # how it is shown
 
 
-def tell(item: pytest.Item, info: pytest.ExceptionInfo[BaseException], report: pytest.TestReport) -> None:
+def add_sections(item: pytest.Item, info: pytest.ExceptionInfo[BaseException], report: pytest.TestReport) -> None:
     """Show an exception of ours: its text, behind it the sections, and no line of this package."""
     if report.outcome != "failed":
         return

@@ -1,9 +1,9 @@
-"""A free port that stays free: held by a socket that is bound and does not listen, until somebody serves on it.
+"""A free port that stays free: held by a socket that is bound and does not listen, until a server uses it.
 
-On Linux the kernel gives a held port to nobody who asks for any (neither to ``bind`` with 0 nor to ``connect``), and
-refuses it to whoever asks for it without SO_REUSEADDR; a server that sets SO_REUSEADDR, as torch's TCPStore, torchrun
-and Python's own servers do, takes it beside the holder (socket(7); tests hold it). So between asking for the port and
-serving on it nobody else gets it by chance; only who asks for this very number with SO_REUSEADDR can. Other systems
+On Linux the kernel never picks a held port for another socket (neither for ``bind`` with 0 nor for ``connect``), and
+refuses it to a socket without SO_REUSEADDR. A server that sets SO_REUSEADDR, as torch's TCPStore, torchrun
+and Python's own servers do, can bind it as well (socket(7); tests hold it). So between choosing the port and
+serving on it no other process gets it by chance: only one that binds this very number with SO_REUSEADDR. Other systems
 refuse such a server, so there the port is let go of at once, and the usual race is left.
 """
 

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TextIO
 
 #: True in the process of a rank: ranks do not start ranks.
 inside = False
-#: Exit status of a rank whose watcher has gone.
+#: Exit status of a rank whose watcher has exited.
 _ALONE = 70
 
 
 class RankReport(NamedTuple):
-    """An exception in words, as it crosses from a rank to whoever watches it."""
+    """An exception in words, as it crosses from a rank to its watcher."""
 
     #: ``failed``, ``skipped`` or ``xfailed``
     outcome: str
@@ -54,7 +54,7 @@ class Task(NamedTuple):
     #: make the process group before the body, and destroy it behind it
     init: bool
     files: RankFiles
-    #: how an exception is told; plain tracebacks without one
+    #: how an exception is shown; plain tracebacks without one
     describe: Callable[[BaseException], RankReport]
     #: called first in a spawned rank
     prepare: Callable[[], None] | None = None
@@ -67,7 +67,7 @@ def variables(rank: int, world_size: int, port: int) -> dict[str, str]:
         "WORLD_SIZE": world_size, "LOCAL_WORLD_SIZE": world_size, "ROLE_WORLD_SIZE": world_size, "GROUP_WORLD_SIZE": 1,
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
         "TORCHELASTIC_RUN_ID": "distcheck", "TORCHELASTIC_RESTART_COUNT": 0, "TORCHELASTIC_MAX_RESTARTS": 0,
-        # whoever watches serves the store: no rank has to win a port first
+        # the watcher serves the store: no rank has to win a port first
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }  # fmt: skip
     return {name: str(value) for name, value in found.items()}
@@ -125,7 +125,7 @@ class _RankBody:
                 else:
                     self.words.put(word)
         except (EOFError, OSError):
-            os._exit(_ALONE)  # nobody is left to end this process
+            os._exit(_ALONE)  # no process is left to end this one
 
     def stack(self) -> list[StackLine]:
         """Where the body is, outermost first."""
@@ -152,7 +152,7 @@ class _RankBody:
             self.raised(error)
         else:
             self.returned(value)
-        # the group lives until all have done their part: who leaves first looks to the others like one that died
+        # the group lives until all have done their part: to the others the first to exit would seem dead
         self.words.get()
         _destroy()
 
@@ -220,7 +220,7 @@ def _is_ours(path: str) -> bool:
 
 
 def is_pytest(path: str) -> bool:
-    """Whether a frame is of pytest, and tells a reader of a test nothing."""
+    """Return whether a frame is of pytest, and of no use to a reader of a test."""
     parts = path.replace("\\", "/").split("/")
     return "_pytest" in parts or "pluggy" in parts
 
@@ -247,7 +247,7 @@ def _write_to(files: RankFiles) -> None:
     sys.stdout = sys.__stdout__ = _stream(1)  # type: ignore[misc,assignment]
     sys.stderr = sys.__stderr__ = _stream(2)  # type: ignore[misc,assignment]
     _log_here()
-    # a rank that crashes tells its stack among what it printed
+    # a rank that crashes has its stack among what it printed
     faulthandler.enable(file=2, all_threads=False)
     if files.stack is not None and hasattr(signal, "SIGUSR1"):
         stack = os.open(files.stack, flags, 0o600) if isinstance(files.stack, str) else files.stack

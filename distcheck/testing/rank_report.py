@@ -1,6 +1,6 @@
-"""What became of the ranks, in words: a line that says who is to blame, and a section for each rank that is to be seen.
+"""The outcome of the ranks in words: a line that names the failed rank, and a section for each rank that is shown.
 
-Pure: from what was seen of each rank to an exception. Who is to blame is decided as in the smoke test
+Pure: from what was seen of each rank to an exception. The failed rank is found as in the smoke test
 (``runtime/smoke_test/root_cause.py``): who died or raised before who was elsewhere, and those before who only waited.
 """
 
@@ -21,10 +21,10 @@ from .rank import RankReport, StackLine
 _MOST_LINES = 4
 #: An entry of the flight recorder without what gloo never changes.
 _ENTRY = re.compile(r"(?P<number>#\d+) (?:\w+:)?(?P<rest>.*?)(?: scheduled)?$")
-#: What torch says to a process that was forked behind its back (torch 2.13).
+#: torch's error in a process that was forked after CUDA was initialised (torch 2.13).
 _FORKED = re.compile(r"Cannot re-initialize CUDA in forked subprocess|combination with fork-based multiprocessing")
 _FORK_HINT = (
-    "the ranks were forked from a process that had used a GPU before: start them anew with start='spawn', or use the "
+    "the ranks were forked from a process that had used a GPU before. Start them with start='spawn', or use the "
     "GPU only inside of the body"
 )
 
@@ -35,7 +35,7 @@ class RankOutcome(NamedTuple):
     rank: int
     #: ``returned``, ``raised``, ``died`` or ``running``
     state: str
-    told: RankReport | None = None
+    report: RankReport | None = None
     #: how it ended, in words
     detail: str = ""
     #: it was in its body, and no longer on its way there
@@ -59,14 +59,14 @@ class RankFailure(NamedTuple):
     message: str
     #: its traceback, or where it was
     text: str
-    #: ``failed``; ``skipped`` or ``xfailed`` where it said so
+    #: ``failed``; ``skipped`` or ``xfailed`` where it reported so
     outcome: str = "failed"
 
 
-class RanksFailed(Exception):  # noqa: N818 - says what became of them, as pytest's own outcomes do
+class RanksFailed(Exception):  # noqa: N818 - the name states the outcome, as pytest's own outcomes do
     """Not all ranks came to the end of the body.
 
-    Its text names who is to blame; ``sections`` has each rank's traceback or stack, and ``failures`` the same by rank.
+    Its text names the failed ranks; ``sections`` has each rank's traceback or stack, and ``failures`` the same by rank.
     Ranks that returned are in neither.
     """
 
@@ -93,31 +93,33 @@ def failed(seen: Sequence[RankOutcome], limit_s: float, *, root: str | None = No
     known = {item.rank: item for item in seen}
     size = len(seen)
     timed_out = all(item.state in ("running", "returned") for item in seen)
-    blamed = _blamed(seen, timed_out)
-    tell = _ReportBuilder(root, size, limit_s)
+    failed = _root_causes(seen, timed_out)
+    builder = _ReportBuilder(root, size, limit_s)
     sections: list[tuple[str, str]] = []
-    shown = [*blamed, *(item.rank for item in seen if item.rank not in blamed and item.state != "returned")]
-    for title, text, ranks in _alike((*tell.section(known[rank], rank in blamed), rank) for rank in shown):
+    shown = [*failed, *(item.rank for item in seen if item.rank not in failed and item.state != "returned")]
+    for title, text, ranks in _alike((*builder.section(known[rank], rank in failed), rank) for rank in shown):
         sections.append((f"{_ranks(ranks)} {title}", text))
-    summary = tell.timeout(seen, blamed) if timed_out else tell.summary([known[rank] for rank in blamed])
-    if any(item.told is not None and _FORKED.search(item.told.message) for item in seen):
+    summary = builder.timeout(seen, failed) if timed_out else builder.summary([known[rank] for rank in failed])
+    if any(item.report is not None and _FORKED.search(item.report.message) for item in seen):
         summary += f"\n{_FORK_HINT}"
-    failures = {item.rank: tell.failure(item) for item in seen if item.state != "returned"}
+    failures = {item.rank: builder.failure(item) for item in seen if item.state != "returned"}
     return RanksFailed(summary, sections, failures)
 
 
-def _blamed(seen: Sequence[RankOutcome], timed_out: bool) -> list[int]:
-    """The ranks to blame; all that failed where none of them is more guilty than the others."""
+def _root_causes(seen: Sequence[RankOutcome], timed_out: bool) -> list[int]:
+    """Return the failed ranks; all that failed where none of them comes first."""
     states = {item.rank: _state(item) for item in seen}
     failure = compose_failure(states, len(seen), "body", "timeout" if timed_out else "raised")
-    guilty = list(failure.culprits)
-    # one that raised is as much to blame as one that died: both are shown with what they say
-    guilty += [item.rank for item in seen if item.rank not in guilty and item.state == "raised" and not _is_lost(item)]
-    return guilty or [item.rank for item in seen if item.state != "returned"]
+    failed_ranks = list(failure.culprits)
+    # a rank that raised is as much a root cause as one that died: both are shown with their texts
+    failed_ranks += [
+        item.rank for item in seen if item.rank not in failed_ranks and item.state == "raised" and not _is_lost(item)
+    ]
+    return failed_ranks or [item.rank for item in seen if item.state != "returned"]
 
 
 def _is_lost(item: RankOutcome) -> bool:
-    return item.told is not None and reports_lost_peer(item.told.message)
+    return item.report is not None and reports_lost_peer(item.report.message)
 
 
 def _state(item: RankOutcome) -> RankState:
@@ -126,8 +128,8 @@ def _state(item: RankOutcome) -> RankState:
         state = "finished"
     elif state == "died":
         state = "killed" if "killed" in detail else "exited"
-    elif state == "raised" and item.told is not None:
-        detail = f"{item.told.kind}: {item.told.message}"
+    elif state == "raised" and item.report is not None:
+        detail = f"{item.report.kind}: {item.report.message}"
     elif item.kernel in ("T", "t"):
         state, detail = "stopped", "SIGSTOP"
     stack = "\n".join(f"{place.path}:{place.line} in {place.function}" for place in reversed(item.places))
@@ -139,33 +141,35 @@ class _ReportBuilder(NamedTuple):
     size: int
     limit_s: float
 
-    def summary(self, blamed: Sequence[RankOutcome]) -> str:
+    def summary(self, failed: Sequence[RankOutcome]) -> str:
         """A line for each way in which ranks failed."""
         lines = [
             f"{_ranks(ranks)} of {self.size} {title}: {text}" if text else f"{_ranks(ranks)} of {self.size} {title}"
-            for title, text, ranks in _alike((*self._brief(item), item.rank) for item in blamed)
+            for title, text, ranks in _alike((*self._brief(item), item.rank) for item in failed)
         ]
         more = len(lines) - _MOST_LINES
         return "\n".join([*lines[:_MOST_LINES], *([f"and {more} more"] if more > 0 else [])])
 
     def _brief(self, item: RankOutcome) -> tuple[str, str]:
-        if item.told is not None:
-            first = item.told.message.strip().splitlines()[:1]
-            # pytest's own outcomes and assertions say enough by themselves
-            named = "" if item.told.kind in ("AssertionError", "Failed", "Skipped", "XFailed", "Unpicklable") else None
+        if item.report is not None:
+            first = item.report.message.strip().splitlines()[:1]
+            # pytest's own outcomes and assertions are clear enough by themselves
+            named = (
+                "" if item.report.kind in ("AssertionError", "Failed", "Skipped", "XFailed", "Unpicklable") else None
+            )
             text = "".join(first)
             if named is None:
-                text = f"{item.told.kind}: {text}" if text else item.told.kind
-            return {"skipped": "skipped", "xfailed": "xfailed"}.get(item.told.outcome, "failed"), text
+                text = f"{item.report.kind}: {text}" if text else item.report.kind
+            return {"skipped": "skipped", "xfailed": "xfailed"}.get(item.report.outcome, "failed"), text
         if item.state == "died":
             return "died", item.detail
         return "did not come to the end", self.where(item)
 
-    def timeout(self, seen: Sequence[RankOutcome], blamed: Sequence[int]) -> str:
-        """Nobody failed, and not all came to the end."""
+    def timeout(self, seen: Sequence[RankOutcome], failed: Sequence[int]) -> str:
+        """Return the text for ranks of which none failed, and not all came to the end."""
         running = [item for item in seen if item.state == "running"]
         waiting = [item for item in running if _waits(item) is not None]
-        elsewhere = [item for item in running if item.rank in blamed and item not in waiting]
+        elsewhere = [item for item in running if item.rank in failed and item not in waiting]
         returned = [item.rank for item in seen if item.state == "returned"]
         head = f"not all of {self.size} ranks came to the end within {self.limit_s:g} s"
         if not any(item.started for item in running):
@@ -196,7 +200,7 @@ class _ReportBuilder(NamedTuple):
         if what is not None:
             return f"in {what}{at}"
         source = "" if place is None or not place.source else f" ({place.source})"
-        return f"{at.strip()}{source}" if at else "at an unknown place"
+        return f"{at.strip()}{source}" if at else "at an unknown line"
 
     def _own_place(self, item: RankOutcome) -> StackLine | None:
         """The innermost frame that is neither of a library nor of Python itself."""
@@ -211,13 +215,13 @@ class _ReportBuilder(NamedTuple):
         marker = f"{os.sep}site-packages{os.sep}"
         return "…/" + path.rpartition(marker)[2] if marker in path else path
 
-    def section(self, item: RankOutcome, blamed: bool) -> tuple[str, str]:
+    def section(self, item: RankOutcome, failed: bool) -> tuple[str, str]:
         """Title (behind the rank's name) and text."""
-        if item.told is not None:
-            if not blamed:
-                first = item.told.message.strip().splitlines()[:1]
-                return "lost the others", f"{item.told.kind}: {''.join(first)}"
-            return {"skipped": "skipped", "xfailed": "xfailed"}.get(item.told.outcome, "failed"), item.told.trace
+        if item.report is not None:
+            if not failed:
+                first = item.report.message.strip().splitlines()[:1]
+                return "lost the others", f"{item.report.kind}: {''.join(first)}"
+            return {"skipped": "skipped", "xfailed": "xfailed"}.get(item.report.outcome, "failed"), item.report.trace
         if item.state == "died":
             return "died", f"{item.detail}; what it printed last is in its output"
         return "still running", self.stack(item)
@@ -226,7 +230,7 @@ class _ReportBuilder(NamedTuple):
         """Where a rank was, outermost first, with what it had begun."""
         lines = []
         if item.kernel in ("T", "t"):
-            lines.append("stopped (SIGSTOP): it can't say where it is")
+            lines.append("stopped (SIGSTOP): its stack cannot be read")
         if not item.started:
             lines.append("it had not come to the body yet")
         for place in item.places:
@@ -237,14 +241,14 @@ class _ReportBuilder(NamedTuple):
             lines.append("its stack could not be had")
         begun = [match for match in map(_ENTRY.match, item.recorder) if match is not None]
         if begun:
-            told = ", ".join(f"{match['number']} {match['rest']}" for match in begun[-_MOST_LINES:])
-            lines.append(f"last collectives: {told}")
+            shown = ", ".join(f"{match['number']} {match['rest']}" for match in begun[-_MOST_LINES:])
+            lines.append(f"last collectives: {shown}")
         return "\n".join(lines)
 
     def failure(self, item: RankOutcome) -> RankFailure:
-        if item.told is not None:
-            told = item.told
-            return RankFailure(item.rank, "raised", told.kind, told.message, told.trace, told.outcome)
+        if item.report is not None:
+            shown = item.report
+            return RankFailure(item.rank, "raised", shown.kind, shown.message, shown.trace, shown.outcome)
         text = item.detail if item.state == "died" else self.stack(item)
         return RankFailure(item.rank, item.state, "", item.detail or self.where(item), text)
 

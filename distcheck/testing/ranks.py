@@ -32,14 +32,14 @@ TIMEOUT_S = 60.0
 _START_WITHIN_S = 120.0
 #: Seconds that the others have once a rank has failed: to fail as well, or to show that they wait for it.
 _GRACE_S = 3.0
-#: Seconds between two looks at what no pipe tells.
+#: Seconds between two polls of what no pipe reports.
 _TICK_S = 0.05
-#: Seconds that a rank has to tell its stack, to destroy its group, and to be gone once it was killed.
+#: Seconds that a rank has to write its stack, to destroy its group, and to exit once it was killed.
 _STACK_WITHIN_S, _LEAVE_WITHIN_S, _GONE_WITHIN_S = 1.0, 5.0, 3.0
 
 
 class TorchMissing(Exception):  # noqa: N818 - a state of this Python
-    """There are no ranks without torch and gloo; the message says what is missing."""
+    """There are no ranks without torch and gloo; the message names what is missing."""
 
 
 def run_ranks(
@@ -82,11 +82,11 @@ def run(
 ) -> list[Value]:
     """As :func:`run_ranks`.
 
-    :param describe: how a rank tells its exception
+    :param describe: how a rank describes its exception
     :param prepare: called first in a spawned rank
     :param root: the folder that paths are shown relative to
     """
-    __tracebackhide__ = True  # a reader of a test's traceback looks for lines of the test
+    __tracebackhide__ = True  # a reader of a test's traceback needs lines of the test
     limit_s = TIMEOUT_S if timeout is None else timeout
     method = _checked(n, body, limit_s, start)
     import_torch()
@@ -154,7 +154,7 @@ class _RankProcess:
         self.open = True
         self.started = False
         self.value: bytes | None = None
-        self.told: RankReport | None = None
+        self.report: RankReport | None = None
         self.exitcode: int | None = None
         self.places: tuple[StackLine, ...] | None = None
         self.recorder: tuple[str, ...] = ()
@@ -166,7 +166,7 @@ class _RankProcess:
     def state(self) -> str:
         if self.value is not None:
             return "returned"
-        if self.told is not None:
+        if self.report is not None:
             return "raised"
         return "running" if self.exitcode is None else "died"
 
@@ -175,7 +175,7 @@ class _RankProcess:
         return self.state in ("raised", "died")
 
     def send(self, *word: object) -> None:
-        # one that has gone is seen by its end
+        # an exited one is seen by its end
         with contextlib.suppress(OSError):
             self.pipe.send_bytes(pickle.dumps(word))
 
@@ -191,7 +191,7 @@ class _RankProcess:
         elif kind == "returned":
             self.value = rest[0]
         elif kind == "raised":
-            self.told = rest[0]
+            self.report = rest[0]
         elif kind == "where":
             self.places, self.recorder = tuple(rest[0]), tuple(rest[1])
 
@@ -231,7 +231,7 @@ class _RankProcess:
             frames = main_frames(read_file(self.stack_file))
             places = tuple(one_rank.from_body_on([_place(*frame) for frame in reversed(frames)]))
         return RankOutcome(
-            self.number, self.state, self.told, detail, self.started, places or (), self.recorder, self.kernel
+            self.number, self.state, self.report, detail, self.started, places or (), self.recorder, self.kernel
         )
 
 
@@ -282,13 +282,13 @@ class _Watchdog:
             # not a daemon: those may have no children of their own, and a loader of data has
             process = context.Process(target=one_rank.run, args=(theirs, others, task, work), name=f"rank {number}")
             with warnings.catch_warnings():
-                # the threads here are torch's and of whoever runs the tests; the ranks take no lock of theirs
+                # the threads here are torch's and of the test runner; the ranks take no lock of theirs
                 warnings.filterwarnings("ignore", message=".*multi-threaded.*fork", category=DeprecationWarning)
                 process.start()
             theirs.close()
             self.ranks.append(_RankProcess(number, process, ours, output, stack))
             if hasattr(os, "setpgid"):
-                # whoever of the two is first: the group must be there when it is ended
+                # whichever of the two is first: the group must be there when it is ended
                 with contextlib.suppress(OSError):
                     os.setpgid(process.pid, process.pid)
         import torch.distributed as dist
@@ -298,7 +298,7 @@ class _Watchdog:
             rank.send("go", self.store.port, _settings())
 
     def _files(self, number: int) -> tuple[RankFiles, int, int]:
-        """What a rank is told to write to, and the same as this process has it open."""
+        """What a rank has to write to, and the same as this process has it open."""
         if self.folder is None:
             output, stack = private_file(), private_file()
             return RankFiles(output, stack), output, stack
@@ -338,23 +338,23 @@ class _Watchdog:
         for rank in self.ranks:
             if rank.state == "running":
                 rank.look()
-                # what it said before it ended counts first
+                # its last message before the exit counts first
                 while rank.exitcode is not None and rank.open and rank.pipe.poll():
                     rank.hear()
             rank.pass_on()
 
     def _ask_where(self) -> None:
         """The stacks of the ranks that still run: from themselves, and by a signal where they can't answer."""
-        asked = [rank for rank in self.ranks if rank.state == "running"]
-        for rank in asked:
+        running = [rank for rank in self.ranks if rank.state == "running"]
+        for rank in running:
             rank.kernel = kernel_state(rank.process.pid)
             rank.send("where")
         end = time.monotonic() + _STACK_WITHIN_S
-        while time.monotonic() < end and any(rank.places is None and rank.kernel not in ("T", "t") for rank in asked):
+        while time.monotonic() < end and any(rank.places is None and rank.kernel not in ("T", "t") for rank in running):
             self._turn(_TICK_S)
-            asked = [rank for rank in asked if rank.state == "running"]
+            running = [rank for rank in running if rank.state == "running"]
         # a stopped process answers nothing
-        dumb = [rank for rank in asked if rank.places is None and rank.kernel not in ("T", "t")]
+        dumb = [rank for rank in running if rank.places is None and rank.kernel not in ("T", "t")]
         for rank in dumb:
             if hasattr(signal, "SIGUSR1"):
                 with contextlib.suppress(ProcessLookupError):
@@ -379,16 +379,16 @@ class _Watchdog:
             rank.pass_on(rest=True)
 
     def end(self) -> None:
-        """End what still runs, with all that it started, and wait until it is gone."""
+        """End what still runs, with all that it started, and wait until it has exited."""
         for rank in self.ranks:
             if hasattr(os, "killpg"):
-                # nobody has waited for the first of the group yet, so that the number is still the group's
+                # the first of the group was not waited for yet, so that the number is still the group's
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(rank.process.pid, signal.SIGKILL)
             rank.process.kill()
         end = time.monotonic() + _GONE_WITHIN_S
         for rank in self.ranks:
-            # what is in the kernel (D) can't be killed, and is left: nobody waits for it
+            # a process in the kernel (D) cannot be killed: do not wait for it
             rank.process.join(max(0.0, end - time.monotonic()))
             rank.pipe.close()
             os.close(rank.output)
@@ -400,12 +400,12 @@ class _Watchdog:
 
 
 def _settings() -> dict[str, str]:
-    """Variables for ranks of one host, unless whoever runs the tests has set them."""
+    """Variables for ranks of one host, unless the environment of the tests has them."""
     import socket
 
     found = {"OMP_NUM_THREADS": "1"}
     if hasattr(socket, "if_nameindex"):
-        # gloo would ask for the address of the host's own name, which in a container may lead nowhere
+        # gloo would resolve the host's own name, which in a container may lead nowhere
         for name in {"lo", "lo0"}.intersection(name for _, name in socket.if_nameindex()):
             found["GLOO_SOCKET_IFNAME"] = name
     return found
@@ -413,14 +413,14 @@ def _settings() -> dict[str, str]:
 
 def _skip(seen: list[RankOutcome]) -> Exception | None:
     """The exception that skips a test, where no rank failed and the others have skipped or returned."""
-    told = [item.told for item in seen if item.told is not None]
-    if not told or any(item.outcome != "skipped" for item in told):
+    reports = [item.report for item in seen if item.report is not None]
+    if not reports or any(item.outcome != "skipped" for item in reports):
         return None
     if any(item.state not in ("returned", "raised") for item in seen):
         return None
     import unittest
 
-    return unittest.SkipTest(told[0].message)
+    return unittest.SkipTest(reports[0].message)
 
 
 __all__ = ["RanksFailed", "TorchMissing", "import_torch", "run", "run_ranks"]

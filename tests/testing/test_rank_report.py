@@ -114,7 +114,7 @@ def test_ranks_in_different_collectives() -> None:
 def test_one_that_was_stopped() -> None:
     error = told(running(0, IN_BARRIER), running(1, kernel="T"))
     assert str(error).endswith("rank 1 is stopped (SIGSTOP); rank 0 waits in barrier")
-    assert error.sections[0] == ("rank 1 still running", "stopped (SIGSTOP): it can't say where it is")
+    assert error.sections[0] == ("rank 1 still running", "stopped (SIGSTOP): its stack cannot be read")
 
 
 def test_ranks_without_a_group() -> None:
@@ -125,7 +125,7 @@ def test_ranks_without_a_group() -> None:
 
 def test_a_stack_that_could_not_be_had_is_said() -> None:
     error = told(running(0))
-    assert str(error).endswith("rank 0 is at an unknown place")
+    assert str(error).endswith("rank 0 is at an unknown line")
     assert "its stack could not be had" in error.sections[0][1]
 
 

@@ -737,7 +737,7 @@ def _same_plug_in() -> Fix:
 def _interface() -> Fix:
     return Fix(
         "set NCCL_SOCKET_IFNAME in the job script, to the interface that leads to the other nodes, for every rank. Run "
-        "'ip route get ADDRESS-OF-ANOTHER-NODE' to see its name after dev. If nodes use different names, list them with commas",
+        "'ip route get ADDRESS-OF-ANOTHER-NODE' to see its name. If nodes use different names, list them with commas",
         command="export NCCL_SOCKET_IFNAME==eth0",
         where="job-script",
     )

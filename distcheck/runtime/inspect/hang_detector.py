@@ -259,8 +259,8 @@ def _come(rule: Rule) -> Fix:
     if rule is rules.DC726:
         return Fix("do it on all ranks, before the collective, or give the group a longer timeout", where="code")
     return Fix(
-        "find out why it does not reach the collective: a branch that only some ranks take, a loop of another length, "
-        "a swallowed exception. 'distcheck lint' finds most of these",
+        "find out why it does not reach the collective: a branch of some ranks only, a loop of another length, "
+        "or a swallowed exception. 'distcheck lint' finds most of these",
         where="code",
     )
 

@@ -26,7 +26,7 @@ __all__ = [
     "simulate",
 ]
 
-#: says to the processes that a rehearsed script starts what they have to simulate
+#: what the processes that a rehearsed script starts have to simulate
 VARIABLE = "DISTCHECK_SIMULATED_GPUS"
 
 
@@ -68,7 +68,7 @@ def simulate(gpus: FakeGpus) -> None:
             raise RuntimeError(f"this process simulates {_simulating.number} GPUs already")
         return
     check(torch)
-    # with the defaults of a build for CUDA, before anything looks at them
+    # with the defaults of a build for CUDA, before anything reads them
     import torch.distributed
 
     from . import batch_norm, calls, device_marks, device_numbers, driver_functions, groups, tensors
@@ -126,7 +126,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def _export_to_children(gpus: FakeGpus) -> None:
-    """What a Python that this process starts needs to know, whoever starts it."""
+    """Return what a Python that this process starts needs to know, whichever code starts it."""
     os.environ[VARIABLE] = gpus.text
     folders = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if _STARTED not in folders:

@@ -112,7 +112,7 @@ def _extensions() -> None:
 
 
 def _commands(event: str, arguments: Any) -> None:
-    """Programs that look at real GPUs."""
+    """Programs that query real GPUs."""
     if event == "subprocess.Popen":
         program, words = arguments[0], arguments[1]
         text = " ".join(map(str, words)) if isinstance(words, (list, tuple)) else str(words)

@@ -12,8 +12,8 @@ from .driver import FakeDriver
 #: Attributes of a storage: the GPU that it is on; that it is pinned.
 MARK = "_distcheck_gpu"
 PINNED = "_distcheck_pinned"
-#: mark of a storage that torch's own code made without a word about devices while it computed gradients: it is
-#: wherever what it meets is
+#: mark of a storage that torch's own code made without a device argument while it computed gradients: it is
+#: wherever its other operands are
 FLOATING = -1
 BASE = torch._C.TensorBase
 CPU = torch.device("cpu")
@@ -72,7 +72,7 @@ class TensorDevices:
         return None if mark == FLOATING else mark
 
     def put(self, tensor: Any, index: int | None) -> None:
-        """Say where a tensor is, whatever was said before."""
+        """Record where a tensor is, whatever was recorded before."""
         storage = storage_of(tensor)
         if storage is None:
             setattr(tensor, MARK, index)

@@ -1,7 +1,7 @@
 """Devices that a script names by a bare number: ``model.to(1)``, ``torch.device(1)``.
 
-torch's compiled part asks for its one accelerator there, and has none. So the class ``torch.device`` is one that knows
-what a number means, and makes torch's own devices; for whoever compares, looks up or pickles it, it is the same class.
+torch's compiled part queries its one accelerator there, and has none. So the class ``torch.device`` is one that knows
+what a number means, and makes torch's own devices. For code that compares or pickles it, it is the same class.
 """
 
 from __future__ import annotations

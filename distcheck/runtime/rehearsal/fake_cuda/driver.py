@@ -50,7 +50,7 @@ class Properties(NamedTuple):
 
 
 def invalid_ordinal() -> Exception:
-    """What CUDA says of a number that no visible GPU has, in torch's words."""
+    """Return CUDA's error for a number that no visible GPU has, in torch's words."""
     text = "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?"
     if os.environ.get("CUDA_LAUNCH_BLOCKING") != "1":
         text += _BLOCKING
@@ -94,13 +94,13 @@ class FakeDriver:
         self._started_by: int | None = None
         self.memory: dict[int, AllocatorState] = {}
         self.generators: tuple[torch.Generator, ...] = ()
-        #: set by whoever knows how
+        #: set by the module that implements it
         self.make_generator: Callable[[int], Any] = lambda index: torch.Generator()
         self.streams = 0
 
     @property
     def visible(self) -> tuple[int, ...]:
-        """Numbers on the node of the GPUs that this process sees; what the mask says when CUDA starts, holds."""
+        """Return the numbers on the node of the GPUs that this process sees; the mask at the start of CUDA counts."""
         return (
             _visible(os.environ.get("CUDA_VISIBLE_DEVICES"), self.on_the_node)
             if self._visible is None

@@ -122,7 +122,7 @@ def _functions(driver: FakeDriver) -> dict[str, Callable[..., Any]]:
         "_cuda_getDevice": lambda: driver.current,
         "_cuda_setDevice": driver.set_device,
         **dict.fromkeys(_EXCHANGE, driver.exchange),
-        # none: torch then asks nothing about what it was compiled for
+        # none: torch then does not check what it was compiled for
         "_cuda_getArchFlags": lambda: None,
         "_cuda_getCompiledVersion": lambda: 12080,
         "_cuda_canDeviceAccessPeer": lambda one, other: one != other,

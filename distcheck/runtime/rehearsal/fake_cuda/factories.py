@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from .device_marks import CPU, FLOATING, MARK, MemoryBlock, TensorDevices, storage_of
-from .operations import asked
+from .operations import in_script
 
 #: Functions whose compiled code moves some of its operands itself.
 _MOVING = ("ctc_loss",)
 
 
 def _context_device() -> Any:
-    """What ``with torch.device(…)`` or ``torch.set_default_device`` says."""
+    """Return the device of ``with torch.device(…)`` or ``torch.set_default_device``."""
     from torch.utils._device import DeviceContext
 
     for mode in reversed(torch.overrides._get_current_function_mode_stack()):
@@ -65,7 +65,7 @@ def factories(devices: TensorDevices) -> None:
         setattr(owner, name, make)
         _for_scripts(real, make)
 
-    _ask()
+    _mark_scripts_own()
     sparse = (f"sparse_{layout}_tensor" for layout in ("coo", "csr", "compressed"))
     for name in ("tensor", "as_tensor", "asarray", *sparse):
         wrap(name)
@@ -94,28 +94,28 @@ def _for_scripts(real: Any, ours: Any) -> None:
         _builtins._register_builtin(ours, builtin)
 
 
-def _ask() -> None:
-    """Tell a script's ``torch.zeros(2)``, which is on the CPU, from what torch's compiled code makes for itself."""
+def _mark_scripts_own() -> None:
+    """Distinguish a script's ``torch.zeros(2)``, which is on the CPU, from tensors of torch's compiled code."""
     from torch.utils._device import _device_constructors
 
     # filled before the functions get new names, because a default device compares with these
     constructors = _device_constructors()
 
-    def wrap(owner: Any, name: str, says: str = "now") -> None:
+    def wrap(owner: Any, name: str, flag: str = "now") -> None:
         real = getattr(owner, name, None)
         if real is None:
             return
 
         @functools.wraps(real)
         def make(*args: Any, **kwargs: Any) -> Any:
-            setattr(asked, says, True)
+            setattr(in_script, flag, True)
             if isinstance(kwargs.get("device"), int):
-                # torch's compiled code asks real accelerators what a bare number means
+                # torch's compiled code queries real accelerators for the meaning of a bare number
                 kwargs["device"] = torch.device("cuda", kwargs["device"])
             try:
                 return real(*args, **kwargs)
             finally:
-                setattr(asked, says, False)
+                setattr(in_script, flag, False)
 
         setattr(owner, name, make)
         _for_scripts(real, make)

@@ -145,7 +145,7 @@ def install(resolve: Callable[[Any], int | None], driver: FakeDriver) -> None:
 
 
 def _in_tensors_of_many(module: Any) -> None:
-    """DTensor asks generators for their state as torch's compiled part hands them out, which is without our class."""
+    """DTensor requests the state of generators as torch's compiled part returns them, which is without our class."""
     tracker = module.OffsetBasedRNGTracker
     region = tracker._distribute_region
 

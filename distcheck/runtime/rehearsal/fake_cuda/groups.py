@@ -1,6 +1,6 @@
 """Process groups of NCCL, run by gloo.
 
-Scripts ask for ``nccl`` and are told that they have it: names, options, devices and limits are NCCL's, the messages
+Scripts request ``nccl`` and seem to get it: names, options, devices and limits are NCCL's, the messages
 go through gloo. What NCCL would refuse (a tensor on the CPU) is refused; what gloo lacks (averages) is made of what
 it has.
 """
@@ -94,16 +94,16 @@ def _nccl_class() -> None:
         c10d.default_pg_nccl_timeout = datetime.timedelta(minutes=10)
 
 
-#: Groups that are there, and those that have gone and that somebody else still holds.
+#: Live groups, and those that were destroyed and are still referenced.
 _made: list[Any] = []
 
 
 def _keep_outlived() -> None:
-    """A group that a model outlives stays until the process ends, or makes its default group anew.
+    """Keep a group that a model outlives until the process ends, or makes a new default group.
 
     NCCL's groups go without the interpreter's lock; gloo's wait for their threads. Where a DDP model holds the last one
-    that is done with the lock held, and a thread of gloo may need it to give back a tensor: both wait for ever (torch
-    2.13; without us too, in about one of a hundred ends on a busy machine). Whoever lets go from Python gives it up.
+    that is done with the lock held, and a thread of gloo may need it to free a tensor: both wait forever (torch
+    2.13; without us too, in about one of a hundred ends on a busy machine). Releasing it from Python avoids this.
     """
     real_init, real_destroy = c10d.init_process_group, c10d.destroy_process_group
 

@@ -1,4 +1,4 @@
-"""What could not be simulated, as the script came across it: each thing once for each line that asked for it."""
+"""What could not be simulated, as the script came across it: each item once for each line that needed it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NotSimulated(NamedTuple):
     what: str
     #: what was done in place of it
     instead: str
-    #: ``train.py:88``, the line of the user's that asked for it; empty where none is on the stack
+    #: ``train.py:88``, the line of the user's that needed it; empty where none is on the stack
     place: str
 
     @property
@@ -34,7 +34,7 @@ _OURS = PACKAGE
 
 
 def note(what: str, instead: str) -> None:
-    """Keep what was asked for, with the line that asked."""
+    """Record what was needed, with the line that needed it."""
     _notes[NotSimulated(what, instead, caller())] = None
 
 

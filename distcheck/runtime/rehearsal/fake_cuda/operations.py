@@ -1,6 +1,6 @@
 """What every operation of torch passes: results get the place of their operands, or of ``device=``.
 
-Operands in different places raise what torch raises.
+Operands on different devices raise what torch raises.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import generators
 from .device_marks import CPU, FLOATING, MARK, PINNED, TensorDevices, storage_of, tensors_in, type_name
 from .limits import note, refuse
 
-#: Called with each collective that torch's dispatcher is about to run, whoever makes it: ``(operation, args)``.
+#: Called with each collective that torch's dispatcher is about to run, whichever code makes it: ``(operation, args)``.
 collectives: list[Callable[[Any, Sequence[Any]], object]] = []
 _OF_COLLECTIVES = ("c10d", "_c10d_functional")
 
@@ -25,7 +25,7 @@ _OF_COLLECTIVES = ("c10d", "_c10d_functional")
 class _Kind(NamedTuple):
     """What has to be known of an operation."""
 
-    #: how operands in different places are met: ``pointwise``, ``exact``, ``convolution``, ``index``, ``each`` (lists,
+    #: how devices of operands may differ: ``pointwise``, ``exact``, ``convolution``, ``index``, ``each`` (lists,
     #: item by item), ``across`` (allowed), ``unknown``
     mixing: str
     #: its name in torch's message
@@ -59,8 +59,8 @@ _MASKED = ("masked_fill", "masked_fill_")
 
 _TWO = "Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
 
-#: in each thread, whether the script itself (or torch's Python side) is asking for a new tensor
-asked = threading.local()
+#: in each thread, whether the script itself (or torch's Python side) is creating a new tensor
+in_script = threading.local()
 
 
 @functools.cache
@@ -131,8 +131,8 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             pinned = bool(kwargs.get("pin_memory"))
             if pinned:
                 kwargs["pin_memory"] = False
-            if index is None and given.type == "cpu" and not getattr(asked, "now", False):
-                # torch's compiled code says cpu because it knows no better: it meant "where this is"
+            if index is None and given.type == "cpu" and not getattr(in_script, "now", False):
+                # torch's compiled code passes cpu because it has nothing else: it meant "where this is"
                 index = self._place(operation, kind, args, kwargs) if kind.names[:1] == ("self",) else FLOATING
         else:
             pinned = False
@@ -211,7 +211,7 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
     ) -> int | None:
         if kind.mixing in {"each", "across"}:
             return places[0][1] if kind.mixing == "across" else first
-        if _in_backward() or getattr(asked, "moves", False):
+        if _in_backward() or getattr(in_script, "moves", False):
             return first
         if operation.overloadpacket.__name__ in _MASKED and places[0][1] != places[1][1]:
             raise RuntimeError(

@@ -1,4 +1,4 @@
-"""What a tensor says of its device, and how it is moved: patches on ``torch.Tensor``."""
+"""The device of a tensor, and how it is moved: patches on ``torch.Tensor``."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def tensor_moves(devices: TensorDevices) -> None:
         if index == devices.gpu_of(self) and REAL_DEVICE(self).type == "cpu":
             return real_to(self, dtype=dtype or self.dtype, copy=copy, **_format(memory_format))
         if REAL_DEVICE(self).type != "cpu":
-            # torch says what it says about tensors without data
+            # torch prints its own text for tensors without data
             return real_to(self, device="cpu", dtype=dtype or self.dtype)
         if torch.is_grad_enabled() and self.requires_grad:
             return Move.apply(self, index, device, dtype, memory_format)

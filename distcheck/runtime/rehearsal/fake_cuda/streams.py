@@ -149,7 +149,7 @@ def put_below(kind: type, base: type) -> type:
     """Give a class of torch's another base, so that its own Python code runs above ours.
 
     In a build for the CPU it stays itself, and every name for it stays valid. In a build for CUDA its base is compiled,
-    and Python refuses another one: then a class like it takes its place, under all names that are known by now.
+    and Python refuses another one: then a similar class replaces it, under all names that are known by now.
     """
     try:
         kind.__bases__ = (base,)
@@ -173,7 +173,7 @@ def put_below(kind: type, base: type) -> type:
 
 
 def _belongs_to(member: Any, kind: type) -> None:
-    """``super()`` without arguments asks a cell of the function for its class."""
+    """``super()`` without arguments reads the class from a cell of the function."""
     if isinstance(member, property):
         for part in (member.fget, member.fset, member.fdel):
             _belongs_to(part, kind)

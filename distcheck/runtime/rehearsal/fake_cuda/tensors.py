@@ -1,9 +1,9 @@
-"""Tensors that say that they are on a GPU, and are computed on the CPU.
+"""Tensors that report a GPU as their device, and are computed on the CPU.
 
 Each is a plain CPU tensor in all of torch's compiled parts; what makes it one of a GPU is a mark on its *storage*.
 Views, parameters, saved tensors and loaded checkpoints share storages, so they share the mark without anybody's
 doing. New storages get theirs from a dispatch mode, which sees every operation, those of a backward pass too: the
-result is where the operands are, or where ``device=`` says. Operands in different places raise what torch raises.
+result is where the operands are, or on ``device=``. Operands on different devices raise what torch raises.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .properties import tensor_moves, tensor_properties
 
 
 def install(devices: TensorDevices) -> None:
-    """Patch what the Python side of torch tells and takes about devices, and follow every thread from now on."""
+    """Patch what the Python side of torch reports and takes about devices, and follow every thread from now on."""
     generators.install(devices.resolve, devices.driver)
     tensor_properties(devices)
     tensor_moves(devices)

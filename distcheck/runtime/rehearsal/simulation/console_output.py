@@ -86,12 +86,12 @@ def one_rank_prints(printed: Printed) -> Iterator[Finding]:
 
 def _steps_alike(lines: Iterable[PrintedLine], ranks: Sequence[int]) -> set[int]:
     """Return the steps in which every rank printed the same there, and nothing else."""
-    said: dict[int, dict[int, list[int]]] = {}
+    digests: dict[int, dict[int, list[int]]] = {}
     for line in lines:
-        said.setdefault(line.step, {}).setdefault(line.rank, []).append(line.digest)
+        digests.setdefault(line.step, {}).setdefault(line.rank, []).append(line.digest)
     return {
         step
-        for step, by_rank in said.items()
+        for step, by_rank in digests.items()
         if len(by_rank) == len(ranks) and len({tuple(digests) for digests in by_rank.values()}) == 1
     }
 

@@ -109,7 +109,7 @@ class RehearsalCoordinator(MonitorReporter):
             self._tick(last=True)
 
     def stop(self, reason: str) -> None:
-        """Tell all ranks to end, now."""
+        """Make all ranks exit, now."""
         with self._changed:
             self._reason = self._reason or reason
             self._changed.notify_all()
@@ -127,18 +127,18 @@ class RehearsalCoordinator(MonitorReporter):
 
     # requests of ranks
 
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, query: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to one line; some requests wait for other ranks."""
-        what = asked["do"]
+        what = query["do"]
         if what in STORE_METHODS:
-            return {"value": getattr(self.store, what)(*asked["with"])}
+            return {"value": getattr(self.store, what)(*query["with"])}
         if what == "agree":
-            return self._agree(RankCall(asked["rank"], tuple(asked["ranks"]), asked["ordinal"],
-                                     from_plain(CollectiveCall, asked["call"])), asked["waits"])  # fmt: skip
+            return self._agree(RankCall(query["rank"], tuple(query["ranks"]), query["ordinal"],
+                                     from_plain(CollectiveCall, query["call"])), query["waits"])  # fmt: skip
         if what == "finished":
-            return self._finish(asked["rank"], asked["steps"])
+            return self._finish(query["rank"], query["steps"])
         if what == "sit":
-            return self._sit(RankInfo(asked["rank"], asked["world_size"], pid=asked["pid"]))
+            return self._sit(RankInfo(query["rank"], query["world_size"], pid=query["pid"]))
         if what == "listen":
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._reason))

@@ -34,7 +34,7 @@ def epochs_differ(samples: Samples) -> Iterator[Finding]:
         ranks = sorted({one.rank for one, _ in pairs})
         yield rules.DC730.found(
             f"epochs {first.number + 1} and {second.number + 1} have the same order ({few(numbers(second))}): the "
-            f"{first.sampler.told} does not get the number of the epoch{still}",
+            f"{first.sampler.epoch_setter} does not get the number of the epoch{still}",
             where=place_of(place, ranks),
             evidence={
                 "first": numbers(first)[:SHOWN],
@@ -57,7 +57,7 @@ def _epochs(samples: Samples) -> Iterator[tuple[Pass, Pass]]:
     for one in samples.passes:
         loader = one.loader
         same = (one.rank, loader.key[0], loader.dataset, loader.length, loader.print, _digests(loader))
-        if one.trains and one.batches and one.sampler.told:
+        if one.trains and one.batches and one.sampler.epoch_setter:
             of_loader.setdefault(same, []).append(one)
     for passes in of_loader.values():
         for number, first in enumerate(passes):
@@ -78,7 +78,7 @@ def _in_the_same_order(first: Pass, second: Pass) -> bool:
     common = min(len(mine), len(theirs))
     if not common or mine[:common] != theirs[:common]:
         return False
-    if sampler.shuffle is True and sampler.told.startswith("DistributedSampler"):
+    if sampler.shuffle is True and sampler.epoch_setter.startswith("DistributedSampler"):
         return len(set(mine)) > 1
     # whether another class shuffles is seen in what it gave
     return len(set(mine[:common])) >= SHOWN and mine[:common] != sorted(mine[:common], key=sort_key)
@@ -148,7 +148,7 @@ def _evening(first: Pass) -> str:
     if own and first.sampler.replicas is None:
         return (
             f"let {own} cut the total to a multiple of the number of ranks before it divides, or use a "
-            "DistributedSampler in its place"
+            "DistributedSampler instead"
         )
     if first.loader.layers and first.sampler.replicas is None:
         return (

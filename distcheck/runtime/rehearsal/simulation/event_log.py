@@ -47,7 +47,7 @@ class EventLog:
     def note(self, kind: str, *, place: tuple[str, str] | None = None, **data: Any) -> None:
         """Log one event.
 
-        :param place: ``(path:line, function)``; by default the innermost line of the user's own above the caller
+        :param place: the call site, ``(path:line, function)``; by default the innermost own line above the caller
         :param data: plain JSON values
         """
         try:

@@ -37,7 +37,7 @@ class FileAccess(NamedTuple):
     clock: Clock
     #: the call: ``torch.save``, ``open``, ``os.makedirs``
     how: str = ""
-    #: of a write: ``anew``, ``append``, ``create``, ``update``
+    #: of a write: ``truncate``, ``append``, ``create``, ``update``
     mode: str = ""
     #: the path existed already
     there: bool = True
@@ -150,8 +150,8 @@ def _written_together(files: Files) -> dict[str, list[FileAccess]]:
     """Path → the writes by several ranks that nothing orders; appending, creating (``x``) and locks are meant so."""
     found = {}
     for path, acts in grouped(files.writes, _PATH).items():
-        anew = [act for act in acts if act.mode == "anew" and not act.locked and not path.endswith(".lock")]
-        racing = _racing(anew)
+        truncating = [act for act in acts if act.mode == "truncate" and not act.locked and not path.endswith(".lock")]
+        racing = _racing(truncating)
         if racing:
             found[path] = racing
     return found
@@ -306,8 +306,8 @@ def folders_may_be_there(files: Files) -> Iterator[Finding]:
             continue  # it was there before the job: no race
         failed = _failed(files, _ranks(acts), place, "FileExistsError")
         # a rank that found the folder in its check came later
-        asked = [one for one in files.questions if one.path == path and one.place in {act.asked_at for act in acts}]
-        racing = _racing([*acts, *asked])
+        queries = [one for one in files.questions if one.path == path and one.place in {act.asked_at for act in acts}]
+        racing = _racing([*acts, *queries])
         if racing or failed:
             reported.add(place)
             yield _race(files, path, acts, _ranks(racing or acts), failed, place)
@@ -318,7 +318,7 @@ def _race(
 ) -> Finding:
     how = acts[0].how
     apart = files.one_per_node(ranks) and not failed
-    asked = " a check before the call does not help: another rank can create it in between;" if acts[0].asked_at else ""
+    useless = " another rank can create it between a check and the call;" if acts[0].asked_at else ""
     seen = f"; {rank_names(sorted(failed))} failed with FileExistsError" if failed else ""
     if how == "Path.mkdir":
         fix = "Path.mkdir(…, exist_ok=True)"
@@ -328,7 +328,7 @@ def _race(
         f'{rank_names(ranks)} make the folder "{files.shown(path)}" here ({how}), which fails if another rank was first'
         f"{seen}{', if the nodes share the disk' if apart else ''}",
         where=where(place, ranks),
-        fix=Fix(f"{fix}{';' + asked.rstrip(';') if asked else ''}", where="code"),
+        fix=Fix(f"{fix}{';' + useless.rstrip(';') if useless else ''}", where="code"),
         severity=Severity.INFO if apart else Severity.ERROR if failed else Severity.WARNING,
         evidence={"path": files.shown(path), "failed": sorted(failed), "asked_at": acts[0].asked_at},
     )
@@ -369,7 +369,7 @@ def _fetched_into(files: Files, acts: Sequence[FileAccess]) -> str | None:
     places = {(act.rank, act.place) for act in acts}
     by_path: dict[str, set[int]] = {}
     for act in files.writes:
-        if (act.rank, act.place) in places and act.mode in ("anew", "create", "update"):
+        if (act.rank, act.place) in places and act.mode in ("truncate", "create", "update"):
             by_path.setdefault(act.path, set()).add(act.rank)
     if not by_path:
         return ""

@@ -94,9 +94,9 @@ class Taken(NamedTuple):
 
     def own_card(self, rank: int) -> str:
         """Return the GPU that a rank selected; "" if unknown."""
-        said = [one.card for one in self.bound if one.rank == rank and one.card and one.binds]
+        bound = [one.card for one in self.bound if one.rank == rank and one.card and one.binds]
         used = [one.card for one in self.parts if one.rank == rank and not one.guessed]
-        return (said or used or [""])[-1]
+        return (bound or used or [""])[-1]
 
 
 @fact(of_this_host=False)

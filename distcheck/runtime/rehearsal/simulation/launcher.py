@@ -308,11 +308,11 @@ def ends_of(
 
 def _end(rank: int, pid: int, rows: list[LoggedEvent], status: int | None) -> End:
     """:param status: of the process; None where it is ours, or only its parent knows it"""
-    said = next((row for row in rows if row.kind == "stage.end"), None)
+    ended = next((row for row in rows if row.kind == "stage.end"), None)
     steps = max((row.step for row in rows), default=0)
     if status is not None and status < 0:
         return End(rank, pid, "killed", status, steps)
-    if said is not None:
-        known = said.data["status"] if status is None else status
-        return End(rank, pid, said.data["how"], known, steps, said.data["detail"], said.place, said.function)
+    if ended is not None:
+        known = ended.data["status"] if status is None else status
+        return End(rank, pid, ended.data["how"], known, steps, ended.data["detail"], ended.place, ended.function)
     return End(rank, pid, "stopped", 0, steps) if status is None else End(rank, pid, "exited", status, steps)

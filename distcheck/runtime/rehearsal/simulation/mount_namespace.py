@@ -1,7 +1,7 @@
 """The process that makes a room of its own for a rehearsal: a mount namespace with overlays, and keeps it.
 
 It is a small Python without threads, as the kernel wants it. The ranks enter its namespace (:func:`enter`); nothing of
-what is mounted there is seen outside, and all of it is gone with the last process in it. Linux only.
+what is mounted there is seen outside, and all of it is unmounted with the last process in it. Linux only.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def separate(*, user: bool) -> None:
         ):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
                 file.write(text)
-    # what is mounted outside comes in (a home folder that is mounted when it is asked for), what is mounted here stays
+    # what is mounted outside comes in (a home folder that is mounted on its first use), what is mounted here stays
     _mount("none", "/", "", _RECURSIVE | _SLAVE)
 
 
 def enter(pid: int, *, user: bool) -> None:
     """Enter the namespaces of the process that keeps them; this one must have no second thread yet.
 
-    :raises OSError: it is not allowed, or the process is gone
+    :raises OSError: it is not allowed, or the process has exited
     """
     libc = _libc()
     for name, flag in ((("user", _NEW_USER),) if user else ()) + (("mnt", _NEW_MOUNTS),):
@@ -130,7 +130,7 @@ class MountNamespace:
         if not os.path.isdir(path):
             raise OSError(0, "a file that is mounted by itself")
         was_writable = os.access(path, os.W_OK)
-        why = OSError(0, "there is no place for the changed files")
+        why = OSError(0, "no folder for the changed files is available")
         for number in range(len(self.stores) + 1):
             try:
                 upper = self._mounted(path, lower, number)
@@ -172,7 +172,7 @@ class MountNamespace:
         raise AssertionError
 
     def _memory(self) -> str:
-        """A file system in memory, for a place that no folder outside will do for."""
+        """A file system in memory, for a path that no folder outside can cover."""
         if not self.in_memory:
             target = os.path.join(self.stores[0], "memory")
             os.makedirs(target, exist_ok=True)
@@ -244,14 +244,14 @@ def _listed(room: MountNamespace) -> dict[str, object]:
 
 
 def main() -> None:
-    """Make the room as asked on the first line of stdin, keep it, list it when asked, end with the asker."""
-    # Ctrl-C is for the one who asked; the end of stdin is the end
+    """Make the namespace that the first line of stdin requests, keep it, list it on request, end with the requester."""
+    # Ctrl-C is for the requester; the end of stdin is the end
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asked = json.loads(sys.stdin.readline())
+    request = json.loads(sys.stdin.readline())
     os.chdir("/")
-    room = MountNamespace(asked["stores"], user=False)
+    room = MountNamespace(request["stores"], user=False)
     try:
         try:
             separate(user=False)
@@ -261,7 +261,7 @@ def main() -> None:
     except OSError as error:
         _answer({"how": "python", "why": str(error.args[-1])})
         return
-    places = asked["only_own" if room.user else "everything"]
+    places = request["only_own" if room.user else "everything"]
     room.cover(places["covered"], places["through"])
     _answer(
         {

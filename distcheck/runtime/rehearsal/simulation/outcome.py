@@ -122,7 +122,7 @@ def _not_reached(result: RehearsalResult) -> list[NotChecked]:
     done = steps_of(rehearsal)
     rest = _rest(plan, done)
     if result.why == NO_STORE:
-        return [NotChecked("rehearsal", "the process that serves the store in torchrun's place has ended")]
+        return [NotChecked("rehearsal", "the process that serves the store for torchrun has exited")]
     found = []
     if bad := failures(rehearsal.ends):
         found.append(NotChecked(rest, "; ".join(failure.text for failure in bad)))

@@ -35,11 +35,11 @@ class PrefixedOutput:
     """Prints what the ranks print, line by line, with the rank in front.
 
     :param what: what the processes are: ``rank``, or ``node`` where one starts the ranks of each
-    :param tell: takes a line
+    :param show: takes a line
     """
 
-    def __init__(self, started: Iterable[RehearsedProcess], what: str, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, started: Iterable[RehearsedProcess], what: str, show: Callable[[str], None]) -> None:
+        self._show = show
         self._streams = [
             _Stream(path, f"[{what} {one.number}]")
             for one in started
@@ -51,7 +51,7 @@ class PrefixedOutput:
         """Print the lines since the last call."""
         for stream in self._streams:
             for line in stream.lines(last=last):
-                self._tell(f"{stream.name} {_plain(line)}")
+                self._show(f"{stream.name} {_plain(line)}")
 
 
 def _plain(line: bytes) -> str:

@@ -1,7 +1,7 @@
 """Nothing of the user's is changed by a rehearsal: what the ranks write goes into an overlay, and away with it.
 
 Two ways. Where this machine lets us mount (:mod:`.mounting`), the ranks live in a mount namespace in which every
-folder of the user's is an overlay: whatever language writes, by whatever path, all ranks see it, and nobody outside
+folder of the user's is an overlay: whatever language writes, by whatever path, all ranks see it, and no process outside
 does. Where it does not, the ranks' own Python is redirected (:mod:`.leading`), and what is no Python is *not
 checked*.
 """
@@ -26,7 +26,7 @@ from .plan import LoggedEvent, RehearsalPlan
 _FILE = "overlay.json"
 #: Seconds for a small Python to start and mount, on a machine that is busy.
 _PATIENCE_S = 60.0
-#: Lines about single files that are told, before the rest is counted.
+#: Lines about single files that are printed, before the rest is counted.
 _MOST_NOTES = 5
 
 
@@ -109,7 +109,7 @@ def settings_of(private: str) -> OverlaySettings:
 
 
 def join(plan: RehearsalPlan) -> None:
-    """In a rank, before it has a second thread: go where its writes harm nobody.
+    """In a rank, before it has a second thread: enter the namespace where its writes do no harm.
 
     :raises OSError: the overlay can't be entered; the script must not run then
     """
@@ -141,7 +141,7 @@ class Overlay:
         return os.path.join(self.plan.private, "overlay")
 
     def end(self, rows: Sequence[LoggedEvent] = ()) -> LeftFile:
-        """Once the last rank has ended: what they have changed. May be asked once.
+        """Return what the ranks have changed, once the last one has ended. Call it once.
 
         :param rows: what the ranks wrote down; files that no row explains were written by something else than Python
         """
@@ -209,7 +209,7 @@ def _mount(overlay: Overlay, ground: protected_paths.FileSystem, environ: Mappin
     if inside and os.access("/dev/shm", os.W_OK):
         stores.append(tempfile.mkdtemp(prefix=f"distcheck-rehearsal-{os.getpid()}-", dir="/dev/shm"))
         overlay._stores.append(stores[1])
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "stores": [os.path.realpath(store) for store in stores],
         "everything": everything._asdict(),
         "only_own": protected_paths.only_own(mounts, environ.get("HOME", ""), ground)._asdict(),
@@ -217,7 +217,7 @@ def _mount(overlay: Overlay, ground: protected_paths.FileSystem, environ: Mappin
     answer: Any = None
     try:
         overlay._keeper = _MountProcess(python)
-        answer = overlay._keeper.ask(json.dumps(asked))
+        answer = overlay._keeper.ask(json.dumps(request))
     except OSError as error:
         overlay.notes.append(f"no overlay could be mounted: {error}")
     if answer is None or answer["how"] != "mount":
@@ -225,7 +225,7 @@ def _mount(overlay: Overlay, ground: protected_paths.FileSystem, environ: Mappin
         overlay.notes.append(f"files that are written by other than Python code are not redirected: no overlay ({why})")
         return
     holes = [path for path, _ in answer["failed"]]
-    left_out = asked["only_own" if answer["user"] else "everything"]["left_out"]
+    left_out = request["only_own" if answer["user"] else "everything"]["left_out"]
     holes += left_out
     if left_out:
         more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
@@ -275,7 +275,7 @@ class _MountProcess:
         return json.loads(line) if line.endswith(b"\n") else None
 
     def close(self) -> None:
-        """End it; what it has mounted is gone with the last rank."""
+        """End it; what it has mounted is unmounted with the last rank."""
         with contextlib.suppress(OSError):
             self._file.close()
         self._socket.close()
@@ -288,7 +288,7 @@ class _MountProcess:
 
 #: Files of these names no other rank waits for. A .pth is a checkpoint.
 CODE = (".py", ".pyc", ".so", ".pyi", ".pyd")
-#: Beside a file that Python was redirected from: it was removed.
+#: Marks a file that Python was redirected from and that was removed.
 WHITEOUT = ".distcheck-gone"
 
 
@@ -311,7 +311,7 @@ def _redirected(shadow: str) -> tuple[list[str], list[str]]:
 
 
 def _unexplained(written: Iterable[str], known: set[Any]) -> list[str]:
-    """Files that the ranks' Python did not open: which rank it was is not known, so that nothing is said of them."""
+    """Return files that the ranks' Python did not open: the rank is unknown, so that no rule judges them."""
     found = [path for path in written if path not in known and not path.endswith(CODE)]
     notes = [
         f"{path}: written by other than Python code (C++, a program that was started), by which ranks is not known"
@@ -323,7 +323,7 @@ def _unexplained(written: Iterable[str], known: set[Any]) -> list[str]:
 
 
 def _not_redirected(rows: Iterable[LoggedEvent]) -> list[str]:
-    """What the ranks' Python says that it could not lead away, each thing once for a line."""
+    """Return what the ranks' Python could not redirect, each item once for a line."""
     found: dict[tuple[str, str], None] = {}
     for row in rows:
         if row.kind == "overlay.unled":

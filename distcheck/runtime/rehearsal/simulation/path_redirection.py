@@ -1,6 +1,6 @@
 """Paths as the script means them, and where their files are: copy on write in Python, where nothing can be mounted.
 
-What is changed below a path of the user's lies below the folder of the rehearsal, in a tree like that of ``/``; beside
+What is changed below a path of the user's lies below the folder of the rehearsal, in a tree like that of ``/``; next to
 what was removed stands a mark. Reading goes to the file itself until a rank has changed it. All ranks share the tree.
 """
 
@@ -20,7 +20,7 @@ from .overlay import WHITEOUT, OverlaySettings
 
 #: Links on the way to a file, as the kernel has it (path_resolution(7)).
 _MOST_LINKS = 40
-#: Python's own files and installed packages: asked for by the thousand, and nobody's to write.
+#: Python's own files and installed packages: opened by the thousand, and never written by a script.
 _LIBRARIES = tuple({os.path.join(prefix, "lib", "python") for prefix in (sys.prefix, sys.base_prefix)})
 
 
@@ -128,8 +128,8 @@ class Redirection:
         return shadow
 
     def _permit(self, full: str, path: Any) -> None:
-        asked = full if self._there(full) else os.path.dirname(full)
-        if self._there(asked) and not self._has_whiteout(full) and not self._real["access"](asked, os.W_OK):
+        checked = full if self._there(full) else os.path.dirname(full)
+        if self._there(checked) and not self._has_whiteout(full) and not self._real["access"](checked, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
 
     def _make_folder(self, full: str) -> None:
@@ -144,7 +144,7 @@ class Redirection:
             return
         self._busy.on = True
         try:
-            # under a name of its own first: another rank may look, or copy as well
+            # under a name of its own first: another rank may read, or copy as well
             draft = f"{shadow}.{os.getpid()}{WHITEOUT}"
             shutil.copy2(full, draft, follow_symlinks=False)
             self._real["rename"](draft, shadow)

@@ -19,7 +19,7 @@ _VERBS = {
 
 
 class FailedMember(NamedTuple):
-    """A place in an object where pickling stopped."""
+    """The part of an object where pickling stopped."""
 
     #: ``args[0].lock``
     path: str

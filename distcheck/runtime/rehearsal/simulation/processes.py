@@ -20,7 +20,7 @@ from .plan import VARIABLE, RehearsalPlan
 if TYPE_CHECKING:
     import subprocess
 
-#: What the environment of this shell says about launches and GPUs is not what the simulated nodes say.
+#: Variables of this shell about launches and GPUs do not hold for the simulated nodes.
 _OF_LAUNCHES = frozenset(
     {
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "NODE_RANK",
@@ -111,7 +111,7 @@ def _real_mask(plan: RehearsalPlan, number: int, own: Mapping[str, str], base: M
 
 
 def _of_a_node(plan: RehearsalPlan, node: int, port: int) -> dict[str, str]:
-    """What a job script says to a script that starts its own ranks; nothing where there is one node only."""
+    """Return what a job script passes to a script that starts its own ranks; nothing where there is one node only."""
     if plan.nnodes == 1:
         return {}
     return {"NODE_RANK": str(node), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
@@ -172,7 +172,7 @@ def _by_slurm(plan: RehearsalPlan, rank: int, port: int, base: Mapping[str, str]
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
-    # scripts ask it for the hosts of the job
+    # scripts read the hosts of the job from it
     own["PATH"] = os.pathsep.join([os.path.join(plan.private, "bin"), base.get("PATH", os.defpath)])
     if plan.gpus_per_node:
         own["SLURM_GPUS_ON_NODE"] = str(plan.gpus_per_node)
@@ -187,7 +187,7 @@ def _node_addresses(plan: RehearsalPlan) -> list[str]:
     return [_NODE_ADDRESS.format(1 + node) for node in range(plan.nnodes)]
 
 
-#: The only question that training scripts ask of it.
+#: The only query that training scripts send to it.
 _SCONTROL = """\
 #!/bin/sh
 case "$1 $2" in
@@ -211,7 +211,7 @@ def _repeated(count: int, nodes: int) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """Return a port on which no process listens at this moment."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port: int = server.getsockname()[1]

@@ -10,14 +10,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-#: Variables that name a cache; what lies there is made again when it is gone.
+#: Variables that name a cache; what is in it is made again when it is missing.
 _CACHES = (
     "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_ASSETS_CACHE", "HF_XET_CACHE",
     "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR",
     "TRITON_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "MPLCONFIGDIR", "NUMBA_CACHE_DIR", "PIP_CACHE_DIR",
     "PYTHONPYCACHEPREFIX", "WANDB_CACHE_DIR", "VLLM_CACHE_ROOT", "UV_CACHE_DIR",
 )  # fmt: skip
-#: The same below the home folder, where no variable says otherwise.
+#: The same below the home folder, where no variable names another one.
 _CACHES_AT_HOME = (".cache", ".config/matplotlib", ".nv", ".triton", ".keras", ".torch", "nltk_data")
 #: Of the system: no training script keeps its files there, and a job could not live without them.
 _OF_THE_SYSTEM = frozenset(
@@ -58,9 +58,9 @@ def below(path: str, folder: str) -> bool:
 
 
 def caches(environ: Mapping[str, str], own: Iterable[str] = ()) -> tuple[str, ...]:
-    """Folders of caches, as far as their place is known, whether they are there or not.
+    """Folders of caches, as far as their path is known, whether they exist or not.
 
-    :param own: folders that are none, whatever a variable says: the working directory
+    :param own: folders that are none, whatever a variable names: the working directory
     """
     home = environ.get("HOME", "")
     named = [environ[name] for name in _CACHES if environ.get(name)]
@@ -77,7 +77,7 @@ def temporary(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class FileSystem(NamedTuple):
-    """What of this machine is the user's, and what is nobody's: asked for every file that a script opens."""
+    """Which files of this machine are the user's, and which are not: checked for every file that a script opens."""
 
     #: the working directory, the script's folder
     own: tuple[str, ...]
@@ -167,7 +167,7 @@ def _is_covered(mount: Mount, ground: FileSystem) -> bool:
 
 
 def _through(covered: Sequence[str], mounts: Iterable[Mount], ground: FileSystem) -> tuple[str, ...]:
-    """Folders in covered ones that are to look as they do outside."""
+    """Folders in covered ones that keep their contents from outside."""
     paths = {mount.point for mount in mounts if mount.point not in covered}
     paths |= {*ground.apart, *(path for path in ground.free if not any(below(own, path) for own in ground.own))}
     inner = {path for path in paths if any(path != outer and below(path, outer) for outer in covered)}

@@ -225,7 +225,7 @@ class RedirectedCalls(Redirection):
         full = self.user_path(target, follow=False)
         if full is not None and self._there(self.visible(full)):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(source), None, os.fspath(target))
-        # it leads where it says: :meth:`meant` goes along it by itself
+        # its target is what it names: :meth:`meant` follows it by itself
         self._real["symlink"](
             source, self.for_writing(target, keep=False, follow=False), target_is_directory, **kwargs
         )  # fmt: skip
@@ -248,7 +248,7 @@ class RedirectedCalls(Redirection):
 
 
 class _Entry:
-    """An ``os.DirEntry`` that names the path which the script has asked for."""
+    """An ``os.DirEntry`` that names the path which the script has requested."""
 
     def __init__(self, folder: str, entry: os.DirEntry[str]) -> None:
         self.name = entry.name

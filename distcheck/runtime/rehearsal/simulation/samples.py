@@ -212,9 +212,9 @@ def _division(first: Pass, side: Sequence[Pass], group: Sequence[Pass]) -> str:
     """Return the fix for a loader that does not divide."""
     sampler, libraries = first.sampler, first.loader.libraries
     if sampler.replicas is not None:
-        said = f"rank {sampler.part} of {sampler.replicas}"
+        shard = f"rank {sampler.part} of {sampler.replicas}"
         return (
-            f"the {sampler.name} is {said} on ranks {rank_ranges(one.rank for one in group)}: give it "
+            f"the {sampler.name} is {shard} on ranks {rank_ranges(one.rank for one in group)}: give it "
             f"num_replicas=dist.get_world_size() and rank=dist.get_rank(), or neither"
         )
     if "accelerate" in libraries and not first.loader.of_library:

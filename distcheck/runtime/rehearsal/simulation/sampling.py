@@ -38,7 +38,7 @@ class Sampler(NamedTuple):
     types: tuple[str, ...] = ()
     of_torch: bool = True
     #: class of the one that has ``set_epoch``
-    told: str = ""
+    epoch_setter: str = ""
     #: where that was made
     place: str = ""
     epoch: int | None = None
@@ -86,7 +86,7 @@ class LoaderUse(NamedTuple):
     base: str = ""
     length: int | None = None
     base_length: int | None = None
-    #: digest of what the data set holds; None where that does not say which data it is
+    #: digest of what the data set holds; None where that does not show which data it is
     print: str | None = None
     #: outermost first
     layers: tuple[SubsetLayer, ...] = ()
@@ -105,7 +105,7 @@ class Pass(NamedTuple):
     number: int = 0
     #: ``len(loader)``; None: not known
     length: int | None = None
-    #: the ``for`` statement, or the line that asked for it
+    #: the ``for`` statement, or the line that requested it
     place: str = ""
     function: str = ""
     #: the loop may end before the batches do; None: not known

@@ -15,7 +15,7 @@ def main() -> None:
 
     from torch.distributed import TCPStore
 
-    # ranks ask again and again until it is there
+    # ranks poll until it is there
     store = TCPStore("127.0.0.1", int(sys.argv[1]), is_master=True, wait_for_workers=False, timeout=timedelta(hours=1))
     signal.pause()
     del store

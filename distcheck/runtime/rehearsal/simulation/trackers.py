@@ -37,7 +37,7 @@ VARIABLES = (
 )
 #: Variables that send runs elsewhere, and have no offline value: the ranks do not get them.
 REMOVED = {"TRACKIO_SPACE_ID": "Trackio", "TRACKIO_SERVER_URL": "Trackio"}
-#: Calls that begin a run on the tracker's server whatever a variable says.
+#: Calls that begin a run on the tracker's server whatever a variable is set to.
 NEVER_OFFLINE = ("comet_ml.Experiment",)
 #: Variables by which a script switches a tracker off on some ranks.
 SWITCHES: Mapping[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""The end of a rehearsed rank: after the steps that were asked for, together with all others, or with its script."""
+"""The end of a rehearsed rank: after the requested steps, together with all others, or with its script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .plan import RehearsalPlan
 
 
 class WorkerExit:
-    """Counts optimizer steps, and says how this process ended.
+    """Counts optimizer steps, and reports how this process ended.
 
     A rank ends where the step after the last one would begin: what stands behind ``optimizer.step()`` in the loop has
     then been run as often as the step itself.
@@ -27,7 +27,7 @@ class WorkerExit:
     def __init__(self, event_log: EventLog, plan: RehearsalPlan) -> None:
         self.event_log = event_log
         self.plan = plan
-        #: of :mod:`.hooks.agreement`; without it a rank ends when it is done, and waits for nobody
+        #: of :mod:`.hooks.agreement`; without it a rank ends when it is done, and does not wait
         self.agreement: Any = None
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._over = False

@@ -31,7 +31,7 @@ def row(
 
 
 def write(rank: int, path: str = "last.pt", **data: Any) -> LoggedEvent:
-    return row("write", rank, **{"path": path, "how": "torch.save", "mode": "anew", **data})
+    return row("write", rank, **{"path": path, "how": "torch.save", "mode": "truncate", **data})
 
 
 def read(rank: int, path: str = "last.pt", **data: Any) -> LoggedEvent:
@@ -117,7 +117,7 @@ def test_bad_the_readers_are_told_to_wait_dc720() -> None:
         # written under names of their own, and moved at once
         [write(0, "a.0"), write(1, "a.1"), row("moved", 0, path="a", source="/job/a.0"), row("moved", 1, path="a")],
         # the process that starts the ranks is none
-        [write(0), row("write", None, path="last.pt", mode="anew", how="torch.save")],
+        [write(0), row("write", None, path="last.pt", mode="truncate", how="torch.save")],
     ],
 )  # fmt: skip
 def test_good_one_writer_at_a_time_dc720(rows: list[LoggedEvent]) -> None:
@@ -224,7 +224,7 @@ def test_bad_one_came_second_and_failed_dc722() -> None:
 def test_bad_one_asked_when_the_other_had_made_it_dc722() -> None:
     (found,) = judged(mkdir(0, asked_at="train.py:5", how="Path.mkdir"), asked(0, False), asked(1, True))
     assert (found.code, found.where.ranks) == ("DC722", "0-1")
-    assert found.fix.text.startswith("Path.mkdir(…, exist_ok=True); a check before the call does not help")
+    assert found.fix.text.startswith("Path.mkdir(…, exist_ok=True); another rank can create it between")
 
 
 @pytest.mark.parametrize(
@@ -354,15 +354,15 @@ open("last.pth", "wb").close()
 """
     found = [one for one in rows_of(tmp_path, script) if one.kind in ("files.write", "files.moved")]
     assert briefly(found, "path", "mode", "by") == [
-        ("files.write", "train.py:2", "a.json", "anew", ""),
+        ("files.write", "train.py:2", "a.json", "truncate", ""),
         ("files.write", "train.py:4", "log", "append", ""),
         ("files.write", "train.py:5", "once", "create", ""),
         ("files.write", "train.py:6", "a.json", "update", ""),
-        ("files.write", "train.py:7", "d", "anew", ""),
-        ("files.write", "train.py:9", "p", "anew", "pathlib.write_text"),
-        ("files.write", "train.py:10", "q", "anew", "shutil.copy"),
+        ("files.write", "train.py:7", "d", "truncate", ""),
+        ("files.write", "train.py:9", "p", "truncate", "pathlib.write_text"),
+        ("files.write", "train.py:10", "q", "truncate", "shutil.copy"),
         ("files.moved", "train.py:11", "r", None, None),
-        ("files.write", "train.py:12", "last.pth", "anew", ""),
+        ("files.write", "train.py:12", "last.pth", "truncate", ""),
     ]
 
 

@@ -18,14 +18,14 @@ SEQUENTIAL = {"types": ["BatchSampler", "SequentialSampler"]}
 RANDOM = {"types": ["BatchSampler", "RandomSampler"]}
 DISTRIBUTED = {
     "types": ["BatchSampler", "DistributedSampler"],
-    "told": "DistributedSampler",
+    "epoch_setter": "DistributedSampler",
     "place": "train.py:9",
     "epoch": 0,
     "shuffle": True,
     "seed": 0,
 }
 SAYS_NOTHING = {
-    "of_torch": True, "told": "", "place": "", "epoch": None, "shuffle": None, "seed": None, "replicas": None,
+    "of_torch": True, "epoch_setter": "", "place": "", "epoch": None, "shuffle": None, "seed": None, "replicas": None,
     "part": None, "replacement": False,
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The rank's side of a rehearsal's agreement: asks the parent before each call, and ends when it is told to.
+"""The rank's side of a rehearsal's agreement: it queries the parent before each call, and ends on its order.
 
 The lines to the parent are this process's own: what it forks has none of them until it becomes a rank itself.
 """
@@ -52,12 +52,12 @@ class ParentConnection:
     def ask(self, what: str, **more: Any) -> dict[str, Any]:
         """The parent's answer, when it comes.
 
-        :raises ConnectionError: the parent has gone
+        :raises ConnectionError: the parent has exited
         """
         self._socket.sendall(json.dumps({"do": what, **more}).encode() + b"\n")
         line = self._file.readline()
         if not line.endswith(b"\n"):
-            raise ConnectionError("the rehearsal's parent has gone")
+            raise ConnectionError("the rehearsal's parent has exited")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -137,7 +137,7 @@ class Agreement:
         self._monitor: RankMonitor | None = None
 
     def joining(self, given: tuple[tuple[Any, ...], dict[str, Any]] | None) -> None:
-        """A process that the script itself has started says which rank it is when it joins the others."""
+        """Send the rank of a process that the script itself has started when it joins the others."""
         if self.rank_info is not None or os.getpid() != self._pid:
             return
         module = sys.modules["torch.distributed.distributed_c10d"]
@@ -163,14 +163,14 @@ class Agreement:
         threading.Thread(target=self._listen, args=(line,), name="distcheck coordinator", daemon=True).start()
 
     def before(self, note: RecordedCall, waits: bool) -> None:
-        """Lay a call beside those of the other ranks; wait for them where the call itself would."""
+        """Compare a call with those of the other ranks; wait for them where the call itself would."""
         rank_info = self.rank_info
         if rank_info is None or os.getpid() != self._pid:
             return
         call = note.call
         ranks, ordinal = self.posts.groups.get(call.group, ()), note.ordinal
         if call.group.startswith(SETUP):
-            # the store makes them wait, and torch makes names of groups without asking anybody
+            # the store makes them wait, and torch makes names of groups without a query
             ranks, ordinal, waits = ranks or tuple(range(rank_info.world_size)), call.number, False
         if not ordinal or rank_info.rank not in ranks:
             return
@@ -206,14 +206,14 @@ class Agreement:
         try:
             answer: dict[str, Any] = line.ask(what, **more)
         except OSError:
-            self._stop("the rehearsal's parent has gone")
+            self._stop("the rehearsal's parent has exited")
         return answer
 
     def _listen(self, line: ParentConnection) -> None:
         try:
             reason = line.ask("listen")["stop"]
         except (OSError, ValueError):
-            reason = "the rehearsal's parent has gone"
+            reason = "the rehearsal's parent has exited"
         self._stop(str(reason))
 
     def _stop(self, reason: str) -> None:

@@ -175,7 +175,7 @@ def asked_at(frame: FrameType | None) -> str:
     around = [test for test in _conditions(path) if test.first <= line <= test.last]
     if any(_ABOUT_RANKS.search(test.text) for test in around):
         return ""
-    return next((f"{shown_path(path)}:{test.line}" for test in reversed(around) if test.asks), "")
+    return next((f"{shown_path(path)}:{test.line}" for test in reversed(around) if test.queries), "")
 
 
 class _Condition(NamedTuple):
@@ -185,7 +185,7 @@ class _Condition(NamedTuple):
     last: int
     line: int
     text: str
-    asks: bool
+    queries: bool
 
 
 @functools.lru_cache(maxsize=64)
@@ -195,8 +195,8 @@ def _conditions(path: str) -> tuple[_Condition, ...]:
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.If):
             calls = [one for one in ast.walk(node.test) if isinstance(one, ast.Call)]
-            asks = [one for one in calls if _names(one.func) & _EXISTENCE_CHECKS]
-            line = asks[0].lineno if asks else node.lineno
+            queries = [one for one in calls if _names(one.func) & _EXISTENCE_CHECKS]
+            line = queries[0].lineno if queries else node.lineno
             last = node.body[-1].end_lineno or node.body[-1].lineno
-            found.append(_Condition(node.body[0].lineno, last, line, ast.unparse(node.test), bool(asks)))
+            found.append(_Condition(node.body[0].lineno, last, line, ast.unparse(node.test), bool(queries)))
     return tuple(found)

@@ -23,7 +23,7 @@ class LogicalClock:
         self._life = 0
         self._group: object = None
         self._slept: dict[str, int] | None = None
-        #: descriptors on which this process has asked for a lock
+        #: descriptors on which this process has requested a lock
         self._locks: set[int] = set()
 
     def now(self) -> dict[str, int]:

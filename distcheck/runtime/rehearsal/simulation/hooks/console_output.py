@@ -79,7 +79,7 @@ class _PrintedLines:
                 self.event_log.count_lost("prints.line")
             real(handler, record)
 
-        setattr(logging.StreamHandler, "emit", emit)  # noqa: B010 - a type has no say in it
+        setattr(logging.StreamHandler, "emit", emit)  # noqa: B010 - a type does not matter here
 
 
 def _without_time(handler: logging.Handler, record: logging.LogRecord) -> str:

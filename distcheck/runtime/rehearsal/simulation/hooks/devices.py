@@ -268,10 +268,10 @@ class _DeviceHook:
     def _on_gpus(self, loaded: Any) -> dict[str, int]:
         """Bytes on each GPU."""
         found: dict[str, int] = {}
-        waiting, looked = [loaded], 0
-        while waiting and looked < _MOST_PARTS:
+        waiting, checked = [loaded], 0
+        while waiting and checked < _MOST_PARTS:
             part = waiting.pop()
-            looked += 1
+            checked += 1
             if isinstance(part, self.torch.Tensor):
                 if part.device.type == "cuda":
                     card = self._card(part.device.index)

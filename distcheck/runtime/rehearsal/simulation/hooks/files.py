@@ -64,8 +64,8 @@ class _Files:
             "open": self._opened,
             "os.mkdir": self._made,
             "os.rename": self._renamed,
-            "os.listdir": self._looked,
-            "os.scandir": self._looked,
+            "os.listdir": self._listed,
+            "os.scandir": self._listed,
             "urllib.Request": self._fetched,
         }
 
@@ -140,7 +140,7 @@ class _Files:
             self._read(frame, path, "open")
 
     def _kind(self, flags: int) -> str:
-        return "anew" if flags & os.O_TRUNC else "update"
+        return "truncate" if flags & os.O_TRUNC else "update"
 
     def _note_write(self, full: str, how: str, mode: str, frame: FrameType | None) -> None:
         place, clock = innermost_own(frame), self.clock.now()
@@ -175,7 +175,7 @@ class _Files:
                 waited=self.clock.has_waited, locked=self.clock.holds_a_lock,
             )  # fmt: skip
 
-    def _looked(self, frame: FrameType, path: Any = None) -> None:
+    def _listed(self, frame: FrameType, path: Any = None) -> None:
         if str(frame.f_globals.get("__name__")).endswith(("_bootstrap_external", "_importlib_external")):
             return  # an import searches for a module
         self._read(frame, "." if path is None else path, "listdir")
@@ -196,16 +196,16 @@ class _Files:
 
     def _asking(self, function: Callable[..., bool]) -> Callable[..., bool]:
         @functools.wraps(function)
-        def asked(path: Any, *args: Any, **kwargs: Any) -> bool:
+        def exists(path: Any, *args: Any, **kwargs: Any) -> bool:
             answer = function(path, *args, **kwargs)
             frame = sys._getframe(1)
             if is_own(frame.f_code.co_filename) and not getattr(self._busy, "on", False):
-                self._asked(frame, path, answer)
+                self._queried(frame, path, answer)
             return answer
 
-        return asked
+        return exists
 
-    def _asked(self, frame: FrameType, path: Any, answer: bool) -> None:
+    def _queried(self, frame: FrameType, path: Any, answer: bool) -> None:
         with self._own_work("files.asked"):
             full = self.user_path(path)
             if full is None:
@@ -261,4 +261,4 @@ class _Files:
             elif kind == "read":
                 self._read(frame, given, how)
             elif (full := self.user_path(given)) is not None:
-                self._note_write(full, how, "anew", frame)
+                self._note_write(full, how, "truncate", frame)

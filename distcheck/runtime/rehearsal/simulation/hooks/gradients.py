@@ -53,7 +53,7 @@ class _Model:
         #: forwards with gradients through the wrapper, and whether the last one of them was to reduce
         self.forwards = 0
         self.synced = False
-        #: forwards with gradients around it: place, function, whether the module was in training mode
+        #: forwards with gradients around it: call site, function, whether the module was in training mode
         self.around: list[tuple[str, str, bool]] = []
         #: how many of both there were at the last steps of any optimizer, the newest last
         self.stepped = [(0, 0)]

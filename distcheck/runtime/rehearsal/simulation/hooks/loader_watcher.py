@@ -62,7 +62,7 @@ class _LoaderPass:
         self.number = number
         self.loader = loader
         self.drawn: deque[Any] = deque()
-        self.asked = 0
+        self.requested = 0
         self.given = 0
         #: batches that were followed by a backward pass, and by one that fed a data-parallel wrapper
         self.trained = 0
@@ -240,8 +240,8 @@ class Watcher:
         most = self.plan.epoch_steps
         if most is None or one is None:
             return False
-        one.asked += 1
-        one.cut = one.asked > most
+        one.requested += 1
+        one.cut = one.requested > most
         return one.cut
 
     def drawn(self, one: _LoaderPass, indices: Any) -> None:

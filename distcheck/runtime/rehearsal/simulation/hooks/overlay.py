@@ -43,7 +43,7 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> Redirection | None:
     try:
         redirected = RedirectedCalls(settings)
         redirected.patch()
-    except Exception as error:  # noqa: BLE001 - told, and the end
+    except Exception as error:  # noqa: BLE001 - reported, and the end
         # files of the user's are at stake: the script must not run like this
         sys.stderr.write(f"distcheck: what the script writes can't be redirected ({type(error).__name__}: {error})\n")
         raise SystemExit(2) from None

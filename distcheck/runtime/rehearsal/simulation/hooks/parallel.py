@@ -32,7 +32,7 @@ _parallel: Parallel | None = None
 class Before(NamedTuple):
     """What a backward pass found."""
 
-    #: wrappers that a forward has gone through, and the gradients below them
+    #: wrappers whose forward has run, and the gradients below them
     wrappers: tuple[tuple[Any, tuple[tuple[int, int], ...]], ...]
     #: shards whose gradients were done
     sharded: int

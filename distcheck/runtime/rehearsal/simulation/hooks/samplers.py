@@ -47,7 +47,7 @@ def describe(chain: list[Any], places: IdentityCache) -> dict[str, Any]:
     return {
         "types": [type(one).__name__ for one in chain],
         "of_torch": all(type(one).__module__.startswith("torch.utils.data") for one in chain),
-        "told": type(with_epoch).__name__ if with_epoch is not None else "",
+        "epoch_setter": type(with_epoch).__name__ if with_epoch is not None else "",
         "place": made[0][0] if made else "",
         "epoch": epoch if isinstance(epoch, int) else None,
         "shuffle": attribute(with_epoch, "shuffle"),
