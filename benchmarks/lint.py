@@ -6,8 +6,8 @@ A tree of Python files is copied from installed packages (or from the folders gi
 round after the other, so that a machine whose speed drifts slows all of them alike; the median of each is compared.
 Flake8 and TorchFix, which take minutes where the others take seconds, are compared on a part of the tree. Memory is
 measured on a tree of its own: the proportional set sizes of all processes, added up while they run. Launch files are
-the cases of our own tests, one for ten Python files: once beside the tree, and the shell files among them once by
-themselves, against ShellCheck. A tool that is not installed is left out; give its path where it is not beside this
+the cases of our own tests, one for ten Python files: once with the tree, and the shell files among them once by
+themselves, against ShellCheck. A tool that is not installed is skipped; give its path where it is not next to this
 Python.
 """
 

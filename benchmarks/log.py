@@ -2,7 +2,7 @@
 
     python benchmarks/log.py [--size 1000] [--files 4] [--runs 3] [--folder DIR] [--json]
 
-It writes a log of 512 ranks: training steps, progress bars, NCCL's lines, warnings that look bad, and at its end a real
+It writes a log of 512 ranks: training steps, progress bars, NCCL's lines, harmless warnings, and at its end a real
 failure: one rank runs out of memory, the others lose it, torchrun writes its table. Each program is run in turn, one
 round after the other, with the file in the page cache, and its best round counts. Nothing else should run meanwhile.
 grep only prints matching lines; distcheck also parses and ranks them, and finds the root cause.
@@ -55,7 +55,7 @@ def step_lines(step: int, chance: random.Random) -> str:
 
 
 def start_lines() -> str:
-    """Return the first output of a healthy job, with warnings that look bad."""
+    """Return the first output of a healthy job, with harmless warnings."""
     lines = []
     for rank in range(RANKS):
         host, gpu, pid = f"node{rank // GPUS:03}", rank % GPUS, 4000 + rank

@@ -1,6 +1,6 @@
 """Both benchmarks about pickles: ``python benchmarks/pickle.py files …`` or ``… objects …``, with options of their own.
 
-Python looks for modules in the folder of the script that it runs, first of all. A script beside this one that imports
+Python searches modules in the folder of the script that it runs, first of all. A script next to this one that imports
 ``pickle`` gets this file, which then makes way for the library's.
 """
 

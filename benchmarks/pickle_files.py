@@ -6,8 +6,8 @@ Files are made here: checkpoints small and large, a sparse one of 10 GB, raw pic
 thousand. Whole commands are run, start-up included, in turn, one round after the other, so that a machine whose speed
 drifts slows all of them alike; the median of each is compared. The memory is the largest resident size of one process,
 as the kernel reports it when the command has ended. picklescan, fickling and modelscan are compared where they are
-installed: beside this Python, or in the folder that ``--beside`` names. A command that outlasts ``--limit`` is ended,
-and one that says it could not read a file is left out for that file; both are said.
+installed: next to this Python, or in the folder that ``--beside`` names. A command that outlasts ``--limit`` is ended,
+and one that reports that it could not read a file is skipped for that file; both are printed.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def in_a_child(make: Callable[[Path], None], path: Path) -> None:
     if not child:
         try:
             make(path)
-        except BaseException:  # noqa: BLE001 - said, and ended with
+        except BaseException:  # noqa: BLE001 - reported, and ended with
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
@@ -233,7 +233,7 @@ def main() -> None:
             path = Path(scratch, f"{place}{ending}")
             in_a_child(make, path)
             chosen: dict[str, list[str]] = {}
-            for name, command in commands.items():  # this round warms the disk's cache, and says who reads the file
+            for name, command in commands.items():  # this round warms the disk's cache
                 run = run_once([*command, str(path)], arguments.limit, output)
                 if run.status == -signal.SIGKILL:
                     apart.setdefault(label, {})[name] = f"not done after {arguments.limit:g} s"

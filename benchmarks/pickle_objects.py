@@ -3,9 +3,9 @@
     python benchmarks/pickle_objects.py [--runs 5] [--slow-s 20] [--json]
 
 Each object is pickled and searched in turn, one round after the other, and the medians are compared. Ray's
-``inspect_serializability`` and dill's ``detect`` are run once on the same objects where they are installed beside this
+``inspect_serializability`` and dill's ``detect`` are run once on the same objects where they are installed next to this
 Python, each in a process of its own that is ended after ``--slow-s`` seconds; for them what they found counts as well.
-The state dict is left out where there is no torch. Memory is the most that Python had allocated at once (tracemalloc),
+The state dict is omitted where there is no torch. Memory is the most that Python had allocated at once (tracemalloc),
 in a run of its own.
 """
 
@@ -146,7 +146,7 @@ def ray_places(value: Any) -> list[str]:
 
 
 def dill_places(value: Any) -> list[str]:
-    """What dill names: the attributes that fail, its own methods left out."""
+    """Return what dill names: the attributes that fail, its own methods omitted."""
     from dill import detect
 
     found = detect.errors(value, depth=1)
@@ -226,7 +226,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(rows, default=str))
         return
-    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {arguments.runs} rounds; beside it: {peers}")
+    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {arguments.runs} rounds; compared with: {peers}")
     for row in rows:
         if "ratio" in row:
             target = f" (target ≤ {row['target']})" if row["target"] else ""

@@ -5,7 +5,7 @@
 
 Ranks are synthetic, eight to a host; a few hosts are broken, each in a way of its own, and a healthy set of the same
 size must give nothing at all. Each size runs in a process of its own, so that its peak memory is its own; seconds are
-those of the processor, since one thread does it all. The second form calls the roll against a real TCPStore on this
+those of the processor, since one thread does it all. The second form checks the membership with a real TCPStore on this
 machine, in seconds of wall time.
 """
 
@@ -238,7 +238,7 @@ def compare(sizes: list[int]) -> bool:
         seconds = [row["decode_s"], row["healthy_s"], row["broken_s"], row["hostlist_s"]]
         print(
             f"{size:7,} {row['hosts']:6,} {' '.join(f'{value:7.3f} s' for value in seconds)} {peak:6.0f} MiB  "
-            f"{row['found']} of {row['found']} faults, nobody else"
+            f"{row['found']} of {row['found']} faults, no other"
         )
         good = good and max(row["healthy_s"], row["broken_s"]) < TARGET_S and peak < TARGET_MIB
     print(f"target: under {TARGET_S:g} s and {TARGET_MIB} MiB {'met' if good else 'MISSED'}")
@@ -292,7 +292,7 @@ def call_roll(clients: int, processes: int = 8) -> None:
     assert statuses == [0] * processes, statuses
     total_s = time.perf_counter() - start
     print(
-        f"{clients:,} clients, one TCPStore, {os.cpu_count()} CPUs: all called within {called_s:.2f} s, looked over in "
+        f"{clients:,} clients, one TCPStore, {os.cpu_count()} CPUs: all called within {called_s:.2f} s, checked in "
         f"{checked_s:.2f} s, all heard the answer after {total_s:.2f} s ({processes} processes, connections included)"
     )
 

@@ -55,7 +55,7 @@ def make_step(dist: Any, torch: Any, device: str) -> Any:
 
 
 class Switch:
-    """Puts *watch* on and takes it off in one process: its functions by exchanging cells, its thread anew."""
+    """Puts *watch* on and takes it off in one process: its functions by exchanging cells, its thread each time."""
 
     def __init__(self, module: Any) -> None:
         from distcheck.runtime.coordination.call_recorder import CallRecorder
@@ -242,12 +242,14 @@ def coordinator_of(ranks: int) -> dict[str, float]:
     store.set(stack_key("same"), packed(frames))
     digests = {"0": [(number, number * 7919) for number in range(396, 412)]}
 
-    def tell(beat: int, state: str, since_s: float, last: str, asked: int) -> None:
+    def publish(beat: int, state: str, since_s: float, last: str, requested: int) -> None:
         for rank in range(ranks):
             mine = last if rank == ranks - 1 else state
             entered = 411 if rank == ranks - 1 else 412
             position = Position(rank, f"gpu{rank // 8}", rank, mine, call, 411, since_s, (), None, "", {"0": entered})
-            post = Heartbeat(beat, position, digests, "space", {"0": 600.0}, asked, {}, {}, "same" if asked else "")
+            post = Heartbeat(
+                beat, position, digests, "space", {"0": 600.0}, requested, {}, {}, "same" if requested else ""
+            )
             store.set(rank_key(rank), packed_heartbeat(post))
 
     def look(beat: int) -> float:
@@ -256,18 +258,18 @@ def coordinator_of(ranks: int) -> dict[str, float]:
         coordinator.look(beat)
         return time.process_time() - begun
 
-    tell(1, "computing", 0.0, "computing", 0)
+    publish(1, "computing", 0.0, "computing", 0)
     look(1)
-    tell(2, "computing", 0.0, "computing", 0)
+    publish(2, "computing", 0.0, "computing", 0)
     figures = {"all compute_s": look(2)}
     coordinator._compares_at = 0.0
     figures["digests_s"] = look(2)
-    tell(3, "waiting", 300.0, "computing", 0)
+    publish(3, "waiting", 300.0, "computing", 0)
     figures["all but one wait_s"] = look(3)
     clock[0] += 1000
-    tell(4, "waiting", 30.0, "left", 0)
+    publish(4, "waiting", 30.0, "left", 0)
     figures["suspicion_s"] = look(4)
-    tell(5, "waiting", 31.0, "left", coordinator.question)
+    publish(5, "waiting", 31.0, "left", coordinator.question)
     figures["verdict_s"] = look(5)
     assert len(found) == 1, "the rank that has left must be found"
     figures["post_bytes"] = len(store.values[rank_key(0)])

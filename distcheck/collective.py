@@ -1,6 +1,6 @@
 """The door of the smoke test: ``torchrun … -m distcheck.collective``, ``srun … python -m distcheck.collective``.
 
-Each process that a launcher starts is one rank. Without a launcher it says what to type.
+Each process that a launcher starts is one rank. Without a launcher it prints what to type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plug-in of pytest: ``--distcheck``, the mark ``distributed``, and the fixtures for tests of distributed code.
 
 pytest imports this in every run of everybody who has distcheck installed: it imports nothing but pytest, and each hook
-leaves at once where it was not asked for anything. The work is done in :mod:`distcheck.testing`.
+returns at once where it is not needed. The work is done in :mod:`distcheck.testing`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--distcheck-fail-on",
         choices=["error", "warning", "info"],
-        help="With --distcheck: fail at findings of this severity or worse (else as the configuration says, or at "
+        help="With --distcheck: fail at findings of this severity or worse (else as configured, or at "
         "errors); milder ones are warnings of pytest.",
     )
     group.addoption(

@@ -46,7 +46,7 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = "distcheck"
-# findings carry the address of their rule's page, and it stands in one place
+# findings carry the address of their rule's page, which is defined here only
 html_baseurl = page_url("").partition("rules/")[0]
 html_static_path = ["_static"]
 html_css_files = ["distcheck.css"]

@@ -48,10 +48,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", "-o", type=Path, default=ROOT / "dist" / "distcheck.pyz")
     parser.add_argument("--bytecode", action="store_true", help="for this Python, in addition to the sources")
-    asked = parser.parse_args()
-    output: Path = asked.output
+    options = parser.parse_args()
+    output: Path = options.output
     try:
-        data = build(os.environ.get("SOURCE_DATE_EPOCH"), bytecode=asked.bytecode)
+        data = build(os.environ.get("SOURCE_DATE_EPOCH"), bytecode=options.bytecode)
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(data)
         output.chmod(0o755)
@@ -89,7 +89,7 @@ def build(epoch: str | None = None, *, bytecode: bool = False) -> bytes:
     with zipfile.ZipFile(made, "w") as archive:
         for name, data in sorted(files.items()):
             entry = zipfile.ZipInfo(name, when)
-            # a Python without zlib can still run the first file, which says so
+            # a Python without zlib can still run the first file, which prints that
             entry.compress_type = zipfile.ZIP_STORED if name == "__main__.py" else zipfile.ZIP_DEFLATED
             entry.create_system = _UNIX
             entry.external_attr = _ATTRIBUTES
@@ -125,7 +125,7 @@ def _compiled(files: Mapping[str, bytes]) -> dict[str, bytes]:
         for name, data in files.items():
             if name.endswith(".py") and name != "__main__.py":
                 source.write_bytes(data)
-                # nobody changes a source in a zip, and its time is no time: nothing is compared when it is loaded
+                # a source in a zip does not change, and its time is no time: nothing is compared when it is loaded
                 py_compile.compile(
                     str(source),
                     str(target),
@@ -163,13 +163,13 @@ def _library(name: str, wanted: tuple[str, ...]) -> tuple[dict[str, bytes], str]
 
 
 def _terms(metadata: importlib.metadata.PackageMetadata) -> str:
-    """The name of a library's licence, as its metadata give it in one of three places."""
+    """Return the name of a library's licence, as its metadata give it in one of three fields."""
     for field in ("License-Expression", "License"):
         for text in metadata.get_all(field) or ():
             if "\n" not in text:
                 return str(text)
     kinds = (line for line in metadata.get_all("Classifier") or () if line.startswith("License ::"))
-    return next((line.rpartition(":: ")[2] for line in kinds), "see the file beside")
+    return next((line.rpartition(":: ")[2] for line in kinds), "see the file next to it")
 
 
 def _terms_at_the_top(name: str, sources: Mapping[str, bytes]) -> Iterator[str]:

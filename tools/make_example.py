@@ -239,7 +239,7 @@ def settled(text: str, example: Example) -> str:
 
 
 def remade(text: str, *, with_torch: bool, every: bool = False) -> tuple[str, list[str], int]:
-    """A document with its examples made anew; the commands whose example was not current; how many were left out.
+    """A document with its examples regenerated; the commands whose example was not current; how many were skipped.
 
     :param every: count an example as not current whenever a character differs
     """

@@ -1,8 +1,8 @@
 """Makes the package's table of variables, ``distcheck/core/variables.jsonl``, from the collected facts.
 
-The facts, ``tools/envvars.json``, say where each one was seen; the package needs only what a judgement needs, and
+The facts, ``tools/envvars.json``, name the source of each one; the package needs only what a judgement needs, and
 needs it quickly: one compact object a line, sorted by name, ``name`` first. What the facts lack, such as how exactly
-a text is read, stands in the tables below with the place where it was looked up. The same input gives the same bytes.
+a text is read, stands in the tables below with its source. The same input gives the same bytes.
 
     python tools/make_variables.py                    write the table
     python tools/make_variables.py FACTS.json         write it from other facts
@@ -40,7 +40,7 @@ CARRIED = (
     "flags",
 )
 
-#: How a text is read, more exactly than the facts say. Kinds are explained in ``distcheck/launch/values.py``.
+#: How a text is read, more exactly than the facts have it. Kinds are explained in ``distcheck/launch/values.py``.
 PARSE: Mapping[str, str] = {
     # torch 2.13.0, Python files of the wheel: the value is compared with the text "1"
     "DCP_DISABLE_AUTOMATIC_GC": "only-1",
@@ -192,7 +192,7 @@ _OPEN = re.compile(r"(-?\d+) or more$")
 _SPECIAL = re.compile(r"(-?\d+) (?:automatic|default|follows \w+|means automatic|system default|is off)$")
 _WORDS = re.compile(r"(?:comma list of )?([A-Za-z][\w-]*(?:, ?[A-Za-z][\w-]*)+)")
 
-#: Kinds of parsing that look at a range of numbers, and kinds that look at a list of words.
+#: Kinds of parsing that check a range of numbers, and kinds that check a list of words.
 WITH_RANGES = frozenset({"c-int", "torch-int", "python-int", "plain-int"})
 WITH_WORDS = frozenset(
     {

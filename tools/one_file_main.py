@@ -2,7 +2,7 @@
 """What runs first in ``distcheck.pyz``, on any Python from 2.7 on: one that is too old hears what to type.
 
 A scheduler's prologue (docs/scheduler.md) fails open here as well: with a Python that is too old, or a file that was
-not copied whole, it says so in its one line, and its status is 0.
+not copied whole, its one line reports that, and its status is 0.
 """
 
 import os

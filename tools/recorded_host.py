@@ -3,7 +3,7 @@
     python tools/recorded_host.py hgx-h100-infiniband env -- torchrun --standalone --nproc-per-node=8 train.py
 
 The command is the real one; only its door to the outside is that machine's recorded answers. So an example in the
-documents shows the same on every machine that makes it. The look before ``distcheck run`` stands there as well; all
+documents shows the same on every machine that makes it. The check before ``distcheck run`` is there as well; all
 other commands run as they are. ``NAME/CASE`` is the machine as a case of its ``cases.json`` finds it, by the beginning
 of the case's name.
 """

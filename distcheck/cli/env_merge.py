@@ -370,7 +370,7 @@ def finish(
     status, line = _status(report, options)
     if missing.anyone:
         status = status or output.NOT_CHECKED
-        line = line or f"distcheck: not every host was looked at: {_who(missing)}"
+        line = line or f"distcheck: not every host was checked: {_who(missing)}"
     if line is not None:
         click.echo(line, err=True)
     if not written:

@@ -27,7 +27,7 @@ _MOST_MATCHES, _MOST_EQUAL = 3, 6
 def command(texts: tuple[str, ...], output_format: str) -> int:
     """Print what a rule detects, why it matters and how to fix it.
 
-    A text that is neither a code nor a name is looked up among the error messages that the rules know:
+    A text that is neither a code nor a name is searched among the error messages that the rules know:
     distcheck explain "environment variable RANK expected, but not set". A lone - reads it from standard input.
     """
     load_plug_ins()

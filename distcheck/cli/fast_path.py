@@ -4,7 +4,7 @@
 2. ``pickle FILE…`` with nothing but paths is run without click. Reading a small checkpoint takes less time than
    importing click, and scripts call this a thousand times.
 3. All other command lines go to :mod:`.main`. Options, variables, configuration files and absent paths are there,
-   so that there is one parser and one place for usage errors.
+   so that there is one parser, and usage errors come from one module.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ Exit status: 0 written, or nothing to do; 1 shown but not written; 2 a file can'
 @click.option(
     "--baseline/--no-baseline",
     default=None,
-    help="Accept today's findings of lint, so that only new ones are reported.  [default: ask]",
+    help="Accept today's findings of lint, so that only new ones are reported.  [default: prompt]",
 )
 @click.option("-y", "--yes", is_flag=True, allow_from_autoenv=False, help="Write without a confirmation.")
 def command(**given: Any) -> int:
@@ -158,7 +158,7 @@ def _carry_out(proposal: Proposal, folder: str, *, interactive: bool, yes: bool)
     files = f"{number} file{'s' * (number != 1)}"
     click.echo("")
     if not yes and not (interactive and click.confirm(f"Write {'this file' if number == 1 else f'these {files}'}?")):
-        how = "" if interactive else ": this is no terminal to ask on; --yes writes without asking"
+        how = "" if interactive else ": there is no terminal for a question; --yes writes without one"
         click.echo(f"nothing was written{how}")
         return output.FOUND
     return _write(proposal.changes, folder)

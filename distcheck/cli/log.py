@@ -1,6 +1,6 @@
 """``distcheck log``: find the failed rank and the root cause in the log of a dead job.
 
-Here are the options and what they and the configuration ask for; the work is done in ``checks/logs``, and on a
+The options, and what they and the configuration request; the work is done in ``checks/logs``, and on a
 job that still runs in :mod:`.following`.
 """
 

@@ -1,6 +1,6 @@
 """``distcheck rehearse -- train.py``: the first steps of the real script on this machine, as if it were several nodes.
 
-Here are the options and what is said before it begins; the ranks are directed in ``runtime/rehearsal/simulation``, and
+The options, and the lines that are printed before it begins; ``runtime/rehearsal/simulation`` directs the ranks, and
 the report is made in :mod:`.rehearse_report`.
 """
 
@@ -42,7 +42,7 @@ Examples:
 
 \b
 Nothing of yours is harmed: what the script writes goes into a folder of the rehearsal (--in-place: where it belongs),
-trackers are offline, GPUs are simulated on the CPU. What is left out stands under 'not checked'.
+trackers are offline, GPUs are simulated on the CPU. What it omits is listed under 'not checked'.
 In /tmp (unless you work there) and in caches it writes for real.
 
 \b
@@ -66,11 +66,11 @@ class RehearseCommand(shared.GroupedCommand):
 )
 @click.option(
     "--nnodes", type=click.IntRange(1, 256), metavar="N",
-    help="Nodes.  [default: as the launch line says; 2 for a script alone]",
+    help="Nodes.  [default: as in the launch line; 2 for a script alone]",
 )  # fmt: skip
 @click.option(
     "--nproc-per-node", type=click.IntRange(1, 256), metavar="N",
-    help="Ranks of each node.  [default: as the launch line says; one for each GPU, or 2]",
+    help="Ranks of each node.  [default: as in the launch line; one for each GPU, or 2]",
 )  # fmt: skip
 @click.option(
     "--gpus-per-node", type=click.IntRange(0, 64), metavar="N",
@@ -101,12 +101,12 @@ class RehearseCommand(shared.GroupedCommand):
 @shared.output_options
 @click.argument("words", metavar="-- SCRIPT [ARGUMENTS] …", nargs=-1, type=click.UNPROCESSED)
 def command(**given: Any) -> int:
-    """Run the first steps of your training script here, as all ranks at once, and say what would have gone wrong.
+    """Run the first steps of your training script here, as all ranks at once, and report what would fail.
 
     Starts nnodes x nproc ranks with the environment that each would have in the real job, with simulated GPUs and gloo
     in place of NCCL. What ranks bind, call, read, write and compute is laid side by side: hangs, wrong devices, equal
     data on all ranks, files that several write, gradients that differ. A launch line may stand behind -- in place of
-    the script; options count more than what it says.
+    the script; options override what it has.
     """
     if not given["words"]:
         raise click.UsageError("name a script or a launch line: distcheck rehearse -- train.py")
@@ -255,8 +255,8 @@ def check_machine(plan: Any, world: World) -> None:
         there = _gpus(world)
         if needed > there:
             raise click.UsageError(
-                f"--real-gpus: {plan.nnodes} x {plan.gpus_per_node} GPUs are needed, and {there} are here; leave it "
-                "out, or say less with --nnodes and --gpus-per-node"
+                f"--real-gpus: {plan.nnodes} x {plan.gpus_per_node} GPUs are needed, and {there} are here; omit it, "
+                "or give less with --nnodes and --gpus-per-node"
             )
         if for_cuda is None:
             raise click.UsageError("--real-gpus: this torch was built for the CPU only; remove it")

@@ -1,4 +1,4 @@
-"""The report of a rehearsal: what its probes find, what the outputs of failing ranks mean, and what lint says of it."""
+"""The report of a rehearsal: what its probes find, what the outputs of failing ranks mean, and lint's findings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def report_of(
     judge = Checker(selection, rooms=ROOMS).plan(Rehearsal, Positions, command="rehearse", closed=True)
     report = judge.run(rehearsal, positions)
     diagnosed = _diagnosed(result, selection)
-    # what a probe has seen happen says more than the text that it led to
+    # what a probe has seen happen is surer than the text that it led to
     seen = [item for item in report.findings if item.severity > Severity.INFO]
     known = {item.code for item in seen} | {(item.where.path, item.where.line) for item in seen if item.where.path}
     news = [item for item in diagnosed if not {item.code, (item.where.path, item.where.line)} & known]
@@ -61,7 +61,7 @@ def report_of(
 def _without_consequences(
     findings: Iterable[Finding], diagnosed: Sequence[Finding], result: RehearsalResult
 ) -> list[Finding]:
-    """Without those that only tell what another one led to: ranks wait for one whose failure is explained, or whose
+    """Drop findings that are only consequences of another one: ranks wait for one whose failure is explained, or whose
     data has come to its end before theirs."""
     found = list(findings)
     known = {f"{one.where.path}:{one.where.line}" for one in (*found, *diagnosed) if one.severity > Severity.INFO}
@@ -122,7 +122,7 @@ def _subject(result: RehearsalResult, failed: str, others: int, linted: LintResu
         "steps": steps,
         "ends": [end._asdict() for end in result.rehearsal.ends],
     }
-    # whoever failed is told with its last lines
+    # a failed rank is reported with its last lines
     if result.verdict is not None and result.verdict.ranks and not outcome.failures(result.rehearsal.ends):
         subject["jobs"] = [_job(result.verdict, plan)]
     return subject
@@ -134,12 +134,12 @@ def _job(verdict: Positions, plan: RehearsalPlan) -> dict[str, Any]:
 
 
 def _failed(result: RehearsalResult, *, explained: bool) -> str:
-    """Why the rehearsal says less than it should, where no finding says that; one line."""
+    """Return why the rehearsal reports less than it should, where no finding does; one line."""
     bad = outcome.failures(result.rehearsal.ends)
     if bad and "CannotSimulateError" in bad[0].ends[0].detail:
         return "the script needs what only a real GPU has, and could not go on; --real-gpus is for machines with some"
     if bad and not explained and result.why != HUNG:
-        return "the script itself failed, and no rule says why"
+        return "the script itself failed, and no rule knows why"
     if result.why == NO_STORE:
         return "the store of the ranks could not be served"
     if result.why == TIME and not outcome.steps_of(result.rehearsal):
@@ -179,11 +179,11 @@ def _diagnosed(result: RehearsalResult, selection: Selection) -> list[Finding]:
     return found
 
 
-# what lint says
+# lint
 
 
 def _lint(parsed: ParsedCommand, findings: Iterable[Finding], configuration: Configuration) -> LintResult | None:
-    """The linter's look at the script, and at the files that something was found in; None where there is none."""
+    """Lint the script, and the files that something was found in; None where there is none."""
     import sys
 
     import click
@@ -201,11 +201,13 @@ def _lint(parsed: ParsedCommand, findings: Iterable[Finding], configuration: Con
     words = ["--no-cache", "-j", "1", "--", *files]
     given = dict(lint_command.make_context("lint", words, auto_envvar_prefix=None).params)
     try:
-        asked = lint_options(given, configuration)
+        options = lint_options(given, configuration)
     except click.UsageError:  # what is selected can't be seen by reading
-        asked = lint_options(given, Configuration())
+        options = lint_options(given, Configuration())
     with Progress(sys.stderr) as line:
-        return lint_run.look(asked, lint_inputs.inputs_of(asked), {}, lint_inputs.DelayedProgress(line, float("inf")))
+        return lint_run.look(
+            options, lint_inputs.inputs_of(options), {}, lint_inputs.DelayedProgress(line, float("inf"))
+        )
 
 
 def _file_of(plan: RehearsalPlan) -> str | None:
@@ -226,12 +228,12 @@ def _apply_comments(findings: Sequence[Finding], linted: LintResult | None) -> t
     kept = apply_suppressions(findings, comments).kept
     read = list(linted.report.findings)
     confirmed: set[int] = set()
-    said = []
+    reported = []
     for finding in kept:
         same = [index for index, other in enumerate(read) if _same_statement(finding, other)]
         confirmed.update(same)
-        said.append(_confirmed(finding) if same else finding)
-    return said, len(read) - len(confirmed)
+        reported.append(_confirmed(finding) if same else finding)
+    return reported, len(read) - len(confirmed)
 
 
 def _confirmed(finding: Finding) -> Finding:

@@ -1,6 +1,6 @@
 """``distcheck stuck``: where the ranks of a job that already runs stand, seen from outside.
 
-Here are the options, which job is meant, and how the hosts of one come together; looking and judging are done in
+The options, which job is meant, and how the hosts of one come together; reading and judging are done in
 :mod:`distcheck.runtime.coordination`.
 """
 
@@ -77,10 +77,10 @@ class StuckCommand(shared.GroupedCommand):
 @shared.verdict_options
 @shared.output_options
 def command(**given: Any) -> int:
-    """Find this user's ranks on this host, and say where each stands and who keeps the others waiting.
+    """Find this user's ranks on this host, and show where each one is and which rank the others wait for.
 
     For a job that already runs and that was not started under 'distcheck.watch'. Ranks are found by their environment
-    in /proc; two looks at their processes and Python stacks, a moment apart, tell what stands still. Ranks whose stacks
+    in /proc; two samples of their processes and Python stacks, a moment apart, show what hangs. Ranks whose stacks
     differ from the others' come first.
     """
     world = World()
@@ -107,7 +107,7 @@ def command(**given: Any) -> int:
     return finish(report._replace(elapsed_s=time.monotonic() - start), snapshots, given, configuration)
 
 
-# looking
+# reading
 
 
 def look(
@@ -122,7 +122,7 @@ def look(
     from distcheck.runtime.inspect.snapshot import sample_twice
 
     try:
-        # root may look at whatever it names
+        # root may read every process
         processes = read_processes(world, everyone=world.user_id == 0 and (pid is not None or name is not None))
     except Unavailable as unavailable:
         raise click.UsageError(unavailable.why) from None
@@ -132,8 +132,8 @@ def look(
     snapshots = []
     with Progress(sys.stderr) as line:
         for job in jobs:
-            told = (lambda _: None) if quiet else partial(line.show, "look")
-            snapshots.append(sample_twice(world, job, interval_s=interval_s, host=world.host_name(), progress=told))
+            show = (lambda _: None) if quiet else partial(line.show, "sample")
+            snapshots.append(sample_twice(world, job, interval_s=interval_s, host=world.host_name(), progress=show))
     return snapshots, missed, use
 
 
@@ -231,7 +231,7 @@ def judged(
     use: GpuUse | Unavailable,
     host: str,
 ) -> Report:
-    """One report of all jobs that were looked at."""
+    """Return one report of all jobs that were inspected."""
     from distcheck.core.checker import Checker
     from distcheck.runtime.inspect import hang_detector
     from distcheck.runtime.inspect.snapshot import Snapshot
@@ -289,11 +289,13 @@ def finish(
         return status
     if not snapshots:
         output.say(
-            "distcheck: no rank of this user was found here; --pid names a process, and srun --overlap looks on others"
+            "distcheck: no rank of this user was found here; --pid names a process, srun --overlap checks other hosts"
         )
         return output.NOT_CHECKED
     if any(hang_detector.stands_still(snapshot) for snapshot in snapshots):
-        output.say("distcheck: no progress between the two samples; --hang-timeout 30 tells a hang from a long step")
+        output.say(
+            "distcheck: no progress between the two samples; --hang-timeout 30 distinguishes a hang from a long step"
+        )
         return output.NOT_CHECKED
     if all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
         output.say("distcheck: no stack could be read, so the state of the ranks is unknown")
@@ -307,18 +309,18 @@ def finish(
 def _merged(
     given: Mapping[str, Any], world: World, configuration: Configuration, selection: Selection, interval_s: float
 ) -> int:
-    """One report of all hosts that this was started on together; each looks at its own ranks."""
+    """Return one report of all hosts that this was started on together; each inspects its own ranks."""
     from distcheck.checks.cluster.merge import HostReport
     from distcheck.launch.reader import make_launch
 
     from . import env_merge
 
     style = output.make_style(given["color"], verbose=given["verbose"], quiet=given["quiet"], to_file=False)
-    asked = env_merge.MergeOptions(
+    merge_options = env_merge.MergeOptions(
         given, world, configuration, selection, None, given["fail_on"] or shared.fail_on_of(configuration), style,
         lambda report: report, partial(_finish_merged, configuration=configuration),
     )  # fmt: skip
-    step = env_merge.step_here(make_launch(world.environ, host_name=world.host_name()), asked)
+    step = env_merge.step_here(make_launch(world.environ, host_name=world.host_name()), merge_options)
     if not step.first_on_host:
         return output.CLEAN
 
@@ -327,19 +329,19 @@ def _merged(
         name = given["job"] or world.environ.get("SLURM_JOB_ID")
         try:
             snapshots, missed, use = look(world, None, name, interval_s, quiet=True)
-        except click.UsageError as error:  # a host without ranks of the job says so, and the others go on
+        except click.UsageError as error:  # a host without ranks of the job reports it, and the others continue
             snapshots, missed, use = [], [NotChecked(host, error.format_message())], Unavailable("no rank is here")
         report = judged(snapshots, selection, missed, use, host)
         subject = {**report.subject, "snapshots": to_plain(snapshots)}
         return HostReport(host, report._replace(subject=subject), node=step.node, task=step.rank, tasks=step.tasks_here)
 
-    return env_merge.run_in_step(step, look_here, asked)
+    return env_merge.run_in_step(step, look_here, merge_options)
 
 
 def _finish_merged(
     hosts: Sequence[HostReport],
     missing: Missing,
-    asked: Any,
+    merge_options: Any,
     *,
     scheduler: str | None = None,
     elapsed_s: float = 0.0,
@@ -366,7 +368,7 @@ def _finish_merged(
     ]
     report = judged(
         snapshots,
-        asked.selection,
+        merge_options.selection,
         missed,
         Unavailable("no NVIDIA driver"),
         compress_hosts([item.name for item in hosts]),
@@ -380,5 +382,5 @@ def _finish_merged(
     for job in report.subject["jobs"]:
         for rank in job["ranks"]:
             rank["gpu"] = gpus.get((rank["host"], rank["pid"]), "")
-    status = finish(report._replace(elapsed_s=elapsed_s), snapshots, asked.given, configuration)
-    return status or (output.NOT_CHECKED if missing.anyone and not asked.given["exit_zero"] else status)
+    status = finish(report._replace(elapsed_s=elapsed_s), snapshots, merge_options.given, configuration)
+    return status or (output.NOT_CHECKED if missing.anyone and not merge_options.given["exit_zero"] else status)

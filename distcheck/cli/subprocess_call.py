@@ -54,7 +54,7 @@ def call(
     """Call a function of a module of ours, and wait for its value.
 
     :param arguments: and what the function returns: values that can be pickled
-    :param tell: called now and then while it runs
+    :param show: called now and then while it runs
     :raises Overdue: it took longer than the limit
     :raises Broken: it raised, or its process died
     :raises click.UsageError: it raised that

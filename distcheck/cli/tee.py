@@ -39,7 +39,7 @@ class CommandExit(NamedTuple):
     signal: int | None = None
 
 
-class CannotStart(Exception):  # noqa: N818 - said to a user
+class CannotStart(Exception):  # noqa: N818 - shown to a user
     """The command can't be started; ``status`` is the shell's exit status."""
 
     def __init__(self, why: str, status: int) -> None:

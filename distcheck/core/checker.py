@@ -61,7 +61,7 @@ class Plan(NamedTuple):
         :param given: facts; each counts for its own type and its base types
         :param facts: facts by type; a value may be Unavailable
         :param budget_s: seconds for reading all facts; what was not read by then is *not checked*
-        :param place: the rank that findings of probes *per process* belong to
+        :param place: the location of findings of probes *per process*: the rank
         """
         return _Run(self, given, facts or {}, budget_s, place).report()
 

@@ -1,6 +1,6 @@
 """The catalogue of environment variables: which exist, who reads them, what was probably meant.
 
-The table itself is package data, made by ``tools/make_variables.py`` from collected facts. It says what a name means;
+The table itself is package data, made by ``tools/make_variables.py`` from collected facts. It has what a name means;
 what a library makes of a value is the matter of ``values.py``, where a value comes from that of ``settings.py``.
 """
 
@@ -92,7 +92,7 @@ TRAINING_PREFIXES = (
 #: Names outside those prefixes that bear on a launch and are not in the table.
 TRAINING_NAMES = frozenset(
     {
-        # where libraries, modules and temporary files are looked for
+        # where libraries, modules and temporary files are searched
         "APPTAINER_CONTAINER",
         "APPTAINER_NAME",
         "CONDA_PREFIX",
@@ -181,7 +181,7 @@ TRAINING_NAMES = frozenset(
     }
 )
 
-#: Who sets or reads a name only while something is built or in an image: a name near to one of these is nobody's slip.
+#: Owners that set or read a name only while something is built or in an image: a name near to one of these is no slip.
 _NOT_AT_RUN_TIME = frozenset({"build", "container image", "toolchain"})
 
 
@@ -200,7 +200,7 @@ class Variable(NamedTuple):
     #: allowed values or syntax, for people
     values: str | None = None
     default: str | None = None
-    #: release of the owner that first read it; ``<=X``: the oldest release looked at did already
+    #: release of the owner that first read it; ``<=X``: the oldest release that was checked did already
     since: str | None = None
     #: first release of the owner that did not read it any more
     removed: str | None = None
@@ -223,7 +223,7 @@ class Variable(NamedTuple):
 
 
 class VariableTable:
-    """The table, read once as bytes. A line is parsed only when its name is looked up."""
+    """The table, read once as bytes. A line is parsed only when its name is requested."""
 
     def __init__(self, data: bytes | None = None) -> None:
         """
@@ -260,8 +260,8 @@ class VariableTable:
         """The name that was probably meant by one that is not in the table.
 
         Only below the prefixes that a library owns, and only where a slip is likely: its words in another order, the
-        prefix ``TORCH_`` left out or put in front, or at most two letters wrong (one in a short name). Below
-        ``TORCH_NCCL_``, of which torch alone makes names, also one word left out of a name of three or more.
+        prefix ``TORCH_`` omitted or put in front, or at most two letters wrong (one in a short name). Below
+        ``TORCH_NCCL_``, of which torch alone makes names, also one word omitted from a name of three or more.
         """
         prefix = self.owned_prefix(name)
         if prefix is None or name in self._lines:

@@ -257,12 +257,12 @@ class World:
             listener.listen(1)
 
     def connect(
-        self, address: str, port: int, *, timeout_s: float, greeting_s: float = 0.0, say: bytes = b""
+        self, address: str, port: int, *, timeout_s: float, greeting_s: float = 0.0, greeting: bytes = b""
     ) -> bytes | None:
         """Connect and close again.
 
         :param greeting_s: seconds to wait for the server's first bytes
-        :param say: what to send first
+        :param greeting: the bytes to send first
         :return: the first bytes of the server, b"" if it closed the connection, None if it sent nothing
         :raises OSError: TimeoutError if nothing answers, ConnectionRefusedError if no process listens
         """
@@ -271,8 +271,8 @@ class World:
                 return None
             connection.settimeout(greeting_s)
             try:
-                if say:
-                    connection.sendall(say)
+                if greeting:
+                    connection.sendall(greeting)
                 return connection.recv(64)
             except TimeoutError:
                 return None

@@ -25,7 +25,7 @@ FORMATS = {
 
 
 class Style(NamedTuple):
-    """The look of a text."""
+    """The style of a text."""
 
     color: bool = False
     #: columns to wrap prose at; commands are never wrapped

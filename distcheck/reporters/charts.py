@@ -21,7 +21,7 @@ COLORS = 8
 CHARACTER = 7.0
 #: Least distance between two labels above each other.
 _LINE = 13.0
-#: Colors of cividis, from low to high. They look similar with and without color-vision deficiency:
+#: Colors of cividis, from low to high. They are similar with and without color-vision deficiency:
 #: Nuñez, Anderton, Renslow, PLOS ONE 13(7) e0199239, 2018.
 _CIVIDIS = (
     (0x00, 0x22, 0x4E),
@@ -318,7 +318,7 @@ def heat_map_svg(
 ) -> str:
     """Return a square of ``size`` by ``size``. Each cell and its mirror image is colored between zero and ``highest``.
 
-    The scale begins at zero, so that a spread of a few per cent looks as small as it is. ``low_is_bright`` reverses
+    The scale begins at zero, so that a spread of a few per cent seems as small as it is. ``low_is_bright`` reverses
     the colors, for quantities where less is better. Cells without a measurement are empty.
     """
     digits = len(str(size - 1)) * CHARACTER

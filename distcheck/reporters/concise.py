@@ -18,7 +18,7 @@ def render(report: Report, style: Style = Style()) -> str:
             for finding in sorted(report.findings, key=_by_place)
         )
     if "object" in report.subject:
-        # a place in an object is its path, on whatever host
+        # a location in an object is its path, on whatever host
         return "".join(
             f"{escape(finding.where.object or '-')}: "
             f"{finding.code} {finding.severity.word}: {escape(finding.message)}\n"
@@ -48,7 +48,7 @@ def place(finding: Finding, host: str) -> str:
 
 
 def _inside(finding: Finding) -> str:
-    """The place in a file without lines: behind the message, so that what stands before it is a path."""
+    """The location in a file without lines: behind the message, so that what comes before it is a path."""
     text = inside(finding.where)
     return f" ({escape(text.removeprefix(', '))})" if text else ""
 

@@ -1,4 +1,4 @@
-"""A line of source as it is shown: cut to the room that there is, and what is meant in it told from the rest.
+"""A line of source as it is shown: cut to the available width, with the part that is meant marked.
 
 Text and page lay it out each in its own way; nothing is coloured here.
 """
@@ -27,9 +27,9 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(source: str, where: Where, room: int, dots: str = "…") -> Excerpt:
-    """What of a line fits into so many columns, around the place that is meant.
+    """Return what fits of a line into so many columns, around the part that is meant.
 
-    :param dots: stands for what is left out
+    :param dots: stands for what is cut
     """
     begin = (where.column or 1) - 1
     one_line = where.end_line in (None, where.line)
@@ -53,7 +53,7 @@ def _window(cells: list[str], begin: int, room: int, dots: int) -> tuple[int, in
     if sum(map(columns, cells)) <= room:
         return 0, len(cells)
     first = begin if sum(map(columns, cells[:begin])) > room // 2 else 0
-    # some of what stands in front is kept: it says what the marked part belongs to
+    # some of what stands in front is kept: it shows what the marked part belongs to
     while first > 0 and sum(map(columns, cells[first - 1 : begin])) <= room // 3:
         first -= 1
     last = first

@@ -1,4 +1,4 @@
-"""The text that people read: what was looked at, findings worst first, what was measured, what was not checked."""
+"""The text that people read: what was checked, findings worst first, what was measured, what was not checked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The code quality report of GitLab CI: one JSON array, the same members for every finding.
 
-GitLab drops what has no path and no line, and tells two findings apart by their fingerprints alone. So a finding
-without a file stands in line 1 of the file that is called after the command, and equal keys are told apart.
+GitLab drops what has no path and no line, and distinguishes findings by their fingerprints alone. So a finding
+without a file stands in line 1 of the file that is called after the command, and equal keys get numbers.
 """
 
 from __future__ import annotations

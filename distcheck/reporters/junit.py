@@ -169,7 +169,7 @@ def _run_text(report: Report) -> Iterator[str]:
         from . import log_summary
 
         yield ""
-        yield from log_summary.told(report, plain)
+        yield from log_summary.lines_of(report, plain)
     if report.measurements:
         from . import measurements
 

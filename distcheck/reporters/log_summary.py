@@ -38,7 +38,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     story = report.story
     yield from wrapped(first_line(report), style.width, "", "  ")
     yield ""
-    yield from told(report, style)
+    yield from lines_of(report, style)
     if story.get("evidence"):
         yield ""
         yield paint("evidence", "1", style)
@@ -65,8 +65,8 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     yield from closing_lines(report, style)
 
 
-def told(report: Report, style: Style) -> Iterator[str]:
-    """The story, at most _LONGEST lines: what happened first, where, why, what it led to, what to type."""
+def lines_of(report: Report, style: Style) -> Iterator[str]:
+    """The root-cause summary, at most _LONGEST lines: what happened first, where, why, what it led to, what to type."""
     story = report.story
     if story["outcome"] == "clean":
         yield f"{nothing(story)}."
@@ -103,9 +103,9 @@ def _story(report: Report, style: Style, most: _LineLimits) -> Iterator[str]:
     yield f"{paint(title[0], color, style)} {title[1]}"
     yield from _labelled("what", f"{who(first)}: {first['text']}", style, most=most.what)
     where = [f"{first['path']}:{first['line']}"]
-    guilty = who(story["guilty"]) if story["guilty"] else ""
-    if guilty and guilty != who(first):
-        where.append(f"to blame: {guilty}")
+    failed = who(story["guilty"]) if story["guilty"] else ""
+    if failed and failed != who(first):
+        where.append(f"failed rank: {failed}")
     if first["time"]:
         where.append(f"at {first['time'].replace('T', ' ')}")
     if story.get("place"):
@@ -213,8 +213,8 @@ def lead_of(report: Report) -> Finding | None:
 def _one_line(report: Report, style: Style) -> str:
     story = report.story
     if story["outcome"] == "clean":
-        said = nothing(story)
-        return f"distcheck log: {said[0].lower()}{said[1:]}"
+        text = nothing(story)
+        return f"distcheck log: {text[0].lower()}{text[1:]}"
     named = f"{story['code']} {story['name']}: " if story["code"] else "undecided: "
     first = story["first"]
     text = f"{named}{story['why']} ({first['path']}:{first['line']})"

@@ -1,7 +1,7 @@
 """Markdown for the summary of a job: the verdict, a table of the findings, and folded below it what to do about each.
 
 Made for ``$GITHUB_STEP_SUMMARY``, and fit for a comment or an issue. It is short on purpose: what does not fit into the
-limits of such places is counted, and said. No text of a finding is taken for markup.
+limits is counted, and the count is shown. No text of a finding is taken for markup.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import Style, counts, escape, inside, position, sentence, unseen
 from .locations import UNDECIDED, has_file, shown, words
 from .text_parts import BY, PLACES, cut, first_line
 
-#: Rows of the table, and fixes below it. GitHub refuses a summary of more than 1 MiB, and nobody reads more.
+#: Rows of the table, and fixes below it. GitHub refuses a summary of more than 1 MiB, and more would not be read.
 ROWS = 100
 #: Longest text of one finding, in characters: the source of a line, a command, a message.
 _LONGEST = 1500
@@ -52,7 +52,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     if report.story:
         from . import log_summary
 
-        yield from _block("\n".join(log_summary.told(report, Style(width=_WIDTH))), "text")
+        yield from _block("\n".join(log_summary.lines_of(report, Style(width=_WIDTH))), "text")
         yield ""
     if found and not style.quiet:
         yield from _table(found, style)
@@ -82,7 +82,7 @@ def _verdict(found: Sequence[Finding], report: Report) -> str:
 
 
 def _sign(found: Sequence[Finding], report: Report, style: Style) -> str:
-    """A sign before the heading; none for what is fine where nothing could be looked at."""
+    """Return the sign before the heading; none for what is fine where nothing could be checked."""
     if not style.unicode:
         return ""
     worst = max((finding.severity for finding in found), default=Severity.INFO)

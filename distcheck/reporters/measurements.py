@@ -484,7 +484,7 @@ def _blocks(report: Report, style: Style) -> Iterator[list[str]]:
     if style.verbose:
         yield from _curves(measurements, style)
     yield [*_lateness(measurements, style), *_pairs(measurements, style)]
-    yield [line for what, why in skipped_parts(report) for line in _labelled("left out", f"{what}: {why}", style)]
+    yield [line for what, why in skipped_parts(report) for line in _labelled("skipped", f"{what}: {why}", style)]
 
 
 def _labelled(name: str, text: str, style: Style) -> list[str]:

@@ -19,7 +19,7 @@ _COLORS = {"dangerous": "31", "malformed": "31", "incomplete": "35", "needs-allo
 WORDS = {
     "dangerous": "dangerous",
     "malformed": "malformed",
-    "incomplete": "not all of it looked at",
+    "incomplete": "not read completely",
     "needs-allow-listing": "needs allow-listing",
     "safe": "safe",
 }
@@ -43,7 +43,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         found = groups.get(file["path"], [])
         if many and not style.verbose and not any(finding.severity > Severity.INFO for finding in found):
             continue
-        # files of which there is nothing more to say stand below each other
+        # files of which there is nothing more to report stand below each other
         if apart or found:
             yield ""
         apart = bool(found)

@@ -9,7 +9,7 @@ import os
 import time
 from typing import TextIO
 
-#: Seconds between two updates: nobody can read more than 10 per second.
+#: Seconds between two updates: a person can't read more than 10 per second.
 INTERVAL_S = 0.1
 #: Back to the first column, and erase up to the end of the line (ECMA-48, EL).
 _ERASE = "\r\x1b[K"

@@ -32,7 +32,7 @@ class _Metric(NamedTuple):
 
 
 def render(report: Report, style: Style = Style()) -> str:
-    """All metrics of a run; those without a series are left out."""
+    """Return all metrics of a run; those without a series are dropped."""
     return "".join(line + "\n" for metric in _metrics(report) for line in _lines(metric))
 
 
@@ -136,7 +136,7 @@ def _lines(metric: _Metric) -> Iterator[str]:
 
 
 def _escaped(text: str, *, quotes: bool = True) -> str:
-    """As the format asks for: backslashes and quotes; there is nothing that is not printable."""
+    """Escape backslashes and quotes, as the format requires; there is nothing that is not printable."""
     escaped = escape(text).replace("\\", "\\\\")
     return escaped.replace('"', '\\"') if quotes else escaped
 

@@ -10,7 +10,7 @@ from distcheck.core.model import Report
 from . import Style, escape
 from .text_parts import paint, wrapped
 
-#: Groups of ranks that are shown; those that most ranks are in stand last, and one of them says enough.
+#: Groups of ranks that are shown; those that most ranks are in stand last, and one of them is enough.
 _GROUPS = 8
 #: Ranks of a group whose processes are named.
 _NAMED = 4

@@ -1,7 +1,7 @@
 """The diagnostic format of reviewdog, as one JSON object: comments in a review, with suggestions where there are edits.
 
 Its columns count the bytes of UTF-8 and ours count characters, and a suggestion replaces one range. So the lines that
-are meant are read again; where a file can't be read, or is no UTF-8, columns are left out and nothing is suggested.
+are meant are read again; where a file can't be read, or is no UTF-8, columns are omitted and nothing is suggested.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _is_utf_8(text: str) -> bool:
 
 
 def _suggestion(finding: Finding, sources: _Sources) -> Mapping[str, Any] | None:
-    """The edits of a fix as one range and what stands in it afterwards; None where that can't be said exactly."""
+    """Return the edits of a fix as one range and its new text; None where that can't be given exactly."""
     edits = sorted(finding.fix.edits, key=lambda edit: (edit.line, edit.column))
     if not edits or {edit.path for edit in edits} != {finding.where.path}:
         return None
@@ -108,7 +108,7 @@ def _suggestion(finding: Finding, sources: _Sources) -> Mapping[str, Any] | None
 
 
 def _merged(edits: Sequence[Edit], lines: Mapping[int, str]) -> str | None:
-    """The text from the first edit to the last with all of them done; None where two meet."""
+    """Return the text from the first edit to the last with all of them done; None where two overlap."""
     parts = [edits[0].text]
     for before, edit in pairwise(edits):
         start, end = (before.end_line, before.end_column), (edit.line, edit.column)

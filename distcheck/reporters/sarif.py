@@ -93,7 +93,7 @@ def _rules(found: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def _rule(finding: Finding, rule: Rule | None) -> dict[str, Any]:
-    """A rule with its page; of a rule of a plug-in no more is known than its finding says."""
+    """Return a rule with its page; of a rule of a plug-in, what its finding has."""
     described: dict[str, Any] = {"id": finding.code, "name": finding.name}
     if rule is None:
         text = finding.name.replace("-", " ")
@@ -193,7 +193,7 @@ def _result(finding: Finding, index: int, mark: str, report: Report, base: Repos
 
 
 def _location(where: Where, report: Report, base: Repository) -> dict[str, Any]:
-    """A place in a file, or in the file that stands for the run; what else it is about as logical locations."""
+    """Return a location in a file, or in the file that stands for the run; the rest as logical locations."""
     artifact = (
         _artifact(base.place(where.path or "")) if has_file(where) else _artifact(FileLocation(stand_in(report), True))
     )
@@ -227,7 +227,7 @@ def _kind_of_object(where: Where) -> str:
 
 
 def _steps(finding: Finding, base: Repository) -> Iterator[dict[str, Any]]:
-    """What led to a value: the steps that name a place. All of them are in the evidence."""
+    """Return what led to a value: the steps that name a location. All of them are in the evidence."""
     flow = finding.evidence.get("flow")
     for step in flow if isinstance(flow, (list, tuple)) else ():
         if (found := _STEP.fullmatch(str(step))) and is_file(found["path"]):

@@ -1,4 +1,4 @@
-"""The rules: ``rules.DC401`` and its siblings, looking them up by code or name, and selecting among them."""
+"""The rules: ``rules.DC401`` and its siblings, found by code or name, and selected."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Match(NamedTuple):
 
 
 def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
-    """The rules whose error messages stand in a text, the most telling first.
+    """Return the rules whose error messages stand in a text, the most specific first.
 
     A message counts by the characters that it shares with the text; where none stands there literally, the messages
     whose words do are taken.

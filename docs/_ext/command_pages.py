@@ -16,7 +16,7 @@ from error_index import code_span
 from distcheck.cli.main import COMMANDS, CONTEXT, SYMPTOMS, group
 from distcheck.cli.options import GroupedCommand
 
-#: The page that tells a command at length, where its name is another one.
+#: The page that describes a command at length, where its name is another one.
 GUIDES = {"run": "log", "pickle": "pickle", "diff": "env", "explain": "errors", "rules": "rules"}
 
 
@@ -45,7 +45,7 @@ def overview() -> str:
     return (
         f"# Commands\n\n## What you see, and what to type\n\n| you see | type |\n| --- | --- |\n{symptoms}\n\n"
         f"## All commands\n\n| command | what it does |\n| --- | --- |\n{commands}\n\n"
-        "Each option has a variable that says the same, for places where a command line can't be changed. The line "
+        "Each option has a variable that is equivalent, for cases where a command line can't be changed. The line "
         "wins over the variable, and the variable over the configuration.\n\n"
         f"## Exit status\n\n{_prose(group.help or '').rsplit('Exit status: ', 1)[-1]}\n\n"
         f"```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
@@ -83,7 +83,7 @@ def _sections(command: click.Command, context: click.Context) -> Mapping[str, li
 
 def _option(option: click.Option, context: click.Context) -> str:
     """One option as an entry of a definition list."""
-    # hidden options were left out before
+    # hidden options were dropped before
     spelling, text = option.get_help_record(context) or (f"--{option.name}", "")
     variable = _variable(option, context)
     lines = [f"{code_span(spelling)}", f": {_escape(text) or 'See above.'}"]
@@ -93,7 +93,7 @@ def _option(option: click.Option, context: click.Context) -> str:
 
 
 def _variable(option: click.Option, context: click.Context) -> str | None:
-    """The variable that says the same as an option, None where it has none."""
+    """Return the variable that is equivalent to an option, None where it has none."""
     if option.is_eager:  # --help, --version
         return None
     if option.envvar is not None:

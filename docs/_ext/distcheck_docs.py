@@ -1,6 +1,6 @@
-"""The extension of Sphinx that makes pages from the package, and links what stands in texts.
+"""The extension of Sphinx that makes pages from the package, and links codes and issues in texts.
 
-- Before Sphinx looks for files, the pages of the rules, the index of error messages and the pages of the commands are
+- Before Sphinx collects files, the pages of the rules, the index of error messages and the pages of the commands are
   written next to the others; git does not know them.
 - In every document a code (``DC401``) and an issue (``owner/project#12``) become links.
 - Names of Python's own library in signatures lead to its documentation, without a request at build time.
@@ -115,7 +115,7 @@ def lead_to_rules(_: Sphinx, name: str, source: list[str]) -> None:
 
 
 def lead_outside(app: Sphinx, name: str, source: list[str]) -> None:
-    """What other documents of the repository say can be downloaded; a folder is only named."""
+    """Return a link to download what other documents of the repository name; a folder is only named."""
     here = Path(app.srcdir, name).parent
 
     def lead(match: re.Match[str]) -> str:
@@ -129,7 +129,7 @@ def lead_outside(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def _is_type_variable(target: str) -> bool:
-    """Whether a name in a signature only says that two types are the same one: there is nothing to read about it."""
+    """Return whether a name in a signature is only a type variable, about which there is nothing to read."""
     path, _, name = target.rpartition(".")
     if not path.startswith("distcheck."):
         return False
@@ -223,7 +223,7 @@ def _parents(node: nodes.Node) -> Iterator[nodes.Element]:
 
 
 class LinkPython(SphinxPostTransform):
-    """Names of Python's own library lead to its documentation; Sphinx would look for ``type`` among our attributes.
+    """Link names of Python's own library to its documentation; Sphinx would search ``type`` among our attributes.
 
     Type variables lead nowhere.
     """
@@ -247,13 +247,13 @@ class LinkPython(SphinxPostTransform):
 
 
 def without_field_numbers(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
-    """A field of a named tuple that has no words of its own says nothing, rather than its number."""
+    """Drop the number of a field of a named tuple that has no description of its own."""
     if lines and re.fullmatch(r"Alias for field number \d+", lines[0]):
         lines.clear()
 
 
 def add_the_finder(app: Sphinx, name: str, _: str, __: dict[str, Any], ___: object) -> None:
-    """The index of error messages looks for a pasted text as ``distcheck explain`` does."""
+    """The index of error messages searches a pasted text as ``distcheck explain`` does."""
     if name == "errors":
         app.add_js_file("find-error.js")
 

@@ -14,26 +14,26 @@ from distcheck.rules.messages import MESSAGES
 from distcheck.rules.signatures import Kind, every
 from tools.make_rules import FAMILIES
 
-#: Lines of these kinds say that something failed; the others are worth knowing, or a fact about the job.
+#: Lines of these kinds report that something failed; the others are worth knowing, or a fact about the job.
 _FAILURES = (Kind.CAUSE, Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL)
 
 HEAD = """# Error messages
 
 {.error-finder}
-Paste what you see, or look with Ctrl-F: these are the exact texts, and `…` stands for what varies. In a terminal,
-`distcheck explain "the text"` does the same, and `distcheck log train.log` reads the whole log and tells which of its
+Paste what you see, or search with Ctrl-F: these are the exact texts, and `…` stands for what varies. In a terminal,
+`distcheck explain "the text"` does the same, and `distcheck log train.log` reads the whole log and shows which of its
 lines came first.
 
 """
 LAST = """## Failures without a rule of their own
 
-They say that something failed, and not why. [`distcheck log`](log.md) looks for the line that does, from all ranks.
+They report that something failed, and not why. [`distcheck log`](log.md) finds the line that does, from all ranks.
 
 """
 
 
 def messages() -> dict[str, tuple[str, ...]]:
-    """Each text with the codes of its rules, the likeliest first; no code where only the log around it can tell."""
+    """Return each text with the codes of its rules, the likeliest first; no code where only the whole log shows it."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for rule in rules.ALL:
         for message in MESSAGES.get(rule.code, ()):

@@ -1,4 +1,4 @@
-"""The facts that a probe may ask for, as one page: what each holds, and who reads it.
+"""The facts that a probe may request, as one page: what each holds, and who reads it.
 
 They are found as the checker finds them: by the annotations of all readers and probes that register themselves.
 """
@@ -32,14 +32,14 @@ HEAD = """# Facts
 
 A [probe of your own](plugins.md) names these types as annotations of its parameters and is called with their values;
 with `| Unavailable` behind a name it is called where the fact can't be had as well. Facts with a reader are read when a
-probe asks for them; the others are given by the command: the launch to every run of `distcheck env`, the timeline to
+probe requests them; the others are given by the command: the launch to every run of `distcheck env`, the timeline to
 `distcheck log`. All are immutable. Fields may come with a new release; none changes its meaning.
 
 """
 
 
 def facts() -> dict[type, bool]:
-    """Every fact that a reader makes or a probe of ours asks for, by module and name; true where it has a reader."""
+    """Return every fact that a reader makes or a probe of ours requests, by module and name; true if it has a reader."""
     for name in PACKAGES:
         package = importlib.import_module(f"distcheck.{name}")
         for module in pkgutil.walk_packages(package.__path__, f"distcheck.{name}."):
@@ -47,8 +47,8 @@ def facts() -> dict[type, bool]:
             if ".fake_cuda" not in module.name:
                 importlib.import_module(module.name)
     read = registry.readers()
-    asked = {one.type for probe in registry.probes() for one in registry.parameters(probe.function)}
-    found = {made for made in {*read, *asked} if made.__module__.startswith("distcheck.")}
+    requested = {one.type for probe in registry.probes() for one in registry.parameters(probe.function)}
+    found = {made for made in {*read, *requested} if made.__module__.startswith("distcheck.")}
     return {made: made in read for made in sorted(found, key=lambda made: (made.__module__, made.__name__))}
 
 
@@ -88,7 +88,7 @@ def _type(annotation: Any) -> str:
 
 
 def _notes(made: type) -> dict[str, str]:
-    """What the comments ``#:`` above the fields say."""
+    """Return the comments ``#:`` above the fields."""
     found: dict[str, str] = {}
     waiting: list[str] = []
     for line in inspect.getsource(made).splitlines():

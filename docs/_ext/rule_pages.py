@@ -1,7 +1,7 @@
 """The pages of the rules for the documentation, as Markdown: what the package ships, and what stands around it.
 
 Severity, the commands that see a rule, lines of logs that betray it and related rules come from the catalogue and the
-signatures. Nothing of Sphinx is needed here, so that the quick tests can look at every page.
+signatures. Nothing of Sphinx is needed here, so that the quick tests can check every page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from distcheck.core.rule_page import read_page
 from distcheck.rules.signatures import every
 from tools.make_rules import FAMILIES
 
-#: A way of being seen, the command that looks this way, and what it looks at where the command alone does not say it.
+#: A kind of check, the command that makes it, and what it reads where the command alone does not show it.
 WAYS = {
     "env": ("env", ""),
     "ranks": ("collective", "what the ranks see, side by side"),

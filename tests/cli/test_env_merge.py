@@ -112,7 +112,7 @@ def test_bad_a_host_that_sends_nothing_is_named_in_time(folder: Path) -> None:
     assert time.monotonic() - start < 30
     status, out, err = first
     assert status == 3
-    assert err == "distcheck: not every host was looked at: gpu03\n"
+    assert err == "distcheck: not every host was checked: gpu03\n"
     assert "3 of 4 hosts" in out
     assert "sent nothing within 2 s: gpu03" in out.splitlines()
     assert "to run without them: --exclude=gpu03" in out.splitlines()

@@ -109,12 +109,12 @@ def test_nobody_is_missing_where_all_came() -> None:
     [
         ((), Missing(), {}, 0, ""),
         ((TAKEN,), Missing(), {}, 1, ""),
-        ((), Missing(silent=("b",)), {}, 3, "not every host was looked at: b"),
-        ((), Missing(damaged=(("b", "cut"),)), {}, 3, "not every host was looked at: b"),
+        ((), Missing(silent=("b",)), {}, 3, "not every host was checked: b"),
+        ((), Missing(damaged=(("b", "cut"),)), {}, 3, "not every host was checked: b"),
         ((), Missing(unnamed=2, unit="host"), {}, 3, "nothing came from 2 hosts"),
         ((), Missing(unnamed=1), {}, 3, "nothing came from 1 task"),
-        ((TAKEN,), Missing(silent=("b",)), {}, 1, "not every host was looked at: b"),
-        ((), Missing(silent=("b",)), {"exit_zero": True}, 0, "not every host was looked at: b"),
+        ((TAKEN,), Missing(silent=("b",)), {}, 1, "not every host was checked: b"),
+        ((), Missing(silent=("b",)), {"exit_zero": True}, 0, "not every host was checked: b"),
         ((TAKEN,), Missing(), {"output_file": "no/such/folder"}, 2, "can't be written"),
         ((TAKEN,), Missing(), {"output_file": "no/such/folder", "exit_zero": True}, 2, "can't be written"),
         ((), Missing(silent=("b",)), {"strict": True}, 3, "--strict"),
@@ -275,9 +275,9 @@ def test_a_record_is_saved_under_the_hosts_name(
     ("rank", "came", "complete", "status", "words"),
     [
         (0, ("gpu1", "gpu2"), True, 0, ""),
-        (0, ("gpu1", "gpu2"), False, 3, "not every host was looked at"),
+        (0, ("gpu1", "gpu2"), False, 3, "not every host was checked"),
         (0, ("gpu1",), True, 0, ""),
-        (0, ("gpu1",), False, 3, "not every host was looked at"),
+        (0, ("gpu1",), False, 3, "not every host was checked"),
         (1, ("gpu1",), False, 2, "gpu1: no other host's record came to"),
     ],
 )

@@ -84,7 +84,7 @@ def test_without_a_terminal_it_shows_and_writes_nothing(tmp_path: Path) -> None:
     status, text = init(tmp_path, "--github")
     assert status == 1
     assert "+[tool.distcheck]" in text and "+jobs:" in text
-    assert "nothing was written: this is no terminal to ask on; --yes writes without asking" in text
+    assert "nothing was written: there is no terminal for a question; --yes writes without one" in text
     assert contents(tmp_path) == {}
 
 

@@ -111,7 +111,7 @@ def test_a_module_is_read_where_it_lies(folder: Path) -> None:
 def test_a_failure_that_no_rule_explains_is_the_scripts_own(folder: Path) -> None:
     ends = (End(0, 10, "steps", 0, 3), End(1, 11, "raised", 1, 0, "ValueError: no", "train.py:5", "main"))
     report = reported(result(*ends, outputs={1: ("", "Traceback (most recent call last):\nValueError: no\n")}))
-    assert report.subject["failed"] == "the script itself failed, and no rule says why"
+    assert report.subject["failed"] == "the script itself failed, and no rule knows why"
     assert report.subject["closing"][0].startswith("rank 1 raised ValueError: no at train.py:5")
     assert "  | ValueError: no" in report.subject["closing"]
     assert not report.at_least(Severity.ERROR)

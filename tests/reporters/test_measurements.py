@@ -174,13 +174,13 @@ def test_wrong_results_and_what_was_left_out_are_said() -> None:
     wrong = synthetic.wrong()
     lines = full(wrong)
     assert "proof: 8 of 8 ranks, 9,984 results of 8 collectives × 2 dtypes: wrong on rank 3" in lines
-    assert "left out: float16: gloo has none" in lines
+    assert "skipped: float16: gloo has none" in lines
     assert wrong.proof is not None
     named = wrong._replace(proof=wrong.proof._replace(wrong=(("all_reduce", "0-3,7"),)))
     assert "wrong: all_reduce on ranks 0-3,7" in " ".join(map(str.strip, full(named)))
     # what the list of what was not checked says already is not said twice
     report = synthetic.report(wrong, not_checked=(NotChecked("float16", "gloo has none"),))
-    assert "left out" not in render(report, "full")
+    assert "skipped" not in render(report, "full")
 
 
 def test_quiet_is_the_counts_and_the_sentence() -> None:

@@ -174,7 +174,7 @@ def test_a_file_that_could_not_be_looked_at_is_not_checked_and_never_fine() -> N
     assert {item.what for item in report.not_checked} == {"x.pt", "y.pt"}
     assert report.count(Severity.ERROR) == 1
     assert [file["verdict"] for file in report.subject["verdicts"]] == ["incomplete", "incomplete", "safe"]
-    assert "not all of it looked at" in render(report, "full")
+    assert "not read completely" in render(report, "full")
 
 
 def test_probes_of_many_files_are_added_up() -> None:

@@ -273,7 +273,7 @@ def _first_bytes(world: World, port: int, address: str) -> bytes | None:
     """The first answer that has words in it; else b"" where it closed at last, None where it kept silent."""
     answer: bytes | None = None
     for hello in (_STORE_HELLO, _WEB_HELLO):
-        answer = world.connect(address, port, timeout_s=_ANSWER_LIMIT_S, greeting_s=_ANSWER_LIMIT_S, say=hello)
+        answer = world.connect(address, port, timeout_s=_ANSWER_LIMIT_S, greeting_s=_ANSWER_LIMIT_S, greeting=hello)
         if answer:
             break
     return answer

@@ -57,7 +57,7 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "what", f'<pre class="quote">{lines(str(first["text"]))}</pre>'
     failed_rank = who(summary["guilty"]) if summary["guilty"] else ""
     if failed_rank and failed_rank != who(first):
-        yield "to blame", text(failed_rank)
+        yield "failed rank", text(failed_rank)
     if first["time"]:
         yield "when", text(_time(first))
     if summary.get("place"):

@@ -1,7 +1,7 @@
 """What pages are made of: escaped text, tables, folded parts, commands to copy.
 
 Whatever comes from a report goes through :func:`text`, :func:`lines` or :func:`prose`; the other functions take markup
-where their parameter says so, and values elsewhere.
+where their parameter is one, and values elsewhere.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ STYLE = (
 SCRIPT = """
 for (const button of document.querySelectorAll("button.copy")) {
   const code = button.parentNode.querySelector("code");
-  const say = (word) => {
+  const show = (word) => {
     button.textContent = word;
     setTimeout(() => { button.textContent = "Copy"; }, 2500);
   };
@@ -212,10 +212,10 @@ for (const button of document.querySelectorAll("button.copy")) {
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(code.textContent);
-      say("Copied");
+      show("Copied");
     } catch {
       getSelection().selectAllChildren(code);
-      say("Selected");
+      show("Selected");
     }
   });
 }

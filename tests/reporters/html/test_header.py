@@ -20,7 +20,7 @@ from tests.reporters.pages import CASES, page
         ("log", "port 29500 is taken: another process listens there, and the store of this job can't", "error"),
         ("log-undecided", "no rule of distcheck names this failure; it was the first that was seen", "warning"),
         ("log-clean", "No failure is in this text", "good"),
-        ("pickle", "1 dangerous, 1 not all of it looked at, 1 needs allow-listing, 1 safe", "error"),
+        ("pickle", "1 dangerous, 1 not read completely, 1 needs allow-listing, 1 safe", "error"),
         ("failed", "timed out in phase prove, at all_reduce float32 4 MiB, after 61.4 s", "error"),
         ("empty", "No findings in what was checked", "good"),
     ],

@@ -13,7 +13,7 @@ def test_the_story_tells_who_what_where_and_what_to_do() -> None:
         "DC401 master-port-in-use train.log:7",
         "who rank 0 on gpu01",
         "DistNetworkError: The server socket has failed to bind to [::]:29500",
-        "to blame rank 1",
+        "failed rank rank 1",
         "when 2026-01-01 10:00:00.000",
         "in the code /workspace/train.py:33 in main",
         "silent ranks 2-3 wrote nothing that is in this text",

@@ -14,7 +14,7 @@ def main():
     total = torch.ones(1, device="cuda" if cuda else "cpu")
     dist.all_reduce(total)
     if dist.get_rank() == 0:
-        print(f"{int(total)} ranks have met")
+        print(f"{int(total)} ranks have joined")
     dist.destroy_process_group()
 
 
