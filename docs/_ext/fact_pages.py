@@ -39,7 +39,7 @@ probe requests them; the others are given by the command: the launch to every ru
 
 
 def facts() -> dict[type, bool]:
-    """Return every fact that a reader makes or a probe of ours requests, by module and name; true if it has a reader."""
+    """Return every fact that a reader makes or a probe requests, by module and name; true if it has a reader."""
     for name in PACKAGES:
         package = importlib.import_module(f"distcheck.{name}")
         for module in pkgutil.walk_packages(package.__path__, f"distcheck.{name}."):
