@@ -80,7 +80,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None
 
 
 def stacks_of_children() -> str:
-    """Return the stack of each process below this one, read by py-spy; in its place the command line of one that runs no Python."""
+    """Return the stacks of each process below this one, read by py-spy and, where it is installed, by gdb."""
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
@@ -92,6 +92,12 @@ def stacks_of_children() -> str:
             capture_output=True, text=True, timeout=20, check=False,
         )  # fmt: skip
         found.append(f"process {process.pid}: {command}\n{dump.stdout or dump.stderr}")
+        if shutil.which("gdb"):  # threads of torch, gloo and the store
+            threads = subprocess.run(
+                ["gdb", "--batch", "-p", str(process.pid), "-ex", "thread apply all backtrace 25"],
+                capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+            found.append(threads.stdout)
     return "\n".join(found) or "no child process runs"
 
 
