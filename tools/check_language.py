@@ -92,7 +92,7 @@ _PATTERNS = frozenset(
     {"compile", "search", "match", "fullmatch", "sub", "findall", "finditer", "split", "Signature", "row"}
 )
 _SPAN = re.compile(r"``[^`]*``|`[^`]*`|:\w+:`[^`]*`|\"[^\"]*\"|“[^”]*”")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[A-Z`*\[(])|\n\s*\n|;\s|:\s+(?=[A-Z`])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[A-Z`*\[(]|(?:torch|torchrun|gloo|c10d|distcheck|scikit-learn|ssh|pip|srun)\b)|\n\s*\n|;\s|:\s+(?=[A-Z`])")
 
 
 class Problem(NamedTuple):
@@ -286,7 +286,7 @@ def _words(path: Path, line: int, text: str) -> Iterator[Problem]:
 
 def _sentences(path: Path, line: int, text: str) -> Iterator[Problem]:
     """Yield the sentences of a text that are too long."""
-    for sentence in _SENTENCE_END.split(_SPAN.sub("span", text)):
+    for sentence in _SENTENCE_END.split(_SPAN.sub("`span`", text)):
         words = [word for word in sentence.split() if re.search(r"\w|\{\}", word)]
         if len(words) > LONGEST:
             yield Problem(path, line, "long sentence", f"a sentence of {len(words)} words: {' '.join(words[:8])} …")
