@@ -264,7 +264,7 @@ MACHINES: Mapping[str, Machine] = {
         _HGX,
         {"world": {"limits": {"memlock": [None, None], "nproc": [8254000, 8254000]}}},
         {
-            "ulimit -n says 1024": {"world": {"limits": {"nofile": [1024, 1 << 20]}}},
+            "ulimit -n is 1024": {"world": {"limits": {"nofile": [1024, 1 << 20]}}},
             "srun torchrun": {"on_the_node": True},
         },
     ),
