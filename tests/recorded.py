@@ -109,7 +109,7 @@ class RecordedWorld(World):
         return port not in self.record.get("ports_taken_on_ipv6", ())
 
     def connect(
-        self, address: str, port: int, *, timeout_s: float, greeting_s: float = 0.0, say: bytes = b""
+        self, address: str, port: int, *, timeout_s: float, greeting_s: float = 0.0, greeting: bytes = b""
     ) -> bytes | None:
         said = self.record.get("listeners", {}).get(f"{address}:{port}")
         if said is None:
