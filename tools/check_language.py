@@ -2,7 +2,6 @@
 
 ``python tools/check_language.py [PATH…]`` prints ``path:line: what is wrong`` and exits with 1 if anything is. Without
 paths it checks the package, the documents and the tools. ``--summary`` prints only counts for each package and word.
-``--known FILE`` compares the counts with a file: they must not rise, and the file must follow when they fall.
 
 Words: those that CONTRIBUTING.md lists under "Words", in prose (documents, rule pages, docstrings, comments, messages)
 and in names. Text of other programs is not checked: code spans, code blocks, quoted messages, regular expressions.
@@ -16,7 +15,6 @@ from __future__ import annotations
 import argparse
 import ast
 import io
-import json
 import re
 import sys
 import tokenize
@@ -86,13 +84,17 @@ NAMES = {
     )
     for word in words.split()
 }
+#: Keys of the JSON formats: the fields that hold them keep these names.
+_KEYS = frozenset({"asked_at", "culprits", "proof", "troubles"})
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MESSAGES = frozenset({"Finding", "Fix", "found", "Unavailable", "NotApplicable", "UsageError", "BadParameter"})
 _PATTERNS = frozenset(
     {"compile", "search", "match", "fullmatch", "sub", "findall", "finditer", "split", "Signature", "row"}
 )
-_SPAN = re.compile(r"``[^`]*``|`[^`]*`|:\w+:`[^`]*`|\"[^\"]*\"|“[^”]*”")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[A-Z`*\[(]|(?:torch|torchrun|gloo|c10d|distcheck|scikit-learn|ssh|pip|srun)\b)|\n\s*\n|;\s|:\s+(?=[A-Z`])")
+_SPAN = re.compile(r"``[^`]*``|`[^`]*`|:\w+:`[^`]*`|:param \w+:|\"[^\"]*\"|“[^”]*”")
+#: Names that stay in lower case at the start of a sentence.
+_LOWER = r"(?:torch|torchrun|gloo|c10d|distcheck|scikit-learn|ssh|pip|srun)\b"
+_SENTENCE_END = re.compile(rf"(?<=[.!?])[)\"']?\s+(?=[A-Z`*\[(]|{_LOWER})|\n\s*\n|;\s|:\s+(?=[A-Z`])")
 
 
 class Problem(NamedTuple):
@@ -109,14 +111,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", nargs="*", type=Path, help="files and folders (default: package, documents, tools)")
     parser.add_argument("--summary", action="store_true", help="print counts by package and by word")
-    parser.add_argument("--known", type=Path, help="a JSON file of counts by package that must not rise")
-    parser.add_argument("--write", action="store_true", help="write the counts to the file of --known")
     options = parser.parse_args()
     paths = options.paths or [ROOT / name for name in CHECKED]
     problems = [problem for path in paths for file in files(path) for problem in check(file)]
-    counts = Counter(map(_package, problems))
-    if options.known is not None:
-        return _compare(options.known, dict(sorted(counts.items())), write=options.write)
     if options.summary:
         for title, key in (("package", _package), ("word", lambda problem: problem.word)):
             print(f"{title}:")
@@ -127,20 +124,6 @@ def main() -> int:
             print(f"{_shown(problem.path)}:{problem.line}: {problem.text}")
     print(f"{len(problems)} problems", file=sys.stderr)
     return bool(problems)
-
-
-def _compare(path: Path, counts: dict[str, int], *, write: bool) -> int:
-    """Print the packages whose number of problems differs from the file; return 1 if there is one."""
-    if write:
-        path.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
-        return 0
-    known = json.loads(path.read_text(encoding="utf-8"))
-    changed = {name for name in {*known, *counts} if known.get(name, 0) != counts.get(name, 0)}
-    for name in sorted(changed):
-        print(f"{name}: {counts.get(name, 0)} problems, {known.get(name, 0)} in {path.name}")
-    if changed:
-        print(f"fix what is new (without --known they are listed); if there are fewer, --known {path} --write")
-    return bool(changed)
 
 
 def files(path: Path) -> Iterator[Path]:
@@ -234,7 +217,7 @@ def _names(path: Path, tree: ast.Module) -> Iterator[Problem]:
                 continue
             case _:
                 continue
-        for part in _PARTS.findall(name):
+        for part in () if name in _KEYS else _PARTS.findall(name):
             if instead := NAMES.get(part.lower()):
                 yield Problem(path, node.lineno, f"name {part.lower()}", f"name {name!r}: {part.lower()} → {instead}")
 

@@ -85,9 +85,9 @@ MET: dict[str, tuple[Roll | None, Reach | None]] = {
     "DC502": (whole_roll(surplus=(Caller(3, "gpu07", 4711, 32),)), None),
 }
 UNREACHED = MembershipAnswer(
-    None, troubles=(MembershipProblem("timeout", "10.0.0.1", 29501),), host="gpu02", node_rank=1
+    None, problems=(MembershipProblem("timeout", "10.0.0.1", 29501),), host="gpu02", node_rank=1
 )
-REFUSED = MembershipAnswer(None, troubles=(MembershipProblem("refused", "10.0.0.1", 29501),), host="gpu02", node_rank=1)
+REFUSED = MembershipAnswer(None, problems=(MembershipProblem("refused", "10.0.0.1", 29501),), host="gpu02", node_rank=1)
 
 
 def of_clusters(code: str) -> Cases:

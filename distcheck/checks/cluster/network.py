@@ -561,8 +561,8 @@ def _blocks_stall(stalled: Sequence[ConnectionAttempt], by_mtu: Mapping[int, Seq
             "pairs": [[item.source, item.target] for item in stalled[:_MOST_SHOWN]],
         },
         fix=Fix(
-            "have the switches, tunnels or overlays between them pass the hosts' MTU, or lower it on all hosts. "
-            "'ping -M do -s 1472 ADDRESS' tests 1500 bytes, with 8972 it tests 9000. Let ICMP through",
+            "have the switches, tunnels or overlays between them pass the hosts' MTU, or lower it on all hosts. Test "
+            "1500 bytes with 'ping -M do -s 1472 ADDRESS', and 9000 with 8972. Let ICMP through",
             by="admin",
             where="host",
         ),

@@ -551,7 +551,7 @@ def _master_name_fix(launch: Launch, master: MasterName, platform: Platform | Un
             where=_place(launch),
         )
     return Fix(
-        f"set {master.origin} to the address of that host or to a name that all nodes resolve, or add the name to "
-        "DNS or to /etc/hosts of all nodes",
+        f"set {master.origin} to the address of that host, or to a name that all nodes resolve. DNS or the /etc/hosts "
+        "of all nodes can have the name",
         where=_place(launch),
     )

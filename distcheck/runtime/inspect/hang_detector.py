@@ -260,7 +260,7 @@ def _come(rule: Rule) -> Fix:
         return Fix("do it on all ranks, before the collective, or give the group a longer timeout", where="code")
     return Fix(
         "find out why it does not reach the collective: a branch of some ranks only, a loop of another length, "
-        "or a swallowed exception. 'distcheck lint' finds most of these",
+        "or a swallowed exception. Run 'distcheck lint' to find most of these",
         where="code",
     )
 

@@ -171,9 +171,9 @@ def peer_copies_are_right(proof: Correctness, cluster: Cluster | Unavailable) ->
     )  # fmt: skip
     first = found[0]
     yield rules.DC336.found(
-        f"a copy from the GPU of rank {first.rank} to the next one and back changes the data of "
-        f"{_counted(ranks, proof.world_size)}: {first.wrong} of {first.elements} elements, the first at index "
-        f"{first.first_index} (expected {first.expected}, seen {first.seen})",
+        f"a copy from the GPU of rank {first.rank} to the next one and back changes {first.wrong} of "
+        f"{first.elements} elements. The first is at index {first.first_index} (expected {first.expected}, "
+        f"seen {first.seen}). Affected: {_counted(ranks, proof.world_size)}",
         severity=Severity.ERROR,
         where=Where(
             host=hosts[0] if len(hosts) == 1 else None,

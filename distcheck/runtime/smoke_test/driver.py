@@ -562,8 +562,8 @@ class PhaseDriver:
             if phase == "prove":
                 from .correctness_checks import merge_rank_results
 
-                proofs: list[RankCorrectness] = [from_plain(RankCorrectness, item["proof"]) for item in values]
-                self.found = self.found._replace(proof=merge_rank_results(proofs, self.world_size))
+                results: list[RankCorrectness] = [from_plain(RankCorrectness, item["proof"]) for item in values]
+                self.found = self.found._replace(proof=merge_rank_results(results, self.world_size))
             if phase == "start":
                 self.found = self.found._replace(
                     gpu_names=tuple(filter(None, (item["device_name"] for item in values)))
@@ -627,21 +627,21 @@ class PhaseDriver:
             time.sleep(0.02)
         silent = set() if self.complete else set(self._without("state/{}"))
         found = {}
-        proofs: list[RankCorrectness] = []
+        results: list[RankCorrectness] = []
         for rank in range(self.world_size):
             if rank in silent or (self.complete and rank not in own):
                 continue
             published = json.loads(self.client.get(f"state/{rank}") or "null")
             if published is None:
                 continue
-            if published["proof"] is not None and len(proofs) < _MOST_RANK_RESULTS:
-                proofs.append(from_plain(RankCorrectness, published["proof"]))
+            if published["proof"] is not None and len(results) < _MOST_RANK_RESULTS:
+                results.append(from_plain(RankCorrectness, published["proof"]))
             if rank not in own:
                 found[rank] = from_plain(RankState, published["state"])
-        if proofs and self.found.proof is None:
+        if results and self.found.proof is None:
             from .correctness_checks import merge_rank_results
 
-            self.found = self.found._replace(proof=merge_rank_results(proofs, self.world_size))
+            self.found = self.found._replace(proof=merge_rank_results(results, self.world_size))
         return found
 
     def _alone(self, lost: StoreLost) -> PhaseResults | None:

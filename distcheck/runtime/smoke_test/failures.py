@@ -488,8 +488,8 @@ def _fix_late(state: RankState | None, failure: Failure) -> Fix:
             where="launch-line",
         )
     return Fix(
-        "find the cause in the stack of the JSON report and with 'top' on that host: a file system or a device that "
-        "does not answer, or too little CPU time",
+        "find the cause in the stack of the JSON report and with 'top' on that host. It may be a file system or a "
+        "device that does not answer, or too little CPU time",
         where="host",
     )
 
@@ -534,7 +534,7 @@ def _fix_lost(case: _FailureText) -> Fix:
         )
     return Fix(
         "check the network between the hosts at that time: an interface or a switch that went down, or a firewall "
-        "that drops idle connections. 'distcheck collective --pairs' tests each link by itself",
+        "that drops idle connections. Run 'distcheck collective --pairs' to test each link by itself",
         where="host",
     )
 

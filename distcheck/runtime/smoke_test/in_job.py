@@ -222,8 +222,8 @@ class _InJobRun:
                         raise _MissedDeadline(
                             f"rank {texts.index(None)} sent no results of its correctness check within {limit:g} s"
                         )
-                    proofs = [from_plain(RankCorrectness, json.loads(text)) for text in texts if text is not None]
-                    found = found._replace(proof=merge_rank_results(proofs, self.size))
+                    results = [from_plain(RankCorrectness, json.loads(text)) for text in texts if text is not None]
+                    found = found._replace(proof=merge_rank_results(results, self.size))
             elif phase == "measure":
                 from .bandwidth import measure
 

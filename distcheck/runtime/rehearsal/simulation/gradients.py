@@ -184,7 +184,7 @@ def wrapped_models_stay_where_they_are(replicas: Replicas) -> Iterator[Finding]:
         ranks = sorted({one.rank for one in replicas.changes if (one.what, one.place) == ("moved", change.place)})
         yield rules.DC756.found(
             f"the model that DDP wrapped at {wrap.place} goes from {change.before} to {change.after}"
-            " here, and training continues: its parameters lose their hooks, and gradients are no longer averaged",
+            " here, and training continues. Its parameters lose their hooks, so gradients are no longer averaged",
             where=where(change.place, ranks),
             fix=Fix(
                 f"move and cast the model before DDP wraps it at {wrap.place}; for a checkpoint copy the state_dict,"
