@@ -70,6 +70,10 @@ def _grammar() -> tuple[Any, Any]:
 
 def parse(text: str) -> Any:
     """Return the root of the syntax tree, or None after the time limit; byte offsets are character offsets."""
+    if text.rstrip().endswith("\\"):
+        # bash ends the last line there; the grammar waits for another one
+        last = len(text.rstrip()) - 1
+        text = f"{text[:last]} {text[last + 1 :]}"
     if not text.isascii():
         # each character becomes one byte of the same class: a part of a word
         text = re.sub(r"[^\x00-\x7f]", "x", text)

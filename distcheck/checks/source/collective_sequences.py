@@ -453,10 +453,16 @@ def strict_guards(row: EventRow) -> list[Guard]:
                 and other.number < row.number
                 and any(node[1] == "if" and node[4] == guard.line for _, node in other.blocks)
             ]
-            if is_error_exit(program, exits):
+            if is_error_exit(program, exits) or (guard.kind == "exit:continue" and _in_endless_loop(row, guard)):
                 continue
         found.append(guard)
     return found
+
+
+def _in_endless_loop(row: EventRow, guard: Guard) -> bool:
+    """Return whether a ``continue`` only delays a row: the loop around it ends by no condition of its own."""
+    around = [node for number, node in row.blocks if node[1] in ("for", "while") and number < guard.block]
+    return bool(around) and around[-1][1] == "while" and row.terms[around[-1][2]][0] == "k"
 
 
 def partial_guards(row: EventRow) -> list[Guard]:

@@ -628,6 +628,8 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
         init = _init_with_nccl(program, call)
         if init is None or _masked_by_rank(program, call.file) or program.is_test(call.file):
             continue
+        if program.imports_from(call.file, "ray"):  # it gives each actor a mask of its own
+            continue
         own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
         yield call.found(
             rules.DC303,

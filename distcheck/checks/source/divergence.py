@@ -40,8 +40,7 @@ _HALVES = frozenset(
         (Who.MAIN, Who.ALL_BUT_ONE),
         (Who.LOCAL_MAIN, Who.OTHERS),
         (Who.ONE, Who.OTHERS),
-        (Who.SOME, Who.OTHERS),
-        (Who.SOME, Who.MAIN),
+        *((Who.SOME, who) for who in PARTIAL - {Who.SOME}),
     )
 )
 
@@ -86,7 +85,8 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
     done: set[tuple[int, int]] = set()
     for call, guards in guarded_calls(program, members=True):
         collective = sequences.collective_site(call)
-        if collective is None or not _only_groups(collective) or _is_local(collective):
+        # a getter that makes its group only once may have made it before
+        if collective is None or not _only_groups(collective) or not collective.exact or _is_local(collective):
             continue
         for guard in guards:
             if _same_group_elsewhere(sequences, call, guard):
@@ -395,12 +395,15 @@ def _is_local(collective: CollectiveSite) -> bool:
 
 
 def _same_group_elsewhere(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
-    """Return whether the other ranks make the same group in their own arm."""
-    for block in sequences.arms_against(call, guard):
-        for other in sequences.rows_in(call, block):
-            if isinstance(other, SourceCall) and other.method == call.method and _arguments(other) == _arguments(call):
-                return True
-    return False
+    """Return whether the other ranks make the same group in their own arm, or under a test of their own."""
+    apart = [other for block in sequences.arms_against(call, guard) for other in sequences.rows_in(call, block)]
+    for other in sequences.program.rows_of(call.file, call.scope):
+        if other != call and any(_halves(guard, own, True) for own in other.guards if own.who.who in PARTIAL):
+            apart.append(other)
+    return any(
+        isinstance(other, SourceCall) and other.method == call.method and _arguments(other) == _arguments(call)
+        for other in apart
+    )
 
 
 def _arguments(call: SourceCall) -> tuple[str, ...]:

@@ -1445,6 +1445,7 @@ class Evaluator:
 
     def _guards_at(self, file: int, block: int, context: _Context | None) -> list[Guard]:
         found = []
+        uniform: dict[int, bool] = {}
         for number, (_, kind, term, polarity, line, _) in chain(self.blocks[file], block):
             if kind in ("if", "while") or kind.startswith("exit:"):
                 who = self.test(file, term, context)
@@ -1452,7 +1453,10 @@ class Evaluator:
                     who = who.inverse()
                 if who.who not in (Who.EVERYONE, Who.UNCLEAR):
                     found.append(Guard(who, kind, number, line, term, polarity))
-        return found
+                else:
+                    _assume(self.terms[file], term, polarity, uniform)
+        # `if not flag and rank != 0: return` keeps no rank from what stands under `if flag:`
+        return [guard for guard in found if _truth(self.terms[file], guard.term, uniform) is not guard.polarity]
 
     def ranks_at_block(self, file: int, block: int, context: _Context | None = None) -> RankCondition:
         """Return who reaches a block within its own scope."""
@@ -1567,3 +1571,34 @@ def _is_collection(name: str) -> bool:
     """Return whether a name is that of a loader or data set, whose length ranks share."""
     plain = name.lower()
     return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))
+
+
+def _assume(terms: list[tuple[Any, ...]], term: int, truth: bool, known: dict[int, bool]) -> None:
+    """Add to ``known`` what follows from the truth of a condition."""
+    parts = terms[term]
+    if parts[0] == "u" and parts[1] == "not":
+        _assume(terms, parts[2], not truth, known)
+    elif parts[0] == ("and" if truth else "or"):
+        for part in parts[1]:
+            _assume(terms, part, truth, known)
+    else:
+        known[term] = truth
+
+
+def _truth(terms: list[tuple[Any, ...]], term: int, known: dict[int, bool]) -> bool | None:
+    """Return whether a condition is true for certain, or false for certain, given that of other terms; else None."""
+    if term in known:
+        return known[term]
+    parts = terms[term]
+    if parts[0] == "k":
+        return bool(parts[2])
+    if parts[0] == "u" and parts[1] == "not":
+        inner = _truth(terms, parts[2], known)
+        return None if inner is None else not inner
+    if parts[0] in ("and", "or"):
+        values = [_truth(terms, part, known) for part in parts[1]]
+        decisive: bool = parts[0] == "or"
+        if decisive in values:
+            return decisive
+        return None if None in values else not decisive
+    return None

@@ -50,6 +50,8 @@ _REDUCES_GRADIENTS = re.compile(
 )
 _REDUCTIONS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "allreduce", "allreduce_")
 #: Functions that take a network out of its wrapper, as they are usually called.
+#: Calls that step an optimizer: ``optimizer.step``, ``scaler.step``, timm's ``loss_scaler(loss, optimizer)``, helpers.
+_STEPS = re.compile(r"step|scaler", re.IGNORECASE)
 _UNWRAPS = re.compile(r"unwrap|de_?parallel|without_ddp|raw_model|get_model|strip|bare|inner|^getattr$", re.IGNORECASE)
 
 
@@ -260,7 +262,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
         # what comes out of another wrapper is trained through that: a generator through its critic
         if flow.has_wrapper(call.file, given, any_of_them=True) or _attacks(program, call, given):
             continue
-        if not flow.alone(call.file, call.scope, call.event[7]):
+        if not flow.alone(call.file, call.scope, call.event[7]) or not _may_step(program, call):
             continue
         if call.file not in by_hand:
             by_hand[call.file] = _reduced_by_hand(program, program.component(call.file))
@@ -285,6 +287,15 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
                 f"{call.path}:{call.line}: {call.text()}",
             ],
         )
+
+
+def _may_step(program: Program, call: SourceCall) -> bool:
+    """Return whether gradients of a call may reach an optimizer: grad-CAM and the like compute some that do not.
+
+    A function with a backward pass of its own has to step, too. Of others it may be done by any caller.
+    """
+    calls = calls_in(program, (call.file, call.scope))
+    return not any(map(is_backward, calls)) or any(_STEPS.search(one.method) for one in calls)
 
 
 class _Candidates:

@@ -18,7 +18,7 @@ _PYTHON_CELLS = frozenset(("capture", "prun", "time", "timeit"))
 _CELL_MAGIC = re.compile(r"\s*%%(?P<name>[^\s]+)")
 #: A statement that IPython understands, and Python does not: ``%magic``, ``!shell``, ``?help``, ``help?``.
 _LINE_MAGIC = re.compile(
-    r"(?P<indent>\s*)(?:%{1,2}[\w.]|!{1,2}|\?{1,2})(?P<rest>.*)|(?P<help_indent>\s*)%?[\w.*]+\?{1,2}\s*$"
+    r"(?P<indent>\s*)(?:%{1,2} ?[\w.]|!{1,2}|\?{1,2})(?P<rest>.*)|(?P<help_indent>\s*)%?[\w.*]+\?{1,2}\s*$"
 )
 _ASSIGNED_MAGIC = re.compile(r"(?P<target>\s*[\w.,\s\[\]'\"]+?\s*=)\s*(?:%[a-zA-Z]|!).*")
 #: What can open or close a bracket or a text, for the search for the starts of statements.

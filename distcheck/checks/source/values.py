@@ -136,7 +136,8 @@ def either(conditions: Iterable[RankCondition]) -> RankCondition:
         return RankCondition(Who.SOME, all(item.certain for item in rest))
     ranked = [item for item in rest if item.who in PARTIAL or item.who == Who.MEMBERS]
     if ranked:
-        return RankCondition(ranked[0].who, False)
+        # the widest one, in whatever order the files were read
+        return RankCondition(max((item.who for item in ranked), key=_RANKED.__getitem__), False)
     if Who.BY_DATA in names:
         return RankCondition(Who.BY_DATA, False)
     return NOT_CLEAR

@@ -674,6 +674,8 @@ def test_a_launch_line_that_a_quote_has_swallowed_is_said() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "torchrun a.py \\\n    --steps 2 \\\n",
+        "torchrun a.py \\",
         'torchrun --rdzv_conf=is_host=$(((SLURM_NODEID)) && echo 0 || echo 1) --rdzv_endpoint="x" a.py',
         "torchrun a.py > log 2>&1 --lr 1",
         "torchrun a.py --x {{ value }} --y <name>",

@@ -36,6 +36,7 @@ def test_cells_follow_each_other_and_lines_know_their_cell() -> None:
     ("text", "lines"),
     [
         ("%matplotlib inline\nx = 1", ["pass", "x = 1"]),
+        ("% pip install torch\nx = 1", ["pass", "x = 1"]),
         ("!pip install torch \\\n    torchvision\nx = 1", ["pass", "", "x = 1"]),
         ("if x:\n    !ls\ny = 2", ["if x:", "    pass", "y = 2"]),
         ("files = !ls *.py\nz = %env RANK", ["files = None", "z = None"]),
