@@ -1,12 +1,12 @@
 """How fast and how small ``distcheck pickle FILE`` is, as ratios against other scanners in the same run.
 
-    python benchmarks/pickle_files.py [--beside ENVIRONMENT/bin] [--runs 5]
+    python benchmarks/pickle_files.py [--scanners ENVIRONMENT/bin] [--runs 5]
 
 Files are made here: checkpoints small and large, a sparse one of 10 GB, raw pickles of many opcodes, a folder of a
 thousand. Whole commands are run, start-up included, in turn, one round after the other, so that a machine whose speed
 drifts slows all of them alike; the median of each is compared. The memory is the largest resident size of one process,
 as the kernel reports it when the command has ended. picklescan, fickling and modelscan are compared where they are
-installed: next to this Python, or in the folder that ``--beside`` names. A command that outlasts ``--limit`` is ended,
+installed: next to this Python, or in the folder of ``--scanners``. A command that outlasts ``--limit`` is ended,
 and one that reports that it could not read a file is skipped for that file; both are printed.
 """
 
@@ -210,7 +210,7 @@ def did_scan(run: Run, output: str) -> bool:
 def main() -> None:
     """Make the files, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--beside", metavar="FOLDER", help="where the other scanners' commands are")
+    parser.add_argument("--scanners", metavar="FOLDER", help="where the other scanners' commands are")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one run of a command")
     parser.add_argument("--only", action="append", metavar="TEXT", help="only files whose name holds this")
@@ -218,7 +218,7 @@ def main() -> None:
     arguments = parser.parse_args()
     commands = {"distcheck": [sys.executable, "-m", "distcheck", "pickle"]}
     for name, options in OTHERS.items():
-        where = os.path.abspath(arguments.beside or Path(sys.executable).parent)
+        where = os.path.abspath(arguments.scanners or Path(sys.executable).parent)
         if found := shutil.which(name, path=where) or shutil.which(name):
             commands[name] = [found, *options]
     rows: dict[str, dict[str, dict[str, float]]] = {}

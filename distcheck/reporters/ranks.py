@@ -32,7 +32,7 @@ def lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def head(job: Mapping[str, Any]) -> str:
-    """``torchrun 08d0: 4 of 8 ranks, on gpu01; two looks, 2 s apart``."""
+    """``torchrun 08d0: 4 of 8 ranks, on gpu01; two samples, 2 s apart``."""
     here = len(job["ranks"])
     size = job["world_size"]
     ranks = f"{here} rank{'s' * (here != 1)}" if here == size else f"{here} of {size} ranks"
