@@ -693,6 +693,8 @@ class _Extractor:
             return self.unknown
         self.use = use
         found: int = handler(node)
+        if use == "test" and type(node) in (ast.Name, ast.Attribute):
+            self.event("test", node, found)
         return found
 
     def constant(self, node: ast.Constant) -> int:

@@ -13,10 +13,11 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from . import vocabulary
+from .algebra import truth
 from .device_uses import argument_place, called_in, files_from, shapes_of
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
-from .values import Atom, FlowStep, Kind, Value, Who
+from .values import PARTIAL, Atom, FlowStep, Kind, Value, Who
 
 _INIT = "torch.distributed.init_process_group"
 _SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
@@ -444,3 +445,42 @@ def torch_knows_the_local_rank(program: Program) -> Iterator[Finding]:
 
 def _fallback(read: Read) -> str:
     return "" if read.must else "fallback_rank=0"
+
+
+# tests of the rank
+
+_OF_TORCH = frozenset(
+    f"torch.distributed.{name}" for name in ("get_rank", "get_world_size", "is_initialized", "is_available")
+)
+
+
+@probe(rules.DC222)
+def rank_tests_are_called(program: Program) -> Iterator[Finding]:
+    """Report tests of a function that would test the rank if it were called: a function is always true."""
+    for row in program.rows("test"):
+        value = row.term_value(row.payload[0])
+        if not value.atoms or not all(_tests_the_rank(program, atom) for atom in value):
+            continue
+        name = row.term_text(row.payload[0])
+        yield row.found(
+            rules.DC222,
+            f"{name} is a function and is not called here: the test is always true",
+            fix=f"call it: `{name}()`",
+            severity=row.milder_in_tests(rules.DC222),
+        )
+
+
+def _tests_the_rank(program: Program, atom: Atom) -> bool:
+    """Return whether an alternative is a function without arguments whose result depends on the rank or the group."""
+    if not atom.certain or atom.when.who != Who.EVERYONE:
+        return False
+    if atom.kind == Kind.NAMED:
+        return atom.const in _OF_TORCH
+    if atom.kind != Kind.FUNCTION:
+        return False
+    scope = program.scope(atom.const)
+    needed = [name for name, default, star in scope.parameters if default < 0 and not star]
+    if scope.decorators or len(needed) > (1 if atom.of else 0):
+        return False
+    who = truth(program.evaluator.returned(atom.const))
+    return who.who in PARTIAL and who.certain

@@ -39,7 +39,7 @@ def payload_terms(row: EventRow) -> Iterator[int]:
     """Yield the terms that an event speaks of."""
     payload = row.payload
     kind = row.kind
-    if kind in ("call", "return", "yield", "compare", "or", "choice", "read"):
+    if kind in ("call", "return", "yield", "compare", "or", "choice", "read", "test"):
         yield payload[0]
     elif kind == "bind":
         yield payload[1]
