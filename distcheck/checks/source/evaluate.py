@@ -639,12 +639,7 @@ class Evaluator:
         """Return what an import binds: a module or name of the project, or something outside."""
         located = self.index.locate(file, dotted)
         if located is None:
-            plain = dotted.lstrip(".")
-            if dotted != plain or (plain.split(".")[0] not in vocabulary.OUTSIDE):
-                evidence = self.by_name(file, plain.rsplit(".", 1)[-1])
-                if evidence.has(Kind.TEST):
-                    return value_of(Kind.NAMED, vocabulary.canonical(plain))
-            return value_of(Kind.NAMED, vocabulary.canonical(plain))
+            return value_of(Kind.NAMED, vocabulary.canonical(dotted.lstrip(".")))
         target, rest = located
         if not rest:
             return value_of(Kind.MODULE, target)

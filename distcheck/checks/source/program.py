@@ -356,7 +356,7 @@ class Program:
         self.terms, self.events, self.blocks = self.index.terms, self.index.events, self.index.blocks
         #: by path
         self.files: Mapping[str, FileFacts] = {file.path: file for file in self.index.files}
-        #: files that nothing of distributed training stands in
+        #: files without distributed code
         self.put_aside = put_aside
         self._targets: dict[tuple[int, int], tuple[str, ...]] = {}
         # by kind and by last name: the file's number and the event's in one, since a large tree has millions

@@ -90,7 +90,7 @@ class RankStateReader:
         )  # fmt: skip
 
     def gave_up(self) -> Position:
-        return Position(self.rank_info.rank, self.rank_info.host, self._pid, detail="watch has stepped aside there")
+        return Position(self.rank_info.rank, self.rank_info.host, self._pid, detail="watch stopped on this rank")
 
     def now(self, request: int, *, detailed: bool = False) -> Position:
         """Return the position now.

@@ -1,0 +1,93 @@
+"""The tool that measures lint on public code: what it draws, what it records, and the figures. Nothing is fetched here."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from distcheck import rules
+
+from .documents import ROOT
+
+
+def load_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("measure_precision", ROOT / "tools" / "measure_precision.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = load_tool()
+
+
+def finding(line: int, code: str = "DC701", **more: Any) -> dict[str, Any]:
+    return {
+        "repository": "owner/name", "commit": "c0ffee", "path": "train.py", "line": line, "code": code,
+        "severity": "error", "message": "a call", "fix": None, "flow": [], "draw": "a", **more,
+    }  # fmt: skip
+
+
+def test_a_rule_is_drawn_three_times_from_one_repository() -> None:
+    rows = [finding(line) for line in range(20)] + [finding(line, repository="owner/other") for line in range(2)]
+    chosen = tool.choose(rows, 100, "a")
+    assert Counter(row["repository"] for row in chosen) == {"owner/name": 3, "owner/other": 2}
+
+
+def test_a_seed_repeats_a_choice_in_whatever_order_findings_come() -> None:
+    rows = [finding(line, repository=f"owner/{line}") for line in range(50)]
+    chosen = tool.choose(rows, 10, "a")
+    assert len(chosen) == 10
+    assert tool.choose(rows[::-1], 10, "a") == chosen
+    assert tool.choose(rows, 10, "b") != chosen
+
+
+def test_a_judgement_names_the_line_and_holds_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool, "JUDGED", tmp_path / "precision" / "judged.jsonl")
+    sample = tmp_path / "sample.jsonl"
+    sample.write_text("".join(json.dumps(finding(line)) + "\n" for line in (3, 4)), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["tool", "record", str(sample), "2", "wrong", "all ranks reach it"])
+    assert tool.main() == 0
+    (row,) = [json.loads(line) for line in tool.JUDGED.read_text(encoding="utf-8").splitlines()]
+    assert (row["line"], row["verdict"], row["reason"]) == (4, "wrong", "all ranks reach it")
+    assert not {"message", "fix", "flow"} & row.keys()
+
+
+def test_bad_a_number_that_the_sample_does_not_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = tmp_path / "sample.jsonl"
+    sample.write_text(json.dumps(finding(3)) + "\n", encoding="utf-8")
+    arguments = type("Arguments", (), {"sample": sample, "number": 2, "verdict": "right", "reason": ""})
+    assert tool._record(arguments) == 2
+    assert capsys.readouterr().err == "finding 2 is not in the sample: it has 1 to 1\n"
+
+
+def test_arguable_findings_are_not_decided() -> None:
+    verdicts = ["right"] * 6 + ["wrong"] * 2 + ["arguable"] * 4
+    lines = list(tool.table([finding(line, verdict=verdict) for line, verdict in enumerate(verdicts)]))
+    assert lines[0] == "12 findings of 1 repositories"
+    assert [" ".join(line.split()) for line in lines if line.startswith(("a ", "DC701"))] == [
+        "a all 6 2 4 75 %", "a error 6 2 4 75 %", "DC701 6 2 4 75 %",
+    ]  # fmt: skip
+
+
+def test_judgements_are_whole_and_hold_no_code() -> None:
+    rows = [json.loads(line) for line in tool.JUDGED.read_text(encoding="utf-8").splitlines()]
+    identities = [tuple(row[key] for key in tool.IDENTITY) for row in rows]
+    assert len(set(identities)) == len(identities)
+    for row in rows:
+        assert row.keys() == {*tool.IDENTITY, "severity", "draw", "verdict", "reason"}
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+", row["repository"])
+        assert re.fullmatch(r"[0-9a-f]{40}", row["commit"])
+        assert rules.find(row["code"]).code == row["code"]
+        assert row["verdict"] in tool.VERDICTS
+        assert 0 < len(row["reason"].split()) <= 40
