@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -86,6 +87,30 @@ def test_good_one_supervisor_a_rank(size: int, per_node: int, tmp_path: Path) ->
     assert said[0].report is not None
     assert said[0].report["measurements"]["proof"]["ranks"] == size
     assert len(said[0].report["measurements"]["hosts"]) == size // per_node
+
+
+def collect_garbage(rank: int, step: Step) -> None:
+    gc.collect()
+
+
+def test_good_a_store_of_the_parent_that_is_garbage_hangs_no_worker() -> None:
+    """Its destructor waits for a thread that a forked process does not have (torch 2.13)."""
+    import torch.distributed as dist
+
+    class Holder:
+        pass
+
+    gc.disable()
+    try:
+        holder: Any = Holder()
+        holder.store = dist.TCPStore("127.0.0.1", ranks.free_port(), is_master=True, wait_for_workers=False)
+        holder.itself = holder
+        del holder
+        plain = ranks.run_alone(2, QUICK, ranks.WorkerHooks(before_step=collect_garbage)).as_dict()
+    finally:
+        gc.enable()
+        gc.collect()
+    assert errors(plain) == []
 
 
 class Fault:

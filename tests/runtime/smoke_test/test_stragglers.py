@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import time
@@ -204,6 +205,8 @@ def _rank(
     import torch
     import torch.distributed as dist
 
+    # a store of an earlier test that is garbage would wait here for the end of its thread, which a fork does not have
+    gc.freeze()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size)
     steps: list[Step] = []
