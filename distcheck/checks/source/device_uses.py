@@ -682,3 +682,47 @@ def local_rank_here(row: EventRow) -> str | None:
         if atoms and all(atom.kind == Kind.LOCAL_RANK and atom.certain for atom in atoms):
             return str(other.payload[0])
     return None
+
+
+# options that never reach their use
+
+
+@cached
+def is_overwritten(program: Program, files: frozenset[int], name: str) -> bool:
+    """Return whether an option gets another value on every way: in a statement for all, or in both arms of one ``if``.
+
+    What is made of the option itself, as in ``args.local_rank = int(args.local_rank)``, is no other value.
+    """
+    arms: set[tuple[int, int, int, bool]] = set()
+    for row in program.rows("attribute", files):
+        base, attribute, value = row.payload[:3]
+        terms = row.terms
+        if attribute != name or last_name(terms, base) in ("self", "cls"):
+            continue
+        if any(
+            terms[number][0] in ("a", "s") and _names(terms, number, name)
+            for number in program.subterms(row.file, value, names=False)
+        ):
+            continue
+        tests = [node for _, node in row.blocks if node[1] not in ("with", "try")]
+        if not tests:
+            return True
+        if len(tests) == 1 and tests[0][1] == "if":
+            arms.add((row.file, row.scope, tests[0][2], tests[0][3]))
+    return any((file, scope, term, not polarity) in arms for file, scope, term, polarity in arms)
+
+
+def _names(terms: list[tuple[Any, ...]], number: int, name: str) -> bool:
+    parts = terms[number]
+    return bool(parts[2] == name) if parts[0] == "a" else terms[parts[2]][:1] == ("k",) and terms[parts[2]][2] == name
+
+
+@cached
+def is_read(program: Program, files: frozenset[int], name: str) -> bool:
+    """Return whether any of these files reads an attribute so called, or an item with that key."""
+    for file in files:
+        terms = program.terms[file]
+        for number, parts in enumerate(terms):
+            if parts[0] in ("a", "s") and _names(terms, number, name):
+                return True
+    return False

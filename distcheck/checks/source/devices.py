@@ -31,6 +31,7 @@ from .device_uses import (
     files_from,
     fits_on_one_host,
     is_for_one_process,
+    is_overwritten,
     keeps_negative_out,
     local_rank_here,
     may_be_negative,
@@ -578,6 +579,9 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
             continue
         atom = use.number.rank or use.number.get(Kind.ENV_TEXT, Kind.TEXT)
         if atom is None or (atom.kind in RANKS and not atom.certain) or _after_a_start(program, row, atom):
+            continue
+        option = row.terms[use.term]
+        if option[0] == "a" and is_overwritten(program, call_paths.related(program, row.file), option[2]):
             continue
         seen.add((row.file, row.line))
         yield _sentinel(program, use, atom)

@@ -14,6 +14,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 
+from .device_uses import is_overwritten, is_read
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
 from .program import EventRow, Program, SourceCall, SourceSpan
 from .values import Atom, Kind, Value, Who
@@ -463,6 +464,14 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         files = _used_files(program, file)
         spelling, reader = every.pop(), bool(readers.intersection(files))
         if _completed(program, call, files) or (reader and spelling == _SPELLINGS[1]):
+            continue
+        dest = _constant_of(call.argument(None, "dest")) or "local_rank"
+        together = frozenset(files).union(program.importers(file))
+        known = bool(readers & together)
+        if known and not is_read(program, together, dest):
+            continue
+        alone = not any(start.file in together for start in program.calls_to(*INIT))
+        if (known or alone) and is_overwritten(program, together, dest):
             continue
         yield _one_spelling(program, call, spelling, reader)
 

@@ -53,6 +53,15 @@ def cached(
     return known
 
 
+@cached
+def _stores_by_line(program: Program, file: int) -> dict[int, list[EventRow]]:
+    """Return the assignments to attributes in a file, by line."""
+    found: dict[int, list[EventRow]] = {}
+    for row in program.rows("attribute", (file,)):
+        found.setdefault(row.line, []).append(row)
+    return found
+
+
 class SourceSpan(NamedTuple):
     """A stretch of a file; lines and columns count from 1, columns in characters, the end is exclusive."""
 
@@ -186,8 +195,19 @@ class EventRow:
         return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.blocks)
 
     def term_value(self, term: int) -> Value:
-        """Return what a term of its file may hold."""
-        return self.program.evaluator.value(self.file, term)
+        """Return what a term of its file may hold; what is stored only in another arm of an ``if`` is left out."""
+        value = self.program.evaluator.value(self.file, term)
+        if not any(atom.flow for atom in value):
+            return value
+        left = [atom for atom in value if not any(self._excludes_store(step) for step in atom.flow)]
+        return Value(left) if left else NOTHING_KNOWN
+
+    def _excludes_store(self, step: FlowStep) -> bool:
+        """Return whether a step is a store in this function that never runs in the same pass as this row."""
+        if step.file != self.file:
+            return False
+        stores = _stores_by_line(self.program, self.file).get(step.line, ())
+        return any(store.scope == self.scope and self.program.excludes(store, self) for store in stores)
 
     def term_text(self, term: int) -> str:
         """A term as source, shortened."""

@@ -36,6 +36,9 @@ _STARTERS = (
     "os.system",
 )
 
+#: An address that each host has for itself.
+_LOOPBACK = re.compile(r"^(tcp://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:|/|$)")
+
 # the local rank where the job's is needed
 
 
@@ -46,7 +49,11 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
         atom = _local(call.argument(4, "rank"))
         size = call.argument(3, "world_size")
         # with the number of local processes as the size, each host is a job of its own
-        if atom is not None and not (size is not None and size.has(Kind.LOCAL_WORLD_SIZE)):
+        if (
+            atom is not None
+            and not (size is not None and size.has(Kind.LOCAL_WORLD_SIZE))
+            and not _meets_here(program, call)
+        ):
             yield _local_as_global(
                 program,
                 call,
@@ -80,6 +87,21 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
                     "use `node_rank * processes_per_node + local_rank`, or let the launcher set it",
                     write.row.where(),
                 )
+
+
+def _meets_here(program: Program, call: SourceCall) -> bool:
+    """Return whether a group is made at an address of this host, so that no other host can be part of it."""
+    given = call.argument(1, "init_method")
+    if given is not None and isinstance(given.constant, str) and _LOOPBACK.match(given.constant):
+        return True
+    return any(
+        write.name == "MASTER_ADDR"
+        and write.way == "="
+        and isinstance(write.value.constant, str)
+        and _LOOPBACK.match(write.value.constant)
+        and program.dominates(write.row, call)
+        for write in writes(program)
+    )
 
 
 def spans_hosts(program: Program, row: EventRow) -> bool:

@@ -28,6 +28,8 @@ _READERS = {
     "joblib.load": (0, "filename"),
     "os.listdir": (0, "path"), "pandas.read_csv": (0, "filepath_or_buffer"), "os.path.getsize": (0, "filename"),
 }  # fmt: skip
+#: Functions that need a folder, not a file in it.
+_LISTERS = ("os.listdir",)
 _MAKERS = {"os.makedirs": (0, "name"), "os.mkdir": (0, "path")}
 _WRITING_METHODS = frozenset(["write_text", "write_bytes"])
 _READING_METHODS = word_set("read_text read_bytes iterdir")
@@ -102,18 +104,21 @@ def _read(program: Program, call: SourceCall, folder: bool) -> int:
     """Return the term of the path that a call needs to be there; -1 for any other call."""
     for target in call.targets:
         if target in _READERS:
-            return _term(call, *_READERS[target])
+            # a file that is read from the folder was there before, and so was the folder
+            return _term(call, *_READERS[target]) if not folder or target in _LISTERS else -1
         if target in ("open", "io.open"):
-            return _term(call, 0, "file") if folder or _mode(call, 1)[:1] in ("r", "") else -1
+            reads = _mode(call, 1)[:1] in ("r", "")
+            return _term(call, 0, "file") if reads is not folder else -1
         if folder and target in _WRITERS:
             return _term(call, *_WRITERS[target])
     if program.functions(call):
         return -1
     callee = program.terms[call.file][call.term[1]]
-    if callee[0] == "a" and (call.method in _READING_METHODS or (folder and call.method in _WRITING_METHODS)):
+    if callee[0] == "a" and call.method in (_WRITING_METHODS | {"iterdir"} if folder else _READING_METHODS):
         return int(callee[1])
-    if callee[0] == "a" and call.method == "open" and not call.targets and (folder or _mode(call, 0)[:1] in ("r", "")):
-        return int(callee[1])
+    if callee[0] == "a" and call.method == "open" and not call.targets:
+        reads = _mode(call, 0)[:1] in ("r", "")
+        return int(callee[1]) if reads is not folder else -1
     return -1
 
 
@@ -164,6 +169,11 @@ def _makes_wait(program: Program, sequences: Sequences, row: SourceCall) -> bool
     if sequences.collective_site(row) is not None or sequences.is_unseen(row) or row.method in _WAITING:
         return True
     if any(target in vocabulary.COLLECTIVES or target in vocabulary.POINT_TO_POINT for target in row.targets):
+        return True
+    if row.method.lower() in vocabulary.MAIN_FIRST or any(target in vocabulary.WRAPPERS for target in row.targets):
+        return True
+    if row.method == "prepare" and row.receiver.named("accelerate.Accelerator"):
+        # wraps models: their parameters are sent from rank 0 to the others
         return True
     return row.callee.has(Kind.WRAPPED) or any(sequences.has_any(function) for function in program.functions(row))
 

@@ -164,7 +164,7 @@ def test_bad_a_fault_names_rank_and_phase(kind: str, phase: str) -> None:
 def test_bad_a_fault_is_told_by_rank_0_alone(kind: str, tmp_path: Path) -> None:
     options = QUICK._replace(timeout_s=6.0)
     said = ranks.launch(3, tmp_path, options, ranks.WorkerHooks(before_step=Fault(kind, 2, "prove", 3)))
-    assert all(item.status == 1 for item in said)
+    assert [item.status for item in said] == [1] * len(said), said
     assert [item.rank for item in said if item.report is not None] == [0]
     assert said[0].report is not None
     failure = said[0].report["measurements"]["failure"]
@@ -205,7 +205,7 @@ def test_bad_a_rank_that_never_comes(tmp_path: Path) -> None:
     port = ranks.free_port()
     rank_infos = tuple(ranks.RankInfo(rank, 4, rank % 2, 2, rank // 2, "127.0.0.1", port) for rank in (0, 1, 2))
     said = ranks.launch(4, tmp_path, QUICK._replace(timeout_s=2.0), rank_infos=rank_infos, as_torchrun=False)
-    assert all(item.status == 1 for item in said)
+    assert [item.status for item in said] == [1] * len(said), said
     assert said[0].report is not None
     assert errors(said[0].report) == ["DC501"]
     [finding] = [item for item in said[0].report["findings"] if item["code"] == "DC501"]
@@ -221,7 +221,7 @@ def test_bad_a_number_is_given_twice(tmp_path: Path) -> None:
     said = ranks.launch(3, tmp_path, QUICK._replace(timeout_s=4.0), rank_infos=rank_infos, as_torchrun=False)
     assert said[0].report is not None
     assert {"DC501", "DC502"} & set(errors(said[0].report))
-    assert all(item.status == 1 for item in said)
+    assert [item.status for item in said] == [1] * len(said), said
 
 
 def test_bad_ranks_count_differently(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ LOCAL_RANK = int(os.getenv("LOCAL_RANK", -1))
 def parse_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--local_rank", type=int, default=-1, help="do not modify")  # expect: DC207
+    parser.add_argument("--local_rank", type=int, default=-1, help="do not modify")
     return parser.parse_args()
 
 
