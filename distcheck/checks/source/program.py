@@ -195,7 +195,7 @@ class EventRow:
         return any(node[1] == "with" and source_text.last_name(terms, node[2]) in last_names for _, node in self.blocks)
 
     def term_value(self, term: int) -> Value:
-        """Return what a term of its file may hold; what is stored only in another arm of an ``if`` is left out."""
+        """Return what a term of its file may hold; not what is stored only in another arm of an ``if``."""
         value = self.program.evaluator.value(self.file, term)
         if not any(atom.flow for atom in value):
             return value
