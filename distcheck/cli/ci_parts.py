@@ -55,7 +55,7 @@ def look_at_this_host(
     """Return the report of ``distcheck env`` for the profile.
 
     :param every_fact: keep the facts, also those that no rule needs
-    :param all_info: keep the findings of level info
+    :param all_info: show the findings of level info
     """
     launch = make_launch(world.environ, options=launch_options(profile, gpus), host_name=world.host_name())
     own = (*selection.select, *selection.extend_select)
@@ -67,10 +67,13 @@ def look_at_this_host(
         budget_s=budget_s,
         every_fact=every_fact,
     )
-    shown = tuple(item for item in report.findings if all_info or item.severity > Severity.INFO or _is_named(item, own))
-    hidden = len(report.findings) - len(shown)
-    detail = "this host" + (f", {hidden} info not shown (-v)" if hidden else "")
-    return PartResult(report._replace(findings=shown, facts=report.facts if every_fact else {}), detail)
+    by_shown: dict[bool, list[Finding]] = {True: [], False: []}
+    for item in report.findings:
+        by_shown[all_info or item.severity > Severity.INFO or _is_named(item, own)].append(item)
+    report = report._replace(
+        findings=tuple(by_shown[True]), hidden=tuple(by_shown[False]), facts=report.facts if every_fact else {}
+    )
+    return PartResult(report, "this host")
 
 
 def with_silence(selection: Selection, profile: Profile, gpus: int) -> Selection:

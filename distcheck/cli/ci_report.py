@@ -47,7 +47,11 @@ class PartStatus(NamedTuple):
 
 def joined(done: Sequence[PartStatus], options: CiOptions, elapsed_s: float) -> Report:
     """Return one report of all parts."""
-    reports = [item.report._replace(findings=_marked(item)) for item in done if item.report is not None]
+    reports = [
+        item.report._replace(findings=_marked(item, item.report.findings), hidden=_marked(item, item.report.hidden))
+        for item in done
+        if item.report is not None
+    ]
     first, *others = reports or [Report("ci")]
     report = first.merge(*others)
     by_part = {item.part: item.report for item in done if item.report is not None}
@@ -72,6 +76,7 @@ def joined(done: Sequence[PartStatus], options: CiOptions, elapsed_s: float) -> 
         stage=host.stage if host is not None else None,
         subject=subject,
         findings=each_once(report.findings),
+        hidden=each_once(report.hidden),
         not_checked=merge_not_checked((*unseen, *report.not_checked)),
         facts=host.facts if host is not None else {},
         elapsed_s=elapsed_s,
@@ -80,11 +85,9 @@ def joined(done: Sequence[PartStatus], options: CiOptions, elapsed_s: float) -> 
     )
 
 
-def _marked(item: PartStatus) -> tuple[Finding, ...]:
-    """Return the findings of a part, each with the part's name."""
-    if item.report is None:
-        return ()
-    return tuple(finding._replace(evidence={**finding.evidence, "part": item.part}) for finding in item.report.findings)
+def _marked(item: PartStatus, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings of a part, each with the part's name."""
+    return tuple(finding._replace(evidence={**finding.evidence, "part": item.part}) for finding in findings)
 
 
 def each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -86,8 +86,6 @@ def described(result: LintResult, inputs: LintFiles, options: LintOptions, confi
         line.append(f"{result.known} known to the baseline")
     if result.silenced:
         line.append(f"{result.silenced} silenced in the code or by per-file-ignores")
-    if result.hidden:
-        line.append(f"{result.hidden} info not shown (-v)")
     report = result.report._replace(
         subject={"files": number, "python": ".".join(map(str, sys.version_info[:3])), "line": line},
     )

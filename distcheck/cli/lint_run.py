@@ -38,7 +38,6 @@ class LintResult(NamedTuple):
     launch: LaunchSide | None
     #: findings that an option, the configuration or a comment keeps back, by why
     silenced: int
-    hidden: int
     known: int
     gone: int
     #: (path, line, what) of suppressions that name no rule
@@ -96,7 +95,10 @@ def look(
     ]
     known_rules = rules.known()
     reported = [item for item in found if not _ignored_there(item, known_rules, options)]
-    shown = [item for item in reported if _is_shown(item, known_rules, options)]
+    shown: list[Finding] = []
+    hidden: list[Finding] = []
+    for item in reported:
+        (shown if _is_shown(item, known_rules, options) else hidden).append(item)
     new, known, gone = tuple(shown), 0, 0
     if options.baseline is not None:
         from distcheck.core.baseline import compare
@@ -108,12 +110,13 @@ def look(
         new, known, gone = compared.new, len(compared.known), compared.gone
     report = report._replace(
         findings=sort_findings(new),
+        hidden=sort_findings(hidden),
         facts={},
         checked=report.checked | {rules.DC904.code, rules.DC905.code},
     )
     silenced = len(heard.silenced) + len(found) - len(reported)
     unknown = tuple(item for item in heard.unknown if item[0] not in not_requested)
-    return LintResult(report, program, launch, silenced, len(reported) - len(shown), known, gone, unknown)
+    return LintResult(report, program, launch, silenced, known, gone, unknown)
 
 
 def _source_files(paths: Iterable[str], inputs: LintFiles, changed: Mapping[str, bytes]) -> list[SourceFile]:

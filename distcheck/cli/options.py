@@ -131,7 +131,10 @@ output_options = _options(
         help="Colors. auto: on a terminal; NO_COLOR and FORCE_COLOR override it.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="Print one line."),
-    click.option("-v", "--verbose", is_flag=True, help="Show more: info findings, facts, each probe and its time."),
+    click.option(
+        "-v", "--verbose", count=True,
+        help="Show info findings and more evidence; -vv: also facts, and each probe with its time.",
+    ),
 )  # fmt: skip
 baseline_options = _options(
     click.option("--baseline", metavar="FILE", help="Report only findings that are not in this file."),

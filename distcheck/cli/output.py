@@ -27,7 +27,7 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def make_style(color: str, *, verbose: bool, quiet: bool, to_file: bool) -> Style:
+def make_style(color: str, *, verbose: int, quiet: bool, to_file: bool) -> Style:
     """Return the style from the options, the terminal, and NO_COLOR (no-color.org) or FORCE_COLOR."""
     colored = color == "always"
     if color == "auto" and not to_file:

@@ -266,6 +266,8 @@ class Report(NamedTuple):
     subject: Mapping[str, Any] = {}
     #: worst first; for ``log``, the cause first
     findings: tuple[Finding, ...] = ()
+    #: info findings that only JSON shows; ``-v`` shows them everywhere
+    hidden: tuple[Finding, ...] = ()
     #: what could not be checked, grouped by reason; it must not be read as passed
     not_checked: tuple[NotChecked, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
@@ -308,13 +310,13 @@ class Report(NamedTuple):
             "command": self.command,
             "stage": self.stage,
             "subject": dict(self.subject),
-            "findings": [finding.as_dict() for finding in self.findings],
+            "findings": [finding.as_dict() for finding in (*self.findings, *self.hidden)],
             "not_checked": [item._asdict() for item in self.not_checked],
             "probes": [probe._asdict() for probe in self.probes],
             "summary": {
                 "error": self.count(Severity.ERROR),
                 "warning": self.count(Severity.WARNING),
-                "info": self.count(Severity.INFO),
+                "info": self.count(Severity.INFO) + len(self.hidden),
                 "elapsed_s": round(self.elapsed_s, 4),
             },
         }
@@ -331,6 +333,7 @@ class Report(NamedTuple):
         everyone = (self, *others)
         return self._replace(
             findings=merge_findings(finding for report in everyone for finding in report.findings),
+            hidden=merge_findings(finding for report in everyone for finding in report.hidden),
             not_checked=merge_not_checked(item for report in everyone for item in report.not_checked),
             probes=tuple(probe for report in everyone for probe in report.probes),
             elapsed_s=max(report.elapsed_s for report in everyone),

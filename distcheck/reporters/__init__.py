@@ -30,7 +30,8 @@ class Style(NamedTuple):
     color: bool = False
     #: columns to wrap prose at; commands are never wrapped
     width: int = 80
-    verbose: bool = False
+    #: 1 (``-v``) shows info findings and evidence; 2 also facts, probes and their times
+    verbose: int = 0
     quiet: bool = False
     #: whether more than ASCII can be shown
     unicode: bool = True
@@ -48,10 +49,9 @@ def counts(report: Report) -> str:
     from distcheck.core.model import Severity
 
     errors, warnings = report.count(Severity.ERROR), report.count(Severity.WARNING)
-    return (
-        f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}, "
-        f"{report.count(Severity.INFO)} info"
-    )
+    info = [f"{number} info"] if (number := report.count(Severity.INFO)) or not report.hidden else []
+    info += [f"{len(report.hidden)} info hidden (-v shows them)"] if report.hidden else []
+    return ", ".join((f"{errors} error{'s' * (errors != 1)}", f"{warnings} warning{'s' * (warnings != 1)}", *info))
 
 
 def sentence(report: Report) -> str:

@@ -11,4 +11,4 @@ from . import Style
 
 def render(report: Report, style: Style = Style()) -> str:
     """One indented JSON object; the facts with ``-v``."""
-    return json.dumps(report.as_dict(with_facts=style.verbose), indent=2, ensure_ascii=True) + "\n"
+    return json.dumps(report.as_dict(with_facts=style.verbose > 0), indent=2, ensure_ascii=True) + "\n"

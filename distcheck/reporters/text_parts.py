@@ -51,11 +51,11 @@ def not_checked_lines(report: Report, style: Style) -> Iterator[str]:
 
 
 def closing_lines(report: Report, style: Style) -> Iterator[str]:
-    """Yield facts and probes with ``-v``, and the last lines."""
-    if style.verbose and report.facts:
+    """Yield facts and probes with ``-vv``, and the last lines."""
+    if style.verbose > 1 and report.facts:
         yield ""
         yield from _facts(report.facts)
-    if style.verbose and report.probes:
+    if style.verbose > 1 and report.probes:
         yield ""
         yield from _probes(report)
     yield ""
@@ -103,7 +103,7 @@ def in_code(finding: Finding) -> bool:
 
 
 def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
-    """Yield the marked line of source, the fix, and the data-flow path."""
+    """Yield the marked line of source, the fix, and the data-flow path if it has more than one step."""
     place = escape(position(finding.where) + inside(finding.where))
     yield f"{severity_text(finding, style)} {finding.code} {finding.name}  ({place})"
     yield from wrapped(finding.message, style.width, "  ", "  ")
@@ -116,7 +116,8 @@ def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
     if finding.fix.risk:
         yield from wrapped(f"mind: {finding.fix.risk}", style.width, "  ", "        ")
     flow = finding.evidence.get("flow")
-    for number, step in enumerate(flow if isinstance(flow, (list, tuple)) else ()):
+    # one step repeats what the message states
+    for number, step in enumerate(flow if isinstance(flow, (list, tuple)) and len(flow) > 1 else ()):
         yield from wrapped(str(step), style.width, "        " if number else "  flow: ", "          ")
     rest = {name: value for name, value in finding.evidence.items() if name not in ("source", "flow")}
     if style.verbose and (seen := _evidence(rest)):

@@ -84,10 +84,10 @@ def lint(folder: Path, *arguments: str, **extra: str) -> subprocess.CompletedPro
 
 
 def places(folder: Path, *arguments: str) -> list[tuple[str, int, str]]:
-    """(path, line, code) of what is found."""
-    plain = report_of("lint", *arguments, cwd=folder)
-    assert plain["command"] == "lint"
-    return sorted((item["where"]["path"], item["where"]["line"], item["code"]) for item in plain["findings"])
+    """(path, line, code) of the findings that a text shows."""
+    shown = re.compile(r"(.+?):(\d+):(?:\d+:)? (DC\d+) ")
+    found = (shown.match(line) for line in lint(folder, "--output-format", "concise", *arguments).stdout.splitlines())
+    return sorted((match[1], int(match[2]), match[3]) for match in found if match)
 
 
 # what is shown
@@ -104,11 +104,16 @@ def test_full_shows_the_line_with_a_caret_the_help_and_the_flow(tmp_path: Path) 
     assert shown > lines.index(head)
     assert lines[shown + 1].startswith("     | " + " " * (column - 1) + "^^^^")
     (help_line,) = [line for line in lines[shown:] if line.startswith("  help:") and "local_rank" in line]
-    flow = next(line for line in lines[shown:] if line.startswith("  flow:"))
-    assert f"train.py:{RANK}" in flow
-    assert "RANK" in flow
+    assert not any(line.startswith("  flow:") for line in lines), "the only step repeats the message"
     assert lines[-1].startswith("2 errors, 0 warnings, 0 info, 0 not checked · ")
     assert help_line
+
+
+def test_full_shows_a_flow_of_several_steps(tmp_path: Path) -> None:
+    train = "import os\nimport torch\n\n\ndef main(mine):\n    torch.cuda.set_device(mine)\n\n\nmain(int(os.environ['RANK']))\n"
+    lines = lint(project(tmp_path, train=train)).stdout.splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith("  flow: train.py:9: the global rank"))
+    assert lines[first + 1].startswith("        train.py:9: passed as mine to main()")
 
 
 def test_concise_is_sorted_by_path_and_line(tmp_path: Path) -> None:
@@ -177,7 +182,11 @@ def test_info_is_shown_when_it_is_asked_for(tmp_path: Path) -> None:
     folder = project(tmp_path, train=MODULO)
     quiet = lint(folder)
     assert "DC212" not in quiet.stdout
-    assert "info not shown (-v)" in quiet.stdout
+    assert "0 warnings, 1 info hidden (-v shows them)" in quiet.stdout
+    # JSON holds all findings, whatever a text shows
+    plain = report_of("lint", cwd=folder)
+    assert [item["code"] for item in plain["findings"]] == ["DC212"]
+    assert plain["summary"]["info"] == 1
     for arguments in (
         ("--select", "DC212"),
         ("--extend-select", "rank-modulo-device-count"),

@@ -29,6 +29,7 @@ DIFFER = {
     "--master-port": "collective opens it, and refuses what is no port; env says what is wrong with it",
     "--profile": "env: the prologue of a scheduler; ci: the kind of place",
     "--output-format": "explain, rules and diff print no report: full or json",
+    "--verbose": "diff prints no report: one level",
     "--timeout": "collective: for each phase, env and run: for the whole look",
 }
 

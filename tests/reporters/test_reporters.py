@@ -74,7 +74,10 @@ def test_full_reads_as_promised() -> None:
 
 def test_full_quiet_is_one_line_and_verbose_shows_the_facts() -> None:
     assert render(REPORT, "full", Style(quiet=True)) == "1 error, 1 warning, 1 info, 7 not checked · 0.08 s\n"
-    verbose = render(REPORT, "full", Style(verbose=True))
+    once = render(REPORT, "full", Style(verbose=1))
+    assert "pip install torch" in once
+    assert "host.ports.master_port_is_free" not in once
+    verbose = render(REPORT, "full", Style(verbose=2))
     assert "DC306, DC307: no NVIDIA driver" in verbose
     assert "pip install torch" in verbose
     assert "Platform\n  system  linux\n" in verbose

@@ -23,7 +23,7 @@ _POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src '{SCRIPT_H
 
 
 def render(report: Report, style: Style = Style()) -> str:
-    """Return the report as one HTML page, with folded facts and probes if ``-v`` is given."""
+    """Return the report as one HTML page, with folded facts and probes if ``-vv`` is given."""
     return "\n".join([*_head(report), *_body(report, style)]) + "\n"
 
 
@@ -62,7 +62,7 @@ def _body(report: Report, style: Style) -> Iterator[str]:
         yield from measurements.measurements(report)
     yield from footer.to_paste(report)
     yield from footer.not_checked(report)
-    if style.verbose:
+    if style.verbose > 1:
         yield from footer.facts(report)
         yield from footer.probes(report)
     yield "</main>"

@@ -97,7 +97,7 @@ def framed(folder: Path, scheme: str) -> tuple[Mapping[str, Any], str]:
     """
     frames = [
         f'<iframe id="{name} {width}" width="{width}" height="800" '
-        f'srcdoc="{escape(render(CASES[name], "html", Style(verbose=True)))}"></iframe>'
+        f'srcdoc="{escape(render(CASES[name], "html", Style(verbose=2)))}"></iframe>'
         for name in SHOWN
         for width in (360, 1400)
     ]
@@ -144,7 +144,7 @@ def test_pages_fit_their_window_can_be_read_and_copied(scheme: str, tmp_path: Pa
 @pytest.mark.parametrize("name", ["eight", "log"])
 def test_the_browser_reads_what_was_written(name: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    file.write_text(render(CASES[name], "html", Style(verbose=True)), encoding="utf-8")
+    file.write_text(render(CASES[name], "html", Style(verbose=2)), encoding="utf-8")
     seen = browse(tmp_path / "profile", "--dump-dom", file.as_uri())
     assert seen.returncode == 0, seen.stderr
     # what the page would not be allowed to load or run, and what it can't make sense of, are messages on the console
@@ -152,7 +152,7 @@ def test_the_browser_reads_what_was_written(name: str, tmp_path: Path) -> None:
     headline = sentence(CASES[name]) or measurements.failure_text(CASES[name].measurements)
     assert headline in unescape(seen.stdout)
     # the browser's own parser found no more and no fewer elements than were written
-    written, read = page(CASES[name], verbose=True)[1], Page(seen.stdout)
+    written, read = page(CASES[name], verbose=2)[1], Page(seen.stdout)
     assert [tag for tag, _ in read.elements] == [tag for tag, _ in written.elements]
     # the script ran: the buttons show
     assert [attributes for tag, attributes in read.elements if tag == "button" and "hidden" in attributes] == []
@@ -164,7 +164,7 @@ def printed(report: Report, folder: Path) -> tuple[int, str]:
 
     folder.mkdir()
     file, paper = folder / "report.html", folder / "report.pdf"
-    file.write_text(render(report, "html", Style(verbose=True)), encoding="utf-8")
+    file.write_text(render(report, "html", Style(verbose=2)), encoding="utf-8")
     seen = browse(folder / "profile", f"--print-to-pdf={paper}", "--no-pdf-header-footer", file.as_uri())
     assert seen.returncode == 0, seen.stderr
     pages = pypdf.PdfReader(paper).pages

@@ -28,7 +28,7 @@ def test_many_reasons_are_folded() -> None:
 
 def test_facts_and_probes_are_folded_and_only_with_verbose() -> None:
     assert "Platform" not in page(samples.ENV)[0]
-    text, read = page(samples.ENV, verbose=True)
+    text, read = page(samples.ENV, verbose=2)
     assert "<details><summary>Platform</summary><dl><dt>system</dt><dd>linux</dd>" in text
     assert "<dt>cgroup</dt>" not in text
     assert "<details><summary>Scratch</summary><p" in text

@@ -71,7 +71,7 @@ def test_the_policy_lets_one_script_run_and_nothing_load(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_who_reads_with_a_screen_reader_finds_the_way(name: str) -> None:
-    text, read = page(CASES[name], verbose=True)
+    text, read = page(CASES[name], verbose=2)
     tags = [tag for tag, _ in read.elements]
     assert (tags.count("h1"), tags.count("main"), tags.count("header"), tags.count("nav")) == (1, 1, 1, 1)
     # no level is skipped
@@ -95,7 +95,7 @@ KEPT = ("env", "lint", "log", "log-undecided", "pickle", "pickle-object", "merge
 
 def kept(name: str) -> str:
     """The page without its head, an element on a line: the looks have tests of their own."""
-    text = page(CASES[name], verbose=True)[0]
+    text = page(CASES[name], verbose=2)[0]
     body = text[text.index("<body>") : text.index("<script>")].replace(distcheck.__version__, "VERSION")
     return re.sub(r">(?=<[^/])", ">\n", body)
 
@@ -152,7 +152,7 @@ def hostile(report: Report) -> Report:
 
 @pytest.mark.parametrize("name", samples.REPORTS)
 def test_no_value_becomes_markup(name: str) -> None:
-    text, read = page(hostile(samples.REPORTS[name]), verbose=True)
+    text, read = page(hostile(samples.REPORTS[name]), verbose=2)
     holds_no_evil(text, [attribute for _, attributes in read.elements for attribute in attributes])
     assert "alert(1)" in read.words
 
@@ -203,7 +203,7 @@ def test_no_measured_value_becomes_markup() -> None:
             for kind in ("baseline", "shipped", "bound")
         ),
     )
-    text, read = page(synthetic.report(evil, subject={"line": [EVIL]}, stage=EVIL), verbose=True)
+    text, read = page(synthetic.report(evil, subject={"line": [EVIL]}, stage=EVIL), verbose=2)
     holds_no_evil(text, [attribute for _, attributes in read.elements for attribute in attributes])
     assert "alert(1)" in read.words
 
@@ -227,7 +227,7 @@ _SHARP = st.text(st.sampled_from("<>&\"'`/-!=; \t\n\\#%{}[]()ab\x00\x1b\u202e\ud
 @given(any_report.reports())
 @pytest.mark.slow
 def test_any_finding_leaves_the_page_whole(report: Report) -> None:
-    text, read = page(report, verbose=True)
+    text, read = page(report, verbose=2)
     holds_no_evil(text, [attribute for _, attributes in read.elements for attribute in attributes])
     cards = [
         attributes["id"] for tag, attributes in read.elements if tag in ("article", "details") and "id" in attributes
@@ -245,7 +245,7 @@ def test_any_log_and_any_file_leave_the_page_whole(path: str, said: str, why: st
         samples.LOG._replace(story=story),
         samples.PICKLE._replace(subject={**samples.PICKLE.subject, "verdicts": [verdict], "line": more}),
     ):
-        text, read = page(report, verbose=True)
+        text, read = page(report, verbose=2)
         holds_no_evil(text, [attribute for _, attributes in read.elements for attribute in attributes])
 
 

@@ -54,7 +54,7 @@ def test_classes_that_are_drawn_have_a_style() -> None:
     drawn = {
         name
         for report in CASES.values()
-        for value in re.findall(r'class="([^"]*)"', page(report, verbose=True)[0])
+        for value in re.findall(r'class="([^"]*)"', page(report, verbose=2)[0])
         for name in value.split()
     }
     styled = set(re.findall(r"\.([a-z][\w-]*)", style.STYLE))
