@@ -21,9 +21,10 @@ SECTIONS = ("What it detects", "Why it matters", "How to fix it", "Example", "Er
 _SHORTEST_PART = 6
 
 
-#: Where a text is a log rather than a message, its words are no evidence; only what stands there literally is.
-_MOST_LINES = 20
-_LONGEST_LINE = 1000
+#: Longest text that can be a part of a message, and shortest sum of the parts of a shortened paste (``NCCL error in: …
+#: unhandled system error``), in characters.
+_LONGEST_PASTE, _SHORTEST_SUM = 1000, 16
+_SHORTENED = re.compile(r"\s*(?:…|\.\.\.)\s*")
 
 
 class Match(NamedTuple):
@@ -37,12 +38,10 @@ class Match(NamedTuple):
 def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
     """Return the rules whose error messages stand in a text, the most specific first.
 
-    A message counts by the characters that it shares with the text; where none stands there literally, the messages
-    whose words do are taken.
+    A message counts by the characters that it shares with the text. If none is in the text, the text may be a part of
+    a message, or its parts around an ellipsis may be. Words that only look alike are no evidence.
     """
     wanted = _normal(text)
-    # words count within one line only: in a whole log every word stands somewhere
-    lines = [_words(line) for line in text.splitlines()[:_MOST_LINES] if len(line) < _LONGEST_LINE]
     found: list[Match] = []
     near: list[Match] = []
     for rule in rules:
@@ -50,25 +49,26 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
             parts = [part for part in _normal(message).split("…") if len(part.strip()) >= _SHORTEST_PART]
             if parts and _in_order(parts, wanted):
                 found.append(Match(rule.code, message, sum(map(len, parts))))
-            elif parts and len(wanted) >= _SHORTEST_PART and any(wanted in part for part in parts):
+            elif is_part(text, message):
                 near.append(Match(rule.code, message, len(wanted)))
-            else:
-                words = _words(message)
-                shared: set[str] = max((words & line for line in lines), key=len, default=set())
-                if len(shared) >= 3 and 4 * len(shared) >= 3 * len(words):
-                    near.append(Match(rule.code, message, sum(map(len, shared)) // 2))
     best: dict[str, Match] = {}
     for match in sorted(found or near, key=lambda item: (-item.score, item.code)):
         best.setdefault(match.code, match)
     return list(best.values())
 
 
+def is_part(text: str, message: str) -> bool:
+    """Return whether a text is a part of a message, or its parts around an ellipsis are parts in this order."""
+    if len(text) > _LONGEST_PASTE:
+        return False
+    whole = _SHORTENED.split(_normal(text))
+    pieces = [piece for piece in whole if len(piece) >= _SHORTEST_PART]
+    shortest = _SHORTEST_PART if len(whole) == 1 else _SHORTEST_SUM
+    return sum(map(len, pieces)) >= shortest and _in_order(pieces, _normal(message))
+
+
 def _normal(text: str) -> str:
     return " ".join(text.lower().split())
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[a-z_]{3,}", text.lower()))
 
 
 def _in_order(parts: list[str], text: str) -> bool:

@@ -46,6 +46,18 @@ _KNOWN = {
         "search for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
         "with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
     ),
+    "cuda-memory-access": KnownCause(
+        "a kernel on a GPU accessed memory that is not its own",
+        "a kernel on the GPU read or wrote outside of its memory; the error appears at a later call",
+        "one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the faulty call; compute-sanitizer names the "
+        "kernel",
+    ),
+    "native-crash": KnownCause(
+        "a process crashed in native code",
+        "a process crashed in native code, and the text does not show where",
+        "let Python print its stack at the crash: export PYTHONFAULTHANDLER=1, and run again",
+        "job-script",
+    ),
     "node-failed": KnownCause(
         "a node failed",
         "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and no rule of "
@@ -174,9 +186,9 @@ def _user_code_location(timeline: Timeline, first: Event) -> str | None:
 def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
     if ranked.outcome == "consequences":
         return (
-            "only consequences are in this text: whatever happened first was written elsewhere, or nowhere"
+            "this text holds only consequences: the first failure was logged elsewhere, or not at all"
             if first.kind in (Kind.LOST, Kind.SIGNAL, Kind.TABLE)
-            else "a rank was waited for and did not join; the reason is not in this text"
+            else "ranks waited for a rank that did not join; the reason is not in this text"
         )
     if first.signature in _KNOWN:
         return _KNOWN[first.signature].meaning + _details(timeline, first)

@@ -57,7 +57,10 @@ _WATCHDOG = (
          "[rank2]:[E1122 07:43:26.019283746 ProcessGroupNCCL.cpp:621] [Rank 2] Some NCCL operations have failed or "
          "timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on "
          "corrupted/incomplete data.",
-         "[E ProcessGroupNCCL.cpp:583] [Rank 7] To avoid data inconsistency, we are taking the entire process down.")),
+         "[E ProcessGroupNCCL.cpp:583] [Rank 7] To avoid data inconsistency, we are taking the entire process down."),
+        (r"NCCL communicator was aborted on rank (?P<rank>\d+)",
+         "RuntimeError: NCCL communicator was aborted on rank 0. Original reason for failure was: [Rank 0] Watchdog "
+         "caught collective operation timeout")),
     *spellings("heartbeat-timeout", Kind.TIMEOUT, ("DC511",),
         (_PREFIX + r"(?:ProcessGroupNCCL's watchdog got stuck for (?P<seconds>\d+) ?(?:seconds|ms)"
          r"|Heartbeat monitor timed out!)",
@@ -106,6 +109,11 @@ _STORE = (
          "torch.distributed.DistStoreError: wait timeout after 8000ms, keys: /default_pg/0//cpu//0/3"),
         (r"wait timeout after (?P<timeout_ms>\d+)ms, keys: (?P<key>\S{1,120})",
          "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0")),
+    *spellings("native-crash", Kind.FAILURE, (),
+        (r"Segmentation fault \(core dumped\)", "Segmentation fault (core dumped)"),
+        (r"Fatal Python error: Segmentation fault", "Fatal Python error: Segmentation fault")),
+    *spellings("store-timeout", Kind.TIMEOUT, (),
+        (r"(?:RuntimeError|DistStoreError|TimeoutError): Socket Timeout", "RuntimeError: Socket Timeout")),
     *spellings("store-wait-ended", Kind.NOTICE, ("DC726",),
         (r"waitForInput: socket SocketImpl\(fd=\d+, addr=.{1,250}\) timed out after (?P<timeout_ms>\d+)ms",
          "[rank1]:[W1122 14:34:56.854597329 socket.cpp:489] [c10d] waitForInput: socket SocketImpl(fd=79, "
@@ -215,6 +223,8 @@ _CLASSES = (
          r"|invalid usage|invalid argument)(?:[^,]{0,80})?(?:, NCCL version (?P<version>[\d.]+))?",
          "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1331, unhandled cuda "
          "error, NCCL version 2.14.3",
+         "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, "
+         "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.18.1",
          "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:268, "
          "internal error - please report this issue to the NCCL developers, NCCL version 2.20.5"),
         (r"NCCL [Ee]rror \d+: (?P<words>unhandled cuda error|unhandled system error|internal error|invalid usage)",

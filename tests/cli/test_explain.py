@@ -1,0 +1,91 @@
+"""Texts as people paste them, and what ``distcheck explain`` answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from distcheck.cli.main import group
+
+
+def explain(*words: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(group, ["explain", *words], input=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (
+            "DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, unhandled system "
+            "error (run with NCCL_DEBUG=INFO for details), NCCL version 2.18.1",
+            "DC512",
+        ),
+        ("NCCL error in: ... unhandled system error", "DC512"),
+        ("ImportError: undefined symbol: ncclCommRegister", "DC331"),
+        (
+            "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0. Some of your processes may have been",
+            "DC323",
+        ),
+        ("Bus error (core dumped)", "DC320"),
+        ("EADDRINUSE", "DC401"),
+        # wrapped by a terminal
+        ("environment variable MASTER_ADDR\nexpected, but not set", "DC101"),
+    ],
+)
+def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
+    result = explain("-", text=text)
+    assert result.exit_code == 0, result.output
+    assert f"# {code} " in result.output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "RuntimeError: Socket Timeout",
+        "RuntimeError: NCCL communicator was aborted on rank 0.",
+    ],
+)
+def test_a_consequence_is_named_as_one(text: str) -> None:
+    result = explain(text)
+    assert result.exit_code == 0
+    assert result.output.startswith("The text is a consequence, not the cause: ")
+    assert "distcheck log FILE" in result.output
+    assert "\n# DC" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("RuntimeError: CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING=1"),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "compute-sanitizer"),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "a smaller batch"),
+        ("Segmentation fault (core dumped)", "PYTHONFAULTHANDLER=1"),
+    ],
+)
+def test_a_failure_that_no_rule_describes_gets_a_hint(text: str, hint: str) -> None:
+    result = explain(text)
+    assert result.exit_code == 0
+    assert result.output.startswith("No rule describes this failure: ")
+    assert hint in result.output
+    (row,) = json.loads(explain("--output-format", "json", text).output)
+    assert row["code"] is None and row["verdict"].startswith("No rule describes")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the quick brown fox jumps over the lazy dog",
+        # words like those of DC320's signal 7 and DC323's signal 9, and another number
+        "Signal 12 (SIGUSR2) was received by the application",
+        "loss is not going down after 30 minutes",
+    ],
+)
+def test_likeness_of_words_is_no_answer(text: str) -> None:
+    result = explain(text)
+    assert result.exit_code == 2, result.output
+    assert "Usage:" not in result.output
+    assert len(result.output.splitlines()) == 1
