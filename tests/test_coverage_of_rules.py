@@ -32,7 +32,7 @@ ROOMS = {
     "log": ("distcheck.checks.logs",),
     "watch": ("distcheck.runtime.coordination.hang_detector", "distcheck.runtime.monitor.summary"),
     "rehearse": rehearse_report.ROOMS,
-    "stuck": ("distcheck.runtime.inspect.hang_detector", "distcheck.runtime.inspect.collective_numbers"),
+    "stuck": ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers"),
 }
 #: Where the cases of a way are.
 CASES: dict[str, Callable[[str], Cases]] = {

@@ -34,7 +34,7 @@ _TITLES = {
     **dict.fromkeys(("pid", "job", "hang_timeout"), WHICH),
     **dict.fromkeys(("merge", "merge_dir", "wait", "expect"), HOSTS),
 }
-ROOMS = ("distcheck.runtime.inspect.hang_detector", "distcheck.runtime.inspect.collective_numbers")
+ROOMS = ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers")
 #: Rules that are only checked where every rank of the job was seen.
 _OF_ALL_RANKS = frozenset({"DC511", "DC517", "DC519", "DC701", "DC702", "DC704", "DC726"})
 
@@ -233,13 +233,13 @@ def judged(
 ) -> Report:
     """Return one report of all jobs that were inspected."""
     from distcheck.core.checker import Checker
-    from distcheck.runtime.inspect import hang_detector
+    from distcheck.runtime.inspect import snapshot_checks
     from distcheck.runtime.inspect.snapshot import Snapshot
 
     plan = Checker(selection, rooms=ROOMS).plan(Snapshot, command="stuck", closed=True)
     reports = [plan.run(snapshot) for snapshot in snapshots]
     report = reports[0].merge(*reports[1:]) if reports else Report("stuck")
-    unseen = [item for snapshot in snapshots for item in hang_detector.not_checked(snapshot)]
+    unseen = [item for snapshot in snapshots for item in snapshot_checks.not_checked(snapshot)]
     if isinstance(use, Unavailable) and snapshots and "no NVIDIA driver" not in use.why:
         unseen.append(NotChecked("GPU use", use.why))
     jobs = [_plain_job(snapshot, use) for snapshot in snapshots]
@@ -278,7 +278,7 @@ def finish(
     report: Report, snapshots: Sequence[Snapshot], given: Mapping[str, Any], configuration: Configuration
 ) -> int:
     """Write the report; the exit status."""
-    from distcheck.runtime.inspect import hang_detector
+    from distcheck.runtime.inspect import snapshot_checks
 
     status = output.finish(
         report, given, configuration,
@@ -292,7 +292,7 @@ def finish(
             "distcheck: no rank of this user was found here; --pid names a process, srun --overlap checks other hosts"
         )
         return output.NOT_CHECKED
-    if any(hang_detector.stands_still(snapshot) for snapshot in snapshots):
+    if any(snapshot_checks.stands_still(snapshot) for snapshot in snapshots):
         output.say(
             "distcheck: no progress between the two samples; --hang-timeout 30 distinguishes a hang from a long step"
         )

@@ -15,7 +15,7 @@ from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import CallMismatch, CodeBlock, Frame, Position, Positions
 from distcheck.runtime.inspect.snapshot import Snapshot
 from tests.runtime.coordination import test_hang_detector as standing
-from tests.runtime.inspect import test_hang_detector as still
+from tests.runtime.inspect import test_snapshot_checks as still
 from tests.runtime.monitor import test_summary as summary
 
 from . import Case, Cases, Said, said_by

@@ -2,7 +2,7 @@
 
 One sample cannot separate a hang from a slow step. A rank that is at the same line in both, and whose thread did not
 wake up in between, hangs. :mod:`.processes`, :mod:`.stacks` and :mod:`.flight_recorder` read the samples, and
-:mod:`.hang_detector` judges them.
+:mod:`.snapshot_checks` judges them.
 """
 
 from __future__ import annotations

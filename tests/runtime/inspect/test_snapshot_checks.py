@@ -11,10 +11,10 @@ from distcheck.cli.stuck import ROOMS
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity, Unavailable
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
-from distcheck.runtime.inspect.hang_detector import not_checked, stands_still
 from distcheck.runtime.inspect.jobs import Job, RankProcess
 from distcheck.runtime.inspect.processes import RankCandidate, ThreadSample
 from distcheck.runtime.inspect.snapshot import Snapshot, _Observed, compose, merge
+from distcheck.runtime.inspect.snapshot_checks import not_checked, stands_still
 from distcheck.runtime.inspect.stacks import ThreadStack
 
 TRAIN = Frame("train.py", 88, "train", True)
