@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from .call_recorder import MILESTONE
 from .call_signatures import agreed
@@ -69,6 +69,21 @@ class MonitorReporter:
         """Report the ledgers of all ranks; called by the last rank that ends."""
 
 
+class _Reported(NamedTuple):
+    """What was reported about the current hang; the default: nothing."""
+
+    #: calls of all ranks that had returned when a hang, or calls that differ, were reported; None: nothing was
+    at_done: int | None = None
+    #: the job hangs; with a cause: in a call that differs, which was reported
+    hangs: bool = False
+    cause: CollectiveCall | None = None
+
+    @property
+    def hang(self) -> bool:
+        """Return whether a hang was reported that no mismatch explains."""
+        return self.hangs and self.cause is None
+
+
 class Coordinator:
     """Reads the heartbeats of all ranks. Each rank has one, and one of them is active.
 
@@ -98,14 +113,10 @@ class Coordinator:
         self.known: dict[int, Position] = {}
         #: number of the open request for details; 0: none
         self.question = 0
-        #: calls that differ, or a hang, were reported, and no rank made progress since
-        self.reported = False
-        #: the job hangs, and that was reported; with a cause: the reported call that differs
-        self.hangs = False
-        self.cause: CollectiveCall | None = None
         #: rank → heartbeat that was parsed since it arrived
         self.heartbeats: dict[int, Heartbeat] = {}
-        #: this rank reported the current hang
+        self._reported = _Reported()
+        #: this process reports the current hang
         self._claimed = False
         self._store = store
         self._hang_timeout_s = hang_timeout_s
@@ -123,11 +134,20 @@ class Coordinator:
         #: next times to compare digests and to judge waits
         self._compares_at = self._judges_at = clock()
         self._requested_at = 0.0
-        self._done_then = 0
         #: groups whose mismatch was reported; mismatches in whose calls ranks may hang
         self._mismatched: set[str] = set()
         self._differ: tuple[CallMismatch, ...] = ()
         self._longest: dict[tuple[str, str], LongWait] = {}
+
+    @property
+    def hangs(self) -> bool:
+        """Return whether the job hangs, and that was reported."""
+        return self._reported.hangs
+
+    @property
+    def cause(self) -> CollectiveCall | None:
+        """Return the reported call that differs in which the job hangs."""
+        return self._reported.cause
 
     def take_over(self, question: int) -> None:
         """Continue for a coordinator that has exited, with its open question."""
@@ -152,13 +172,21 @@ class Coordinator:
             self._long_waits(positions)
             self._judge_later(begun)
             return False
-        if self._hang_reported and not new:
+        if self._reported.hang and not new:
             return False
         if not self.question:
             self._request_details(beat, new)
             return False  # the next heartbeats hold more
         if not self._answered(positions) and self._clock() - self._requested_at < 3 * self._tick_s + 1:
             return False
+        return self._judge_ranks(new, begun)
+
+    def _judge_ranks(self, new: Mapping[str, tuple[int, int]], begun: float) -> bool:
+        """Judge the detailed heartbeats; return whether a hang or calls that differ were reported now.
+
+        :param new: the mismatches that were not reported yet
+        :param begun: CPU seconds of this thread when it began to judge
+        """
         positions = self.positions(judged=True)
         waiting = mismatched_waits(positions)
         noted = tuple(self._mismatch(group, between) for group, between in new.items())
@@ -167,18 +195,17 @@ class Coordinator:
         self._differ += noted
         if new and all(self._store.check([differs_key(group)]) for group in new):
             # the second rank reported it before its call began
-            self.reported, self._done_then = True, self._done()
+            self._reported = self._reported._replace(at_done=self._done())
             return False
         known = positions._replace(mismatches=(*self._differ, *waiting))
         stuck = hangs(known)
         cause = cause_of(stuck, known)
         if not noted and (cause is not None or not stuck):
-            self.hangs, self.cause = bool(stuck), cause
+            self._reported = self._reported._replace(hangs=bool(stuck), cause=cause)
             self._judge_later(begun)
             return False
-        self.reported, self._done_then = True, self._done()
         # a hang with another cause than the calls that differ is reported at the next tick
-        self.hangs, self.cause = not noted or cause is not None, cause
+        self._reported = _Reported(self._done(), not noted or cause is not None, cause)
         self.claim_report()
         self.report(positions._replace(mismatches=noted))
         return True
@@ -216,20 +243,16 @@ class Coordinator:
         self._store.set(REPORTED, str(self.rank))
         self._reporter.hang(with_blocks(positions, self._folder))
 
-    @property
-    def _hang_reported(self) -> bool:
-        return self.hangs and self.cause is None
-
     def _judge_later(self, begun: float) -> None:
         self._judges_at = self._clock() + (self._spent() - begun) / _JUDGING
 
     def _reset(self) -> None:
         self.question = 0
         if self.cause is not None:
-            self.hangs, self.cause = False, None
+            self._reported = _Reported(self._reported.at_done)
         self._differ = tuple(mismatch for mismatch in self._differ if self._is_in(mismatch))
-        if self.reported and self._done() > self._done_then:
-            self.reported = self.hangs = self._claimed = False
+        if self._reported.at_done is not None and self._done() > self._reported.at_done:
+            self._reported, self._claimed = _Reported(), False
             self._store.set(REPORTING_RANK, "")
             self._reporter.line("distcheck watch: the job continues")
 
@@ -238,8 +261,8 @@ class Coordinator:
 
     def _is_reported(self) -> bool:
         """Return whether the hang was reported and no rank made progress, or waits were judged a moment ago."""
-        if self._hang_reported:
-            return self._done() == self._done_then
+        if self._reported.hang:
+            return self._done() == self._reported.at_done
         return (self.cause is not None or not self.question) and self._clock() < self._judges_at
 
     # reading
