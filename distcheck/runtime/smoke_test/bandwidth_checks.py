@@ -11,7 +11,7 @@ import functools
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from distcheck import rules
 from distcheck.checks.cluster.hostlist import shorten_hosts
@@ -26,6 +26,7 @@ from distcheck.runtime.coordination.model import Failure
 from .bandwidth import COLLECTIVES
 from .model import MEASUREMENTS_VERSION, Bandwidth, Comparison, Correctness, Measurements, Options, SmokeTest, size_text
 
+_Sized = TypeVar("_Sized", Bandwidth, Comparison)
 #: At or above this share of what is expected a run is healthy (tolerance of nccl-tests and of NVIDIA/aicr).
 HEALTHY = 0.9
 #: Below this share of the caller's own figure it is an error (threshold of NVIDIA's resiliency extension).
@@ -153,9 +154,9 @@ def _reaches(size_bytes: int, least: int) -> bool:
     return size_bytes >= 0.99 * least
 
 
-def _largest(items: tuple[Bandwidth, ...]) -> tuple[Bandwidth, ...]:
-    """Of each collective the largest size."""
-    found: dict[str, Bandwidth] = {}
+def _largest(items: tuple[_Sized, ...]) -> tuple[_Sized, ...]:
+    """Return the largest size of each collective: smaller sizes show the same, with more noise."""
+    found: dict[str, _Sized] = {}
     for item in items:
         known = found.get(item.collective)
         if known is None or item.size_bytes > known.size_bytes:
@@ -309,7 +310,7 @@ def bandwidth_is_that_of_the_baseline(measured: Measurements, baselines: Baselin
     judged = _largest(_judged(measured))
     if not judged:
         raise Unavailable(f"no baseline: {_nothing_to_judge(measured)}")
-    compared = _largest_compared(tuple(_with_own(measured, baselines)))
+    compared = _largest(tuple(_with_own(measured, baselines)))
     for item in compared:
         severity = _severity_of_own(measured, item)
         if severity is not None:
@@ -331,7 +332,7 @@ def bandwidth_is_as_published(
     """The largest size of each collective is as fast as others measured on such hardware."""
     seen = None if isinstance(transport, Unavailable) else transport
     known = None if isinstance(cluster, Unavailable) else cluster
-    compared = _largest_compared(tuple(_with_published(measured, seen, known)))
+    compared = _largest(tuple(_with_published(measured, seen, known)))
     if not compared:
         if options.min_busbw_gbytes_per_s or not isinstance(baselines, Unavailable):
             raise NotApplicable("another measure was given")
@@ -349,16 +350,6 @@ def _severity_of_own(measured: Measurements, item: Comparison) -> Severity | Non
     if item.share >= HEALTHY:
         return None
     return Severity.WARNING if item.share >= DEGRADED else Severity.ERROR
-
-
-def _largest_compared(compared: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
-    """Return the comparison of the largest size of each collective: smaller sizes show the same, with more noise."""
-    found: dict[str, Comparison] = {}
-    for item in compared:
-        known = found.get(item.collective)
-        if known is None or item.size_bytes > known.size_bytes:
-            found[item.collective] = item
-    return tuple(found.values())
 
 
 def _nothing_to_judge(measured: Measurements) -> str:

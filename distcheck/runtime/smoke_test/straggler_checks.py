@@ -7,6 +7,7 @@ baselines. A root cause needs a repetition. A difference between two kinds of ha
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -134,7 +135,7 @@ def slow_computers(own_time_s: Sequence[float], *, cuda: bool, groups: Iterable[
         known = [rank for rank in group if rank < len(own_time_s) and _counts(own_time_s[rank])]
         if len(known) < FEWEST_RANKS:
             continue
-        middle = _median([own_time_s[rank] for rank in known])
+        middle = statistics.median([own_time_s[rank] for rank in known])
         bound = middle * _factor(factor, (own_time_s[rank] / middle for rank in known))
         slow.extend(rank for rank in known if own_time_s[rank] >= bound)
     return sorted(slow)
@@ -144,8 +145,8 @@ def late_ranks(lateness_s: Sequence[float]) -> list[int]:
     """Return the ranks that come too late compared with the others; seconds after the first, by rank."""
     if len(lateness_s) < FEWEST_RANKS:
         return []
-    middle = _median(lateness_s)
-    scatter = _DEVIATION_SCALE * _median([abs(value - middle) for value in lateness_s])
+    middle = statistics.median(lateness_s)
+    scatter = _DEVIATION_SCALE * statistics.median([abs(value - middle) for value in lateness_s])
     bound = max(LATE_S, LATE_FACTOR * middle, middle + DEVIATIONS * scatter)
     return [rank for rank, value in enumerate(lateness_s) if value >= bound]
 
@@ -198,7 +199,7 @@ def compare(pairs: Iterable[Pair], hosts: Mapping[int, int] | Sequence[int], sla
             continue
         for values in of_rank.values():
             values.sort()
-        median = _median([_middle(values) for values in of_rank.values()])
+        median = statistics.median([_middle(values) for values in of_rank.values()])
         groups.append(PairGroup(inside, median, best, of_rank, slack))
     return groups
 
@@ -414,12 +415,6 @@ def _counts(value: float) -> bool:
     return math.isfinite(value) and value > 0
 
 
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
 def _middle(ascending: Sequence[float]) -> float:
     """The middle one, the better of two: a rank with one good partner of two is not slow itself."""
     return ascending[len(ascending) // 2]
@@ -427,7 +422,7 @@ def _middle(ascending: Sequence[float]) -> float:
 
 def _factor(least: float, ratios: Iterable[float], most: float = math.inf) -> float:
     """The factor from which on a ratio is an outlier: the least one, or more where all of them scatter."""
-    scatter = _DEVIATION_SCALE * _median([abs(math.log(ratio)) for ratio in ratios])
+    scatter = _DEVIATION_SCALE * statistics.median([abs(math.log(ratio)) for ratio in ratios])
     return max(least, min(most, math.exp(min(DEVIATIONS * scatter, 700.0))))  # exp(710) would overflow
 
 
@@ -435,7 +430,7 @@ def _units(ranks: Sequence[int], values: Sequence[float], names: _Names) -> list
     """Slow ranks by host, the worst host first and its worst rank named."""
     if not ranks:
         return []
-    middle = max(_median(values), 1e-9)
+    middle = max(statistics.median(values), 1e-9)
     by_host: dict[object, list[int]] = {}
     for rank in ranks:
         by_host.setdefault(names.host_of.get(rank, rank), []).append(rank)
@@ -462,7 +457,7 @@ def _bundles(links: Sequence[SlowPair], group: PairGroup, hosts: Mapping[int, in
 
 def _slow_rank(unit: _Unit, computes: bool, lateness: Lateness, names: _Names, *, cuda: bool, total: int) -> Finding:
     values = lateness.own_time_s if computes else lateness.lateness_s
-    peers = _median(values)
+    peers = statistics.median(values)
     device = names.device_of.get(unit.worst) if cuda else None
     many = len(unit.ranks) > 1
     who = _ranks_text(
@@ -542,7 +537,7 @@ def _two_kinds_of_ranks(lateness: Lateness, slow: Sequence[int], late: Sequence[
             "slow_computing_ranks": len(slow),
             "late_ranks": len(late),
             "ranks": ranks,
-            "median_own_time_s": round(_median(lateness.own_time_s), 6) if lateness.own_time_s else None,
+            "median_own_time_s": round(statistics.median(lateness.own_time_s), 6) if lateness.own_time_s else None,
             "worst_rank": max(
                 slow or late, key=lambda rank: (lateness.own_time_s if slow else lateness.lateness_s)[rank]
             ),
