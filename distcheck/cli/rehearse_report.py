@@ -11,11 +11,12 @@ from distcheck.core.checker import Checker
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, NotChecked, Report, Severity, merge_not_checked, rank_ranges, sort_findings
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.locations import split_place
 from distcheck.runtime.coordination.model import Positions
 from distcheck.runtime.coordination.stack_report import plain_job
 from distcheck.runtime.rehearsal.simulation import outcome, trackers
 from distcheck.runtime.rehearsal.simulation.launcher import HUNG, NO_STORE, TIME, RehearsalResult
-from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan, split_location
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 if TYPE_CHECKING:
     from distcheck.runtime.rehearsal.simulation.cli_args import ParsedCommand
@@ -165,7 +166,7 @@ def _diagnosed(result: RehearsalResult, selection: Selection) -> list[Finding]:
         reader = SourceReader(LogSource(f"rank{end.rank}.log"), matcher_of(signatures()))
         reader.feed(text.encode())
         report = diagnose(timeline_of([reader.reading()]), selection=selection)
-        path, line = split_location(end.place)
+        path, line = split_place(end.place)
         for finding in report.findings:
             if finding.severity is Severity.INFO or finding.code.startswith("DC9"):
                 continue

@@ -4,13 +4,34 @@ not take. If the lines do not show it, it stays a mismatch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from .call_signatures import agreed
+from .locations import split_place
 from .model import CallMismatch, CodeBlock, CollectiveCall, Frame, Position, Positions
 
 #: Why one side makes another call.
 LOOP, BRANCH, FORWARD = "loop", "branch", "forward"
+
+
+#: Ranks, and the call that they made.
+Side = tuple[tuple[int, ...], CollectiveCall]
+
+
+def sides_of(
+    calls: Iterable[tuple[int, CollectiveCall]], key: Callable[[CollectiveCall], object] = agreed
+) -> tuple[Side, ...]:
+    """Return which ranks made which call, the largest side first.
+
+    :param calls: rank and call
+    :param key: what the calls of one side share
+    """
+    sides: dict[object, list[tuple[int, CollectiveCall]]] = {}
+    for rank, call in calls:
+        sides.setdefault(key(call), []).append((rank, call))
+    found = [(tuple(rank for rank, _ in side), side[0][1]) for side in sides.values()]
+    return tuple(sorted(found, key=lambda side: (-len(side[0]), side[0])))
 
 
 class Divergence(NamedTuple):
@@ -20,12 +41,12 @@ class Divergence(NamedTuple):
     ranks: tuple[int, ...]
     call: CollectiveCall
     #: the calls of the others
-    others: tuple[tuple[tuple[int, ...], CollectiveCall], ...]
+    others: tuple[Side, ...]
 
 
 def divergence_of(mismatch: CallMismatch, positions: Positions) -> Divergence | None:
     """Return the one side that explains a mismatch, or None if none does or several might."""
-    by_rank = {position.rank: position for position in positions.ranks}
+    by_rank = positions.by_rank
     sides = mismatch.calls
     if len({call.place for _, call in sides}) < len(sides) or not all(call.place for _, call in sides):
         return None
@@ -48,22 +69,19 @@ def divergence_of(mismatch: CallMismatch, positions: Positions) -> Divergence | 
     return None
 
 
-_Side = tuple[tuple[int, ...], CollectiveCall]
-
-
-def _in_a_forward_of_its_own(side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions) -> bool:
+def _in_a_forward_of_its_own(side: Side, other: Side, by_rank: dict[int, Position], positions: Positions) -> bool:
     """Return whether a side is in a forward at a line where the other never was."""
     if any(by_rank[rank].places.get(side[1].place) for rank in other[0] if rank in by_rank):
         return False
     return _in_ddp(side, other, by_rank, positions)
 
 
-def _in_ddp(side: _Side, other: _Side, by_rank: dict[int, Position], _: Positions) -> bool:
+def _in_ddp(side: Side, other: Side, by_rank: dict[int, Position], _: Positions) -> bool:
     """Return whether a side is in a forward in which the other is not."""
     return _in_forward(side, by_rank) and not _in_forward(other, by_rank)
 
 
-def _in_forward(side: _Side, by_rank: dict[int, Position]) -> bool:
+def _in_forward(side: Side, by_rank: dict[int, Position]) -> bool:
     """Return whether a side is in DDP's forward, which begins with a broadcast of buffers."""
     return any(in_ddp_forward(by_rank[rank].stack) for rank in side[0] if rank in by_rank)
 
@@ -81,12 +99,11 @@ def stands_in_a_branch_on_the_rank(position: Position, positions: Positions) -> 
 
 def is_in_branch_on_rank(mismatch: CallMismatch, positions: Positions) -> bool:
     """Return whether the first of two sides took a branch on the rank that the other did not take."""
-    by_rank = {position.rank: position for position in positions.ranks}
     first, second = mismatch.calls
-    return _stands_in_a_branch_on_the_rank(first, second, by_rank, positions)
+    return _stands_in_a_branch_on_the_rank(first, second, positions.by_rank, positions)
 
 
-def _has_left_the_loop(side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions) -> bool:
+def _has_left_the_loop(side: Side, other: Side, by_rank: dict[int, Position], positions: Positions) -> bool:
     """Return whether a side was in the loop in which the other still is, and is past it now."""
     if not all(by_rank[rank].places.get(other[1].place) for rank in side[0] if rank in by_rank):
         return False
@@ -102,13 +119,13 @@ def _has_left_the_loop(side: _Side, other: _Side, by_rank: dict[int, Position], 
 
 
 def _stands_in_a_branch_on_the_rank(
-    side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions
+    side: Side, other: Side, by_rank: dict[int, Position], positions: Positions
 ) -> bool:
     return _stands_in_a_branch(side, other, by_rank, positions, on_the_rank=True)
 
 
 def _stands_in_a_branch(
-    side: _Side, other: _Side, by_rank: dict[int, Position], positions: Positions, *, on_the_rank: bool = False
+    side: Side, other: Side, by_rank: dict[int, Position], positions: Positions, *, on_the_rank: bool = False
 ) -> bool:
     """Return whether a side is in a branch that the other did not take, at a line where the other never was."""
     parted = _diverging_frames(side, other, by_rank)
@@ -126,7 +143,7 @@ def _stands_in_a_branch(
 
 
 def _diverging_frames(
-    side: _Side, other: _Side, by_rank: dict[int, Position]
+    side: Side, other: Side, by_rank: dict[int, Position]
 ) -> tuple[Frame, Frame, Sequence[Frame], Sequence[Frame]] | None:
     """Return the two frames of one function with different lines, and the frames that each called from there."""
     mine, theirs = _path_to(side, by_rank), _path_to(other, by_rank)
@@ -147,15 +164,15 @@ def _path_from(frame: Frame, way: list[Frame]) -> list[Frame]:
     return next((way[at:] for at, item in enumerate(way) if (item.path, item.function) == function), way)
 
 
-def _path_to(side: _Side, by_rank: dict[int, Position]) -> list[Frame]:
+def _path_to(side: Side, by_rank: dict[int, Position]) -> list[Frame]:
     """Return the user's frames to the call, outermost first; only the line of the call if the stack has changed."""
     call = side[1]
     for rank in side[0]:
         own = [frame for frame in by_rank[rank].stack if frame.own] if rank in by_rank else []
         if own and own[0].place == call.place:
             return own[::-1]
-    path, _, line = call.place.rpartition(":")
-    return [Frame(path, int(line) if line.isdigit() else 0, call.function, True)]
+    path, line = split_place(call.place)
+    return [Frame(path or "", line or 0, call.function, True)]
 
 
 def _around(frame: Frame, positions: Positions) -> tuple[CodeBlock, ...]:

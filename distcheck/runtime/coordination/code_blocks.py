@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from .locations import split_place
 from .model import CodeBlock, Positions
 
 #: Names in scripts, Accelerate, Lightning and Transformers.
@@ -22,7 +23,7 @@ def with_blocks(positions: Positions, folder: str = "") -> Positions:
     """
     places = {frame.place for position in positions.ranks for frame in position.stack if frame.own}
     places |= {call.place for mismatch in positions.mismatches for _, call in mismatch.calls if call.place}
-    return positions._replace(around={place: around(*_split(place, folder)) for place in sorted(places)})
+    return positions._replace(around={place: _around_place(place, folder) for place in sorted(places)})
 
 
 def around(path: str, line: int) -> tuple[CodeBlock, ...]:
@@ -33,9 +34,9 @@ def around(path: str, line: int) -> tuple[CodeBlock, ...]:
     return tuple(block for _, block in inside[start:])
 
 
-def _split(place: str, folder: str) -> tuple[str, int]:
-    path, _, line = place.rpartition(":")
-    return os.path.join(folder, path), int(line) if line.isdigit() else 0
+def _around_place(place: str, folder: str) -> tuple[CodeBlock, ...]:
+    path, line = split_place(place)
+    return around(os.path.join(folder, path or ""), line or 0)
 
 
 @functools.lru_cache(maxsize=64)

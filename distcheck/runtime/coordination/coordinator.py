@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
+from .call_mismatch import sides_of
 from .call_recorder import MILESTONE
-from .call_signatures import agreed
 from .code_blocks import with_blocks
 from .hang_detector import ABSENT, cause_of, hangs, is_hung, mismatched_waits, suspicious
 from .ledger import Summary
@@ -442,18 +441,14 @@ class Coordinator:
 
     def _mismatch(self, group: str, between: tuple[int, int]) -> CallMismatch:
         """Return the first call that differs, without calls if no rank kept it."""
-        calls_by_rank = sorted(
-            (index, repr(agreed(call)), rank, call)
-            for rank, heartbeat in self.heartbeats.items()
-            for index, raw in heartbeat.calls.get(group, ())
-            for call in [read_call(raw)]
-        )
-        for _, same in groupby(calls_by_rank, key=lambda item: item[0]):
-            sides = [[(rank, call) for _, _, rank, call in side] for _, side in groupby(same, key=lambda item: item[1])]
+        by_index: dict[int, list[tuple[int, CollectiveCall]]] = {}
+        for rank, heartbeat in sorted(self.heartbeats.items()):
+            for index, raw in heartbeat.calls.get(group, ()):
+                by_index.setdefault(index, []).append((rank, read_call(raw)))
+        for _, calls in sorted(by_index.items()):
+            sides = sides_of(calls)
             if len(sides) > 1:
-                sides.sort(key=lambda side: (-len(side), side[0][0]))
-                calls = tuple((tuple(rank for rank, _ in side), side[0][1]) for side in sides)
-                return CallMismatch(group, calls[0][1].number, calls)
+                return CallMismatch(group, sides[0][1].number, sides)
         return CallMismatch(group, between[1], ())
 
     def _is_in(self, mismatch: CallMismatch) -> bool:

@@ -7,11 +7,11 @@ that are stopped, or that wait themselves, in a circle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Rule, rank_ranges
 from distcheck.core.registry import probe
 
 from .call_mismatch import (
@@ -19,12 +19,15 @@ from .call_mismatch import (
     FORWARD,
     LOOP,
     Divergence,
+    Side,
     divergence_of,
     in_ddp_forward,
     is_in_branch_on_rank,
+    sides_of,
     stands_in_a_branch_on_the_rank,
 )
 from .call_signatures import agreed
+from .locations import rank_names, where_of
 from .model import SETUP, UNSEEN, CallMismatch, CollectiveCall, Position, Positions
 
 #: States of a rank that will make no further call, as far as known.
@@ -51,12 +54,12 @@ class WaitingCall(NamedTuple):
 
 def waits(positions: Positions) -> tuple[WaitingCall, ...]:
     """Return all calls in which ranks wait, the longest wait first."""
-    by_rank = {position.rank: position for position in positions.ranks}
+    by_rank = positions.by_rank
     apart = differing_calls(positions)
     found: dict[tuple[object, ...], list[Position]] = {}
     for position in positions.ranks:
-        if position.state == "waiting" and position.call is not None:
-            call = position.call
+        call = position.awaited_call
+        if call is not None:
             key = (call.group, call.number) if call.number else (call.group, 0, position.rank)
             found.setdefault(key, []).append(position)
     made = []
@@ -97,10 +100,9 @@ def _missing(
     if not call.number:
         if call.peer is None:
             return ()
-        other = by_rank.get(call.peer)
+        other = by_rank[call.peer].awaited_call if call.peer in by_rank else None
         # a send and a receive that wait for each other match; two receives never do
-        met = other is not None and other.state == "waiting" and other.call is not None and _meet(call, other.call)
-        return () if met else (call.peer,)
+        return () if other is not None and _meet(call, other) else (call.peer,)
     present = {position.rank for position in there}
     return tuple(
         rank
@@ -163,20 +165,13 @@ def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCa
 
 def mismatched_waits(positions: Positions) -> tuple[CallMismatch, ...]:
     """Return waits at one number of one group that cannot be the same call: C++ made one, so no record shows it."""
-    found: dict[tuple[str, int], dict[str, list[Position]]] = {}
+    found: dict[tuple[str, int], list[tuple[int, CollectiveCall]]] = {}
     for position in positions.ranks:
-        call = position.call
-        if position.state == "waiting" and call is not None and call.number and call.operation in _FAMILY:
-            by_family = found.setdefault((call.group, call.number), {})
-            by_family.setdefault(_FAMILY[call.operation], []).append(position)
-    made = []
-    for (group, number), by_family in found.items():
-        if len(by_family) > 1:
-            sides = [
-                (tuple(item.rank for item in there), there[0].call) for there in by_family.values() if there[0].call
-            ]
-            made.append(CallMismatch(group, number, tuple(sorted(sides, key=lambda side: (-len(side[0]), side[0])))))
-    return tuple(made)
+        call = position.awaited_call
+        if call is not None and call.number and call.operation in _FAMILY:
+            found.setdefault((call.group, call.number), []).append((position.rank, call))
+    sides = {key: sides_of(calls, lambda call: _FAMILY[call.operation]) for key, calls in found.items()}
+    return tuple(CallMismatch(*key, calls) for key, calls in sides.items() if len(calls) > 1)
 
 
 #: The basic collective of each name, in torch's Python and in the flight recorder (torch 2.13).
@@ -237,27 +232,18 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
         if divergence is not None:
             yield _divergence_finding(divergence, mismatch)
             continue
-        calls = "; ".join(
-            f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in mismatch.calls
-        )
-        first = mismatch.calls[-1][1]
+        ranks, first = mismatch.calls[-1]
         yield rules.DC517.found(
-            f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {_difference(mismatch)}: {calls}",
-            where=_where(first.place, mismatch.calls[-1][0]),
-            evidence={
-                "group": mismatch.group,
-                "number": mismatch.number,
-                "calls": [f"{_ranks(ranks)}: {_at(call)}" for ranks, call in mismatch.calls],
-            },
+            f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {_difference(mismatch)}: "
+            f"{_calls_text(mismatch.calls)}",
+            where=where_of(first.place, ranks),
+            evidence=_evidence(mismatch),
             fix=Fix(_SAME[_difference(mismatch)], where="code"),
         )
 
 
 def _divergence_finding(side: Divergence, mismatch: CallMismatch) -> Finding:
-    who, one = _ranks(side.ranks), len(side.ranks) == 1
-    others = "; ".join(
-        f"{_ranks(ranks)} {'calls' if len(ranks) == 1 else 'call'} {_at(call)}" for ranks, call in side.others
-    )
+    one = len(side.ranks) == 1
     rule, why = _CAUSES[side.why]
     did = {
         LOOP: f"{'has' if one else 'have'} left the loop, and {'calls' if one else 'call'}",
@@ -266,17 +252,24 @@ def _divergence_finding(side: Divergence, mismatch: CallMismatch) -> Finding:
         FORWARD: f"{'is' if one else 'are'} in the forward of a DDP model, which calls",
     }[side.why]
     return rule.found(
-        f"{who} {did} {_at(side.call)}; {others}",
-        where=_where(side.others[0][1].place if side.why == LOOP else side.call.place, side.ranks),
-        evidence={
-            "group": mismatch.group,
-            "number": mismatch.number,
-            "calls": [f"{_ranks(ranks)}: {_at(call)}" for ranks, call in mismatch.calls],
-        },
+        f"{rank_names(side.ranks)} {did} {side.call.text_with_place}; {_calls_text(side.others)}",
+        where=where_of(side.others[0][1].place if side.why == LOOP else side.call.place, side.ranks),
+        evidence=_evidence(mismatch),
         fix=Fix(why, where="code"),
         # the job hangs, so the worst severity applies
         severity=max(rule.severities),
     )
+
+
+def _calls_text(sides: Sequence[Side]) -> str:
+    return "; ".join(
+        f"{rank_names(ranks)} {'calls' if len(ranks) == 1 else 'call'} {call.text_with_place}" for ranks, call in sides
+    )
+
+
+def _evidence(mismatch: CallMismatch) -> dict[str, object]:
+    calls = [f"{rank_names(ranks)}: {call.text_with_place}" for ranks, call in mismatch.calls]
+    return {"group": mismatch.group, "number": mismatch.number, "calls": calls}
 
 
 _EVEN = (
@@ -318,7 +311,7 @@ def every_wait_can_end(positions: Positions) -> Iterator[Finding]:
     """Report ranks that wait for ranks that will not arrive."""
     if positions.mismatches:
         return  # a hang that follows from a mismatch is no second cause
-    by_rank = {position.rank: position for position in positions.ranks}
+    by_rank = positions.by_rank
     stuck = list(deadlocks(positions))
     # exited ranks explain a circle of waits, then a branch on the rank; the order of arrival explains nothing
     causes = [wait for wait in stuck if any(_is_absent(by_rank.get(rank)) for rank in wait.missing)]
@@ -335,10 +328,10 @@ def _is_in_branch_on_rank(wait: WaitingCall, by_rank: dict[int, Position], posit
 
 def _mismatch(wait: WaitingCall, missing: Position | None) -> CallMismatch | None:
     """Return the two calls in which ranks wait for each other, or None if the missing rank does not wait."""
-    if missing is None or missing.state != "waiting" or missing.call is None:
+    call = None if missing is None else missing.awaited_call
+    if call is None:
         return None
-    sides = ((wait.waiting, wait.call), (wait.missing, missing.call))
-    return CallMismatch(wait.call.group, wait.call.number, sides)
+    return CallMismatch(wait.call.group, wait.call.number, ((wait.waiting, wait.call), (wait.missing, call)))
 
 
 def _is_absent(position: Position | None) -> bool:
@@ -348,12 +341,16 @@ def _is_absent(position: Position | None) -> bool:
 def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positions) -> Finding:
     waiting = by_rank[wait.waiting[0]]
     missing = [by_rank.get(rank, Position(rank, state="silent")) for rank in wait.missing]
+    call = wait.call.text_with_place
     if not missing:
         return rules.DC511.found(
-            f"all ranks of {group_name(wait.call.group)} are in {_at(wait.call)} for {wait.since_s:.0f} s, and it does "
-            "not end",
-            where=_where(wait.call.place, ()),
-            evidence={"call": _at(wait.call), "waiting": rank_ranges(wait.waiting), "since_s": round(wait.since_s, 1)},
+            f"all ranks of {group_name(wait.call.group)} are in {call} for {wait.since_s:.0f} s, and it does not end",
+            where=where_of(wait.call.place, ()),
+            evidence={
+                "call": call,
+                "waiting": rank_ranges(wait.waiting),
+                "since_s": round(wait.since_s, 1),
+            },
             fix=Fix(
                 "test the links between the ranks: the report names the pair that fails",
                 command="distcheck collective --pairs",
@@ -368,10 +365,10 @@ def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positio
     if positions.over:
         verb = "waited"
     return rule.found(
-        f"{_ranks(wait.waiting)} {verb} in {_at(wait.call)}; {'; '.join(descriptions)}",
-        where=_where(wait.call.place, wait.missing),
+        f"{rank_names(wait.waiting)} {verb} in {call}; {'; '.join(descriptions)}",
+        where=where_of(wait.call.place, wait.missing),
         evidence={
-            "call": _at(wait.call),
+            "call": call,
             "waiting": rank_ranges(wait.waiting),
             "missing": rank_ranges(wait.missing),
             "since_s": round(wait.since_s, 1),
@@ -443,10 +440,10 @@ def _alike(missing: Sequence[Position]) -> list[tuple[tuple[int, ...], Position]
 
 
 def _described(ranks: Sequence[int], position: Position) -> str:
-    who, one = _ranks(ranks), len(ranks) == 1
+    who, one = rank_names(ranks), len(ranks) == 1
     # a silent rank may have made further calls
     seen = "last heard of" if position.state in ("stopped", "silent") or _was_killed(position) else "last"
-    last = f", {seen} in {_at(position.call)}" if position.call is not None else ""
+    last = f", {seen} in {position.call.text_with_place}" if position.call is not None else ""
     if position.state == "left":
         status = "" if position.status is None else f" with status {position.status}"
         detail = f" ({position.detail})" if position.detail else ""
@@ -460,18 +457,9 @@ def _described(ranks: Sequence[int], position: Position) -> str:
         return f"{who} {'gives' if one else 'give'} no word{f' ({position.detail})' if position.detail else ''}{last}"
     frame = position.own_frame
     inside = f" in {frame.text}" if frame else ""
-    if position.state == "waiting" and position.call is not None:
-        return f"{who} {'waits' if one else 'wait'} in {_at(position.call)}"
+    if position.awaited_call is not None:
+        return f"{who} {'waits' if one else 'wait'} in {position.awaited_call.text_with_place}"
     return f"{who} {'is' if one else 'are'} elsewhere{inside}"
-
-
-def _at(call: CollectiveCall) -> str:
-    return f"{call.text} at {call.place}" if call.place else call.text
-
-
-def _ranks(ranks: Iterable[int]) -> str:
-    listed = list(ranks)
-    return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {rank_ranges(listed)}"
 
 
 def group_name(name: str) -> str:
@@ -479,14 +467,3 @@ def group_name(name: str) -> str:
     if name.startswith(SETUP):
         return "the job"
     return "the default group" if name == "0" else f"group {name}"
-
-
-def _where(place: str, ranks: Sequence[int]) -> Where:
-    path, _, line = place.rpartition(":")
-    one = ranks[0] if len(ranks) == 1 else None
-    return Where(
-        path=path or None,
-        line=int(line) if line.isdigit() else None,
-        rank=one,
-        ranks=rank_ranges(ranks) if len(ranks) > 1 else None,
-    )

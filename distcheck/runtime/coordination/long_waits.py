@@ -71,7 +71,7 @@ class LongWait(NamedTuple):
 
 def long_waits(positions: Positions) -> Iterator[LongWait]:
     """Return the waits of at least the hang timeout that end when a few computing ranks arrive."""
-    by_rank = {position.rank: position for position in positions.ranks}
+    by_rank = positions.by_rank
     for wait in waits(positions):
         if wait.since_s < positions.hang_timeout_s or not wait.missing:
             continue
@@ -84,7 +84,7 @@ def long_waits(positions: Positions) -> Iterator[LongWait]:
         frame = missing[0].own_frame if missing else None
         call = wait.call
         yield LongWait(
-            f"{call.text} at {call.place}" if call.place else call.text, call.place, rank_ranges(wait.waiting),
+            call.text_with_place, call.place, rank_ranges(wait.waiting),
             rank_ranges(wait.missing), wait.since_s, frame.text if frame else missing[0].detail if missing else "",
             positions.timeouts.get(call.group, 0.0),
         )  # fmt: skip

@@ -75,6 +75,11 @@ class CollectiveCall(NamedTuple):
         group = f" of group {self.group}" if self.group not in ("0", "") and not setup else ""
         return f"{self.operation}{number}{group}" + (f" ({', '.join(parts)})" if parts else "")
 
+    @property
+    def text_with_place(self) -> str:
+        """Return ``barrier #3 at train.py:88``, without a location if it is unknown."""
+        return f"{self.text} at {self.place}" if self.place else self.text
+
 
 class Position(NamedTuple):
     """The position of one rank."""
@@ -107,6 +112,11 @@ class Position(NamedTuple):
     def own_frame(self) -> Frame | None:
         """Return the innermost frame of the user's code."""
         return next((frame for frame in self.stack if frame.own), None)
+
+    @property
+    def awaited_call(self) -> CollectiveCall | None:
+        """Return the call in which it waits."""
+        return self.call if self.state == "waiting" else None
 
 
 class CodeBlock(NamedTuple):
@@ -149,6 +159,10 @@ class Positions(NamedTuple):
     timeouts: Mapping[str, float] = {}
     #: line → the loops and branches of its function around it, outermost first; (): not read
     around: Mapping[str, tuple[CodeBlock, ...]] = {}
+
+    @property
+    def by_rank(self) -> dict[int, Position]:
+        return {position.rank: position for position in self.ranks}
 
     def ranks_of(self, group: str) -> tuple[int, ...]:
         """Return the global ranks of a group; all if unknown."""

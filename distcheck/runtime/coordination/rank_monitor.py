@@ -13,10 +13,10 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from .call_mismatch import sides_of
 from .call_recorder import CallRecorder, RecordedCall
-from .call_signatures import agreed
 from .coordinator import SILENT_TICKS, Coordinator, MonitorReporter, hand_over
 from .hang_detector import group_name
 from .ledger import Ledger, ledger_of, read_summary
@@ -190,7 +190,9 @@ class RankMonitor:
                 there = there._replace(state="waiting", call=other.call, stack=(), since_s=0.0)
             known = {here.rank: here, there.rank: there}
             ranks = tuple(known.get(position.rank, position) for position in positions.ranks)
-            differs = CallMismatch(note.call.group, note.call.number, _sides(ranks, note.call))
+            calls = [(position.rank, position.awaited_call) for position in ranks]
+            sides = sides_of((rank, call) for rank, call in calls if call is not None and _is_same(call, note.call))
+            differs = CallMismatch(note.call.group, note.call.number, sides)
             self._client.set(differs_key(note.call.group), str(self.rank_info.rank))
             coordinator.report(positions._replace(ranks=ranks, mismatches=(differs,)))
             self._client.set(MISMATCH_REPORTED, "1")
@@ -469,25 +471,13 @@ def space() -> str:
 
 def _is_in(position: Position, call: CollectiveCall) -> bool:
     """Return whether the heartbeat of a rank shows that it waits in this call."""
-    there = position.call
-    return (
-        position.state == "waiting" and there is not None and (there.number, there.place) == (call.number, call.place)
-    )
+    there = position.awaited_call
+    return there is not None and (there.number, there.place) == (call.number, call.place)
 
 
-def _sides(ranks: Sequence[Position], call: CollectiveCall) -> tuple[tuple[tuple[int, ...], CollectiveCall], ...]:
-    """Return which ranks make which call at this number, of those that wait; the largest side first."""
-    made: dict[object, list[tuple[int, CollectiveCall]]] = {}
-    for position in ranks:
-        there = position.call
-        if (
-            position.state == "waiting"
-            and there is not None
-            and (there.group, there.number) == (call.group, call.number)
-        ):
-            made.setdefault(agreed(there), []).append((position.rank, there))
-    sides = [(tuple(rank for rank, _ in side), side[0][1]) for side in made.values()]
-    return tuple(sorted(sides, key=lambda side: (-len(side[0]), side[0])))
+def _is_same(one: CollectiveCall, other: CollectiveCall) -> bool:
+    """Return whether two ranks are at the same number of the same group."""
+    return (one.group, one.number) == (other.group, other.number)
 
 
 def _line(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import rank_ranges
 
+from .locations import rank_names
 from .model import Frame, Position, Positions
 
 #: A file of torch that only wraps collectives.
@@ -33,7 +34,7 @@ class StackGroup(NamedTuple):
     @property
     def who(self) -> str:
         """Return ``rank 3``, ``ranks 0-2,5``."""
-        return f"rank{'s' * (len(self.ranks) > 1)} {rank_ranges(self.ranks)}"
+        return rank_names(self.ranks)
 
 
 def group_stacks(positions: Iterable[Position]) -> tuple[StackGroup, ...]:
@@ -54,8 +55,8 @@ def worth_showing(frames: Sequence[Frame]) -> tuple[bool, ...]:
 
 def doing(position: Position) -> str:
     """Return the state of a rank in few words."""
-    if position.state == "waiting" and position.call is not None:
-        text = f"waiting in {position.call.text}"
+    if position.awaited_call is not None:
+        text = f"waiting in {position.awaited_call.text}"
     else:
         text = _DOING.get(position.state, position.state)
     return f"{text} ({position.detail})" if position.detail else text

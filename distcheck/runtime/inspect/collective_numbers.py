@@ -13,12 +13,12 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination import hang_detector
+from distcheck.runtime.coordination.call_mismatch import sides_of
 from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall, Position, Positions
+from distcheck.runtime.coordination.rank_monitor import HANG_TIMEOUT_S
 
 from .snapshot import Snapshot
 
-#: Hang timeout of *watch* in seconds.
-HANG_TIMEOUT_S = 20.0
 #: Operations whose ranks all give tensors of one size, by the names of the recorder.
 _OF_ONE_SIZE = frozenset({"all_reduce", "allreduce", "broadcast", "_all_gather_base", "_reduce_scatter_base"})
 
@@ -59,15 +59,12 @@ def _positions(snapshot: Snapshot) -> Positions:
 
 def _of_other_sizes(positions: Positions) -> Iterator[CallMismatch]:
     """Return calls with one number whose tensors differ, although they must not."""
-    open_: dict[tuple[str, int, str], dict[tuple[object, ...], list[Position]]] = {}
+    found: dict[tuple[str, int, str], list[tuple[int, CollectiveCall]]] = {}
     for position in positions.ranks:
-        call = position.call
-        if position.state == "waiting" and call is not None and call.operation in _OF_ONE_SIZE and call.sizes:
-            key = tuple(map(math.prod, call.sizes)), call.dtypes
-            open_.setdefault((call.group, call.number, call.operation), {}).setdefault(key, []).append(position)
-    for (group, number, _), sides in open_.items():
+        call = position.awaited_call
+        if call is not None and call.operation in _OF_ONE_SIZE and call.sizes:
+            found.setdefault((call.group, call.number, call.operation), []).append((position.rank, call))
+    for (group, number, _), calls in found.items():
+        sides = sides_of(calls, lambda call: (tuple(map(math.prod, call.sizes)), call.dtypes))
         if len(sides) > 1:
-            calls: list[tuple[tuple[int, ...], CollectiveCall]] = [
-                (tuple(item.rank for item in there), there[0].call) for there in sides.values() if there[0].call
-            ]
-            yield CallMismatch(group, number, tuple(sorted(calls, key=lambda side: (-len(side[0]), side[0]))))
+            yield CallMismatch(group, number, sides)

@@ -14,9 +14,11 @@ from distcheck import rules
 from distcheck.checks.cluster.hostlist import place_hosts
 from distcheck.core.model import Finding, Fix, NotChecked, Rule, Severity, Where, rank_ranges
 from distcheck.core.registry import probe
+from distcheck.runtime.coordination.locations import few_ranges, few_rank_names, rank_names, split_place
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
+from distcheck.runtime.coordination.rank_monitor import HANG_TIMEOUT_S
 
-from .collective_numbers import HANG_TIMEOUT_S, is_decided, is_numbered
+from .collective_numbers import is_decided, is_numbered
 from .snapshot import Snapshot
 
 #: Ranges of ranks in one sentence.
@@ -290,7 +292,7 @@ def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
     if snapshot.elsewhere:
         several = len(snapshot.elsewhere) > 1
         yield NotChecked(
-            f"rank{'s' * several} {rank_ranges(snapshot.elsewhere)}",
+            rank_names(snapshot.elsewhere),
             f"{'they are' if several else 'it is'} on other hosts, or in containers that can't be seen from here; "
             "srun --overlap --jobid=JOB --ntasks-per-node=1 distcheck stuck --merge inspects all",
         )
@@ -298,7 +300,7 @@ def not_checked(snapshot: Snapshot) -> Iterator[NotChecked]:
     for rank, why in snapshot.unseen.items():
         reasons.setdefault(why, []).append(rank)
     for why, ranks in reasons.items():
-        yield NotChecked(f"the stack{'s' * (len(ranks) > 1)} of rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)}", why)
+        yield NotChecked(f"the stack{'s' * (len(ranks) > 1)} of {rank_names(ranks)}", why)
     for rank, why in snapshot.unrecorded.items():
         yield NotChecked(f"the flight recorder of rank {rank}", why)
 
@@ -314,12 +316,7 @@ def stands_still(snapshot: Snapshot) -> bool:
 
 
 def _who(positions: Sequence[Position]) -> str:
-    ranks = [item.rank for item in positions]
-    text = rank_ranges(ranks)
-    few = ",".join(text.split(",")[:_RANGES])
-    if len(ranks) == 1:
-        return f"rank {text}"
-    return f"ranks {text}" if few == text else f"{len(ranks)} ranks ({few} …)"
+    return few_rank_names(item.rank for item in positions)
 
 
 def _number(ranks: Sequence[int]) -> str:
@@ -375,7 +372,7 @@ def _at(position: Position) -> str:
 def _where(
     snapshot: Snapshot, ranks: Sequence[Position], call: CollectiveCall | None, frame: Frame | None = None
 ) -> Where:
-    path, line = (frame.path, frame.line) if frame is not None else _split("" if call is None else call.place)
+    path, line = (frame.path, frame.line) if frame is not None else split_place("" if call is None else call.place)
     one = len(ranks) == 1
     hosts = sorted({item.host for item in ranks if item.host})
     return Where(
@@ -383,13 +380,8 @@ def _where(
         line=line,
         host=place_hosts(hosts) if hosts else None,
         rank=ranks[0].rank if one else None,
-        ranks=None if one else ",".join(rank_ranges([item.rank for item in ranks]).split(",")[:_RANGES]),
+        ranks=None if one else few_ranges(item.rank for item in ranks),
     )
-
-
-def _split(place: str) -> tuple[str, int | None]:
-    path, _, line = place.rpartition(":")
-    return (path, int(line)) if path and line.isdecimal() else ("", None)
 
 
 def _host(snapshot: Snapshot) -> str | None:

@@ -7,14 +7,15 @@ until its collective has ended: with gloo it does, with NCCL a call returns as s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotChecked, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotChecked, Severity, rank_ranges
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.ledger import _TOGETHER, CallSiteTotals, Ledger, Summary
+from distcheck.runtime.coordination.locations import rank_names, where_of
 from distcheck.runtime.coordination.long_waits import LongWait
 
 #: Backends whose calls last until the collective has ended.
@@ -109,7 +110,7 @@ def no_rank_comes_last(summary: Summary) -> Iterator[Finding]:
     yield rules.DC514.found(
         f"rank {last} on {host} comes last: the others waited {late_s:.0f} s for it in {found.calls} calls, "
         f"{late_s / summary.span_s:.0%} of the job, most in {found.most.text}",
-        where=_where(found.most.place, last, host),
+        where=where_of(found.most.place, [last])._replace(host=host or None),
         evidence={
             "late_s": round(late_s, 1), "calls": found.calls, "span_s": round(summary.span_s, 1),
             "lost_rank_s": round(found.lost_s, 1),
@@ -135,7 +136,7 @@ def slow_rank(wait: LongWait, *, now: bool = False) -> Finding:
     end = f"; {wait.limit}" if wait.limit else "; nothing hangs" if now else ""
     return rules.DC726.found(
         f"{wait.text('now' if now else 'then')}{end}",
-        where=_where(wait.place, int(wait.missing) if wait.missing.isdigit() else None),
+        where=where_of(wait.place, [int(wait.missing)] if wait.missing.isdigit() else ()),
         evidence={
             "call": wait.call, "waiting": wait.waiting, "missing": wait.missing, "since_s": round(wait.since_s, 1),
             **({"timeout_s": wait.timeout_s} if wait.timeout_s else {}),
@@ -155,8 +156,9 @@ def groups_are_destroyed(summary: Summary) -> Iterator[Finding]:
     kept = [item.rank for item in summary.ledgers if item.kept_group]
     if kept:
         yield rules.DC743.found(
-            f"{'all ranks' if len(kept) == summary.world_size else _ranks(kept)} ended without destroy_process_group()",
-            where=Where(ranks=rank_ranges(kept)) if len(kept) > 1 else Where(rank=kept[0]),
+            f"{'all ranks' if len(kept) == summary.world_size else rank_names(kept)} ended without "
+            "destroy_process_group()",
+            where=where_of("", kept),
             evidence={"ranks": rank_ranges(kept)},
             fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
         )
@@ -179,7 +181,9 @@ def not_checked(summary: Summary) -> tuple[NotChecked, ...]:
     silent = [item.rank for item in summary.ledgers if not item.recorder]
     if silent:
         missed.append(
-            NotChecked(f"collectives of C++ on {_ranks(silent)}", "the flight recorder is off (TORCH_FR_BUFFER_SIZE=0)")
+            NotChecked(
+                f"collectives of C++ on {rank_names(silent)}", "the flight recorder is off (TORCH_FR_BUFFER_SIZE=0)"
+            )
         )
     ledger = next((item for item in summary.ledgers if item.error), None)
     if ledger is not None:
@@ -257,12 +261,3 @@ def _time(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {rank_ranges(ranks)}"
-
-
-def _where(place: str, rank: int | None, host: str | None = None) -> Where:
-    path, _, line = place.rpartition(":")
-    return Where(path=path or None, line=int(line) if line.isdigit() else None, rank=rank, host=host or None)

@@ -15,6 +15,7 @@ from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
 from distcheck.checks.host.gpu_access import ABSENT, HIDDEN, OTHER_BUILD, UNUSABLE, USABLE, GpuAccess, count_names
 from distcheck.core.model import Finding, Fix, Severity, Where, rank_ranges
 from distcheck.core.registry import probe
+from distcheck.runtime.coordination.locations import rank_names
 
 from .model import Options
 
@@ -143,8 +144,7 @@ def _hosts(who: Members) -> str:
 
 
 def _named(who: Members) -> str:
-    ranks = rank_ranges(rank.rank for _, rank in who)
-    return f"rank{'s' * (len(who) != 1)} {ranks} on {_hosts(who)}"
+    return f"{rank_names(rank.rank for _, rank in who)} on {_hosts(who)}"
 
 
 def _where(who: Members) -> Where:

@@ -13,6 +13,8 @@ from distcheck import rules
 from distcheck.checks.cluster.records import Cluster
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges
 from distcheck.core.registry import probe
+from distcheck.runtime.coordination.locations import few_ranges, rank_names
+from distcheck.runtime.coordination.protocol import unpacked_ranks
 
 from .cases import DTYPES, SUMS
 from .correctness import INPUT, PEER_COPY, CollectiveFailed, CorrectnessRun
@@ -113,7 +115,7 @@ def results_are_right(proof: Correctness, cluster: Cluster | Unavailable) -> Ite
         rank.rank: host.host for host in cluster.hosts for rank in host.ranks
     }  # fmt: skip
     backend = None if isinstance(cluster, Unavailable) else cluster.backend
-    wrong_by_name = {name: _parsed(ranks) for name, ranks in proof.wrong}
+    wrong_by_name = {name: set(unpacked_ranks(ranks)) for name, ranks in proof.wrong}
     others = dict.fromkeys((*groups, *(name.removesuffix(INPUT) for name in wrong_by_name if name != PEER_COPY)))
     for number, (collective, found) in enumerate(groups.items()):
         if number == MOST_FINDINGS:
@@ -132,7 +134,7 @@ def results_are_right(proof: Correctness, cluster: Cluster | Unavailable) -> Ite
             where=Where(
                 host=hosts.get(named) if named is not None else None,
                 rank=ranks[0] if len(ranks) == 1 else None,
-                ranks=_few_ranges(ranks) if len(ranks) > 1 else None,
+                ranks=few_ranges(ranks) if len(ranks) > 1 else None,
                 phase="prove",
                 object=collective,
             ),
@@ -163,9 +165,8 @@ def peer_copies_are_right(proof: Correctness, cluster: Cluster | Unavailable) ->
         if any(PEER_COPY in what for what, _ in proof.skipped) or PEER_COPY not in proof.collectives:
             raise NotApplicable("no rank could copy from GPU to GPU")
         return
-    ranks = sorted(
-        {item.rank for item in found} | {name: _parsed(named) for name, named in proof.wrong}.get(PEER_COPY, set())
-    )
+    named = unpacked_ranks(dict(proof.wrong).get(PEER_COPY, ""))
+    ranks = sorted({item.rank for item in found}.union(named))
     hosts = [] if isinstance(cluster, Unavailable) else sorted(
         {host.host for host in cluster.hosts if any(rank.rank in ranks for rank in host.ranks)}
     )  # fmt: skip
@@ -178,7 +179,7 @@ def peer_copies_are_right(proof: Correctness, cluster: Cluster | Unavailable) ->
         where=Where(
             host=hosts[0] if len(hosts) == 1 else None,
             rank=ranks[0] if len(ranks) == 1 else None,
-            ranks=_few_ranges(ranks) if len(ranks) > 1 else None,
+            ranks=few_ranges(ranks) if len(ranks) > 1 else None,
             phase="prove",
         ),
         evidence={
@@ -285,25 +286,7 @@ def _wrong_fix(collective: str, causes: frozenset[int], hosts: list[str], backen
 
 def _counted(ranks: list[int], world_size: int) -> str:
     """Ranks in few words: ``rank 3``, ``all 8 ranks``, ``ranks 0-2,5``, ``5000 of 16384 ranks (0,2,4,6 …)``."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if len(ranks) == world_size:
+    if len(ranks) == world_size > 1:
         return f"all {world_size} ranks"
-    short = _few_ranges(ranks)
-    if short == rank_ranges(ranks):
-        return f"ranks {short}"
-    return f"{len(ranks)} of {world_size} ranks ({short} …)"
-
-
-def _few_ranges(ranks: list[int], most: int = 4) -> str:
-    """The first few ranges of ranks."""
-    return ",".join(rank_ranges(ranks).split(",")[:most])
-
-
-def _parsed(ranges: str) -> set[int]:
-    """The reverse of ``rank_ranges``."""
-    found: set[int] = set()
-    for part in filter(None, ranges.split(",")):
-        low, _, high = part.partition("-")
-        found.update(range(int(low), int(high or low) + 1))
-    return found
+    short = few_ranges(ranks)
+    return rank_names(ranks) if short == rank_ranges(ranks) else f"{len(ranks)} of {world_size} ranks ({short} …)"

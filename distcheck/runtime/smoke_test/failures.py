@@ -7,14 +7,15 @@ ranks. One failure makes one finding.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.checks.cluster.hostlist import place_hosts, shorten_hosts
 from distcheck.checks.cluster.records import Cluster
-from distcheck.core.model import Finding, Fix, Rule, Unavailable, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Rule, Unavailable, Where
 from distcheck.core.registry import probe
+from distcheck.runtime.coordination.locations import few_ranges, few_rank_names
 from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.coordination.root_cause import reports_lost_peer
 
@@ -399,7 +400,7 @@ class _FailureText:
         self.limit = f" within {round(failure.limit_s, 1):g} s" if failure.limit_s and failure.kind == "timeout" else ""
         self.are = "are" if len(named) > 1 else "is"
         on = f" on {shorten_hosts(self.hosts)}" if self.hosts else ""
-        self.failed = f"{_ranks_text(failure.culprits)}{on}"
+        self.failed = f"{few_rank_names(failure.culprits) if failure.culprits else 'no rank'}{on}"
         here = sorted({state.host for state in failure.states if state.host})
         self.here = shorten_hosts(here) if here else "this host"
 
@@ -416,7 +417,7 @@ class _FailureText:
         count = len(self.failure.waiting)
         if not count:
             return ""
-        return f"; {_ranks_text(self.failure.waiting)} wait{'s' * (count == 1)}"
+        return f"; {few_rank_names(self.failure.waiting)} wait{'s' * (count == 1)}"
 
     def found(self, rule: Rule, message: str, fix: Fix) -> Finding:
         """Return the finding, with its location and its evidence."""
@@ -427,7 +428,7 @@ class _FailureText:
             where=Where(
                 host=place_hosts(self.hosts) if self.hosts else None,
                 rank=failure.culprits[0] if one else None,
-                ranks=None if one or not failure.culprits else _few(failure.culprits),
+                ranks=None if one or not failure.culprits else few_ranges(failure.culprits),
                 phase=failure.phase,
             ),
             evidence={
@@ -609,18 +610,3 @@ def _plain(state: RankState) -> dict[str, Any]:
 
 def _on(state: RankState) -> str:
     return f" on {state.host}" if state.host else ""
-
-
-def _few(ranks: Sequence[int]) -> str:
-    return ",".join(rank_ranges(ranks).split(",")[:_RANGES])
-
-
-def _ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 3``, ``ranks 0-2,5``, ``8192 ranks (0,2,4,6 …)``."""
-    if not ranks:
-        return "no rank"
-    everyone = rank_ranges(ranks)
-    few = _few(ranks)
-    if len(ranks) == 1:
-        return f"rank {everyone}"
-    return f"ranks {everyone}" if everyone == few else f"{len(ranks)} ranks ({few} …)"

@@ -21,10 +21,10 @@ from distcheck.core.model import (
     Report,
     merge_findings,
     merge_not_checked,
-    rank_ranges,
     to_plain,
 )
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.locations import rank_names
 from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.coordination.root_cause import compose_failure
 
@@ -113,7 +113,7 @@ def merged_report(folder: str, selection: Selection) -> Report:
     complete = len(records) == world_size and all(record.ended for record in records)
     absent = [rank for rank in range(world_size) if rank not in {record.rank for record in records}]
     if absent:
-        unread = (*unread, NotChecked("the records", f"rank{'s' * (len(absent) > 1)} {rank_ranges(absent)} left none"))
+        unread = (*unread, NotChecked("the records", f"{rank_names(absent)} left none"))
     # all ranks agreed on the speaker's report: a missing record changes nothing
     if spoken is not None and spoken.ended:
         return revived(spoken.report, unread)._replace(out_of_time=not complete)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from distcheck.runtime.coordination.call_mismatch import sides_of
 from distcheck.runtime.coordination.call_signatures import agreed
 from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall
 
@@ -74,9 +75,5 @@ class CallTable:
 
     def mismatch(self, ticket: Ticket) -> CallMismatch:
         """What the ranks that have come so far have called."""
-        sides: dict[tuple[object, ...], tuple[list[int], CollectiveCall]] = {}
-        for rank, call in sorted(self._calls[ticket].items()):
-            sides.setdefault(agreed(call), ([], call))[0].append(rank)
-        ordered = sorted(sides.values(), key=lambda side: (-len(side[0]), side[0]))
-        number = ordered[0][1].number or ticket.ordinal
-        return CallMismatch(ticket.group, number, tuple((tuple(ranks), call) for ranks, call in ordered))
+        sides = sides_of(sorted(self._calls[ticket].items()))
+        return CallMismatch(ticket.group, sides[0][1].number or ticket.ordinal, sides)

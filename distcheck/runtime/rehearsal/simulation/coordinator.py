@@ -304,7 +304,7 @@ class _Judge(Coordinator):
 
 def _only_follows(positions: Positions) -> bool:
     """Return whether all hung ranks wait for ranks that raised, which are reported by themselves."""
-    by_rank = {position.rank: position for position in positions.ranks}
+    by_rank = positions.by_rank
     missing = [by_rank[rank] for wait in deadlocks(positions) for rank in wait.missing if rank in by_rank]
     ended = [position for position in missing if position.state in ABSENT]
     return not positions.mismatches and bool(ended) and all(position.state == "raised" for position in ended)

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.hang_detector import is_hung
+from distcheck.runtime.coordination.locations import rank_names, where_of
 from distcheck.runtime.coordination.model import Positions
 
-from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, place_of, sort_key
+from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, sort_key
 
 # every epoch the same
 
@@ -35,7 +36,7 @@ def epochs_differ(samples: Samples) -> Iterator[Finding]:
         yield rules.DC730.found(
             f"epochs {first.number + 1} and {second.number + 1} have the same order ({few(numbers(second))}): the "
             f"{first.sampler.epoch_setter} does not get the number of the epoch{still}",
-            where=place_of(place, ranks),
+            where=where_of(place, ranks),
             evidence={
                 "first": numbers(first)[:SHOWN],
                 "second": numbers(second)[:SHOWN],
@@ -116,7 +117,7 @@ def ranks_have_as_many_batches(samples: Samples, positions: Positions) -> Iterat
         yield rules.DC519.found(
             f"the ranks that train from this loader have different numbers of batches: {_counts_text(known)}"
             + ("" if sure else "; unless the loop ends earlier, the ranks with more batches wait for the others"),
-            where=place_of(first.place, short),
+            where=where_of(first.place, short),
             evidence={
                 "batches": {str(rank): count for rank, count in sorted(known.items())},
                 "loader": first.loader.place,
@@ -131,10 +132,7 @@ def _counts_text(counts: dict[int, int]) -> str:
     ranks: dict[int, list[int]] = {}
     for rank, count in counts.items():
         ranks.setdefault(count, []).append(rank)
-    return ", ".join(
-        f"{count} on rank{'' if len(those) == 1 else 's'} {rank_ranges(those)}"
-        for count, those in sorted(ranks.items())
-    )
+    return ", ".join(f"{count} on {rank_names(those)}" for count, those in sorted(ranks.items()))
 
 
 def _evening(first: Pass) -> str:

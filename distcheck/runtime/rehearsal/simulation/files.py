@@ -15,8 +15,9 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, rank_ranges
 from distcheck.core.registry import fact, probe
+from distcheck.runtime.coordination.locations import rank_names
 
-from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, grouped, rank_names, where
+from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, grouped, where
 from .protected_paths import below
 
 Clock = Mapping[str, int]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
 from distcheck.core.registry import fact, probe
+from distcheck.runtime.coordination.locations import rank_names
 
 from .plan import Rehearsal
 
@@ -62,8 +63,7 @@ def groups_are_destroyed(groups: Groups) -> Iterator[Finding]:
     if not left:
         return
     made = groups.made[left[0]]
-    number = len(left)
-    some = f" on rank{'s' * (number > 1)} {rank_ranges(left)}" if groups.destroyed else ""
+    some = f" on {rank_names(left)}" if groups.destroyed else ""
     yield rules.DC743.found(
         f"the script ended, and the process group that it made here was not destroyed{some}",
         where=Where(path=made.path, line=made.line, ranks=rank_ranges(left)),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from distcheck.core.model import Where, rank_ranges
+from distcheck.runtime.coordination.locations import split_place
 
 Record = TypeVar("Record")
 Item = TypeVar("Item")
@@ -80,7 +81,7 @@ class LoggedEvent(NamedTuple):
 
     @property
     def path_and_line(self) -> tuple[str | None, int | None]:
-        return split_location(self.place)
+        return split_place(self.place)
 
     def fill(self, kind: Callable[..., Record], **values: Any) -> Record:
         """Return a named tuple with the fields of this event that it has; ``values`` count more."""
@@ -96,22 +97,10 @@ def fill(kind: Callable[..., Record], data: Mapping[str, Any]) -> Record:
     )
 
 
-def split_location(location: str) -> tuple[str | None, int | None]:
-    """Return path and line of ``train.py:88``; None for what it lacks."""
-    path, _, line = location.rpartition(":")
-    return path or None, int(line) if line.isdigit() else None
-
-
 def where(location: str, ranks: Iterable[int] = ()) -> Where:
     """Return the location of a finding: a line such as ``train.py:88``, and the ranks that it concerns."""
-    path, line = split_location(location)
+    path, line = split_place(location)
     return Where(path=path, line=line, ranks=rank_ranges(ranks) or None)
-
-
-def rank_names(ranks: Iterable[int]) -> str:
-    """Return ``rank 1`` or ``ranks 0-3``."""
-    listed = sorted(set(ranks))
-    return f"rank{'s' * (len(listed) > 1)} {rank_ranges(listed)}"
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:

@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, rank_ranges
 from distcheck.core.registry import probe
 
-from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, sort_key, where_of
+from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, sort_key, where_of_passes
 
 #: Names of synthetic data sets of benchmarks and tests.
 _MADE_UP = re.compile(r"dummy|fake|synthetic|mock|toy", re.I)
@@ -126,7 +126,7 @@ def _judge_equal(side: Sequence[Pass], group: Sequence[Pass]) -> Finding | None:
     who = f"ranks {rank_ranges(one.rank for one in group)}"
     return rules.DC732.found(
         f"{who} draw the same samples from this loader, in the same order ({few(numbers(first)[:count])})",
-        where=where_of(first.loader.place, group),
+        where=where_of_passes(first.loader.place, group),
         evidence={**_evidence(group), "samples": count, "loop": first.place, "sampler": _sampler_text(first)},
         fix=Fix(_division(first, side, group), where="code"),
         severity=severity,
@@ -164,7 +164,7 @@ def _judge_random(side: Sequence[Pass]) -> Finding | None:
     both = f"; two or more ranks got {few(shared)}" if shared else ""
     return rules.DC732.found(
         f"every rank samples from all {total} samples, each in a different order{both}",
-        where=where_of(first.loader.place, side),
+        where=where_of_passes(first.loader.place, side),
         evidence={**_evidence(side), "length": total, "loop": first.place, "sampler": _sampler_text(first)},
         fix=Fix(_division(first, side, side), where="code"),
         severity=severity,
@@ -238,7 +238,7 @@ def _iterable_finding(side: Sequence[Pass]) -> Finding | None:
         return None
     return rules.DC735.found(
         f"{side[0].loader.dataset} gives all ranks the same items: their first {count} batches are equal",
-        where=where_of(side[0].loader.place, side),
+        where=where_of_passes(side[0].loader.place, side),
         evidence={"batches": count, "ranks": rank_ranges(one.rank for one in side), "loop": side[0].place},
         fix=Fix(
             "divide by rank and worker in __iter__(): itertools.islice(items, rank * workers + worker, None, "

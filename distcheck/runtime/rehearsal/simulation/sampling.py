@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import NotApplicable, Where
 from distcheck.core.registry import fact
+from distcheck.runtime.coordination.locations import where_of
 
-from .plan import LoggedEvent, Rehearsal, fill, where
+from .plan import LoggedEvent, Rehearsal, fill
 
 #: Samples that a message shows.
 SHOWN = 8
@@ -318,12 +319,6 @@ def sort_key(item: Any) -> tuple[int, Any]:
     return (0, item) if isinstance(item, int) else (1, str(item))
 
 
-def where_of(place: str, passes: Iterable[Pass]) -> Where:
+def where_of_passes(place: str, passes: Iterable[Pass]) -> Where:
     """A line, and the ranks of passes."""
-    return place_of(place, [one.rank for one in passes])
-
-
-def place_of(place: str, ranks: Sequence[int]) -> Where:
-    """A line, and ranks; none where it concerns all."""
-    found = where(place, ranks)
-    return found._replace(rank=ranks[0], ranks=None) if len(ranks) == 1 else found
+    return where_of(place, (one.rank for one in passes))

@@ -12,8 +12,9 @@ from typing import Any
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.runtime.coordination.locations import where_of
 
-from .sampling import SHOWN, LoaderUse, Samples, Split, SubsetLayer, few, place_of
+from .sampling import SHOWN, LoaderUse, Samples, Split, SubsetLayer, few
 
 
 @probe(rules.DC733)
@@ -63,7 +64,7 @@ def _leak_finding(left: LoaderUse, right: LoaderUse, both: list[int], loaders: S
     return rules.DC733.found(
         f"rank {left.rank} trains on samples that rank {right.rank} has in {right.place} and does not train on "
         f"({few(both)}): the split differs between ranks",
-        where=place_of(layer.place, sorted({one.rank for one in loaders if layer.place in _places(one)})),
+        where=where_of(layer.place, sorted({one.rank for one in loaders if layer.place in _places(one)})),
         evidence={
             f"rank {left.rank}": list(layer.first),
             f"rank {right.rank}": list(counterpart.layers[0].first),
@@ -112,7 +113,7 @@ def _differing_splits(samples: Samples) -> Iterator[Finding]:
                 yield rules.DC733.found(
                     f"the random split differs between ranks: {few(layers[0].first)} first on rank {those[0].rank}, "
                     f"{few(layers[other].first)} on rank {those[other].rank}",
-                    where=place_of(place, [one.rank for one in those]),
+                    where=where_of(place, [one.rank for one in those]),
                     evidence={f"rank {those[number].rank}": list(layers[number].first) for number in (0, other)},
                     fix=_one_split(layers[0]),
                 )
@@ -148,7 +149,7 @@ def _scikit_splits(samples: Samples) -> Iterator[Finding]:
             yield rules.DC733.found(
                 f"train_test_split gives each rank a part of its own: it begins with {few(those[0].first)} on rank "
                 f"{those[0].rank} and with {few(other.first)} on rank {other.rank}",
-                where=place_of(other.place, [one.rank for one in those]),
+                where=where_of(other.place, [one.rank for one in those]),
                 evidence={f"rank {one.rank}": list(one.first) for one in (those[0], other)},
                 fix=Fix("add random_state=0, or another number that all ranks share", where="code"),
                 # one rank's part may be sent to all afterwards
