@@ -9,9 +9,10 @@ way back.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from distcheck.runtime.coordination.import_hook import when_imported
 
 from .limits import CannotSimulateError, NotSimulated, notes
 
@@ -136,32 +137,4 @@ def _export_to_children(gpus: FakeGpus) -> None:
 def on_import(gpus: FakeGpus) -> None:
     """Simulate as soon as torch has been imported, and not before: a script that never does pays nothing."""
     _export_to_children(gpus)
-    if "torch" in sys.modules:
-        simulate(gpus)
-    else:
-        sys.meta_path.insert(0, _Waiting(gpus))
-
-
-class _Waiting:
-    """Sees the import of torch, and steps in when it is done."""
-
-    def __init__(self, gpus: FakeGpus) -> None:
-        self.gpus = gpus
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        import importlib.util
-
-        spec = importlib.util.find_spec("torch")
-        if spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def exec_module(module: Any) -> None:
-            execute(module)
-            simulate(self.gpus)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+    when_imported("torch", lambda _: simulate(gpus))
