@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.frames import innermost_own
 
 from .plan import LoggedEvent
@@ -36,8 +37,8 @@ class EventLog:
         self.step = 0
         #: called once before this process ends: after its steps, with its script, or because it raised
         self.at_end: list[Callable[[], object]] = []
-        #: this process's calls (:class:`distcheck.runtime.coordination.call_recorder.Posts`), where they are noted
-        self.posts: Any = None
+        #: the collectives of this process
+        self.calls = CallRecorder()
         #: notes that could not be taken, by their kind
         self.lost: dict[str, int] = {}
         self._written: dict[str, int] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import NamedTuple
 
@@ -55,16 +56,22 @@ def enter(environ: Mapping[str, str] = os.environ, *, role: str = "rank") -> Ran
     ending = WorkerExit(event_log, plan)
     ending.install()
     for name in HOOKS:
-        try:
-            hook = import_module(f"{__package__}.hooks.{name}").install(event_log, plan)
-        except Exception as error:  # noqa: BLE001 - one that fails must not take the rehearsal with it
-            event_log.note("stage.hook_failed", place=("", ""), hook=name, why=f"{type(error).__name__}: {error}")
-            continue
-        if name == "agreement":
-            ending.agreement = hook
-            hook.on_stop = ending.stopped
+        _install(name, event_log, partial(_install_hook, name, event_log, plan))
+    # its wrapping is the outermost
+    _install("agreement", event_log, ending.agreement.install)
     _here = RankWorker(plan, event_log, ending)
     return _here
+
+
+def _install_hook(name: str, event_log: EventLog, plan: RehearsalPlan) -> None:
+    import_module(f"{__package__}.hooks.{name}").install(event_log, plan)
+
+
+def _install(name: str, event_log: EventLog, install: Callable[[], object]) -> None:
+    try:
+        install()
+    except Exception as error:  # noqa: BLE001 - one that fails must not take the rehearsal with it
+        event_log.note("stage.hook_failed", place=("", ""), hook=name, why=f"{type(error).__name__}: {error}")
 
 
 def child(_: str = "") -> Callable[[ScriptExit], None]:

@@ -14,6 +14,7 @@ from distcheck.runtime.coordination.model import SETUP
 from distcheck.runtime.coordination.run_script import ScriptExit
 
 from .event_log import EventLog
+from .hooks.agreement import Agreement
 from .plan import RehearsalPlan
 
 
@@ -27,8 +28,7 @@ class WorkerExit:
     def __init__(self, event_log: EventLog, plan: RehearsalPlan) -> None:
         self.event_log = event_log
         self.plan = plan
-        #: of :mod:`.hooks.agreement`; without it a rank ends when it is done, and does not wait
-        self.agreement: Any = None
+        self.agreement = Agreement(plan, event_log, self.stopped)
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._over = False
         self._pid = os.getpid()
@@ -45,8 +45,7 @@ class WorkerExit:
         self._over = False
         self._pid = os.getpid()
         self.event_log.at_end = []
-        if self.agreement is not None:
-            self.agreement.renew()
+        self.agreement.renew()
 
     def _attach(self, module: Any) -> None:
         module.register_optimizer_step_pre_hook(self._before_step)
@@ -55,7 +54,7 @@ class WorkerExit:
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         if self.plan.steps is None or self._steps.get(optimizer, 0) < self.plan.steps or os.getpid() != self._pid:
             return
-        if self.agreement is None or self.agreement.finished(self.event_log.step):
+        if self.agreement.finished(self.event_log.step):
             self._end_here()
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
@@ -76,8 +75,7 @@ class WorkerExit:
 
     def ended(self, ended: ScriptExit) -> None:
         """The script has ended by itself; called before exit handlers run."""
-        if self.agreement is not None:
-            self.agreement.ended(ended)
+        self.agreement.ended(ended)
         own = next((frame for frame in ended.stack if frame.own), None)
         place = ("", "") if own is None else (own.place, own.function)
         self._note("raised" if ended.state == "raised" else "finished", ended.status, ended.detail, place)
@@ -90,16 +88,14 @@ class WorkerExit:
     def _note(self, how: str, status: int, detail: str = "", place: tuple[str, str] | None = None) -> None:
         if not self._over:
             self._over = True
-            posts = getattr(self.agreement, "posts", None)
-            joined = posts is not None and bool(posts.entered.get(SETUP))
+            joined = bool(self.event_log.calls.entered.get(SETUP))
             self.event_log.note("stage.end", place=place, how=how, status=status, detail=detail, joined=joined)
 
     def leave(self) -> None:
         """The last thing that this process does; a fork of it has a parent that does so."""
         if os.getpid() == self._pid:
             self._write_last()
-            if self.agreement is not None:
-                self.agreement.leave()
+            self.agreement.leave()
 
     def _write_last(self) -> None:
         self.event_log.close()

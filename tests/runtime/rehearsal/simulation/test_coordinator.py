@@ -34,27 +34,27 @@ class Rank:
     def __init__(self, plan: RehearsalPlan, rank: int) -> None:
         self.plan = plan
         self.rank = rank
-        self.posts = CallRecorder()
+        self.recorder = CallRecorder()
         self.answers: dict[str, dict[str, Any]] = {}
         self._threads: list[threading.Thread] = []
         ParentConnection(plan.private).ask("sit", rank=rank, world_size=plan.world_size, pid=os.getpid())
         self.monitor = RankMonitor(
-            self.posts, RankInfo(rank, plan.world_size, host="node 0"), ParentStoreConnection(plan.private),
+            self.recorder, RankInfo(rank, plan.world_size, host="node 0"), ParentStoreConnection(plan.private),
             MonitorReporter(), hang_timeout_s=plan.hang_timeout_s, tick_s=TICK_S,
         )  # fmt: skip
         self.monitor.start()
 
     def calls(self, call: CollectiveCall = X, *, waits: bool = True) -> None:
         """Enter a call, and wait in it until the parent lets it begin."""
-        self.posts.entered[call.group] = call.number
+        self.recorder.entered[call.group] = call.number
         note = RecordedCall(call, time.monotonic(), 1, call.number)
-        self.posts.ring.append(note)
+        self.recorder.ring.append(note)
         main = threading.main_thread().ident or 0
-        self.posts.inside[main] = note
+        self.recorder.inside[main] = note
 
         def answered() -> None:
-            del self.posts.inside[main]
-            self.posts.done += 1
+            del self.recorder.inside[main]
+            self.recorder.done += 1
 
         self._ask(
             "agree", answered, ranks=range(self.plan.world_size), ordinal=call.number, call=to_plain(call), waits=waits
@@ -211,8 +211,9 @@ import os, sys, time
 from distcheck.runtime.rehearsal.simulation.hooks import agreement
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
-made = agreement.install(EventLog(sys.argv[1], 0.0, 0), RehearsalPlan("train.py", private=sys.argv[1]))
-made.on_stop = lambda reason: os.write(2, f"stopped: {reason}\\n".encode())
+plan = RehearsalPlan("train.py", private=sys.argv[1])
+on_stop = lambda reason: os.write(2, f"stopped: {reason}\\n".encode())
+agreement.Agreement(plan, EventLog(sys.argv[1], 0.0, 0), on_stop).install()
 print("buffered", end="")
 os.write(2, b"here\\n")
 time.sleep(60)

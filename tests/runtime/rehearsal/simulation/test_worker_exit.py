@@ -20,13 +20,6 @@ class Optimizer:
     """Something that steps."""
 
 
-class Posts:
-    entered: dict[str, int]
-
-    def __init__(self) -> None:
-        self.entered = {}
-
-
 class Agreement:
     """Says when all have done their steps."""
 
@@ -35,7 +28,6 @@ class Agreement:
         self.asked: list[int] = []
         self.told: list[ScriptExit] = []
         self.left = 0
-        self.posts = Posts()
 
     def finished(self, steps: int) -> bool:
         self.asked.append(steps)
@@ -109,7 +101,7 @@ def test_without_a_limit_it_never_ends(ending: WorkerExit) -> None:
 def test_how_it_ended_is_said_once_with_the_users_line(ending: WorkerExit, tmp_path: Path) -> None:
     stack = (Frame("torch/nn.py", 3, "forward"), Frame("train.py", 7, "main", own=True))
     ending.agreement = Agreement()
-    ending.agreement.posts.entered[SETUP] = 1
+    ending.event_log.calls.entered[SETUP] = 1
     ending.ended(ScriptExit("raised", 1, "ValueError: no", stack))
     ending.stopped("time")
     (row,) = rows(tmp_path, "stage.end")

@@ -4,7 +4,7 @@ They run in the process of the user's script: standard library only (torch is pa
 :func:`..import_hook.when_imported`). None of their exceptions reaches the script. Each writes rows ``<topic>.<what>``.
 """
 
-#: In the order in which they are installed; ``agreement`` comes last, so that its wrapping is the outermost.
+#: In the order in which they are installed. :mod:`.agreement` comes after all of them.
 HOOKS = (
     "overlay",
     "files",
@@ -15,5 +15,4 @@ HOOKS = (
     "gradients",
     "groups",
     "pickling",
-    "agreement",
 )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from distcheck.core.model import to_plain
-from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall
+from distcheck.runtime.coordination.call_recorder import RecordedCall
 from distcheck.runtime.coordination.child_processes import follow, rank_info_in
 from distcheck.runtime.coordination.coordinator import MonitorReporter
 from distcheck.runtime.coordination.frames import leave_out_inside
@@ -32,7 +32,7 @@ from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from . import compiled
 
-__all__ = ["STOPPED", "Agreement", "ParentConnection", "ParentStore", "ParentStoreConnection", "install"]
+__all__ = ["STOPPED", "Agreement", "ParentConnection", "ParentStore", "ParentStoreConnection"]
 
 #: Calls whose root may go on before the others have come (it only sends), and those whose other ranks may.
 _ROOT_ONLY_SENDS = frozenset({"broadcast", "broadcast_object_list", "scatter", "scatter_object_list"})
@@ -116,21 +116,38 @@ class ParentStoreConnection:
 
 
 class Agreement:
-    """This process as a rank that others wait for."""
+    """This process as a rank that others wait for; before :meth:`install` it waits for no rank.
 
-    def __init__(self, plan: RehearsalPlan, event_log: EventLog, environ: Mapping[str, str] = os.environ) -> None:
+    :param on_stop: called with the parent's reason before this process is ended
+    """
+
+    def __init__(
+        self,
+        plan: RehearsalPlan,
+        event_log: EventLog,
+        on_stop: Callable[[str], None],
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         self.plan = plan
         self.event_log = event_log
-        #: called with the parent's reason before this process is ended
-        self.on_stop: Callable[[str], None] = lambda _: None
-        self.posts = CallRecorder()
+        self.calls = event_log.calls
+        self._on_stop = on_stop
         self._environ = environ
         self.renew()
 
+    def install(self) -> None:
+        """Agree each call of this process with the other ranks from now on."""
+        leave_out_inside(__file__)
+        if self.event_log.rank is not None:
+            self.sit(self.event_log.rank, self.plan.world_size)
+        follow("distcheck.runtime.rehearsal.simulation.worker:child")
+        when_imported("torch.distributed.distributed_c10d", self.calls.attach)
+        compiled.watch(self.calls)
+
     def renew(self) -> None:
         """In a fork: it is no rank yet, and its parent's lines are not its own."""
-        self.posts.forget()
-        self.posts.observe(self)
+        self.calls.forget()
+        self.calls.observe(self)
         self.rank_info: RankInfo | None = None
         self._pid = os.getpid()
         self._lines = threading.local()
@@ -150,15 +167,15 @@ class Agreement:
 
     def sit(self, rank: int, world_size: int) -> None:
         """This process is that rank."""
-        self.rank_info = RankInfo(rank, world_size, host=self.plan.node_name(rank))
         self.event_log.rank = rank
         line = ParentConnection(self.plan.private)
         line.ask("sit", rank=rank, world_size=world_size, pid=self._pid)
+        rank_info = RankInfo(rank, world_size, host=self.plan.node_name(rank))
         monitor = RankMonitor(
-            self.posts, self.rank_info, ParentStoreConnection(self.plan.private), MonitorReporter(),
+            self.calls, rank_info, ParentStoreConnection(self.plan.private), MonitorReporter(),
             hang_timeout_s=self.plan.hang_timeout_s, tick_s=TICK_S,
         )  # fmt: skip
-        self._monitor = monitor
+        self.rank_info, self._monitor = rank_info, monitor
         monitor.start()
         threading.Thread(target=self._listen, args=(line,), name="distcheck coordinator", daemon=True).start()
 
@@ -168,7 +185,7 @@ class Agreement:
         if rank_info is None or os.getpid() != self._pid:
             return
         call = note.call
-        ranks, ordinal = self.posts.groups.get(call.group, ()), note.ordinal
+        ranks, ordinal = self.calls.groups.get(call.group, ()), note.ordinal
         if call.group.startswith(SETUP):
             # the store makes them wait, and torch makes names of groups without a query
             ranks, ordinal, waits = ranks or tuple(range(rank_info.world_size)), call.number, False
@@ -218,21 +235,8 @@ class Agreement:
 
     def _stop(self, reason: str) -> None:
         with contextlib.suppress(Exception):
-            self.on_stop(reason)
+            self._on_stop(reason)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
         os._exit(STOPPED)
-
-
-def install(event_log: EventLog, plan: RehearsalPlan) -> Agreement:
-    """From now on each call of this process is agreed with the other ranks."""
-    leave_out_inside(__file__)
-    agreement = Agreement(plan, event_log)
-    event_log.posts = agreement.posts
-    if event_log.rank is not None:
-        agreement.sit(event_log.rank, plan.world_size)
-    follow("distcheck.runtime.rehearsal.simulation.worker:child")
-    when_imported("torch.distributed.distributed_c10d", agreement.posts.attach)
-    compiled.watch(agreement.posts)
-    return agreement

@@ -46,10 +46,8 @@ class LogicalClock:
                 found[name] = int(group._get_sequence_number_for_group())
             except (RuntimeError, AttributeError):  # this backend does not count
                 continue
-        posts = getattr(self._event_log, "posts", None)
-        if posts is not None:
-            found.update({f"{name}/calls": posts.compared(name) for name in list(posts.groups)})
-        return found
+        calls = self._event_log.calls
+        return found | {f"{name}/calls": calls.compared(name) for name in list(calls.groups)}
 
     @property
     def has_waited(self) -> bool:

@@ -54,19 +54,19 @@ _MADE = {
 }
 
 
-def watch(posts: CallRecorder) -> None:
+def watch(calls: CallRecorder) -> None:
     """Note them as soon as GPUs are simulated."""
 
     def see(operation: Any, args: Sequence[Any]) -> None:
         try:
-            _note(posts, operation, args)
+            _note(calls, operation, args)
         except Exception as error:  # noqa: BLE001 - the call must not fail because of us
-            posts.error = f"{operation}: {type(error).__name__}: {error}"
+            calls.error = f"{operation}: {type(error).__name__}: {error}"
 
     when_imported("distcheck.runtime.rehearsal.fake_cuda.operations", lambda module: module.collectives.append(see))
 
 
-def _note(posts: CallRecorder, operation: Any, args: Sequence[Any]) -> None:
+def _note(calls: CallRecorder, operation: Any, args: Sequence[Any]) -> None:
     schema = operation._schema
     made = _MADE.get(schema.name.rpartition("::")[2])
     if made is None:
@@ -83,7 +83,7 @@ def _note(posts: CallRecorder, operation: Any, args: Sequence[Any]) -> None:
     # Python can't read the kind of a compiled object; torch itself makes sums
     reduce = reduce if isinstance(reduce, str) else "sum"
     root = given.get("root_rank", given.get("src"))
-    posts.made_by_torch(made.name, group, tensors, reduce, root if isinstance(root, int) else None)
+    calls.made_by_torch(made.name, group, tensors, reduce, root if isinstance(root, int) else None)
 
 
 def _group(given: dict[str, Any]) -> Any:
