@@ -202,7 +202,7 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     table = open_shared_table(environ, rank_info.rank, begun=time.monotonic()) if rank_info is not None else None
     monitor = RankMonitor(
         recorder, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
-        _reporter(options), shared_table=table, hang_timeout_s=options.hang_timeout_s, abort=options.abort,
+        _reporter(options), hang_timeout_s=options.hang_timeout_s, abort=options.abort,
     )  # fmt: skip
     recorder.observe(monitor, table)
     return monitor

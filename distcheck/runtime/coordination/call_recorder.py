@@ -104,15 +104,17 @@ class CallRecorder:
         self._digests: dict[str, tuple[int, int]] = {}
         self._signatures: dict[tuple[object, ...], int] = {}
         self._module: Any = None
+        #: where the ranks of this host compare their calls, if a launcher states their number
+        self.shared_table: SharedTable | None = None
+        self._compares = False
         self._observer: CallObserver | None = None
-        self._shared_table: SharedTable | None = None
 
     def observe(self, observer: CallObserver | None, shared_table: SharedTable | None = None) -> None:
         """Report calls to an observer from now on.
 
         :param shared_table: where the ranks of this host compare their calls
         """
-        self._observer, self._shared_table = observer, shared_table
+        self._observer, self.shared_table, self._compares = observer, shared_table, True
 
     def attach(self, module: Any) -> tuple[str, ...]:
         """Wrap the functions of ``torch.distributed.distributed_c10d``; return the names of the others."""
@@ -223,12 +225,12 @@ class CallRecorder:
         call = CollectiveCall(number, name, title, sizes, dtypes, reduce, peer, place, function)
         digest, index = self._digest(call)
         note = RecordedCall(call, time.monotonic(), digest, index)
-        if self._shared_table is not None:
-            other = self._shared_table.compare(call, index, digest, self.groups[title], self.left)
+        if self.shared_table is not None and self._compares:
+            other = self.shared_table.compare(call, index, digest, self.groups[title], self.left)
             if other is not None:
                 # one difference is enough: others follow from it. A digest covers all calls up to here: where these two
                 # are equal, an earlier one differed, and the coordinator finds it
-                self._shared_table = None
+                self._compares = False
                 if self._observer is not None and agreed(other.call) != agreed(call):
                     self._observer.differs(note, other)
         return note

@@ -44,7 +44,7 @@ from .protocol import (
 from .rank_info import RankInfo
 from .rank_state import RankStateReader
 from .root_cause import reports_lost_peer
-from .shared_table import OtherRank, SharedTable
+from .shared_table import OtherRank
 from .store_client import StoreClient, StoreConnection, StoreLost
 
 #: Default of ``--hang-timeout``, in seconds.
@@ -67,7 +67,6 @@ class RankMonitor:
     """The side thread of one rank; the observer of its calls.
 
     :param rank_info: the rank of this process, or a function that returns it as soon as it is known
-    :param shared_table: of the ranks of this host, where a launcher states their number
     :param abort: end the job when it hangs
     :param tick_s: seconds between two heartbeats; None: by the hang timeout
     """
@@ -79,13 +78,11 @@ class RankMonitor:
         connection: StoreConnection,
         reporter: MonitorReporter,
         *,
-        shared_table: SharedTable | None = None,
         hang_timeout_s: float = HANG_TIMEOUT_S,
         abort: bool = False,
         tick_s: float | None = None,
     ) -> None:
         self.calls = calls
-        self.shared_table = shared_table
         self.hang_timeout_s = hang_timeout_s
         self.abort = abort
         self.tick_s = tick_s or min(_TICK_S, hang_timeout_s / 4)
@@ -229,8 +226,8 @@ class RankMonitor:
         """
         within_s = self._answers_within_s()
         end = time.monotonic() + within_s
-        if self.shared_table is not None:
-            self.shared_table.request_details(within_s)
+        if self.calls.shared_table is not None:
+            self.calls.shared_table.request_details(within_s)
         while True:
             coordinator.read()
             positions = coordinator.positions()
@@ -414,7 +411,8 @@ class RankMonitor:
 
     def _send_heartbeat(self) -> None:
         requested = self._request_number > 0
-        detailed = requested or (self.shared_table is not None and self.shared_table.details_requested)
+        table = self.calls.shared_table
+        detailed = requested or (table is not None and table.details_requested)
         position = self._here.now(self._request_number, detailed=detailed)
         name = ""
         if detailed and position.stack:

@@ -56,14 +56,9 @@ class Ranks(Reports):
         super().__init__()
         self.store = Store()
         self.connection = Connection(self, outlives_ranks=outlives_ranks)
-        self.monitors = [
-            self.monitor(
-                RankInfo(rank, world_size, host="gpu01"),
-                shared_table=tables(rank) if tables is not None else None,
-                **more,
-            )
-            for rank in range(world_size)
-        ]
+        self.monitors = [self.monitor(RankInfo(rank, world_size, host="gpu01"), **more) for rank in range(world_size)]
+        for rank, monitor in enumerate(self.monitors if tables is not None else ()):
+            monitor.calls.observe(None, tables(rank))
 
     def monitor(self, rank_info: Any, **more: Any) -> RankMonitor:
         return RankMonitor(CallRecorder(), rank_info, self.connection, self, **{"hang_timeout_s": 0.5, **more})
@@ -280,8 +275,9 @@ def test_the_other_rank_tells_where_it_has_been_before(started: list[RankMonitor
     assert report.ranks[0].places == {"train.py:22": 4}
     assert report.ranks[0].stack
     # it was wanted for this once
-    assert ranks.monitors[0].shared_table is not None
-    until(lambda: not ranks.monitors[0].shared_table.details_requested)
+    table = ranks.monitors[0].calls.shared_table
+    assert table is not None
+    until(lambda: not table.details_requested)
     quiet = beat(ranks, 0) + 2
     until(lambda: beat(ranks, 0) >= quiet)
     assert told(ranks, 0).places == {}
