@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TextIO
 
+from distcheck.runtime.coordination.flight_recorder import last_entries, last_record
+
 #: True in the process of a rank: ranks do not start ranks.
 inside = False
 #: Exit status of a rank whose watcher has exited.
@@ -108,7 +110,7 @@ class _RankBody:
         self.words: Any = queue.SimpleQueue()
         self.main = threading.get_ident()
         #: what collectives of the test's own process left in the recorder is none of this rank's
-        self.inherited = _last_record()
+        self.inherited = last_record()
 
     def say(self, *message: object) -> None:
         data = pickle.dumps(message)
@@ -121,7 +123,7 @@ class _RankBody:
             while True:
                 word = pickle.loads(self.pipe.recv_bytes())  # noqa: S301 - from the process that started this one
                 if word[0] == "where":
-                    self.say("where", self.stack(), _recorded(self.inherited))
+                    self.say("where", self.stack(), last_entries(self.inherited))
                 else:
                     self.words.put(word)
         except (EOFError, OSError):
@@ -268,23 +270,6 @@ def _log_here() -> None:
 
 def _stream(number: int) -> TextIO:
     return io.TextIOWrapper(open(number, "wb", 0, closefd=False), "utf-8", "backslashreplace", write_through=True)
-
-
-def _recorded(after: int) -> list[str]:
-    """The last entries of torch's flight recorder, where torch is there."""
-    if "torch.distributed" not in sys.modules:
-        return []
-    from distcheck.runtime.smoke_test.worker import recorder_entries
-
-    return recorder_entries(after)
-
-
-def _last_record() -> int:
-    if "torch.distributed" not in sys.modules:
-        return -1
-    from distcheck.runtime.smoke_test.worker import last_record
-
-    return last_record()
 
 
 def _flush() -> None:

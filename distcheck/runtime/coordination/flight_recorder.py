@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .model import UNSEEN, CollectiveCall
@@ -21,13 +21,15 @@ _DTYPES = {
 
 
 #: NCCL's recorder, which a build without CUDA lacks, and that of all other backends (torch 2.5 and 2.8).
-_RECORDERS = ("_dump_nccl_trace_json", "_dump_fr_trace_json")
+_OF_NCCL, _OF_OTHERS = "_dump_nccl_trace_json", "_dump_fr_trace_json"
+#: Entries that a report shows.
+_SHOWN = 5
 
 
-def _dumps(joined: bool, entries: bool) -> Iterator[Mapping[str, Any]]:
+def _dumps(joined: bool, entries: bool, names: Sequence[str] = (_OF_NCCL, _OF_OTHERS)) -> Iterator[Mapping[str, Any]]:
     """Yield the content of the recorders; a disabled one holds nothing."""
     library = sys.modules.get("torch._C._distributed_c10d")
-    for name in _RECORDERS:
+    for name in names:
         dump = getattr(library, name, None) if joined else None
         if dump is not None:
             yield json.loads(dump(entries, False))
@@ -75,6 +77,31 @@ def latest(joined: bool, number: int) -> CollectiveCall:
             if found.group == "0" and found.number == number and not entry.get("is_p2p"):
                 call = found
     return call
+
+
+def last_record() -> int:
+    """Return the number of the last entry, of backends other than NCCL; -1: there is none."""
+    return max((entry.get("record_id", -1) for entry in _entries_of_others()), default=-1)
+
+
+def last_entries(after: int = -1) -> list[str]:
+    """Return the last entries as short texts, of backends other than NCCL.
+
+    :param after: only entries after this one: a forked process inherits those of its parent
+    """
+    return [
+        f"#{entry.get('collective_seq_id', '?')} {entry.get('profiling_name', '?')} "
+        f"{entry.get('input_sizes', '')} {entry.get('state', '')}".strip()
+        for entry in _entries_of_others()
+        if entry.get("record_id", 0) > after
+    ][-_SHOWN:]
+
+
+def _entries_of_others() -> list[Mapping[str, Any]]:
+    try:
+        return [entry for dump in _dumps(True, True, (_OF_OTHERS,)) for entry in dump.get("entries", ())]
+    except (ValueError, RuntimeError):
+        return []
 
 
 def oldest_open(dump: Mapping[str, Any]) -> CollectiveCall | None:

@@ -62,6 +62,11 @@ def kernel_state(pid: int | None) -> str:
         return ""
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def how_it_ended(exitcode: int | None) -> str:
     """Return an exit code of multiprocessing in words."""
     if exitcode is None:

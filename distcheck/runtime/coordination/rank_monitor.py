@@ -21,7 +21,7 @@ from .coordinator import SILENT_TICKS, Coordinator, MonitorReporter, hand_over
 from .hang_detector import group_name
 from .ledger import Ledger, ledger_of, read_summary
 from .model import CallMismatch, CollectiveCall, Frame, Position, Positions
-from .processes import kernel_state
+from .processes import kernel_state, usable_cores
 from .protocol import (
     ABORT,
     CLOSING,
@@ -403,7 +403,8 @@ class RankMonitor:
         """Return the ledger of this rank up to now."""
         end = self._here.end
         return ledger_of(
-            self.calls, self.rank_info, cores=_cores(), span_s=time.monotonic() - self._begun, looks=self._here.looks,
+            self.calls, self.rank_info, cores=usable_cores(), span_s=time.monotonic() - self._begun,
+            looks=self._here.looks,
             state="computing" if end is None else end.state, status=0 if end is None else end.status or 0,
         )  # fmt: skip
 
@@ -450,12 +451,6 @@ class RankMonitor:
             if not self._client.check([stack_key(name)]):
                 self._client.set(stack_key(name), text)
         return name
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def space() -> str:

@@ -1,7 +1,7 @@
 """The positions of the ranks of a running job, read from outside: two samples of each process and its stack.
 
 One sample cannot separate a hang from a slow step. A rank that is at the same line in both, and whose thread did not
-wake up in between, hangs. :mod:`.processes`, :mod:`.stacks` and :mod:`.flight_recorder` read the samples, and
+wake up in between, hangs. :mod:`.processes`, :mod:`.stacks` and :mod:`.recorder_dumps` read the samples, and
 :mod:`.snapshot_checks` judges them.
 """
 
@@ -18,7 +18,7 @@ from distcheck.core.model import Unavailable
 from distcheck.core.world import World
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 
-from . import flight_recorder, stacks
+from . import recorder_dumps, stacks
 from .jobs import Job, RankProcess
 from .processes import ThreadSample, look_at
 
@@ -85,7 +85,7 @@ def sample_twice(
     except Unavailable as unavailable:
         program = unavailable
     began = time.time()
-    requested = flight_recorder.request_dumps(job.ranks)
+    requested = recorder_dumps.request_dumps(job.ranks)
     first = _look(world, job.ranks, program)
     start = time.monotonic()
     progress(f"{len(job.ranks)} ranks, again in {interval_s:g} s")
@@ -96,7 +96,7 @@ def sample_twice(
     _sleep_until(start + interval_s)
     second = _look(world, job.ranks, program)
     between_s = time.monotonic() - start
-    found = flight_recorder.dumps(job.ranks, requested, began)
+    found = recorder_dumps.dumps(job.ranks, requested, began)
     return compose(
         job, first, second, found, between=between, host=host, interval_s=between_s,
         requested=requested, line_of=lambda item, frame: _source(world, item, frame),
@@ -171,8 +171,8 @@ def compose(
             position = position._replace(detail="polls")
         dump = found.get(item.rank)
         if dump is not None:
-            position = position._replace(entered=flight_recorder.entered(dump))
-        call = None if dump is None else flight_recorder.open_call(dump)
+            position = position._replace(entered=recorder_dumps.entered(dump))
+        call = None if dump is None else recorder_dumps.open_call(dump)
         if call is not None and position.state in ("computing", "waiting", "silent"):
             position = position._replace(state="waiting", call=_joined(call, position.call), detail="")
         positions.append(position._replace(since_s=interval_s if stands else 0.0))
@@ -183,7 +183,7 @@ def compose(
             unseen[item.rank] = other.threads.why
     positions += [Position(rank, host, state="left", detail="it has no process any more") for rank in job.ended]
     known = {position.rank for position in positions}
-    groups = {flight_recorder.group_name(name): ranks for dump in found.values() for name, ranks in dump.groups.items()}
+    groups = {recorder_dumps.group_name(name): ranks for dump in found.values() for name, ranks in dump.groups.items()}
     return Snapshot(
         job.name,
         Positions(tuple(sorted(positions, key=lambda item: item.rank)), job.world_size, 0.0, groups),

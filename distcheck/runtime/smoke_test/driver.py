@@ -348,14 +348,13 @@ class PhaseDriver:
 
     def _call_roll(self) -> Roll:
         fresh = 0
-        for rank_info, record in zip(self.rank_infos, self.own.record.ranks, strict=True):
-            caller = Caller(rank_info.rank, self.host, record.pid, rank_info.world_size)
-            number = self.client.add(f"here/{rank_info.rank}", 1)
-            self.client.set(f"who/{rank_info.rank}/{number}", to_json(caller))
+        for caller in self._own_callers():
+            number = self.client.add(f"here/{caller.rank}", 1)
+            self.client.set(f"who/{caller.rank}/{number}", to_json(caller))
             if number == 1:
                 fresh += 1
             else:
-                self.coordinator = self.coordinator and rank_info.rank != 0
+                self.coordinator = self.coordinator and caller.rank != 0
                 self.late = True
                 self.client.set(f"doubled/{self.client.add('doubled', 1)}", to_json(caller))
         self.client.add(f"count/{self.world_size}", fresh)
@@ -366,14 +365,9 @@ class PhaseDriver:
             self.heard = (time.time() - word["now"], self.pause_s)
             self.run_id = word["run"]
             roll: Roll = from_json(Roll, word["roll"])
-            if (
-                self.late and not roll.surplus
-            ):  # the membership check was complete when this process came with a number that is taken
-                mine = [
-                    Caller(rank_info.rank, self.host, os.getpid(), rank_info.world_size)
-                    for rank_info in self.rank_infos
-                ]
-                return roll._replace(surplus=tuple(mine))
+            # the membership check was complete when this process came with a number that is taken
+            if self.late and not roll.surplus:
+                return roll._replace(surplus=self._own_callers())
             self.late = False
             return roll
         begun = time.monotonic()
@@ -399,6 +393,10 @@ class PhaseDriver:
         self.client.set("roll", json.dumps({"now": time.time(), "run": self.run_id, "roll": to_json(roll)}))
         self.heard = (0.0, 0.0)
         return roll
+
+    def _own_callers(self) -> tuple[Caller, ...]:
+        records = zip(self.rank_infos, self.own.record.ranks, strict=True)
+        return tuple(Caller(info.rank, self.host, record.pid, info.world_size) for info, record in records)
 
     def _without(self, key: str) -> Iterator[int]:
         """Return the ranks whose key is not set. Many are requested at once, since few are missing."""
@@ -452,11 +450,8 @@ class PhaseDriver:
             return self.found._replace(alone="its number was taken when it came")
         # a rank whose own number of ranks differs knows what the coordinator can't
         if roll.world_size != self.world_size:
-            mine = [
-                Caller(rank_info.rank, self.host, os.getpid(), rank_info.world_size) for rank_info in self.rank_infos
-            ]
             return self.found._replace(
-                roll=roll._replace(surplus=(*roll.surplus, *mine)),
+                roll=roll._replace(surplus=(*roll.surplus, *self._own_callers())),
                 alone=f"rank 0 counts {roll.world_size} ranks, this process {self.world_size}",
             )
         return None
@@ -507,7 +502,7 @@ class PhaseDriver:
             "go": go,
             "backend": choice.backend,
             "device": choice.device,
-            "hosts": _short(_numbers(hosts, self.world_size)),
+            "hosts": _short(host_numbers(hosts, self.world_size)),
         }
         self.client.set("decision", json.dumps(word))
         return word
@@ -741,8 +736,8 @@ def takes_the_floor(run: str, *, leads: bool) -> object | None:
     return floor
 
 
-def _numbers(hosts: Iterable[HostRecord], world_size: int) -> tuple[int, ...]:
-    """The number of each rank's host."""
+def host_numbers(hosts: Iterable[HostRecord], world_size: int) -> tuple[int, ...]:
+    """Return the number of each rank's host, by rank."""
     numbers = [0] * world_size
     for number, host in enumerate(hosts):
         for rank in host.ranks:

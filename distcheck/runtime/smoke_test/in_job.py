@@ -24,18 +24,19 @@ from distcheck.core.facts_file import from_plain
 from distcheck.core.model import Report, to_plain
 from distcheck.core.world import World
 from distcheck.launch.reader import make_launch
+from distcheck.runtime.coordination.flight_recorder import last_entries
 from distcheck.runtime.coordination.model import RankState
+from distcheck.runtime.coordination.processes import usable_cores
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.root_cause import compose_failure
 from distcheck.runtime.coordination.store_client import StoreLost, TorchStoreClient
 
 from .backend import choose
-from .driver import PhaseResults
+from .driver import PhaseResults, host_numbers
 from .live_group import LiveGroup, Operations
 from .model import Options, RankCorrectness, Step
 from .phases import limit_s, live_phases
 from .run import HostResult, Request, plain_look, report_of
-from .worker import recorder_entries
 
 #: Seconds in which the ranks publish their states, once one of them has missed its deadline.
 _REPORT_WITHIN_S = 3.0
@@ -144,17 +145,13 @@ class _InJobRun:
                 raise _MissedDeadline(f"rank {rank} did not call check() within {self.options.timeout_s:g} s")
             records.append(from_json(HostRecord, text))
         hosts = join_ranks(records)
-        numbers = [0] * self.size
-        for number, host in enumerate(hosts):
-            for record in host.ranks:
-                numbers[record.rank] = number
         found = found._replace(
             roll=Roll(self.size, self.size),
             cluster=Cluster(hosts, self.options.backend, self.size),
             looks=((inspected.record.host, plain_look(inspected.report, whole=True)),),
             choice=choose(self.options),
         )
-        live = self._make_group(tuple(numbers))
+        live = self._make_group(host_numbers(hosts, self.size))
         for phase in live_phases(self.options, self.size):
             found = self._phase(phase, live, found)
         return found
@@ -190,10 +187,9 @@ class _InJobRun:
             timeout=timedelta(seconds=limit + (60 if self.options.backend == "nccl" else 2)),
             backend=self.options.backend,
         )
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return LiveGroup(
-            self.rank, self.size, self.options.backend, device, self.options, Operations(self.group), hosts, cores,
-            self._announce,
+            self.rank, self.size, self.options.backend, device, self.options, Operations(self.group), hosts,
+            usable_cores(), self._announce,
         )  # fmt: skip
 
     def _announce(self, step: Step) -> None:
@@ -289,7 +285,7 @@ class _InJobRun:
         return RankState(
             self.rank, World().host_name(), os.getpid(), self.phase, self.step.text, self.steps,
             "raised" if raised else "running", text if raised else "", "" if raised else stack,
-            tuple(recorder_entries()),
+            tuple(last_entries()),
             round(time.monotonic() - self.begun, 3),
         )  # fmt: skip
 

@@ -39,6 +39,7 @@ from distcheck.core.world import World
 from distcheck.launch.model import Launch
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import Failure
+from distcheck.runtime.coordination.processes import usable_cores
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.store_client import (
     MemoryStore,
@@ -181,7 +182,7 @@ def run(rank_infos: tuple[RankInfo, ...], inspected: HostResult, ask: Request) -
         supervisor,
         ask.options,
         store=address,
-        cores=_cores(),
+        cores=usable_cores(),
         stops=lambda found: not ask.go_on and _has_error(found, ask),
         show=ask.show,
         output_dir=ask.output_dir,
@@ -283,10 +284,6 @@ def _connect(
         (first.master_addr, first.master_port),
         store,
     )
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Signals:

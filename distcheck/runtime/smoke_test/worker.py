@@ -20,14 +20,13 @@ from typing import Any, NamedTuple
 
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import to_plain
+from distcheck.runtime.coordination.flight_recorder import last_entries, last_record
 from distcheck.runtime.coordination.processes import die_with_parent
 
 from .live_group import LiveGroup, Operations
 from .model import Options, Step
 from .step_record import StepRecord
 
-#: Entries of the flight recorder that are reported.
-_RECORDER_ENTRIES = 5
 #: Longest text of an exception that is passed on, in characters.
 _LONGEST_ERROR = 4000
 
@@ -144,7 +143,7 @@ class _Worker:
             while True:
                 word = json.loads(self.pipe.recv())
                 if word[0] == "recorder":
-                    self.say("recorder", recorder_entries(self.inherited))
+                    self.say("recorder", last_entries(self.inherited))
                 else:
                     self.words.put(word)
         except (EOFError, OSError):
@@ -229,39 +228,9 @@ class _Worker:
         proof = getattr(error, "proof", None)
         with contextlib.suppress(OSError):
             self.say(
-                "raised", self.step.phase, self.step.text, text, trace, recorder_entries(self.inherited),
+                "raised", self.step.phase, self.step.text, text, trace, last_entries(self.inherited),
                 None if proof is None else to_plain(proof),
             )  # fmt: skip
-
-
-def recorder_entries(after: int = -1) -> list[str]:
-    """The last entries of torch's flight recorder as short texts; it exists for gloo on CPU as well.
-
-    :param after: only entries behind this one; a forked process inherits those of its parent
-    """
-    return [
-        f"#{entry.get('collective_seq_id', '?')} {entry.get('profiling_name', '?')} "
-        f"{entry.get('input_sizes', '')} {entry.get('state', '')}".strip()
-        for entry in _recorded()
-        if entry.get("record_id", 0) > after
-    ][-_RECORDER_ENTRIES:]
-
-
-def last_record() -> int:
-    """The number of the recorder's last entry; -1 where there is none."""
-    return max((entry.get("record_id", -1) for entry in _recorded()), default=-1)
-
-
-def _recorded() -> list[dict[str, Any]]:
-    try:
-        from torch._C._distributed_c10d import _dump_fr_trace_json
-    except ImportError:
-        return []
-    try:
-        entries: list[dict[str, Any]] = json.loads(_dump_fr_trace_json()).get("entries", [])
-    except (ValueError, RuntimeError):
-        return []
-    return entries
 
 
 def _listen_to_signals(stack_file: int | None) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from distcheck.checks.logs.flight_recorder import read_dump
 from distcheck.runtime.coordination.model import CollectiveCall
-from distcheck.runtime.inspect import flight_recorder
+from distcheck.runtime.inspect import recorder_dumps
 from distcheck.runtime.inspect.jobs import RankProcess
 from distcheck.runtime.inspect.processes import RankCandidate
 
@@ -91,10 +91,10 @@ def test_a_rank_that_has_a_pipe_is_asked_and_its_dump_is_read(tmp_path: Path, an
     (tmp_path / "dump_3").write_text("an older one")
     os.utime(tmp_path / "dump_3", (1, 1))
     before = time.time()
-    asked = flight_recorder.request_dumps([item])
+    asked = recorder_dumps.request_dumps([item])
     assert asked == {3: ""}
-    found = flight_recorder.dumps([item], asked, before)
-    assert flight_recorder.open_call(found[3]) == CollectiveCall(
+    found = recorder_dumps.dumps([item], asked, before)
+    assert recorder_dumps.open_call(found[3]) == CollectiveCall(
         412, "all_reduce", "0", ((20, 3),), ("Float",), place="train.py:88", function="train"
     )
 
@@ -107,39 +107,39 @@ def test_a_dump_is_read_as_data(tmp_path: Path) -> None:
             return os.mkdir, (str(tmp_path / "made"),)
 
     (tmp_path / "dump_3").write_bytes(pickle.dumps(OPEN))
-    assert 3 in flight_recorder.dumps([rank(tmp_path)], {}, time.time())
+    assert 3 in recorder_dumps.dumps([rank(tmp_path)], {}, time.time())
     (tmp_path / "dump_3").write_bytes(pickle.dumps({"entries": [Harmful()]}))
-    assert flight_recorder.dumps([rank(tmp_path)], {}, time.time()) == {}
+    assert recorder_dumps.dumps([rank(tmp_path)], {}, time.time()) == {}
     assert not (tmp_path / "made").exists()
 
 
 def test_one_of_an_earlier_start_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "dump_3").write_text(json.dumps(OPEN))
     os.utime(tmp_path / "dump_3", (time.time() - 120, time.time() - 120))
-    assert flight_recorder.dumps([rank(tmp_path)], {}, time.time()) == {}
+    assert recorder_dumps.dumps([rank(tmp_path)], {}, time.time()) == {}
 
 
 def test_without_a_pipe_nobody_is_asked_or_waited_for(tmp_path: Path) -> None:
     start = time.monotonic()
     without = rank(tmp_path)
     without = without._replace(process=without.process._replace(variables={}))
-    assert flight_recorder.request_dumps([without]) == {}
-    asked = flight_recorder.request_dumps([rank(tmp_path)])
+    assert recorder_dumps.request_dumps([without]) == {}
+    asked = recorder_dumps.request_dumps([rank(tmp_path)])
     assert "can't be opened: No such file" in asked[3]
-    assert flight_recorder.dumps([rank(tmp_path)], asked, time.time()) == {}
+    assert recorder_dumps.dumps([rank(tmp_path)], asked, time.time()) == {}
     assert time.monotonic() - start < 1
 
 
 def test_what_is_no_pipe_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "ask_3.pipe").write_text("mine")
-    assert "is no pipe" in flight_recorder.request_dumps([rank(tmp_path)])[3]
+    assert "is no pipe" in recorder_dumps.request_dumps([rank(tmp_path)])[3]
     assert (tmp_path / "ask_3.pipe").read_text() == "mine"
 
 
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ask_3.pipe")
     start = time.monotonic()
-    assert "can't be opened" in flight_recorder.request_dumps([rank(tmp_path)])[3]
+    assert "can't be opened" in recorder_dumps.request_dumps([rank(tmp_path)])[3]
     assert time.monotonic() - start < 1
 
 
@@ -155,13 +155,13 @@ def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
 )
 def test_where_a_dump_stands(variables: dict[str, str], path: str) -> None:
     assert (
-        flight_recorder.dump_path(RankProcess(3, RankCandidate(0, 1, variables=variables, folder="/run/of/u"))) == path
+        recorder_dumps.dump_path(RankProcess(3, RankCandidate(0, 1, variables=variables, folder="/run/of/u"))) == path
     )
 
 
 def test_which_call_is_open() -> None:
     def call(*entries: dict[str, object]) -> CollectiveCall | None:
-        return flight_recorder.open_call(read_dump(json.dumps(dump_of(*entries)).encode()))
+        return recorder_dumps.open_call(read_dump(json.dumps(dump_of(*entries)).encode()))
 
     assert call(entry(1), entry(2)) is None
     sub = call(entry(1), entry(7, state="started", group=("1", "tp")))
@@ -180,4 +180,4 @@ def test_how_far_a_rank_has_come_in_each_group() -> None:
     dump = read_dump(
         json.dumps(dump_of(entry(411), entry(7, group=("1", "tp")), entry(412, state="scheduled"))).encode()
     )
-    assert flight_recorder.entered(dump) == {"0": 412, "1 tp": 7}
+    assert recorder_dumps.entered(dump) == {"0": 412, "1 tp": 7}
