@@ -10,8 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .checks.host.examine import examine
 from .core.checker import make_selection
@@ -20,6 +19,9 @@ from .core.world import World
 from .launch.model import Launch
 from .launch.reader import LaunchOptions, make_launch
 from .reporters import Style, render
+
+if TYPE_CHECKING:
+    from .runtime.coordination.store_client import TorchStoreClient
 
 #: Seconds within which all hosts receive a host's verdict.
 SHARE_WITHIN_S = 30.0
@@ -145,13 +147,10 @@ def _how_to_end(launch: Launch) -> str:
 class _VerdictStore:
     """The verdicts of all ranks: a few small keys in the store of torchrun's agent."""
 
-    def __init__(self, store: Any, rank: int, world_size: int, attempt: str, end: float) -> None:
-        self._store = store
+    def __init__(self, client: TorchStoreClient, world_size: int, end: float) -> None:
+        self._client = client
         self._world_size = world_size
         self._end = end
-        # each rank counts its own calls, so that a second preflight() reads nothing of the first
-        call = store.add(f"{_PREFIX}/{attempt}/call/{rank}", 1)
-        self._prefix = f"{_PREFIX}/{attempt}/{call}"
 
     @classmethod
     def open(cls, launch: Launch) -> _VerdictStore | None:
@@ -160,52 +159,51 @@ class _VerdictStore:
             return None
         if launch.master_addr is None or launch.master_port is None:
             return None
-        try:
-            from torch.distributed import TCPStore
-        except ImportError:
-            return None
+        from .runtime.coordination.store_client import StoreLost, client_of_call, open_store
+
         end = time.monotonic() + SHARE_WITHIN_S
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        # torch tries to connect more than once within its limit: with a third of our limit, all tries stay within ours
-        timeout = timedelta(seconds=SHARE_WITHIN_S / 3)
+        world_size = launch.world_size or 1
         try:
-            store = TCPStore(
-                launch.master_addr, launch.master_port, is_master=False, wait_for_workers=False, timeout=timeout
-            )
-            return cls(store, launch.rank, launch.world_size or 1, attempt, end)
-        except RuntimeError:  # torch's DistError: the store can't be reached, and the report shows that
+            store = open_store(launch.master_addr, launch.master_port, serve=False, timeout_s=SHARE_WITHIN_S)
+            client = client_of_call(store, f"{_PREFIX}/{attempt}", launch.rank, clients=world_size)
+        except (ImportError, StoreLost):  # there is no torch; or the report shows that the store can't be reached
             return None
+        return cls(client, world_size, end)
 
     def exchange(self, verdict: str) -> list[str] | None:
-        """Write this rank's verdict ("" is clean), wait for all ranks, and return the bad verdicts of the others.
+        """Write this rank's verdict ("" is clean), wait for all ranks, and return the bad verdicts of the others; once.
 
         A rank with a bad verdict does not wait. The others return as soon as there is one. None if the store is lost.
         """
+        from .runtime.coordination.store_client import StoreLost
+
         try:
             return self._exchange(verdict)
-        except RuntimeError:  # the server exited: the launcher is ending the job
+        except StoreLost:  # the server exited: the launcher is ending the job
             return None
+        finally:
+            self._client.close()
 
     def _exchange(self, verdict: str) -> list[str]:
-        bad = f"{self._prefix}/bad"
+        client = self._client
         if verdict:
-            number = self._store.add(f"{bad}/slots", 1)
+            number = client.add("bad/slots")
             # the text is written before it is announced, so that no rank waits for it
-            self._store.set(f"{bad}/{number}", verdict)
-            self._store.add(bad, 1)
+            client.set(f"bad/{number}", verdict)
+            client.add("bad")
             return []
-        posted = self._store.add(f"{self._prefix}/clean", 1)
+        posted = client.add("clean")
         pause = 0.02
         while time.monotonic() < self._end:
-            if self._store.add(bad, 0):
-                slots = range(1, min(self._store.add(f"{bad}/slots", 0), _MOST_VERDICTS) + 1)
-                keys = [key for key in (f"{bad}/{number}" for number in slots) if self._store.check([key])]
-                return sorted({self._store.get(key).decode() for key in keys})
+            if client.add("bad", 0):
+                slots = range(1, min(client.add("bad/slots", 0), _MOST_VERDICTS) + 1)
+                return sorted({text for number in slots if (text := client.get(f"bad/{number}"))})
             if posted >= self._world_size:
                 return []
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)  # frequent requests of a thousand ranks would overload the store
-            posted = self._store.add(f"{self._prefix}/clean", 0)
+            posted = client.add("clean", 0)
         # a rank without a verdict by now is reported by the rendezvous, not by this check
         return []
 

@@ -209,13 +209,30 @@ class TorchStoreClient:
         if isinstance(error, expected):
             raise error
         if isinstance(error, RuntimeError):  # torch's DistError and its kinds
-            self._lost = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self._lost = first_line(error)
             raise StoreLost(self._lost) from None
         raise error
 
 
 def _text(value: bytes) -> str:
     return str(value.decode("utf-8", "replace"))
+
+
+def client_of_call(store: Any, base: str, rank: int, *, clients: int, set_limit: bool = True) -> TorchStoreClient:
+    """Return a client for one call of a function that all ranks call: a second call reads no key of the first.
+
+    :param base: prefix of the keys of all calls
+    """
+    counter = TorchStoreClient(store, base, clients=clients, set_limit=set_limit)
+    # each rank counts its own calls
+    call = counter.add(f"calls/{rank}")
+    counter.close()
+    return TorchStoreClient(store, f"{base}/{call}", clients=clients, set_limit=set_limit)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an exception's text, or its type if it has none."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def open_store(
@@ -263,7 +280,7 @@ def open_store(
             raise StoreLost(f"torch's store did not answer at {address}:{port} within {timeout_s:g} s")
         if not isinstance(answer[0], Exception):
             return answer[0]
-        text = str(answer[0]).splitlines()[0] if str(answer[0]) else type(answer[0]).__name__
+        text = first_line(answer[0])
         # the host of rank 0 may start a little later than this one
         if serve or time.monotonic() + 1.0 > end or "Ping failed" in text:
             raise StoreLost(text)

@@ -29,7 +29,7 @@ from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.processes import usable_cores
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.root_cause import compose_failure
-from distcheck.runtime.coordination.store_client import StoreLost, TorchStoreClient
+from distcheck.runtime.coordination.store_client import StoreLost, client_of_call
 
 from .backend import choose
 from .driver import PhaseResults, host_numbers
@@ -90,10 +90,7 @@ class _InJobRun:
         nccl = "nccl" in backend
         self.options = options._replace(backend="nccl" if nccl else "gloo", device="cuda" if nccl else "cpu")
         store = dist.distributed_c10d._get_default_store()
-        # each rank counts its own calls, so that a second check reads no key of the first
-        base = "distcheck/inside"
-        call = TorchStoreClient(store, base, clients=self.size, set_limit=False).add(f"calls/{self.rank}")
-        self.client = TorchStoreClient(store, f"{base}/{call}", clients=self.size, set_limit=False)
+        self.client = client_of_call(store, "distcheck/inside", self.rank, clients=self.size, set_limit=False)
         self.group: Any = None
         self.phase = "compare"
         self.step = Step("compare")

@@ -32,6 +32,7 @@ from distcheck.core.model import (
 )
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import DEFAULT_PORT
+from distcheck.runtime.coordination.store_client import first_line
 
 from .run import Request
 
@@ -231,7 +232,7 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
     except SignalException as ended:
         return 128 + int(ended.sigval)
     except (RendezvousError, DistError) as error:
-        raise StartError(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
+        raise StartError(first_line(error)) from None
     finally:
         returned.set()
     return max(statuses.values(), default=1)
