@@ -229,7 +229,7 @@ class _RankProcess:
         if places is None and self.state == "running":
             # it holds the interpreter's lock, or is still on its way: what a signal made it write
             frames = main_frames(read_file(self.stack_file))
-            places = tuple(one_rank.from_body_on([_place(*frame) for frame in reversed(frames)]))
+            places = tuple(one_rank.from_body_on([_place(*frame[:3]) for frame in reversed(frames)]))
         return RankOutcome(
             self.number, self.state, self.report, detail, self.started, places or (), self.recorder, self.kernel
         )

@@ -7,18 +7,11 @@ import os
 import re
 import signal
 import sys
-from typing import NamedTuple
+
+from .model import Frame
 
 #: A frame as faulthandler writes it (CPython 3.10 to 3.14).
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
-
-
-class StackFrame(NamedTuple):
-    """A line of a stack."""
-
-    path: str
-    line: int
-    function: str
 
 
 def private_file() -> int:
@@ -41,7 +34,7 @@ def read_file(handle: int | None) -> str:
     return os.pread(handle, size, 0).decode("utf-8", "replace") if size else ""
 
 
-def main_frames(text: str) -> list[StackFrame]:
+def main_frames(text: str) -> list[Frame]:
     """Return the frames of the main thread, innermost first, from faulthandler's text, which has it last."""
     _, _, block = text.rpartition("(most recent call first)")
     frames = []
@@ -49,7 +42,7 @@ def main_frames(text: str) -> list[StackFrame]:
         match = _FRAME.match(line)
         if match is None:
             break
-        frames.append(StackFrame(match[1], int(match[2]), match[3]))
+        frames.append(Frame(match[1], int(match[2]), match[3]))
     return frames
 
 

@@ -248,10 +248,10 @@ def main_stack(text: str) -> str:
     own start; files by their last parts.
     """
     frames = []
-    for path, line, function in main_frames(text):
-        if function == "phase" and path.endswith("worker.py"):
+    for frame in main_frames(text):
+        if frame.function == "phase" and frame.path.endswith("worker.py"):
             break
-        frames.append(f"{'/'.join(path.split('/')[-3:])}:{line} in {function}")
+        frames.append(f"{'/'.join(frame.path.split('/')[-3:])}:{frame.line} in {frame.function}")
     return "\n".join(frames)
 
 
