@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from distcheck.core.model import Report, Where
+from distcheck.core.model import Finding, Report, Where
 
 #: format → module
 FORMATS = {
@@ -88,6 +89,23 @@ def inside(where: Where) -> str:
         return ""
     offset = None if where.offset is None else f"byte {where.offset}"
     return "".join(f", {part}" for part in (where.object, offset) if part is not None)
+
+
+def line_of(where: Where) -> int | None:
+    """Return the line of a file; None in a notebook, where lines are those of a cell."""
+    return where.line if where.cell is None else None
+
+
+def source_of(finding: Finding) -> str | None:
+    """Return the line of source of a finding, as it was read when it was judged."""
+    source = finding.evidence.get("source")
+    return source if isinstance(source, str) else None
+
+
+def flow_of(finding: Finding) -> Sequence[str]:
+    """Return the steps of the data-flow path of a finding."""
+    flow = finding.evidence.get("flow")
+    return [str(step) for step in flow] if isinstance(flow, (list, tuple)) else []
 
 
 def escape(text: str) -> str:

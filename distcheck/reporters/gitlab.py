@@ -10,7 +10,7 @@ from typing import Any
 
 from distcheck.core.model import Finding, Report, Severity
 
-from . import Style
+from . import Style, line_of
 from .locations import Repository, context, fingerprints, has_file, repository, shown, stand_in
 from .plain import advice, dump, visible
 
@@ -28,11 +28,9 @@ def render(report: Report, style: Style = Style()) -> str:
 def _issue(finding: Finding, mark: str, report: Report, base: Repository) -> dict[str, Any]:
     where = finding.where
     path = base.place(where.path or "").path if has_file(where) else stand_in(report)
-    # the lines of a cell are not those of the notebook's file
-    in_file = has_file(where) and where.cell is None
-    begin = (where.line if in_file else None) or 1
+    begin = (line_of(where) if has_file(where) else None) or 1
     lines = {"begin": begin}
-    if in_file and where.end_line is not None and where.end_line >= begin:
+    if has_file(where) and where.cell is None and where.end_line is not None and where.end_line >= begin:
         lines["end"] = where.end_line
     message = visible(finding.message).replace("\n", " ")
     return {

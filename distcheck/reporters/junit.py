@@ -14,7 +14,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, NotChecked, Report, Severity, page_url
 
-from . import Style, escape, sentence
+from . import Style, escape, line_of, position, sentence
 from .locations import UNDECIDED, Repository, has_file, repository, shown, words
 from .plain import advice, visible
 from .text_parts import brief, first_line
@@ -83,8 +83,7 @@ def _case(finding: Finding, base: Repository) -> _TestCase:
     if has_file(where):
         attributes["file"] = path = base.place(where.path or "").path
         place = f"{escape(path)}, {place}" if place else escape(path)
-        if where.cell is None and where.line is not None:
-            attributes["line"] = where.line
+        attributes["line"] = line_of(where)
     name = f"{finding.code} {finding.name}" + (f" ({place})" if place else "")
     text = "\n".join(_case_text(finding, base))
     if finding.severity is Severity.INFO:
@@ -98,9 +97,7 @@ def _case_text(finding: Finding, base: Repository) -> Iterator[str]:
     where = finding.where
     yield f"{finding.severity.word}: {visible(finding.message)}"
     if has_file(where):
-        cell = None if where.cell is None else f"cell {where.cell}"
-        parts = (base.place(where.path or "").path, cell, where.line, where.column)
-        yield "at " + escape(":".join(str(part) for part in parts if part is not None))
+        yield "at " + escape(position(where._replace(path=base.place(where.path or "").path)))
     # the function around a line is visible at the line
     if text := words(where if where.line is None else where._replace(object=None, cell=None)):
         yield f"concerns: {text}"

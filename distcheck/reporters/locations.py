@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import Finding, Fix, Report, Severity, Where
 
-from . import escape, undecided
+from . import escape, line_of, undecided
 
 #: Names of standard input as a path: of logs and pickles, and of source.
 _STANDARD_INPUT = ("-", "<stdin>")
@@ -140,7 +140,7 @@ def words(where: Where, *, lines: bool = True) -> str:
 
 def context(where: Where) -> str:
     """Return `` (MASTER_PORT)``: the part of the location that path and line do not show."""
-    if has_file(where) and where.line is not None and where.cell is None:
+    if has_file(where) and line_of(where) is not None:
         # only host and rank of the file: the rest is visible in the line
         where = Where(host=where.host, rank=where.rank, ranks=where.ranks, local_rank=where.local_rank)
     text = words(where)

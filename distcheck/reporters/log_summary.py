@@ -12,6 +12,7 @@ from .text_parts import (
     BY,
     PLACES,
     closing_lines,
+    command_lines,
     finding_lines,
     first_line,
     info_lines,
@@ -164,9 +165,7 @@ def _labelled(label: str, text: str, style: Style, *, most: int) -> Iterator[str
 def _fix(fix: Mapping[str, Any], style: Style) -> Iterator[str]:
     place = f"({PLACES[fix['where']]}{BY[fix['by']]}) "
     yield from _labelled("fix", place + fix["text"], style, most=99)
-    if fix["command"]:
-        for line in str(fix["command"]).splitlines():
-            yield " " * (_LABEL + 2) + paint(escape(line), "1", style)
+    yield from command_lines(fix["command"], style, _LABEL + 2)
 
 
 def who(item: Mapping[str, Any]) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from distcheck.core.model import Finding, Report, Severity, page_url
 
-from . import Style, counts, escape, inside, position, sentence, unseen
+from . import Style, counts, escape, flow_of, inside, position, sentence, source_of, unseen
 from .locations import UNDECIDED, has_file, shown, words
+from .plain import visible
 from .text_parts import BY, PLACES, cut, first_line
 
 #: Rows of the table, and fixes below it. GitHub refuses a summary of more than 1 MiB, and more would not be read.
@@ -134,9 +135,9 @@ def _fixes(found: Sequence[Finding]) -> Iterator[str]:
 
 def _fix(finding: Finding) -> Iterator[str]:
     fix = finding.fix
-    source = finding.evidence.get("source")
-    if isinstance(source, str) and source.strip():
-        yield from _block(cut(source.strip(), _LONGEST), "text")
+    source = (source_of(finding) or "").strip()
+    if source:
+        yield from _block(cut(source, _LONGEST), "text")
         yield ""
     yield f"**Fix** ({PLACES[fix.where]}{BY[fix.by]}): {_plain(fix.text)}"
     if fix.command:
@@ -145,12 +146,12 @@ def _fix(finding: Finding) -> Iterator[str]:
     if fix.risk:
         yield ""
         yield f"**Mind**: {_plain(fix.risk)}"
-    flow = finding.evidence.get("flow")
-    if isinstance(flow, (list, tuple)) and flow:
+    flow = flow_of(finding)
+    if flow:
         yield ""
         yield "How it comes to that:"
         yield ""
-        yield from (f"1. {_plain(str(step))}" for step in flow)
+        yield from (f"1. {_plain(step)}" for step in flow)
 
 
 def _item(finding: Finding) -> Iterator[str]:
@@ -180,7 +181,7 @@ def _folded(title: str, lines: Iterator[str]) -> Iterator[str]:
 
 def _block(text: str, language: str) -> Iterator[str]:
     """A block of text as it is; its fence is longer than any in it."""
-    shown_text = "\n".join(map(escape, text.split("\n")))
+    shown_text = visible(text)
     fence = "`" * max(3, _longest_run(shown_text) + 1)
     yield f"{fence}{language}"
     yield from shown_text.split("\n")

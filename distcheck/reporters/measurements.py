@@ -7,12 +7,14 @@ dropped or shown as a dash, never as zero.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Report, rank_ranges
 
 from . import Style, charts, escape
+from .plain import visible
 from .text_parts import wrapped
 
 #: Up to this many ranks, each has its own line in the terminal.
@@ -179,19 +181,14 @@ def outliers(values: Sequence[float], shown: int = SHOWN) -> Outliers:
     if not values:
         raise ValueError("no values")
     ordered = sorted(values)
-    median = _middle(ordered)
-    deviations = sorted(abs(value - median) for value in ordered)
+    median = statistics.median(ordered)
+    deviations = [abs(value - median) for value in ordered]
     # 1.4826 and 1.2533 make either deviation an estimate of sigma (Iglewicz and Hoaglin)
-    sigma = 1.4826 * _middle(deviations) or 1.2533 * sum(deviations) / len(deviations)
+    sigma = 1.4826 * statistics.median(deviations) or 1.2533 * sum(deviations) / len(deviations)
     above = [(value, place) for place, value in enumerate(values) if sigma and (value - median) / sigma > OUTLIER_SCORE]
     above.sort(key=lambda entry: (-entry[0], entry[1]))
     p95 = ordered[min(math.ceil(0.95 * len(ordered)), len(ordered)) - 1]
     return Outliers(median, p95, tuple((place, value) for value, place in above[:shown]), len(above))
-
-
-def _middle(ordered: Sequence[float]) -> float:
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def measured_pairs(measurements: Mapping[str, Any]) -> list[MeasuredPair]:
@@ -457,8 +454,8 @@ def pairs_text(measurements: Mapping[str, Any], found: Sequence[MeasuredPair]) -
 
 def pairs_median(found: Sequence[MeasuredPair]) -> float | None:
     """Return the median bandwidth; None for fewer than three pairs."""
-    rates = sorted(pair.busbw_gbytes_per_s for pair in found if pair.busbw_gbytes_per_s is not None)
-    return _middle(rates) if len(rates) > 2 else None
+    rates = [pair.busbw_gbytes_per_s for pair in found if pair.busbw_gbytes_per_s is not None]
+    return statistics.median(rates) if len(rates) > 2 else None
 
 
 # --- text for the terminal -------------------------------------------------------------------------------------------
@@ -533,7 +530,7 @@ def _tables(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]
         iterations = max(row.iterations for row in rows)
         times = f", {iterations} iterations" if iterations > 1 else ""
         block = _labelled("measured", f"{subject_text(measurements)}; {dtype}{times}{clock}", style)
-        block.extend(f"  {line}".rstrip() for line in escape_lines(table))
+        block.extend(f"  {line}".rstrip() for line in visible(table).split("\n"))
         blocks.append(block)
     notes = ["times are those of the slowest rank; " + ("algbw" if single else "algbw and busbw") + " in GB/s"]
     if single:
@@ -544,21 +541,17 @@ def _tables(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]
     yield from blocks
 
 
-def escape_lines(text: str) -> list[str]:
-    """Return a block of text as lines, with control characters visible."""
-    return [escape(line) for line in text.split("\n")]
+def cells_of(row: Result) -> tuple[str, ...]:
+    """Return size, median, range and algorithm bandwidth of a result, for a table."""
+    times = time_text(row.median_s), range_text(row.min_s, row.max_s)
+    return size_text(row.size_bytes), *times, rate_text(row.algbw_gbytes_per_s)
 
 
 def _row(row: Result, *, single: bool) -> tuple[str, ...]:
-    cells = (
-        size_text(row.size_bytes),
-        time_text(row.median_s),
-        range_text(row.min_s, row.max_s),
-        rate_text(row.algbw_gbytes_per_s),
-    )
     if single:
-        return cells
-    return (*cells, rate_text(row.busbw_gbytes_per_s), share_text(row.expected[0].share if row.expected else None))
+        return cells_of(row)
+    reached = share_text(row.expected[0].share if row.expected else None)
+    return *cells_of(row), rate_text(row.busbw_gbytes_per_s), reached
 
 
 def _curves(measurements: Mapping[str, Any], style: Style) -> Iterator[list[str]]:

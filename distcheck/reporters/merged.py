@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from distcheck.core.model import Finding, NotChecked, Report, Severity
 
 from . import Style, escape
-from .text_parts import counts_line, first_line, paint, severity_text, where_parts, wrapped
+from .text_parts import command_lines, counts_line, first_line, severity_text, where_parts, wrapped
 
 #: Lines of the whole text: a terminal of 24 lines shows them below the command.
 MOST_LINES = 20
@@ -70,12 +70,11 @@ def _shown(finding: Finding, level: int, style: Style, width: int, everyone: str
     most = 2 if level == 2 else None
     message = _most(finding.message, most, width, "  ", "  ")
     fix = _most(f"fix: {finding.fix.text}", most, width, "  ", "       ")
-    command = [] if level < 3 or not finding.fix.command else finding.fix.command.splitlines()
     return [
         f"{word} {finding.code} {finding.name}  ({place})",
         *message,
         *fix,
-        *("      " + paint(escape(line), "1", style) for line in command),
+        *(command_lines(finding.fix.command, style, 6) if level == 3 else ()),
     ]
 
 

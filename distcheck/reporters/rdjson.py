@@ -12,7 +12,7 @@ from typing import Any
 
 from distcheck.core.model import Edit, Finding, Report, Severity, page_url
 
-from . import Style
+from . import Style, line_of, source_of
 from .locations import UNDECIDED, context, has_file, shown, stand_in
 from .plain import advice, dump, visible
 
@@ -38,9 +38,9 @@ def _diagnostic(finding: Finding, report: Report, sources: _Sources) -> dict[str
     where = finding.where
     # seen from the working folder: reviewdog works the repository out by itself
     location: dict[str, Any] = {"path": visible(where.path or "") if has_file(where) else stand_in(report)}
-    # the lines of a cell are not those of the notebook's file
-    if has_file(where) and where.line is not None and where.cell is None:
-        location["range"] = _range(finding, where.line, sources)
+    line = line_of(where)
+    if has_file(where) and line is not None:
+        location["range"] = _range(finding, line, sources)
     code = {"value": finding.code}
     if finding.code != UNDECIDED:
         code["url"] = page_url(finding.code)
@@ -73,8 +73,8 @@ def _range(finding: Finding, line: int, sources: _Sources) -> dict[str, dict[str
 
 def _source(finding: Finding) -> str | None:
     """The first line of what is meant, as it was read when it was judged."""
-    source = finding.evidence.get("source")
-    return source if isinstance(source, str) and _is_utf_8(source) else None
+    source = source_of(finding)
+    return source if source is not None and _is_utf_8(source) else None
 
 
 def _bytes(text: str, column: int) -> int:

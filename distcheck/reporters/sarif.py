@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.model import SCHEMA_VERSION, Edit, Finding, Report, Rule, Severity, Where, page_url, to_plain
 from distcheck.core.rule_page import Page, read_page
 
-from . import Style, sentence
+from . import Style, flow_of, line_of, sentence
 from .locations import (
     FileLocation,
     Repository,
@@ -198,8 +198,7 @@ def _location(where: Where, report: Report, base: Repository) -> dict[str, Any]:
         _artifact(base.place(where.path or "")) if has_file(where) else _artifact(FileLocation(stand_in(report), True))
     )
     physical: dict[str, Any] = {"artifactLocation": artifact}
-    # the lines of a cell are not those of the notebook's file
-    if has_file(where) and where.line is not None and where.cell is None:
+    if has_file(where) and line_of(where) is not None:
         names = {"startLine": where.line, "startColumn": where.column}
         names |= {"endLine": where.end_line, "endColumn": where.end_column}
         physical["region"] = {name: value for name, value in names.items() if value is not None}
@@ -228,9 +227,8 @@ def _kind_of_object(where: Where) -> str:
 
 def _steps(finding: Finding, base: Repository) -> Iterator[dict[str, Any]]:
     """Return what led to a value: the steps that name a location. All of them are in the evidence."""
-    flow = finding.evidence.get("flow")
-    for step in flow if isinstance(flow, (list, tuple)) else ():
-        if (found := _STEP.fullmatch(str(step))) and is_file(found["path"]):
+    for step in flow_of(finding):
+        if (found := _STEP.fullmatch(step)) and is_file(found["path"]):
             physical: dict[str, Any] = {"artifactLocation": _artifact(base.place(found["path"]))}
             text = found["text"]
             # of a notebook the lines are those of a cell

@@ -8,7 +8,7 @@ from typing import Any
 
 from distcheck.core.model import Finding, NotChecked, Report, Severity, Where, to_plain
 
-from . import Style, counts, escape, inside, position, sentence, unseen
+from . import Style, counts, escape, flow_of, inside, position, sentence, source_of, unseen
 from .excerpt import excerpt
 
 
@@ -90,11 +90,15 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
         yield from wrapped(f"seen: {seen}", style.width, "  ", "        ")
     fix = finding.fix
     yield from wrapped(f"fix ({PLACES[fix.where]}{BY[fix.by]}): {fix.text}", style.width, "  ", "       ")
-    if fix.command:
-        for line in fix.command.splitlines():
-            yield "      " + paint(escape(line), "1", style)
+    yield from command_lines(fix.command, style, 6)
     if fix.risk:
         yield from wrapped(f"mind: {fix.risk}", style.width, "  ", "        ")
+
+
+def command_lines(command: str | None, style: Style, indent: int) -> Iterator[str]:
+    """Yield a command to type, which is never wrapped."""
+    for line in (command or "").splitlines():
+        yield " " * indent + paint(escape(line), "1", style)
 
 
 def in_code(finding: Finding) -> bool:
@@ -107,18 +111,17 @@ def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
     place = escape(position(finding.where) + inside(finding.where))
     yield f"{severity_text(finding, style)} {finding.code} {finding.name}  ({place})"
     yield from wrapped(finding.message, style.width, "  ", "  ")
-    source = finding.evidence.get("source")
-    if isinstance(source, str) and finding.where.line is not None:
+    source = source_of(finding)
+    if source is not None and finding.where.line is not None:
         yield from _source(finding, source, style)
     yield from wrapped(f"help: {finding.fix.text}", style.width, "  ", "        ")
-    if finding.fix.command:
-        yield from ("        " + paint(escape(line), "1", style) for line in finding.fix.command.splitlines())
+    yield from command_lines(finding.fix.command, style, 8)
     if finding.fix.risk:
         yield from wrapped(f"mind: {finding.fix.risk}", style.width, "  ", "        ")
-    flow = finding.evidence.get("flow")
     # one step repeats what the message states
-    for number, step in enumerate(flow if isinstance(flow, (list, tuple)) and len(flow) > 1 else ()):
-        yield from wrapped(str(step), style.width, "        " if number else "  flow: ", "          ")
+    flow = flow_of(finding)
+    for number, step in enumerate(flow if len(flow) > 1 else ()):
+        yield from wrapped(step, style.width, "        " if number else "  flow: ", "          ")
     rest = {name: value for name, value in finding.evidence.items() if name not in ("source", "flow")}
     if style.verbose and (seen := _evidence(rest)):
         yield from wrapped(f"seen: {seen}", style.width, "  ", "        ")
@@ -144,8 +147,7 @@ def info_lines(finding: Finding, style: Style) -> Iterator[str]:
     yield from rest
     if style.verbose:
         yield from wrapped(f"fix: {finding.fix.text}", style.width, "     ", "          ")
-        if finding.fix.command:
-            yield from ("         " + escape(line) for line in finding.fix.command.splitlines())
+        yield from (" " * 9 + escape(line) for line in (finding.fix.command or "").splitlines())
 
 
 def place_text(finding: Finding) -> str:

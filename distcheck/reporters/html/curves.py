@@ -154,12 +154,7 @@ def _results(
     body = []
     for key, group in groups.items():
         for place, row in enumerate(group):
-            cells = [
-                measured.size_text(row.size_bytes),
-                measured.time_text(row.median_s),
-                measured.range_text(row.min_s, row.max_s),
-                measured.rate_text(row.algbw_gbytes_per_s),
-            ]
+            cells = [*measured.cells_of(row)]
             if not single:
                 goal = row.expected[0] if row.expected else None
                 cells += [

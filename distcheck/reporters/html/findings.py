@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from distcheck.core.model import Finding, Fix, Report, Severity, to_plain
-from distcheck.reporters import log_summary
+from distcheck.reporters import flow_of, log_summary, source_of
 from distcheck.reporters.excerpt import excerpt
 from distcheck.reporters.measurements import size_text
 from distcheck.reporters.text_parts import BY, PLACES, brief, in_code, place_text
@@ -73,7 +73,7 @@ def card(finding: Finding, identifier: str) -> str:
     """Return one finding; an info finding is folded."""
     word = finding.severity.word
     title = _title(finding)
-    body = "".join([*_source(finding), *_flow(finding.evidence), *_seen_and_fix(finding)])
+    body = "".join([*_source(finding), *_flow(finding), *_seen_and_fix(finding)])
     if finding.severity is Severity.INFO:
         summary = f'<h3 class="title">{title}</h3><span class="message">{prose(finding.message)}</span>'
         return f'<details class="finding info" id="{identifier}"><summary>{summary}</summary>{body}</details>'
@@ -93,8 +93,8 @@ def _title(finding: Finding) -> str:
 
 def _source(finding: Finding) -> Iterator[str]:
     """The line with what is meant marked, and carets below it, for who sees no colours."""
-    source, where = finding.evidence.get("source"), finding.where
-    if not isinstance(source, str) or where.line is None:
+    source, where = source_of(finding), finding.where
+    if source is None or where.line is None:
         return
     number = str(where.line)
     line = excerpt(source, where, _COLUMNS - len(number))
@@ -111,9 +111,9 @@ def _source(finding: Finding) -> Iterator[str]:
     yield f'<pre class="source" role="region" tabindex="0" aria-label="line {number}"><code>{body}</code></pre>'
 
 
-def _flow(evidence: Mapping[str, Any]) -> Iterator[str]:
-    steps = evidence.get("flow")
-    if isinstance(steps, (list, tuple)) and steps:
+def _flow(finding: Finding) -> Iterator[str]:
+    steps = flow_of(finding)
+    if steps:
         yield '<div class="flow"><p class="label">What leads there</p><ol>'
         yield from (f"<li>{prose(step)}</li>" for step in steps)
         yield "</ol></div>"
@@ -163,8 +163,8 @@ def fix(remedy: Fix, finding: Finding | None = None) -> Iterator[str]:
 
 def _edit(finding: Finding) -> Iterator[str]:
     """The line as it is and as ``distcheck lint --fix`` makes it, where all edits are in it and it can be read."""
-    old, where, edits = finding.evidence.get("source"), finding.where, finding.fix.edits
-    if not isinstance(old, str) or not edits or where.cell is not None or len(old) > LONGEST:
+    old, where, edits = source_of(finding), finding.where, finding.fix.edits
+    if old is None or not edits or where.cell is not None or len(old) > LONGEST:
         return
     if any((edit.path, edit.line, edit.end_line) != (where.path, where.line, where.line) for edit in edits):
         return
@@ -184,7 +184,7 @@ def _lines(value: str) -> str:
 def details(finding: Finding) -> Iterator[str]:
     """Yield the line, data-flow path and values of a finding, which the root-cause summary lacks."""
     yield from _source(finding)
-    yield from _flow(finding.evidence)
+    yield from _flow(finding)
     rows = definitions(values(finding.evidence))
     if rows:
         yield folded("Values seen", rows)

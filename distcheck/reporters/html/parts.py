@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape as escape_html
 
 from distcheck.core.model import page_url
-from distcheck.reporters import escape
+from distcheck.reporters import escape, text_parts
 
 #: In a sentence: a piece of code, as messages and fixes mark it, or an option, which must not be broken at its hyphens.
 _SPECIAL = re.compile(r"(?<!`)`(?! )([^`\n]+)(?<! )`(?!`)|(?<![\w-])(--[A-Za-z][\w-]*)")
@@ -40,7 +40,7 @@ def prose(value: object) -> str:
 
 def cut(value: str) -> str:
     """A value as long as a page has room for."""
-    return value if len(value) <= LONGEST else value[: LONGEST - 1] + "…"
+    return text_parts.cut(value, LONGEST)
 
 
 def code_link(code: str) -> str:
