@@ -400,6 +400,16 @@ def rank_ranges(ranks: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
+def size_text(size_bytes: float) -> str:
+    """Return ``4 MiB``, ``1.5 KiB`` or ``12 B``."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:g} {unit}" if value == int(value) else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:g} GiB" if value == int(value) else f"{value:.1f} GiB"
+
+
 def to_plain(value: Any) -> Any:
     """Return a fact as plain JSON values. Named tuples become objects, sets sorted lists, Unavailable an object."""
     if isinstance(value, NotApplicable):

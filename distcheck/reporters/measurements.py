@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Report, rank_ranges
+from distcheck.core.model import Report, rank_ranges, size_text
 
 from . import Style, charts, escape
 from .plain import visible
@@ -235,16 +235,6 @@ def skipped_parts(report: Report) -> list[tuple[str, str]]:
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
-
-
-def size_text(size_bytes: float) -> str:
-    """Return ``4 MiB``, ``1.5 KiB`` or ``12 B``."""
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:g} {unit}" if value == int(value) else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:g} GiB" if value == int(value) else f"{value:.1f} GiB"
 
 
 def time_text(seconds: float | None) -> str:

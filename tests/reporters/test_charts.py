@@ -11,9 +11,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from distcheck.core.model import size_text
 from distcheck.reporters import charts
 from distcheck.reporters.charts import Axis, Cell, Point, Series, Tick
-from distcheck.reporters.measurements import size_text, tick_rate, tick_time, time_ticks
+from distcheck.reporters.measurements import tick_rate, tick_time, time_ticks
 
 POSITIVE = st.floats(min_value=1e-9, max_value=1e9, allow_nan=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from distcheck.core.model import size_text
 from distcheck.reporters import charts
 from distcheck.reporters import measurements as measured
 
@@ -52,7 +53,7 @@ def _rates(place: int, name: str, group: Sequence[measured.Result], everyone: Se
     for row in group:
         for goal in row.expected:
             if charts.drawable(goal.busbw_gbytes_per_s):
-                rate, size = measured.rate_text(goal.busbw_gbytes_per_s), measured.size_text(row.size_bytes)
+                rate, size = measured.rate_text(goal.busbw_gbytes_per_s), size_text(row.size_bytes)
                 tip = f"{goal.name} {rate} GB/s at {size}"
                 goals.setdefault(goal.name, []).append(
                     charts.Point(row.size_bytes, goal.busbw_gbytes_per_s, title=f"{tip}; {goal.source}".rstrip("; "))
@@ -61,11 +62,11 @@ def _rates(place: int, name: str, group: Sequence[measured.Result], everyone: Se
     every += [value for row in everyone for value in _spread(row) if value is not None]
     every += [goal.busbw_gbytes_per_s for row in everyone for goal in row.expected]
     y = charts.log_axis([value for value in every if charts.drawable(value)], 8, measured.tick_rate)
-    x = charts.size_axis([row.size_bytes for row in everyone], 7, measured.size_text)
+    x = charts.size_axis([row.size_bytes for row in everyone], 7, size_text)
     last = points[-1]
     description = (
         f"Bus bandwidth of {name} over message size on logarithmic axes, {len(points)} sizes; at "
-        f"{measured.size_text(last.x)} it is {measured.rate_text(last.y)} GB/s."
+        f"{size_text(last.x)} it is {measured.rate_text(last.y)} GB/s."
     )
     expected = [charts.Series(_goal_label(kind, found), tuple(found), expected=True) for kind, found in goals.items()]
     picture = charts.curves_svg(
@@ -86,7 +87,7 @@ def _rates(place: int, name: str, group: Sequence[measured.Result], everyone: Se
 
 def _goal_label(kind: str, points: Sequence[charts.Point]) -> str:
     last = points[-1]
-    return f"{kind} {measured.rate_text(last.y)} GB/s at {measured.size_text(last.x)}"
+    return f"{kind} {measured.rate_text(last.y)} GB/s at {size_text(last.x)}"
 
 
 def _spread(row: measured.Result) -> tuple[float | None, float | None]:
@@ -98,7 +99,7 @@ def _spread(row: measured.Result) -> tuple[float | None, float | None]:
 
 
 def _tip(name: str, row: measured.Result) -> str:
-    tip = f"{name}, {measured.size_text(row.size_bytes)}: {measured.time_text(row.median_s)}"
+    tip = f"{name}, {size_text(row.size_bytes)}: {measured.time_text(row.median_s)}"
     if row.min_s is not None and row.max_s is not None:
         tip += f" ({measured.range_text(row.min_s, row.max_s)})"
     if row.busbw_gbytes_per_s is not None:
@@ -125,11 +126,11 @@ def _latency(
     if not points:
         return
     y = charts.log_axis([point.y for point in points], 9, measured.tick_time)
-    x = charts.size_axis([point.x for point in points], 11, measured.size_text)
+    x = charts.size_axis([point.x for point in points], 11, size_text)
     smallest = min(points, key=lambda point: (point.x, point.y))
     description = (
         f"Median time of {', '.join(item.name for item in series)} over message size on logarithmic axes; the "
-        f"shortest at {measured.size_text(smallest.x)} is {measured.time_text(smallest.y)}."
+        f"shortest at {size_text(smallest.x)} is {measured.time_text(smallest.y)}."
     )
     picture = charts.curves_svg(
         series,

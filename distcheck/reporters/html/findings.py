@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from distcheck.core.model import Finding, Fix, Report, Severity, to_plain
+from distcheck.core.model import Finding, Fix, Report, Severity, size_text, to_plain
 from distcheck.reporters import flow_of, log_summary, source_of
 from distcheck.reporters.excerpt import excerpt
-from distcheck.reporters.measurements import size_text
 from distcheck.reporters.text_parts import BY, PLACES, brief, in_code, place_text
 
 from .header import SECTIONS

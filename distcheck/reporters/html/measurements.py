@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from distcheck.core.model import Report
+from distcheck.core.model import Report, size_text
 from distcheck.reporters import measurements as measured
 
 from . import curves, ranks
@@ -76,7 +76,7 @@ def _wrong(plain: Mapping[str, Any]) -> Iterator[str]:
                 row.get("rank"),
                 row.get("collective"),
                 row.get("dtype"),
-                measured.size_text(row.get("size_bytes") or 0),
+                size_text(row.get("size_bytes") or 0),
                 f"{row.get('wrong') or 0:,} of {row.get('elements') or 0:,}",
                 row.get("first_index"),
                 row.get("expected"),

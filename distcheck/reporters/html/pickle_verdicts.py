@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from distcheck.core.model import Report
-from distcheck.reporters.measurements import size_text
+from distcheck.core.model import Report, size_text
 from distcheck.reporters.pickle_verdicts import EACH, WORDS
 
 from .parts import badge, folded, marked_table, prose, section, text

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from distcheck.checks.host.limits import Limits, read_limits
-from distcheck.core.model import Unavailable
+from distcheck.core.model import Unavailable, size_text
 from distcheck.core.world import World
 
 from .live_group import LiveGroup
-from .model import Bandwidth, Measurements, Options, Step, Times, size_text
+from .model import Bandwidth, Measurements, Options, Step, Times
 
 #: What can be measured. The sizes are nccl-tests' S: for gather-like collectives n times the buffer of one rank.
 COLLECTIVES = (

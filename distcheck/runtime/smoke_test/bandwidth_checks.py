@@ -18,13 +18,13 @@ from distcheck.checks.cluster.hostlist import shorten_hosts
 from distcheck.checks.cluster.records import Cluster
 from distcheck.checks.logs.nccl_info import Transport
 from distcheck.core.facts_file import from_plain
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges, size_text
 from distcheck.core.registry import probe
 from distcheck.core.resources import read_shipped
 from distcheck.runtime.coordination.model import Failure
 
 from .bandwidth import COLLECTIVES
-from .model import MEASUREMENTS_VERSION, Bandwidth, Comparison, Correctness, Measurements, Options, SmokeTest, size_text
+from .model import MEASUREMENTS_VERSION, Bandwidth, Comparison, Correctness, Measurements, Options, SmokeTest
 
 _Sized = TypeVar("_Sized", Bandwidth, Comparison)
 #: At or above this share of what is expected a run is healthy (tolerance of nccl-tests and of NVIDIA/aicr).

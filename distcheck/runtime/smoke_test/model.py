@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from distcheck.core.model import size_text
 from distcheck.runtime.coordination.model import Failure
 
 #: Version of ``measurements`` in the JSON.
@@ -229,13 +230,3 @@ class Comparison(NamedTuple):
     #: ``shipped``, ``baseline`` (the caller's file) or ``bound`` (--min-busbw)
     kind: str
     source: str = ""
-
-
-def size_text(size_bytes: int) -> str:
-    """``4 MiB``, ``1.5 KiB``, ``12 B``."""
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:g} {unit}" if value == int(value) else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:g} GiB" if value == int(value) else f"{value:.1f} GiB"

@@ -32,6 +32,7 @@ from distcheck.core.model import (
     merge_findings,
     merge_not_checked,
     rank_ranges,
+    size_text,
     sort_findings,
     to_plain,
 )
@@ -52,7 +53,7 @@ from distcheck.runtime.coordination.store_client import (
 from .backend import Choice, choose, hardware_text
 from .bandwidth_checks import Baselines, compare, sentence
 from .driver import OwnState, PhaseDriver, PhaseResults, address_of, takes_the_floor
-from .model import MEASUREMENTS_VERSION, Correctness, Lateness, Measurements, Options, Pairs, SmokeTest, size_text
+from .model import MEASUREMENTS_VERSION, Correctness, Lateness, Measurements, Options, Pairs, SmokeTest
 from .phases import PHASES, live_phases
 from .supervisor import Supervisor
 from .worker import WorkerHooks
