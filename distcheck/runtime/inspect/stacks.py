@@ -37,8 +37,6 @@ class ThreadStack(NamedTuple):
     #: innermost first
     frames: tuple[Frame, ...] = ()
     main: bool = False
-    #: it holds the GIL
-    holds_lock: bool = False
 
 
 # reading
@@ -114,7 +112,6 @@ def parse(text: str | bytes, pid: int, folder: str = "") -> tuple[ThreadStack, .
                 str(thread.get("thread_name") or ""),
                 tuple(_frame(frame, folder) for frame in thread["frames"]),
                 thread.get("os_thread_id") == pid,
-                bool(thread.get("owns_gil")),
             )
             for thread in plain
         ]

@@ -180,11 +180,6 @@ def report_of_hosts(answer: MembershipAnswer, inspected: Report, plan: HostPlan,
     )
 
 
-def has_failed(answer: MembershipAnswer) -> bool:
-    """The ranks were not started, whatever this host itself found."""
-    return not answer.complete or bool(troubled(answer))
-
-
 def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...], timeout_s: float) -> int:
     """Let torchrun's agent start the ranks of this host, forked from this process; the worst of their statuses.
 

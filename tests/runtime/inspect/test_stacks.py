@@ -54,7 +54,7 @@ def test_the_main_thread_comes_first_with_paths_as_a_user_would_name_them() -> N
     )
     main, other = parse(text, 9, "/home/u/run")
     assert main.frames == (Frame(C10D, 3252, "all_reduce"), Frame("src/train.py", 16, "train", True))
-    assert (main.main, main.holds_lock, other.main, other.name) == (True, True, False, "pin_memory")
+    assert (main.main, other.main, other.name) == (True, False, "pin_memory")
 
 
 def test_in_a_container_the_main_thread_is_known_by_its_name() -> None:
