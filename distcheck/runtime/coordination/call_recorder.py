@@ -320,11 +320,11 @@ def _timeout_s(group: Any) -> float:
     return 0.0
 
 
-def rows(posts: CallRecorder) -> Iterator[RecordedCall]:
+def rows(recorder: CallRecorder) -> Iterator[RecordedCall]:
     """Yield the ring, newest first; it may grow meanwhile."""
     while True:
         try:
-            copied = list(posts.ring)
+            copied = list(recorder.ring)
         except RuntimeError:  # it changed while it was copied
             continue
         yield from reversed(copied)

@@ -96,7 +96,7 @@ class Summary(NamedTuple):
 
 
 def ledger_of(
-    posts: CallRecorder,
+    calls: CallRecorder,
     rank_info: RankInfo,
     *,
     cores: int,
@@ -106,13 +106,13 @@ def ledger_of(
     status: int,
 ) -> Ledger:
     """Return the ledger of a rank, from the records of its calls."""
-    spent = list(posts.spent.items())
+    spent = list(calls.spent.items())
     most = sorted(spent, key=lambda item: -item[1].total_s)[:_PLACES]
     return Ledger(
-        rank_info.rank, rank_info.host, cores, state, status, span_s, posts.done,
+        rank_info.rank, rank_info.host, cores, state, status, span_s, calls.done,
         sum(item.total_s for (_, _, _, waits), item in spent if waits),
-        tuple(CallSiteTotals(*key, *item) for key, item in most), dict(posts.backends), posts.joined,
-        looks[0], looks[1], records(posts.joined) or not looks[0] or not posts.joined, posts.error,
+        tuple(CallSiteTotals(*key, *item) for key, item in most), dict(calls.backends), calls.joined,
+        looks[0], looks[1], records(calls.joined) or not looks[0] or not calls.joined, calls.error,
     )  # fmt: skip
 
 

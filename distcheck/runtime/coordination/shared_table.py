@@ -57,7 +57,7 @@ class SharedTable:
         self._rank = rank
         self._slots = _OWN_SLOTS + ranks * _SLOT
         self._own = _OWN_SLOTS + index * _SLOT
-        self._others = [desk for desk in range(_OWN_SLOTS, self._slots, _SLOT) if desk != self._own]
+        self._others = [slot for slot in range(_OWN_SLOTS, self._slots, _SLOT) if slot != self._own]
         #: older slots were written by an earlier attempt
         self._begun = begun
         self._groups: dict[tuple[str, int], int] = {}
@@ -95,10 +95,10 @@ class SharedTable:
         return bool(time.monotonic() < until)
 
     def _in_own_slots(self, call: CollectiveCall, group: int, ordinal: int, digest: int) -> OtherRank | None:
-        for desk in self._others:
-            there, number, other = _KEY.unpack_from(self._memory, desk)
+        for slot in self._others:
+            there, number, other = _KEY.unpack_from(self._memory, slot)
             if number == ordinal and there == group and other != digest:
-                found = _mismatch_in(self._of_another_rank(desk, group, ordinal), call, digest)
+                found = _mismatch_in(self._of_another_rank(slot, group, ordinal), call, digest)
                 if found is not None:
                     return found
         return None
