@@ -39,7 +39,7 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
     """Return the rules whose error messages stand in a text, the most specific first.
 
     A message counts by the characters that it shares with the text. If none is in the text, the text may be a part of
-    a message, or its parts around an ellipsis may be. Words that only look alike are no evidence.
+    a message, or its parts around an ellipsis may be. Similar words are no evidence.
     """
     wanted = _normal(text)
     found: list[Match] = []
