@@ -73,5 +73,5 @@ def _group(group: Mapping[str, Any], job: Mapping[str, Any], style: Style) -> It
     yield from (f"    {line}" for line in named[: None if style.verbose else _NAMED])
     if not style.verbose and len(named) > _NAMED:
         yield f"    and {len(named) - _NAMED} more"
-    for line, own in frames(group, everything=style.verbose):
+    for line, own in frames(group, everything=style.verbose > 0):
         yield f"      {line}" if own else paint(f"      {line}", "2", style)
