@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from .ci_parts import PartResult
 
-WHAT, LIMITS, OUTPUT = "What to check", "Known findings", "Output and verdict"
-_TITLES = {
-    **dict.fromkeys(("profile", "show_profile", "parts", "with_pickle", "budget"), WHAT),
-    **dict.fromkeys(("select", "extend_select", "ignore"), "Which rules"),
-    **dict.fromkeys(("baseline", "write_baseline"), LIMITS),
-    **dict.fromkeys(("config", "isolated"), "How it runs"),
+_SECTIONS = {
+    "What to check": ("profile", "show_profile", "parts", "with_pickle", "budget"),
+    **shared.RULES,
+    "Known findings": ("baseline", "write_baseline"),
+    **shared.VERDICT,
+    "How it runs": shared.HOW_IT_RUNS,
 }
 #: The least seconds that a part needs: importing torch takes a few, and a part that is stopped midway has no result.
 _LEAST_S = {"lint": 0.3, "env": 0.05, "smoke": 5.0, "pickle": 0.3}
@@ -69,9 +69,7 @@ Each option can be given as a variable: DISTCHECK_CI_PROFILE=login-node.
 class CiCommand(shared.GroupedCommand):
     """A command whose help shows its options in sections, and its profiles."""
 
-    sections = (WHAT, "Which rules", LIMITS, OUTPUT, "How it runs")
-    section_of = _TITLES
-    others = OUTPUT
+    sections = _SECTIONS
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(context, formatter)

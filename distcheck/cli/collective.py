@@ -19,8 +19,6 @@ from distcheck.rules import Selection
 from . import options as shared
 from . import output
 
-LAUNCH, TEST = "Ranks", "Test"
-
 EPILOG = """\b
 Examples:
   distcheck collective --nproc 8                    the ranks of this host
@@ -55,29 +53,20 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         return size
 
 
-_LAUNCH_NAMES = frozenset(
-    {"nproc", "nnodes", "node_rank", "master_addr", "master_port", "rdzv_endpoint", "roll_port", "backend", "device"}
-)
 #: Options that describe the ranks to start.
 _RENDEZVOUS = ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
-_TEST_NAMES = frozenset(
-    {
+_SECTIONS = {
+    "Ranks": (*_RENDEZVOUS, "master_port", "roll_port", "backend", "device"),
+    "Test": (
         "min_bytes", "max_bytes", "factor", "iterations", "warmup", "check", "collectives", "dtype", "quick", "pairs",
         "timeout", "go_on", "min_busbw", "baseline",
-    }
-)  # fmt: skip
-_TITLES = {**dict.fromkeys(_LAUNCH_NAMES, LAUNCH), **dict.fromkeys(_TEST_NAMES, TEST)}
-
-
-class CollectiveCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections."""
-
-    sections = (LAUNCH, TEST, "Options")
-    section_of = _TITLES
+    ),
+    "Options": (),
+}  # fmt: skip
 
 
 @click.command(
-    cls=CollectiveCommand,
+    cls=shared.grouped(_SECTIONS),
     epilog=EPILOG,
     context_settings={"auto_envvar_prefix": "DISTCHECK_COLLECTIVE"},
 )
@@ -173,9 +162,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     from distcheck.runtime.coordination.rank_info import rank_info_of, with_rank_variables
 
     environ = with_rank_variables(environ)
-    described = any(
-        given[name] is not None for name in ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
-    )
+    described = any(given[name] is not None for name in _RENDEZVOUS)
     rank_info = rank_info_of(environ)
     # variables set defaults for all commands of a shell; the launcher's variables take precedence
     typed = any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _RENDEZVOUS)

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
     from .env_merge import MergeOptions
 
-LAUNCH_OPTIONS = "The launch to check"
-MERGE_OPTIONS = "Many hosts, one report"
-_TITLES = {
-    **dict.fromkeys((*LaunchOptions._fields, "launched"), LAUNCH_OPTIONS),
-    **dict.fromkeys(("merge", "merge_dir", "wait", "expect", "save_record"), MERGE_OPTIONS),
+_SECTIONS = {
+    "The launch to check": (*LaunchOptions._fields, "launched"),
+    "Many hosts, one report": ("merge", "merge_dir", "wait", "expect", "save_record"),
+    "Options": (),
 }
 #: The key in click's context that is true if ``--`` precedes the words that are not options.
 _DASHES = "distcheck.env.dashes"
@@ -44,8 +43,7 @@ _DASHES = "distcheck.env.dashes"
 class EnvCommand(shared.GroupedCommand):
     """A command with sections in its help. It distinguishes a command after ``--`` from files."""
 
-    sections = (LAUNCH_OPTIONS, MERGE_OPTIONS, "Options")
-    section_of = _TITLES
+    sections = _SECTIONS
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         words = list(args)

@@ -20,27 +20,34 @@ from distcheck.rules import Selection, UnknownRule, known
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SEVERITIES = ("error", "warning", "info", "never")
+#: Sections of the help of several commands.
+RULES = {"Which rules": ("select", "extend_select", "ignore")}
+VERDICT: dict[str, tuple[str, ...]] = {"Output and verdict": ()}
+HOW_IT_RUNS = ("config", "isolated")
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows its options in sections, which a subclass defines."""
+    """A command whose help shows its options in sections."""
 
-    #: titles of the sections, in order
-    sections: tuple[str, ...] = ("Options",)
-    #: parameter → title of its section
-    section_of: Mapping[str, str] = {}
-    #: the section of all other options
-    others = "Options"
+    #: title of each section, in order, and its parameters; the one section without any has all other options
+    sections: Mapping[str, tuple[str, ...]] = {"Options": ()}
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
+        section_of = {name: title for title, names in self.sections.items() for name in names}
+        others = next(title for title, names in self.sections.items() if not names)
         for parameter in self.get_params(context):
             record = parameter.get_help_record(context)
             if record is not None and not isinstance(parameter, click.Argument):
-                groups[self.section_of.get(parameter.name or "", self.others)].append(record)
+                groups[section_of.get(parameter.name or "", others)].append(record)
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=30)
+
+
+def grouped(sections: Mapping[str, tuple[str, ...]]) -> type[GroupedCommand]:
+    """Return the class of a command with these sections in its help."""
+    return type("Command", (GroupedCommand,), {"sections": sections})
 
 
 class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]

@@ -23,11 +23,11 @@ from distcheck.rules import Selection
 from . import options as shared
 from . import output
 
-JOB, END, RUN = "The job that is simulated", "When it ends", "How it runs"
-_TITLES = {
-    **dict.fromkeys(("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"), JOB),
-    **dict.fromkeys(("steps", "seconds", "epoch_steps", "hang_timeout"), END),
-    **dict.fromkeys(("in_place", "real_gpus"), RUN),
+_SECTIONS = {
+    "The job that is simulated": ("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"),
+    "When it ends": ("steps", "seconds", "epoch_steps", "hang_timeout"),
+    "How it runs": ("in_place", "real_gpus"),
+    "Options": (),
 }
 
 EPILOG = """\b
@@ -51,16 +51,9 @@ wrongly; 0 otherwise. Each option can be given as a variable: DISTCHECK_REHEARSE
 """
 
 
-class RehearseCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections."""
-
-    sections = (JOB, END, RUN, "Options")
-    section_of = _TITLES
-
-
 @click.command(
     "rehearse",
-    cls=RehearseCommand,
+    cls=shared.grouped(_SECTIONS),
     epilog=EPILOG,
     context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_REHEARSE"},
 )
@@ -112,12 +105,7 @@ def command(**given: Any) -> int:
         raise click.UsageError("name a script or a launch line: distcheck rehearse -- train.py")
     shared.check_output_file(given["output_file"])
     world = World()
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    selection = shared.selection_of(
-        given["select"] or configuration.values("select"),
-        (*given["extend_select"], *configuration.values("extend-select")),
-        (*given["ignore"], *configuration.values("ignore")),
-    )
+    selection, configuration = shared.selection_and_configuration(world, given)
     return _rehearse(given, world, configuration, selection)
 
 
