@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distcheck.core.configuration import Configuration
 from distcheck.core.model import Report
 from distcheck.core.world import World
 from distcheck.reporters import FORMATS, escape, render
@@ -157,11 +156,15 @@ def command(**given: Any) -> int:
     world = World()
     _refuse_contradictions(given)
     selection, configuration = shared.selection_and_configuration(world, given)
-    gpus = _usable_gpus(world)
+    from distcheck.runtime.smoke_test.run import usable_gpus
+
+    gpus = usable_gpus(world)
     choice = _choice(given["profile"], world, gpus)
     if given["show_profile"]:
         return show(choice, gpus)
-    baseline = _baseline(given, configuration)
+    from .lint import baseline_of
+
+    baseline = baseline_of(given, configuration)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
     options = CiOptions(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
     done = _run(options, parts_of(given, choice.profile))
@@ -219,12 +222,6 @@ def _refuse_one_file_for_two(given: Mapping[str, Any]) -> None:
 
 
 # where it runs
-
-
-def _usable_gpus(world: World) -> int:
-    from distcheck.runtime.smoke_test.run import usable_gpus
-
-    return usable_gpus(world)
 
 
 def _choice(name: str | None, world: World, gpus: int) -> ProfileChoice:
@@ -390,24 +387,13 @@ def _selecting(given: Mapping[str, Any]) -> list[str]:
 # known findings
 
 
-def _baseline(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
-    from .lint import baseline_of
-
-    return baseline_of(given, configuration)
-
-
 def _write_baseline(report: Report, done: Sequence[PartStatus], given: Mapping[str, Any]) -> int:
-    from distcheck.core.baseline import dump_baseline
-
     path = given["write_baseline"]
     cut = [item for item in done if item.status in ("cut", "broken")]
     if cut:
         output.say(f"distcheck: no baseline is written: {cut[0].part} did not finish: {cut[0].detail}")
         return output.NOT_CHECKED
-    try:
-        output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
-    except OSError as error:
-        raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
+    shared.write_baseline(path, report.findings)
     number = len(report.findings)
     output.say(f"distcheck: {path} holds {number} finding{'s' * (number != 1)}; compare with it by --baseline")
     return output.CLEAN

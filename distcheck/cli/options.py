@@ -14,6 +14,7 @@ import click
 
 from distcheck.core.checker import make_selection
 from distcheck.core.configuration import Configuration, ConfigurationError, load
+from distcheck.core.model import Finding
 from distcheck.core.world import World
 from distcheck.reporters import FORMATS
 from distcheck.rules import Selection, UnknownRule, known
@@ -245,6 +246,24 @@ def check_output_file(path: str | None, option: str = "-o") -> None:
         raise click.UsageError(f"{option} {path}: the folder {folder} does not exist; make it, or name another file")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
         raise click.UsageError(f"{option} {path}: it can't be written by this user; name another file")
+
+
+def write_file_of(option: str, path: str, text: str) -> None:
+    """Write the file that an option names; raises UsageError if that fails."""
+    from .output import write_file
+
+    try:
+        write_file(path, text)
+    except OSError as error:
+        raise click.UsageError(f"{option} {path}: it can't be written: {error.strerror}") from None
+
+
+def write_baseline(path: str, findings: Iterable[Finding]) -> None:
+    """Write the findings that are known from now on; raises UsageError if that fails."""
+    from distcheck.core.baseline import dump_baseline
+
+    folder = os.path.dirname(os.path.abspath(path))
+    write_file_of("--write-baseline", path, dump_baseline(findings, folder))
 
 
 def must_check_of(given: Mapping[str, Any], configuration: Configuration) -> Selection | None:

@@ -257,14 +257,13 @@ def check_machine(plan: Any, world: World) -> None:
 
 def _built_for_cuda(folder: str) -> str | None:
     """The version of CUDA that torch was built for, without importing it; None for the CPU."""
-    import re
+    from distcheck.checks.host.software import parse_version_file
 
     try:
         with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
-            found = re.search(r"^cuda\s*(?::[^=\n]*)?=\s*'([^']+)'", file.read(), re.MULTILINE)
+            return parse_version_file(file.read()).get("cuda")
     except OSError:
         return None
-    return None if found is None else found[1]
 
 
 def _gpus(world: World) -> int:
