@@ -23,9 +23,7 @@ from .fabric import Fabric, gpu_traffic_ports
 from .gpus import Gpus
 from .limits import Limits
 from .platform import Platform
-from .software import Software
-
-Version = tuple[int, ...]
+from .software import Software, Version, version_numbers
 
 #: Who comes with torch, and so has torch's version.
 TORCH_OWNERS = ("torch", "torchrun", "gloo")
@@ -874,9 +872,3 @@ def _nccl(software: Software) -> Version | None:
     versions |= {version_numbers(library.version) for library in software.nccl_libraries if library.version}
     versions.discard(())
     return versions.pop() if len(versions) == 1 else None
-
-
-def version_numbers(text: str | None) -> Version:
-    """The numbers at the beginning of a version: (2, 3, 5) for ``<=2.3.5``; empty where there are none."""
-    match = re.match(r"(?:<=)?(\d+(?:\.\d+)*)", text or "")
-    return tuple(int(part) for part in match[1].split(".")) if match else ()
