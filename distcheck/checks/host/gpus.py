@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Unavailable
+from distcheck.core.model import Unavailable, expand_ranges
 from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import fact
 from distcheck.core.world import World
@@ -531,17 +531,9 @@ def _near(world: World, pci: str) -> tuple[int | None, tuple[int, ...]]:
         return None, ()
     folder = f"/sys/bus/pci/devices/{pci}"
     node = _number(world, f"{folder}/numa_node")
-    return (None if node is None or node < 0 else node), _cpu_list(_first_line(world, f"{folder}/local_cpulist"))
-
-
-def _cpu_list(text: str) -> tuple[int, ...]:
-    """The kernel's ``0-3,8`` as numbers."""
-    cpus: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdigit():
-            cpus.extend(range(int(first), int(last or first) + 1))
-    return tuple(cpus)
+    return (None if node is None or node < 0 else node), tuple(
+        expand_ranges(_first_line(world, f"{folder}/local_cpulist"))
+    )
 
 
 def _properties(world: World, path: str) -> dict[str, int]:

@@ -15,11 +15,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, expand_ranges
 from distcheck.core.redaction import mask, mask_arguments
 from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
-from distcheck.launch.model import DEFAULT_PORT, Launch
+from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, Launch
 
 from .hostnames import NO_LAUNCH, MasterName, is_own
 from .interfaces import Interfaces
@@ -43,9 +43,9 @@ _LONGEST_COMMAND = 120
 _UNSPECIFIED = ("0.0.0.0", "::")
 #: The first bytes of a client of torch's store, and the number that a store sends back (recorded with torch 2.13:
 #: validate, its magic number, ping, a number of the client's choice).
-_NONCE = b"dist"
-_STORE_HELLO = b"\x00\xce\xf7\x85\x3c\x0d" + _NONCE
-_WEB_HELLO = b"HEAD / HTTP/1.0\r\n\r\n"
+STORE_NONCE = b"dist"
+STORE_HELLO = b"\x00\xce\xf7\x85\x3c\x0d" + STORE_NONCE
+WEB_HELLO = b"HEAD / HTTP/1.0\r\n\r\n"
 #: Programs that adopt the children of dead processes and start no job of their own.
 _ADOPTERS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runit"})
 
@@ -110,14 +110,14 @@ def read_master_port(
             return MasterPort(0, "picked")
         raise NotApplicable("neither MASTER_PORT nor an option sets the port of the rendezvous")
     port = launch.master_port
-    low, high = _ephemeral_range(world)
+    low, high = ephemeral_range(world)
     found = MasterPort(
         port,
         "not-tried",
         ephemeral_low=low,
         ephemeral_high=high,
         unprivileged_from=_number(world, "/proc/sys/net/ipv4/ip_unprivileged_port_start", PRIVILEGED_BELOW),
-        reserved=_is_reserved(world, port),
+        reserved=port in reserved_ports(world),
     )
     serves = _serves(launch, master, interfaces)
     if serves is None:
@@ -261,7 +261,7 @@ def _ask(world: World, port: int, addresses: Sequence[str]) -> tuple[str | None,
             continue
         if not answer:
             return ("silent" if answer is None else "closes"), None
-        if answer.startswith(_NONCE):
+        if answer.startswith(STORE_NONCE):
             return "torch-store", None
         kind = "web-server" if answer.startswith(b"HTTP/") else "other"
         return kind, mask(answer.decode("latin-1").encode("unicode_escape").decode())
@@ -271,7 +271,7 @@ def _ask(world: World, port: int, addresses: Sequence[str]) -> tuple[str | None,
 def _first_bytes(world: World, port: int, address: str) -> bytes | None:
     """The first answer that has words in it; else b"" where it closed at last, None where it kept silent."""
     answer: bytes | None = None
-    for hello in (_STORE_HELLO, _WEB_HELLO):
+    for hello in (STORE_HELLO, WEB_HELLO):
         answer = world.connect(address, port, timeout_s=_ANSWER_LIMIT_S, greeting_s=_ANSWER_LIMIT_S, greeting=hello)
         if answer:
             break
@@ -288,7 +288,7 @@ def _number(world: World, path: str, default: int) -> int:
         return default
 
 
-def _ephemeral_range(world: World) -> tuple[int | None, int | None]:
+def ephemeral_range(world: World) -> tuple[int | None, int | None]:
     try:
         low, high = world.read_text("/proc/sys/net/ipv4/ip_local_port_range").split()
         return int(low), int(high)
@@ -296,14 +296,10 @@ def _ephemeral_range(world: World) -> tuple[int | None, int | None]:
         return None, None
 
 
-def _is_reserved(world: World, port: int) -> bool:
-    """The port stands in ip_local_reserved_ports (``8080,9148-9152``)."""
+def reserved_ports(world: World) -> frozenset[int]:
+    """Return the ports that the kernel assigns only on request (ip-sysctl, ip_local_reserved_ports)."""
     text = world.text_or_empty("/proc/sys/net/ipv4/ip_local_reserved_ports")
-    for part in text.strip().split(","):
-        low, _, high = part.partition("-")
-        if low.isdecimal() and int(low) <= port <= int(high if high.isdecimal() else low):
-            return True
-    return False
+    return frozenset(expand_ranges(text, HIGHEST_PORT + 1))
 
 
 def _is_ephemeral(port: int, found: MasterPort) -> bool:
