@@ -11,6 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, NamedTuple
 
 from .model import NotApplicable, Unavailable, to_plain
@@ -128,6 +129,8 @@ def from_plain(made: Any, value: Any) -> Any:
             raise TypeError(f"expected an object for {made.__name__}, found {value!r:.60}")
         hints = _hints(made)
         return made(**{name: from_plain(hints[name], part) for name, part in value.items() if name in hints})
+    if isinstance(made, type) and issubclass(made, Enum):
+        return made(value)
     if made is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if made is int and isinstance(value, bool):
