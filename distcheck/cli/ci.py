@@ -78,64 +78,46 @@ class CiCommand(shared.GroupedCommand):
             )
 
 
-class Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """``90``, ``90s``, ``2m``: seconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        seconds = shared.parse_seconds(str(value)) or 0.0
-        if not 1.0 <= seconds <= 86400.0:
-            self.fail(f"{value!r} is not a time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
-        return seconds
+def _time(text: str) -> float:
+    """Return ``90``, ``90s`` or ``2m`` in seconds."""
+    seconds = shared.parse_seconds(text) or 0.0
+    if not 1.0 <= seconds <= 86400.0:
+        raise click.BadParameter(f"{text!r} is not a time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
+    return seconds
 
 
-class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Parts, separated by commas."""
-
-    name = "parts"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
-        wrong = [name for name in names if name not in PARTS]
-        if wrong or not names:
-            self.fail(f"{(wrong or [value])[0]!r} is not a part; expected some of {', '.join(PARTS)}")
-        return names
+def _parts(text: str) -> tuple[str, ...]:
+    """Return the parts that a text names, separated by commas."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    wrong = [name for name in names if name not in PARTS]
+    if wrong or not names:
+        raise click.BadParameter(f"{(wrong or [text])[0]!r} is not a part; expected some of {', '.join(PARTS)}")
+    return names
 
 
-class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """``FORMAT=FILE``: the same report in another format."""
-
-    name = "also"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        chosen, equals, path = str(value).partition("=")
-        if not equals or not path or chosen not in FORMATS:
-            self.fail(f"{value!r}: expected FORMAT=FILE, with a format of {', '.join(FORMATS)}")
-        return chosen, path
+def _also(text: str) -> tuple[str, str]:
+    """Return ``FORMAT=FILE`` as a format and a file: the same report in another format."""
+    chosen, equals, path = text.partition("=")
+    if not equals or not path or chosen not in FORMATS:
+        raise click.BadParameter(f"{text!r}: expected FORMAT=FILE, with a format of {', '.join(FORMATS)}")
+    return chosen, path
 
 
 @click.command("ci", cls=CiCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_CI"})
 @click.argument("paths", metavar="[PATH]…", nargs=-1)
 @click.option("--profile", type=click.Choice(list(PROFILES)), help="The kind of host.  [default: detected]")
 @click.option("--show-profile", is_flag=True, help="Show what would run and which rules are off, and exit.")
-@click.option("--parts", type=Names(), metavar="NAMES", help=f"Exactly these parts, in this order: {', '.join(PARTS)}.")
+@click.option("--parts", type=_parts, metavar="NAMES", help=f"Exactly these parts, in this order: {', '.join(PARTS)}.")
 @click.option("--pickle", "with_pickle", is_flag=True, help="Also check the checkpoints and pickles of the repository.")
 @click.option(
-    "--budget", type=Time(), default="60s", show_default=True, metavar="TIME",
+    "--budget", type=_time, default="60s", show_default=True, metavar="TIME",
     help="For all parts together; what does not fit is not checked.",
 )  # fmt: skip
 @shared.baseline_options
 @click.option("--summary", metavar="FILE", help="Append the report to this file, as Markdown.")
 @click.option(
     "--also",
-    type=OtherNames(),
+    type=_also,
     multiple=True,
     metavar="FORMAT=FILE",
     help="Write the report in another format as well.",

@@ -141,10 +141,7 @@ def finish(report: Report, given: dict[str, Any], configuration: Configuration) 
         fail_on=given["fail_on"] or shared.fail_on_of(configuration),
         must_check=shared.must_check_of(given, configuration),
     )  # fmt: skip
-    if status == output.CLEAN and report.subject["failed"] and not given["exit_zero"]:
-        output.say(f"distcheck rehearse: {report.subject['failed']}")
-        return output.NOT_CHECKED
-    return status
+    return output.or_not_checked(status, given, report.subject["failed"])
 
 
 def parsed_command_of(given: dict[str, Any], world: World) -> Any:

@@ -274,22 +274,14 @@ def finish(
         fail_on=given["fail_on"] or shared.fail_on_of(configuration),
         must_check=shared.must_check_of(given, configuration),
     )  # fmt: skip
-    if status != output.CLEAN or given["exit_zero"]:
-        return status
+    why = None
     if not snapshots:
-        output.say(
-            "distcheck: no rank of this user was found here; --pid names a process, srun --overlap checks other hosts"
-        )
-        return output.NOT_CHECKED
-    if any(hang_detector.stands_still(snapshot) for snapshot in snapshots):
-        output.say(
-            "distcheck: no progress between the two samples; --hang-timeout 30 distinguishes a hang from a long step"
-        )
-        return output.NOT_CHECKED
-    if all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
-        output.say("distcheck: no stack could be read, so the state of the ranks is unknown")
-        return output.NOT_CHECKED
-    return status
+        why = "no rank of this user was found here; --pid names a process, srun --overlap checks other hosts"
+    elif any(hang_detector.stands_still(snapshot) for snapshot in snapshots):
+        why = "no progress between the two samples; --hang-timeout 30 distinguishes a hang from a long step"
+    elif all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
+        why = "no stack could be read, so the state of the ranks is unknown"
+    return output.or_not_checked(status, given, why)
 
 
 # many hosts
