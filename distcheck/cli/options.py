@@ -33,14 +33,17 @@ class GroupedCommand(click.Command):
     #: title of each section, in order, and its parameters; the one section without any has all other options
     sections: Mapping[str, tuple[str, ...]] = {"Options": ()}
 
+    def section_of(self, name: str | None) -> str:
+        """Return the title of the section of a parameter."""
+        others = next(title for title, names in self.sections.items() if not names)
+        return next((title for title, names in self.sections.items() if name in names), others)
+
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
-        section_of = {name: title for title, names in self.sections.items() for name in names}
-        others = next(title for title, names in self.sections.items() if not names)
         for parameter in self.get_params(context):
             record = parameter.get_help_record(context)
             if record is not None and not isinstance(parameter, click.Argument):
-                groups[section_of.get(parameter.name or "", others)].append(record)
+                groups[self.section_of(parameter.name)].append(record)
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=30)

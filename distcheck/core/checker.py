@@ -74,7 +74,12 @@ class Plan(NamedTuple):
         :param budget_s: seconds for reading all facts; what was not read by then is *not checked*
         :param place: the location of findings of probes *per process*: the rank
         """
-        return _Run(self, given, facts or {}, budget_s, place).report()
+        known: dict[type, object] = dict(facts or {})
+        for value in given:
+            for base in type(value).__mro__:
+                if base not in (object, tuple):
+                    known.setdefault(base, value)
+        return _Run(self, known, budget_s, place).report()
 
 
 class Checker:
@@ -225,23 +230,12 @@ def load_plug_ins() -> tuple[Finding, ...]:
 class _Run:
     """The state of one run."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        given: tuple[object, ...],
-        facts: Mapping[type, object],
-        budget_s: float | None,
-        place: Where,
-    ) -> None:
+    def __init__(self, plan: Plan, facts: dict[type, object], budget_s: float | None, place: Where) -> None:
         self.plan = plan
         self.place = place
         self.start = time.monotonic()
         self.end = None if budget_s is None else self.start + budget_s
-        self.facts: dict[type, object] = dict(facts)
-        for value in given:
-            for base in type(value).__mro__:
-                if base not in (object, tuple):
-                    self.facts.setdefault(base, value)
+        self.facts = facts
         self.findings: list[Finding] = list(plan.early)
         self.not_checked: list[NotChecked] = []
         self.runs: list[ProbeRun] = []
