@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distcheck.core.configuration import Configuration
 from distcheck.core.model import Report
 from distcheck.core.world import World
 from distcheck.reporters import FORMATS, escape, render
@@ -33,12 +32,12 @@ if TYPE_CHECKING:
 
     from .ci_parts import PartResult
 
-WHAT, LIMITS, OUTPUT = "What to check", "Known findings", "Output and verdict"
-_TITLES = {
-    **dict.fromkeys(("profile", "show_profile", "parts", "with_pickle", "budget"), WHAT),
-    **dict.fromkeys(("select", "extend_select", "ignore"), "Which rules"),
-    **dict.fromkeys(("baseline", "write_baseline"), LIMITS),
-    **dict.fromkeys(("config", "isolated"), "How it runs"),
+_SECTIONS = {
+    "What to check": ("profile", "show_profile", "parts", "with_pickle", "budget"),
+    **shared.RULES,
+    "Known findings": ("baseline", "write_baseline"),
+    **shared.VERDICT,
+    "How it runs": shared.HOW_IT_RUNS,
 }
 #: The least seconds that a part needs: importing torch takes a few, and a part that is stopped midway has no result.
 _LEAST_S = {"lint": 0.3, "env": 0.05, "smoke": 5.0, "pickle": 0.3}
@@ -69,9 +68,7 @@ Each option can be given as a variable: DISTCHECK_CI_PROFILE=login-node.
 class CiCommand(shared.GroupedCommand):
     """A command whose help shows its options in sections, and its profiles."""
 
-    sections = (WHAT, "Which rules", LIMITS, OUTPUT, "How it runs")
-    section_of = _TITLES
-    others = OUTPUT
+    sections = _SECTIONS
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(context, formatter)
@@ -81,64 +78,46 @@ class CiCommand(shared.GroupedCommand):
             )
 
 
-class Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """``90``, ``90s``, ``2m``: seconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        seconds = shared.parse_seconds(str(value)) or 0.0
-        if not 1.0 <= seconds <= 86400.0:
-            self.fail(f"{value!r} is not a time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
-        return seconds
+def _time(text: str) -> float:
+    """Return ``90``, ``90s`` or ``2m`` in seconds."""
+    seconds = shared.parse_seconds(text) or 0.0
+    if not 1.0 <= seconds <= 86400.0:
+        raise click.BadParameter(f"{text!r} is not a time limit; expected a time such as 60s, 90 or 2m, from 1s to 24h")
+    return seconds
 
 
-class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Parts, separated by commas."""
-
-    name = "parts"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
-        wrong = [name for name in names if name not in PARTS]
-        if wrong or not names:
-            self.fail(f"{(wrong or [value])[0]!r} is not a part; expected some of {', '.join(PARTS)}")
-        return names
+def _parts(text: str) -> tuple[str, ...]:
+    """Return the parts that a text names, separated by commas."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    wrong = [name for name in names if name not in PARTS]
+    if wrong or not names:
+        raise click.BadParameter(f"{(wrong or [text])[0]!r} is not a part; expected some of {', '.join(PARTS)}")
+    return names
 
 
-class OtherNames(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """``FORMAT=FILE``: the same report in another format."""
-
-    name = "also"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        chosen, equals, path = str(value).partition("=")
-        if not equals or not path or chosen not in FORMATS:
-            self.fail(f"{value!r}: expected FORMAT=FILE, with a format of {', '.join(FORMATS)}")
-        return chosen, path
+def _also(text: str) -> tuple[str, str]:
+    """Return ``FORMAT=FILE`` as a format and a file: the same report in another format."""
+    chosen, equals, path = text.partition("=")
+    if not equals or not path or chosen not in FORMATS:
+        raise click.BadParameter(f"{text!r}: expected FORMAT=FILE, with a format of {', '.join(FORMATS)}")
+    return chosen, path
 
 
 @click.command("ci", cls=CiCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_CI"})
 @click.argument("paths", metavar="[PATH]…", nargs=-1)
 @click.option("--profile", type=click.Choice(list(PROFILES)), help="The kind of host.  [default: detected]")
 @click.option("--show-profile", is_flag=True, help="Show what would run and which rules are off, and exit.")
-@click.option("--parts", type=Names(), metavar="NAMES", help=f"Exactly these parts, in this order: {', '.join(PARTS)}.")
+@click.option("--parts", type=_parts, metavar="NAMES", help=f"Exactly these parts, in this order: {', '.join(PARTS)}.")
 @click.option("--pickle", "with_pickle", is_flag=True, help="Also check the checkpoints and pickles of the repository.")
 @click.option(
-    "--budget", type=Time(), default="60s", show_default=True, metavar="TIME",
+    "--budget", type=_time, default="60s", show_default=True, metavar="TIME",
     help="For all parts together; what does not fit is not checked.",
 )  # fmt: skip
 @shared.baseline_options
 @click.option("--summary", metavar="FILE", help="Append the report to this file, as Markdown.")
 @click.option(
     "--also",
-    type=OtherNames(),
+    type=_also,
     multiple=True,
     metavar="FORMAT=FILE",
     help="Write the report in another format as well.",
@@ -159,11 +138,15 @@ def command(**given: Any) -> int:
     world = World()
     _refuse_contradictions(given)
     selection, configuration = shared.selection_and_configuration(world, given)
-    gpus = _usable_gpus(world)
+    from distcheck.runtime.smoke_test.run import usable_gpus
+
+    gpus = usable_gpus(world)
     choice = _choice(given["profile"], world, gpus)
     if given["show_profile"]:
         return show(choice, gpus)
-    baseline = _baseline(given, configuration)
+    from .lint import baseline_of
+
+    baseline = baseline_of(given, configuration)
     fail_on = given["fail_on"] or shared.fail_on_of(configuration)
     options = CiOptions(given, world, configuration, selection, choice, gpus, began + given["budget"], fail_on)
     done = _run(options, parts_of(given, choice.profile))
@@ -221,12 +204,6 @@ def _refuse_one_file_for_two(given: Mapping[str, Any]) -> None:
 
 
 # where it runs
-
-
-def _usable_gpus(world: World) -> int:
-    from distcheck.runtime.smoke_test.run import usable_gpus
-
-    return usable_gpus(world)
 
 
 def _choice(name: str | None, world: World, gpus: int) -> ProfileChoice:
@@ -392,24 +369,13 @@ def _selecting(given: Mapping[str, Any]) -> list[str]:
 # known findings
 
 
-def _baseline(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
-    from .lint import baseline_of
-
-    return baseline_of(given, configuration)
-
-
 def _write_baseline(report: Report, done: Sequence[PartStatus], given: Mapping[str, Any]) -> int:
-    from distcheck.core.baseline import dump_baseline
-
     path = given["write_baseline"]
     cut = [item for item in done if item.status in ("cut", "broken")]
     if cut:
         output.say(f"distcheck: no baseline is written: {cut[0].part} did not finish: {cut[0].detail}")
         return output.NOT_CHECKED
-    try:
-        output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
-    except OSError as error:
-        raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
+    shared.write_baseline(path, report.findings)
     number = len(report.findings)
     output.say(f"distcheck: {path} holds {number} finding{'s' * (number != 1)}; compare with it by --baseline")
     return output.CLEAN

@@ -140,13 +140,8 @@ def scan(words: Sequence[str], configuration: Configuration) -> PartResult:
     reports = [report for report in reports if report.path in options.paths or pickle_scan.is_of_ours(report)]
     report = pickle_scan.joined(found, reports, scanner, elapsed_s=0.0)
     verdicts = report.subject["verdicts"]
-    unseen = [file["path"] for file in verdicts if not file["complete"]]
-    lacking = ""
-    if unseen:
-        more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
-        lacking = f"not all of {unseen[0]}{more} could be checked: not known to be safe"
     number = len(verdicts)
-    return PartResult(report, f"{number} file{'s' * (number != 1)}", lacking)
+    return PartResult(report, f"{number} file{'s' * (number != 1)}", pickle_scan.incomplete(verdicts))
 
 
 def prove(nccl_ranks: int, selection: Selection, limit_s: float) -> PartResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
     from .env_merge import MergeOptions
 
-LAUNCH_OPTIONS = "The launch to check"
-MERGE_OPTIONS = "Many hosts, one report"
-_TITLES = {
-    **dict.fromkeys((*LaunchOptions._fields, "launched"), LAUNCH_OPTIONS),
-    **dict.fromkeys(("merge", "merge_dir", "wait", "expect", "save_record"), MERGE_OPTIONS),
+_SECTIONS = {
+    "The launch to check": (*LaunchOptions._fields, "launched"),
+    "Many hosts, one report": ("merge", "merge_dir", "wait", "expect", "save_record"),
+    "Options": (),
 }
 #: The key in click's context that is true if ``--`` precedes the words that are not options.
 _DASHES = "distcheck.env.dashes"
@@ -44,8 +43,7 @@ _DASHES = "distcheck.env.dashes"
 class EnvCommand(shared.GroupedCommand):
     """A command with sections in its help. It distinguishes a command after ``--`` from files."""
 
-    sections = (LAUNCH_OPTIONS, MERGE_OPTIONS, "Options")
-    section_of = _TITLES
+    sections = _SECTIONS
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         words = list(args)
@@ -203,22 +201,17 @@ def merged(options: MergeOptions) -> int | None:
     from . import env_merge as merging
 
     given = options.given
-    words = given["command_line"]
-    if given["facts"] is not None:
+    files: Sequence[str] = () if given["facts"] is None else (given["facts"],)
+    if not files and not click.get_current_context().meta.get(_DASHES):
+        files = given["command_line"]
+    if files:
         if given["merge_dir"] is not None:
+            named = "FILEs" if given["facts"] is None else "--facts"
             raise click.UsageError(
-                "--merge-dir is the folder in which hosts exchange records; it has no effect with --facts"
+                f"--merge-dir is the folder in which hosts exchange records; it has no effect with {named}"
             )
-        return merging.run_files(
-            [given["facts"]], partial(judged_facts, given=given, options=options, plans={}), options
-        )
-    if words and not click.get_current_context().meta.get(_DASHES):
-        if given["merge_dir"] is not None:
-            raise click.UsageError(
-                "--merge-dir is the folder in which hosts exchange records; it has no effect with FILEs"
-            )
-        given = {**given, "command_line": ()}
-        return merging.run_files(words, partial(judged_facts, given=given, options=options, plans={}), options)
+        given = given if given["facts"] is not None else {**given, "command_line": ()}
+        return merging.run_files(files, partial(judged_facts, given=given, options=options, plans={}), options)
     launch = launch_of(options.world.environ, given, options.world.host_name())
     step = merging.step_here(launch, options)
     if not step.first_on_host:
@@ -276,12 +269,15 @@ def look(
 
     :param ranks: the records of the other ranks are added to this list
     """
+    look_here = partial(
+        examine, launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact
+    )
     if place is None:
-        return examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
+        return look_here()
     from distcheck.checks.cluster import host_records
 
     with host_records.collecting(place) as problems:
-        report = examine(launch, world, facts=facts, selection=selection, budget_s=budget_s, every_fact=every_fact)
+        report = look_here()
         return report.merge(*host_records.receive(place, problems, ranks))
 
 
@@ -436,7 +432,4 @@ def save_facts(path: str, report: Report, launch: Launch, *, redact: bool) -> No
     text = dump_facts(
         facts, tool_version=__version__, saved_at=datetime.now(timezone.utc).isoformat(timespec="seconds")
     )
-    try:
-        output.write_file(path, redacted(text) if redact else text)
-    except OSError as error:
-        raise click.UsageError(f"--save-facts {path}: it can't be written: {error.strerror}") from None
+    shared.write_file_of("--save-facts", path, redacted(text) if redact else text)

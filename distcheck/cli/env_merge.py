@@ -400,7 +400,4 @@ def save_record(path: str, report: HostReport) -> None:
         return
     name = re.sub(r"[^\w.-]", "_", report.name)
     target = os.path.join(path, f"{name}.json") if os.path.isdir(path) else path
-    try:
-        output.write_file(target, text)
-    except OSError as error:
-        raise click.UsageError(f"--save-record {path}: it can't be written: {error.strerror}") from None
+    shared.write_file_of("--save-record", target, text)

@@ -30,17 +30,16 @@ if TYPE_CHECKING:
     from distcheck.checks.source.cache import Cache
     from distcheck.checks.source.discovery import Globs
 
-RULES, FILES, FIXES, OUTPUT = "Which rules", "Which files", "Fixes and baselines", "Output and verdict"
-_ABOUT_FILES = (
-    "exclude", "extend_exclude", "force_exclude", "respect_gitignore", "include_markdown", "node_facts",
-    "stdin_filename",
-)  # fmt: skip
-_TITLES = {
-    **dict.fromkeys(("select", "extend_select", "ignore", "per_file_ignores", "preview"), RULES),
-    **dict.fromkeys(_ABOUT_FILES, FILES),
-    **dict.fromkeys(("fix", "unsafe_fixes", "diff", "baseline", "write_baseline"), FIXES),
-    **dict.fromkeys(("config", "isolated", "jobs", "no_cache", "cache_dir"), "How it runs"),
-}
+_SECTIONS = {
+    "Which rules": ("select", "extend_select", "ignore", "per_file_ignores", "preview"),
+    "Which files": (
+        "exclude", "extend_exclude", "force_exclude", "respect_gitignore", "include_markdown", "node_facts",
+        "stdin_filename",
+    ),
+    "Fixes and baselines": ("fix", "unsafe_fixes", "diff", "baseline", "write_baseline"),
+    **shared.VERDICT,
+    "How it runs": (*shared.HOW_IT_RUNS, "jobs", "no_cache", "cache_dir"),
+}  # fmt: skip
 
 EPILOG = """\b
 Examples:
@@ -66,15 +65,7 @@ this command.
 """
 
 
-class LintCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections."""
-
-    sections = (RULES, FILES, FIXES, OUTPUT, "How it runs")
-    section_of = _TITLES
-    others = OUTPUT
-
-
-@click.command(cls=LintCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LINT"})
+@click.command(cls=shared.grouped(_SECTIONS), epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LINT"})
 @click.argument("paths", metavar="[PATH|-]…", nargs=-1)
 @shared.selection_options
 @click.option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -133,16 +132,11 @@ def _say_what_can_be_fixed(options: LintOptions, result: LintResult) -> None:
 
 
 def _write_baseline(options: LintOptions, inputs: LintFiles, report: Report) -> int:
-    from distcheck.core.baseline import dump_baseline
-
     path = options.given["write_baseline"]
     if inputs.problems and not inputs.paths:
         click.echo("distcheck: none of the input could be read; no baseline is written", err=True)
         return output.MISUSED
-    try:
-        output.write_file(path, dump_baseline(report.findings, os.path.dirname(os.path.abspath(path))))
-    except OSError as error:
-        raise click.UsageError(f"--write-baseline {path}: it can't be written: {error.strerror}") from None
+    shared.write_baseline(path, report.findings)
     number = len(report.findings)
     say(options, f"{path} knows {number} finding{'s' * (number != 1)} now; check against it with --baseline {path}")
     return output.CLEAN

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from distcheck import rules
 from distcheck.core.configuration import Configuration
 from distcheck.core.world import World
 from distcheck.reporters import escape
@@ -23,11 +22,11 @@ from . import options as shared
 from . import output
 from .log_output import LogOptions, finish
 
-LOGS, RULES, OUTPUT = "The log", "Which rules", "Output and verdict"
-_TITLES = {
-    **dict.fromkeys(("follow", "idle", "jobs", "every_event"), LOGS),
-    **dict.fromkeys(("select", "extend_select", "ignore"), RULES),
-    **dict.fromkeys(("config", "isolated"), "How it runs"),
+_SECTIONS = {
+    "The log": ("follow", "idle", "jobs", "every_event"),
+    **shared.RULES,
+    **shared.VERDICT,
+    "How it runs": shared.HOW_IT_RUNS,
 }
 
 EPILOG = """\b
@@ -48,15 +47,9 @@ Exit status: 1 the cause is known; 3 there is a failure, and its cause is not in
 """
 
 
-class LogCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections."""
-
-    sections = (LOGS, RULES, OUTPUT, "How it runs")
-    section_of = _TITLES
-    others = OUTPUT
-
-
-@click.command("log", cls=LogCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LOG"})
+@click.command(
+    "log", cls=shared.grouped(_SECTIONS), epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_LOG"}
+)
 @click.argument("paths", metavar="FILE|DIR|-…", nargs=-1, required=True)
 @click.option("--all", "every_event", is_flag=True, help="Show every event, not only those of the root cause.")
 @click.option("-f", "--follow", is_flag=True, help="Keep reading new lines; report the root cause when it is clear.")
@@ -66,7 +59,7 @@ class LogCommand(shared.GroupedCommand):
     metavar="SECONDS",
     help="With --follow: end when nothing was written for so long.",
 )
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
+@shared.jobs_option
 @shared.selection_options
 @shared.output_options
 @shared.verdict_options
@@ -132,15 +125,8 @@ def _refuse_overwriting(output_file: str | None, paths: tuple[str, ...]) -> None
 
 def _options(given: Mapping[str, Any], configuration: Configuration) -> LogOptions:
     """The options and the configuration in one; a usage error where they are not right."""
-    select = given["select"] or configuration.values("select")
-    extend = (*given["extend_select"], *configuration.values("extend-select"))
-    ignore = (*given["ignore"], *configuration.values("ignore"))
-    selection = shared.selection_of(select, extend, ignore)
-    seen = [rule for rule in rules.known().values() if "log" in rule.ways]
-    if not any(selection.takes(rule) for rule in seen):
-        raise click.UsageError(
-            "the selection leaves no rule that log can see; 'distcheck rules --way log' lists those that it can"
-        )
+    selection = shared.selected_rules(given, configuration)
+    shared.refuse_empty_selection(selection, "log")
     return LogOptions(
         paths=given["paths"],
         given=given,

@@ -120,7 +120,7 @@ class _Follower:
         self._tails: dict[str, _Tail | _Pipe] = {}
         self._whole: dict[str, LogReading] = {}
         self._next_search = 0.0
-        self.reported: tuple[object, ...] | None = None
+        self._reported: tuple[object, ...] | None = None
 
     def find_new_files(self) -> None:
         """Find new files in folders. Each search costs a walk, so not every read does it."""
@@ -165,6 +165,20 @@ class _Follower:
             )
         )
 
+    def print_change(self) -> None:
+        """Print one line when the root cause changes. The whole summary comes at the end."""
+        story = self.report().story
+        if story["outcome"] == "clean":
+            return
+        first = story["first"]
+        now = (story["code"], first["path"], first["line"])
+        if now == self._reported:
+            return
+        self._reported = now
+        named = f"{story['code']} {story['name']}" if story["code"] else "a failure that no rule names"
+        text = first["text"].splitlines()[0] if first["text"] else ""
+        output.say(escape(f"distcheck log: {named}: {first['path']}:{first['line']}: {text}"))
+
     @property
     def has_ended(self) -> bool:
         """Whether no more text can come: all inputs are pipes that were closed."""
@@ -187,26 +201,10 @@ def follow(options: LogOptions) -> int:
         while True:
             if watch.more():
                 last = time.monotonic()
-                _print_change(watch)
+                watch.print_change()
             elif watch.has_ended or (idle is not None and time.monotonic() - last >= idle):
                 break
             time.sleep(_PAUSE_S)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
     return finish(options, watch.report())
-
-
-def _print_change(watch: _Follower) -> None:
-    """Print one line when the root cause changes. The whole summary comes at the end."""
-    report = watch.report()
-    story = report.story
-    if story["outcome"] == "clean":
-        return
-    first = story["first"]
-    now = (story["code"], first["path"], first["line"])
-    if now == watch.reported:
-        return
-    watch.reported = now
-    named = f"{story['code']} {story['name']}" if story["code"] else "a failure that no rule names"
-    text = first["text"].splitlines()[0] if first["text"] else ""
-    output.say(escape(f"distcheck log: {named}: {first['path']}:{first['line']}: {text}"))

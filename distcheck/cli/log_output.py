@@ -38,13 +38,12 @@ def finish(options: LogOptions, report: Report) -> int:
     if not sources:
         output.say("distcheck: no log is in what was named; name the files themselves")
         return output.MISUSED
-    if status == output.CLEAN and not given["exit_zero"] and is_undecided(report):
-        output.say("distcheck: a failure is in the text, and no rule names its cause: see 'fix' for what to do")
-        return output.NOT_CHECKED
-    if status == output.CLEAN and not given["exit_zero"] and any(source["problem"] for source in sources):
-        output.say("distcheck: no failure is in what could be read, and not all could be")
-        return output.NOT_CHECKED
-    return status
+    why = None
+    if is_undecided(report):
+        why = "a failure is in the text, and no rule names its cause: see 'fix' for what to do"
+    elif any(source["problem"] for source in sources):
+        why = "no failure is in what could be read, and not all could be"
+    return output.or_not_checked(status, given, why)
 
 
 def with_subject(report: Report) -> Report:

@@ -14,33 +14,44 @@ import click
 
 from distcheck.core.checker import make_selection
 from distcheck.core.configuration import Configuration, ConfigurationError, load
+from distcheck.core.model import Finding
 from distcheck.core.world import World
 from distcheck.reporters import FORMATS
 from distcheck.rules import Selection, UnknownRule, known
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SEVERITIES = ("error", "warning", "info", "never")
+#: Sections of the help of several commands.
+RULES = {"Which rules": ("select", "extend_select", "ignore")}
+VERDICT: dict[str, tuple[str, ...]] = {"Output and verdict": ()}
+HOW_IT_RUNS = ("config", "isolated")
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows its options in sections, which a subclass defines."""
+    """A command whose help shows its options in sections."""
 
-    #: titles of the sections, in order
-    sections: tuple[str, ...] = ("Options",)
-    #: parameter → title of its section
-    section_of: Mapping[str, str] = {}
-    #: the section of all other options
-    others = "Options"
+    #: title of each section, in order, and its parameters; the one section without any has all other options
+    sections: Mapping[str, tuple[str, ...]] = {"Options": ()}
+
+    def section_of(self, name: str | None) -> str:
+        """Return the title of the section of a parameter."""
+        others = next(title for title, names in self.sections.items() if not names)
+        return next((title for title, names in self.sections.items() if name in names), others)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
         for parameter in self.get_params(context):
             record = parameter.get_help_record(context)
             if record is not None and not isinstance(parameter, click.Argument):
-                groups[self.section_of.get(parameter.name or "", self.others)].append(record)
+                groups[self.section_of(parameter.name)].append(record)
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=30)
+
+
+def grouped(sections: Mapping[str, tuple[str, ...]]) -> type[GroupedCommand]:
+    """Return the class of a command with these sections in its help."""
+    return type("Command", (GroupedCommand,), {"sections": sections})
 
 
 class Codes(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -238,6 +249,24 @@ def check_output_file(path: str | None, option: str = "-o") -> None:
         raise click.UsageError(f"{option} {path}: the folder {folder} does not exist; make it, or name another file")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
         raise click.UsageError(f"{option} {path}: it can't be written by this user; name another file")
+
+
+def write_file_of(option: str, path: str, text: str) -> None:
+    """Write the file that an option names; raises UsageError if that fails."""
+    from .output import write_file
+
+    try:
+        write_file(path, text)
+    except OSError as error:
+        raise click.UsageError(f"{option} {path}: it can't be written: {error.strerror}") from None
+
+
+def write_baseline(path: str, findings: Iterable[Finding]) -> None:
+    """Write the findings that are known from now on; raises UsageError if that fails."""
+    from distcheck.core.baseline import dump_baseline
+
+    folder = os.path.dirname(os.path.abspath(path))
+    write_file_of("--write-baseline", path, dump_baseline(findings, folder))
 
 
 def must_check_of(given: Mapping[str, Any], configuration: Configuration) -> Selection | None:

@@ -165,6 +165,17 @@ def finish(
     return conclude(report, given, written=written, fail_on=fail_on, must_check=must_check)
 
 
+def or_not_checked(status: int, given: Mapping[str, Any], why: str | None) -> int:
+    """Return the exit status; NOT_CHECKED if nothing was found, but not all could be checked.
+
+    :param why: the line that explains it, without ``distcheck:`` in front; empty if all was checked
+    """
+    if status != CLEAN or given["exit_zero"] or not why:
+        return status
+    say(f"distcheck: {why}")
+    return NOT_CHECKED
+
+
 def with_settings_line(report: Report, given: Mapping[str, Any], configuration: Configuration) -> Report:
     """Return the report with all options, variables and settings that hide rules in its first line."""
     hidden = [f"--{name} {','.join(given[name])}" for name in ("select", "ignore") if given[name]]

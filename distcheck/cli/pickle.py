@@ -12,7 +12,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from distcheck import rules
 from distcheck.checks.pickles.api import policy_of
 from distcheck.core.configuration import Configuration
 from distcheck.core.world import World
@@ -21,12 +20,12 @@ from . import options as shared
 from .output import cores
 from .pickle_scan import ScanOptions, missing, run
 
-FILES, OBJECTS, RULES, OUTPUT = "Files", "A live object", "Which rules", "Output and verdict"
-_TITLES = {
-    **dict.fromkeys(("purpose", "torch", "allow", "gpus", "exclude", "confirm", "jobs"), FILES),
-    **dict.fromkeys(("object_name", "call", "mode", "show_fix"), OBJECTS),
-    **dict.fromkeys(("select", "extend_select", "ignore"), RULES),
-    **dict.fromkeys(("config", "isolated"), "How it runs"),
+_SECTIONS = {
+    "Files": ("purpose", "torch", "allow", "gpus", "exclude", "confirm", "jobs"),
+    "A live object": ("object_name", "call", "mode", "show_fix"),
+    **shared.RULES,
+    **shared.VERDICT,
+    "How it runs": shared.HOW_IT_RUNS,
 }
 #: Options of one kind of input, by parameter: their names on the command line.
 _OF_FILES = {
@@ -58,15 +57,9 @@ Nothing of a file is executed, and nothing that it names is imported. --object i
 """
 
 
-class PickleCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections."""
-
-    sections = (FILES, OBJECTS, RULES, OUTPUT, "How it runs")
-    section_of = _TITLES
-    others = OUTPUT
-
-
-@click.command("pickle", cls=PickleCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_PICKLE"})
+@click.command(
+    "pickle", cls=shared.grouped(_SECTIONS), epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_PICKLE"}
+)
 @click.argument("paths", metavar="[FILE|DIR|-]…", nargs=-1)
 @click.option(
     "--for",
@@ -90,7 +83,7 @@ class PickleCommand(shared.GroupedCommand):
     help="Also run the real loader: torch.load on the meta device, in another process, for files that are not "
     "dangerous; or the real pickler.",
 )
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
+@shared.jobs_option
 @click.option(
     "--object",
     "object_name",
@@ -153,15 +146,8 @@ def _is_on_command_line(parameter: str) -> bool:
 
 def scan_options(given: Mapping[str, Any], configuration: Configuration) -> ScanOptions:
     """The options and the configuration in one; a usage error where they are not right."""
-    select = given["select"] or configuration.values("select")
-    extend = (*given["extend_select"], *configuration.values("extend-select"))
-    ignore = (*given["ignore"], *configuration.values("ignore"))
-    selection = shared.selection_of(select, extend, ignore)
-    seen = [rule for rule in rules.known().values() if "pickle" in rule.ways]
-    if not any(selection.takes(rule) for rule in seen):
-        raise click.UsageError(
-            "the selection leaves no rule that pickle can see; 'distcheck rules --way pickle' lists those that it can"
-        )
+    selection = shared.selected_rules(given, configuration)
+    shared.refuse_empty_selection(selection, "pickle")
     allow = [name.strip() for text in given["allow"] for name in text.split(",") if name.strip()]
     try:
         policy = policy_of(torch_version=given["torch"], allow=allow, purpose=given["purpose"], gpus=given["gpus"])

@@ -46,14 +46,10 @@ def run(requested: ScanOptions) -> int:
         report, given, requested.configuration, fail_on=requested.fail_on, must_check=requested.must_check,
         output_format="full" if given["quiet"] and given["output_format"] == "concise" else None,
     )  # fmt: skip
-    if status == output.CLEAN and not given["exit_zero"]:
-        if not seen.complete:
-            output.say(f"distcheck: not all of {escape(shown)} could be checked")
-            return output.NOT_CHECKED
-        if seen.confirmation:
-            output.say("distcheck: the real pickler disagrees: not known to be fine")
-            return output.NOT_CHECKED
-    return status
+    why = "the real pickler disagrees: not known to be fine" if seen.confirmation else None
+    return output.or_not_checked(
+        status, given, why if seen.complete else f"not all of {escape(shown)} could be checked"
+    )
 
 
 @contextmanager

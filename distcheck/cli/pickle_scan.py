@@ -137,13 +137,14 @@ def _finish(requested: ScanOptions, found: ScanFiles, report: Report) -> int:
         output.say("distcheck: none of the input could be read")
         return output.MISUSED
     status = output.conclude(report, given, written=written, fail_on=requested.fail_on, must_check=requested.must_check)
-    if status == output.CLEAN and not given["exit_zero"]:
-        unseen = [file["path"] for file in verdicts if not file["complete"]]
-        if unseen:
-            more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
-            output.say(f"distcheck: not all of {escape(unseen[0])}{more} could be checked: not known to be safe")
-            return output.NOT_CHECKED
-    return status
+    return output.or_not_checked(status, given, escape(incomplete(verdicts)))
+
+
+def incomplete(verdicts: Iterable[Mapping[str, Any]]) -> str:
+    """Return which files could not be checked completely, in a sentence; "" if all could."""
+    unseen = [file["path"] for file in verdicts if not file["complete"]]
+    more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
+    return f"not all of {unseen[0]}{more} could be checked: not known to be safe" if unseen else ""
 
 
 def missing(paths: Iterable[str]) -> str | None:

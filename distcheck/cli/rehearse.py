@@ -23,11 +23,11 @@ from distcheck.rules import Selection
 from . import options as shared
 from . import output
 
-JOB, END, RUN = "The job that is simulated", "When it ends", "How it runs"
-_TITLES = {
-    **dict.fromkeys(("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"), JOB),
-    **dict.fromkeys(("steps", "seconds", "epoch_steps", "hang_timeout"), END),
-    **dict.fromkeys(("in_place", "real_gpus"), RUN),
+_SECTIONS = {
+    "The job that is simulated": ("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"),
+    "When it ends": ("steps", "seconds", "epoch_steps", "hang_timeout"),
+    "How it runs": ("in_place", "real_gpus"),
+    "Options": (),
 }
 
 EPILOG = """\b
@@ -51,16 +51,9 @@ wrongly; 0 otherwise. Each option can be given as a variable: DISTCHECK_REHEARSE
 """
 
 
-class RehearseCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections."""
-
-    sections = (JOB, END, RUN, "Options")
-    section_of = _TITLES
-
-
 @click.command(
     "rehearse",
-    cls=RehearseCommand,
+    cls=shared.grouped(_SECTIONS),
     epilog=EPILOG,
     context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_REHEARSE"},
 )
@@ -112,12 +105,7 @@ def command(**given: Any) -> int:
         raise click.UsageError("name a script or a launch line: distcheck rehearse -- train.py")
     shared.check_output_file(given["output_file"])
     world = World()
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    selection = shared.selection_of(
-        given["select"] or configuration.values("select"),
-        (*given["extend_select"], *configuration.values("extend-select")),
-        (*given["ignore"], *configuration.values("ignore")),
-    )
+    selection, configuration = shared.selection_and_configuration(world, given)
     return _rehearse(given, world, configuration, selection)
 
 
@@ -153,10 +141,7 @@ def finish(report: Report, given: dict[str, Any], configuration: Configuration) 
         fail_on=given["fail_on"] or shared.fail_on_of(configuration),
         must_check=shared.must_check_of(given, configuration),
     )  # fmt: skip
-    if status == output.CLEAN and report.subject["failed"] and not given["exit_zero"]:
-        output.say(f"distcheck rehearse: {report.subject['failed']}")
-        return output.NOT_CHECKED
-    return status
+    return output.or_not_checked(status, given, report.subject["failed"])
 
 
 def parsed_command_of(given: dict[str, Any], world: World) -> Any:
@@ -269,14 +254,13 @@ def check_machine(plan: Any, world: World) -> None:
 
 def _built_for_cuda(folder: str) -> str | None:
     """The version of CUDA that torch was built for, without importing it; None for the CPU."""
-    import re
+    from distcheck.checks.host.software import parse_version_file
 
     try:
         with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
-            found = re.search(r"^cuda\s*(?::[^=\n]*)?=\s*'([^']+)'", file.read(), re.MULTILINE)
+            return parse_version_file(file.read()).get("cuda")
     except OSError:
         return None
-    return None if found is None else found[1]
 
 
 def _gpus(world: World) -> int:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import Configuration
-from distcheck.core.model import Finding, NotChecked, Report, Severity, merge_not_checked, rank_ranges, sort_findings
+from distcheck.core.model import (
+    Finding,
+    NotChecked,
+    Report,
+    Severity,
+    expand_ranges,
+    merge_not_checked,
+    rank_ranges,
+    sort_findings,
+)
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.locations import split_place
 from distcheck.runtime.coordination.model import Positions
@@ -94,9 +103,7 @@ def _follows(finding: Finding, batches: Mapping[int, int], verdict: Positions | 
 
 def _ranks(finding: Finding, name: str) -> list[int]:
     """The ranks that its evidence names: ``0-2,5``."""
-    text = str(finding.evidence.get(name) or "")
-    spans = [part.partition("-") for part in text.split(",") if part]
-    return [rank for first, _, last in spans for rank in range(int(first), int(last or first) + 1)]
+    return expand_ranges(str(finding.evidence.get(name) or ""))
 
 
 def _subject(result: RehearsalResult, failed: str, others: int, linted: LintResult | None) -> dict[str, Any]:

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from distcheck.checks.logs.model import LogReading
     from distcheck.checks.logs.reading import SourceReader
 
-BEFORE, AFTER, RULES = "Before it starts", "When it has failed", "Which rules"
-_TITLES = {
-    **dict.fromkeys(("preflight_only", "preflight", "fail_on", "timeout"), BEFORE),
-    **dict.fromkeys(("log_file", "output_format", "output_file", "color", "verbose", "quiet"), AFTER),
-    **dict.fromkeys(("select", "extend_select", "ignore"), RULES),
+_SECTIONS = {
+    "Before it starts": ("preflight_only", "preflight", "fail_on", "timeout"),
+    "When it has failed": ("log_file", "output_format", "output_file", "color", "verbose", "quiet"),
+    **shared.RULES,
+    "How it runs": (),
 }
 #: The name of the output without ``--log``.
 _UNNAMED = "output"
@@ -59,17 +59,9 @@ signal that ended the command, 127 if there is no such command, and 1 if the pre
 """
 
 
-class RunCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections."""
-
-    sections = (BEFORE, AFTER, RULES, "How it runs")
-    section_of = _TITLES
-    others = "How it runs"
-
-
 @click.command(
     "run",
-    cls=RunCommand,
+    cls=shared.grouped(_SECTIONS),
     epilog=EPILOG,
     context_settings={"allow_interspersed_args": False, "auto_envvar_prefix": "DISTCHECK_RUN"},
 )

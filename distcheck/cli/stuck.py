@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from distcheck.runtime.inspect.processes import Processes
     from distcheck.runtime.inspect.snapshot import Snapshot
 
-WHICH, HOSTS = "Which job", "Many hosts, one report"
-_TITLES = {
-    **dict.fromkeys(("pid", "job", "hang_timeout"), WHICH),
-    **dict.fromkeys(("merge", "merge_dir", "wait", "expect"), HOSTS),
+_SECTIONS = {
+    "Which job": ("pid", "job", "hang_timeout"),
+    "Many hosts, one report": ("merge", "merge_dir", "wait", "expect"),
+    "Options": (),
 }
 ROOMS = ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers")
 #: Rules that are only checked where every rank of the job was seen.
@@ -55,14 +55,9 @@ No signal is sent, no process is stopped, nothing of theirs is changed. Stacks n
 """
 
 
-class StuckCommand(shared.GroupedCommand):
-    """A command whose help shows its options in sections."""
-
-    sections = (WHICH, HOSTS, "Options")
-    section_of = _TITLES
-
-
-@click.command("stuck", cls=StuckCommand, epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_STUCK"})
+@click.command(
+    "stuck", cls=shared.grouped(_SECTIONS), epilog=EPILOG, context_settings={"auto_envvar_prefix": "DISTCHECK_STUCK"}
+)
 @click.option("--pid", type=click.IntRange(min=1), metavar="P", help="The job that this process belongs to.")
 @click.option("--job", metavar="ID", help="The job that its scheduler or torchrun calls so.")
 @shared.hang_timeout_option("stuck", 2.0, "Seconds between the two samples; no progress in between is a hang.")
@@ -70,8 +65,7 @@ class StuckCommand(shared.GroupedCommand):
 @click.option(
     "--merge-dir", metavar="DIR", help="The folder, shared by all hosts, for what they saw.  [default: this one]"
 )
-@click.option("--wait", metavar="TIME", help="How long other hosts are waited for: 30s, 2m.  [default: 30s]")
-@click.option("--expect", metavar="HOSTS|N", help="The hosts that must send something: 'gpu[01-40]', or how many.")
+@shared.wait_options
 @shared.selection_options
 @shared.configuration_options
 @shared.verdict_options
@@ -84,12 +78,7 @@ def command(**given: Any) -> int:
     differ from the others' come first.
     """
     world = World()
-    configuration = shared.configuration_of(world, given["config"], isolated=given["isolated"])
-    selection = shared.selection_of(
-        given["select"] or configuration.values("select"),
-        (*given["extend_select"], *configuration.values("extend-select")),
-        (*given["ignore"], *configuration.values("ignore")),
-    )
+    selection, configuration = shared.selection_and_configuration(world, given)
     shared.check_output_file(given["output_file"])
     for name in ("merge_dir", "wait", "expect"):
         if given[name] is not None and not given["merge"]:
@@ -285,22 +274,14 @@ def finish(
         fail_on=given["fail_on"] or shared.fail_on_of(configuration),
         must_check=shared.must_check_of(given, configuration),
     )  # fmt: skip
-    if status != output.CLEAN or given["exit_zero"]:
-        return status
+    why = None
     if not snapshots:
-        output.say(
-            "distcheck: no rank of this user was found here; --pid names a process, srun --overlap checks other hosts"
-        )
-        return output.NOT_CHECKED
-    if any(snapshot_checks.stands_still(snapshot) for snapshot in snapshots):
-        output.say(
-            "distcheck: no progress between the two samples; --hang-timeout 30 distinguishes a hang from a long step"
-        )
-        return output.NOT_CHECKED
-    if all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
-        output.say("distcheck: no stack could be read, so the state of the ranks is unknown")
-        return output.NOT_CHECKED
-    return status
+        why = "no rank of this user was found here; --pid names a process, srun --overlap checks other hosts"
+    elif any(snapshot_checks.stands_still(snapshot) for snapshot in snapshots):
+        why = "no progress between the two samples; --hang-timeout 30 distinguishes a hang from a long step"
+    elif all(len(snapshot.unseen) == len(snapshot.positions.ranks) for snapshot in snapshots):
+        why = "no stack could be read, so the state of the ranks is unknown"
+    return output.or_not_checked(status, given, why)
 
 
 # many hosts

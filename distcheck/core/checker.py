@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import registry
 from .internal_rules import DC901, DC902, DC903
-from .model import Finding, Fix, NotApplicable, NotChecked, ProbeRun, Report, Unavailable, Where, sort_findings
+from .model import (
+    Finding,
+    Fix,
+    NotApplicable,
+    NotChecked,
+    ProbeRun,
+    Report,
+    Unavailable,
+    Where,
+    merge_not_checked,
+    sort_findings,
+)
 from .registry import Parameter, Probe, Reader
 from .selection import Selection
 
@@ -63,7 +74,12 @@ class Plan(NamedTuple):
         :param budget_s: seconds for reading all facts; what was not read by then is *not checked*
         :param place: the location of findings of probes *per process*: the rank
         """
-        return _Run(self, given, facts or {}, budget_s, place).report()
+        known: dict[type, object] = dict(facts or {})
+        for value in given:
+            for base in type(value).__mro__:
+                if base not in (object, tuple):
+                    known.setdefault(base, value)
+        return _Run(self, known, budget_s, place).report()
 
 
 class Checker:
@@ -214,25 +230,14 @@ def load_plug_ins() -> tuple[Finding, ...]:
 class _Run:
     """The state of one run."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        given: tuple[object, ...],
-        facts: Mapping[type, object],
-        budget_s: float | None,
-        place: Where,
-    ) -> None:
+    def __init__(self, plan: Plan, facts: dict[type, object], budget_s: float | None, place: Where) -> None:
         self.plan = plan
         self.place = place
         self.start = time.monotonic()
         self.end = None if budget_s is None else self.start + budget_s
-        self.facts: dict[type, object] = dict(facts)
-        for value in given:
-            for base in type(value).__mro__:
-                if base not in (object, tuple):
-                    self.facts.setdefault(base, value)
+        self.facts = facts
         self.findings: list[Finding] = list(plan.early)
-        self.not_checked: list[tuple[str, str]] = []
+        self.not_checked: list[NotChecked] = []
         self.runs: list[ProbeRun] = []
         self.checked: set[str] = set()
         self.out_of_time = False
@@ -249,7 +254,7 @@ class _Run:
         return Report(
             self.plan.command,
             findings=sort_findings(item for item in self.findings if item.code not in known or takes(known[item.code])),
-            not_checked=group_not_checked(self.not_checked),
+            not_checked=merge_not_checked(self.not_checked),
             probes=tuple(self.runs),
             facts={
                 made.__name__: value
@@ -401,7 +406,7 @@ class _Run:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken probe must not take the others with it
             self.runs.append(ProbeRun(probe.name, "failed", time.perf_counter() - start, _trace(error)))
             self.findings.append(_failure(probe.name, error))
-            self.not_checked.extend((code, f"its probe {probe.name} failed") for code in codes)
+            self.not_checked.extend(NotChecked(code, f"its probe {probe.name} failed") for code in codes)
         else:
             self.runs.append(ProbeRun(probe.name, "ran", round(time.perf_counter() - start, 6)))
             self.checked.update(codes)
@@ -411,7 +416,7 @@ class _Run:
         if isinstance(lacking, NotApplicable):
             self.runs.append(ProbeRun(probe.name, "not-applicable"))
             return
-        self.not_checked.extend((code, lacking.why) for code in codes)
+        self.not_checked.extend(NotChecked(code, lacking.why) for code in codes)
         self.runs.append(ProbeRun(probe.name, "not-checked"))
 
     def placed(self, finding: Finding) -> Finding:
@@ -420,14 +425,6 @@ class _Run:
         if where.rank is not None or where.ranks is not None:
             return finding
         return finding._replace(where=where._replace(rank=self.place.rank, local_rank=self.place.local_rank))
-
-
-def group_not_checked(pairs: Iterable[tuple[str, str]]) -> tuple[NotChecked, ...]:
-    """Return one entry for each reason, with the codes that it concerns."""
-    groups: dict[str, dict[str, None]] = {}
-    for what, why in pairs:
-        groups.setdefault(why, {})[what] = None
-    return tuple(NotChecked(", ".join(sorted(codes)), why) for why, codes in groups.items())
 
 
 def _lacking(parameters: Iterable[Parameter], values: Iterable[object]) -> Unavailable | None:

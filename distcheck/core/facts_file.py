@@ -11,6 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, NamedTuple
 
 from .model import NotApplicable, Unavailable, to_plain
@@ -121,12 +122,15 @@ def from_plain(made: Any, value: Any) -> Any:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         if not isinstance(value, dict):
             raise TypeError(f"expected an object, found {value!r:.60}")
-        return {from_plain_key(arguments[0], key): from_plain(arguments[1], part) for key, part in value.items()}
+        # a key of a JSON object is a text
+        return {int(key) if arguments[0] is int else key: from_plain(arguments[1], part) for key, part in value.items()}
     if isinstance(made, type) and hasattr(made, "_fields"):
         if not isinstance(value, dict):
             raise TypeError(f"expected an object for {made.__name__}, found {value!r:.60}")
         hints = _hints(made)
         return made(**{name: from_plain(hints[name], part) for name, part in value.items() if name in hints})
+    if isinstance(made, type) and issubclass(made, Enum):
+        return made(value)
     if made is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if made is int and isinstance(value, bool):
@@ -140,11 +144,6 @@ def from_plain(made: Any, value: Any) -> Any:
 def _hints(made: type) -> dict[str, Any]:
     """The types of a named tuple's fields: working them out takes longer than reading a value."""
     return typing.get_type_hints(made)
-
-
-def from_plain_key(made: Any, key: str) -> Any:
-    """A key of a JSON object as the type that the mapping has: text or a number."""
-    return int(key) if made is int else key
 
 
 def redacted(text: str) -> str:

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .model import Edit, Fix
@@ -262,11 +262,6 @@ def _written(text: _FileText, spans: Iterable[_Span]) -> bytes:
 
 
 def _diff_lines(text: _FileText) -> list[str]:
-    return list(_with_ends(text))
-
-
-def _with_ends(text: _FileText) -> Iterator[str]:
     starts = [start for start, _ in text.lines]
-    for start, end in zip(starts, [*starts[1:], len(text.text)], strict=True):
-        if end > start:
-            yield text.text[start:end]
+    ends = [*starts[1:], len(text.text)]
+    return [text.text[start:end] for start, end in zip(starts, ends, strict=True) if end > start]

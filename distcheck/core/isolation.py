@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .model import Unavailable
@@ -66,30 +67,18 @@ class Child:
 
 
 class Inline:
-    """A reader on a platform without fork: it runs in the calling thread, and its limit still holds."""
+    """A reader without a process of its own: it runs in the calling thread, and its limit still holds."""
 
-    def __init__(self, reader: Reader, values: list[Any]) -> None:
-        self._reader = reader
-        self._values = values
-
-    def result(self) -> object:
-        return self._reader.function(*self._values)
+    def __init__(self, result: Callable[[], object]) -> None:
+        self.result = result
 
     def leave(self) -> None:
         return
 
 
-class Failed:
-    """No process could be started: the limit of processes or files is reached, which has its own rule."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def result(self) -> object:
-        raise Unavailable(f"no process could be started to read it: {self._error}")
-
-    def leave(self) -> None:
-        return
+def _not_started(error: Exception) -> object:
+    """Raise Unavailable: the limit of processes or files is reached, which has its own rule."""
+    raise Unavailable(f"no process could be started to read it: {error}")
 
 
 def may_fork() -> bool:
@@ -102,12 +91,12 @@ def start(reader: Reader, values: list[Any]) -> Any:
     try:
         return _start(reader, values)
     except (OSError, ValueError, TypeError) as error:
-        return Failed(error)
+        return Inline(partial(_not_started, error))
 
 
 def _start(reader: Reader, values: list[Any]) -> Any:
     if not hasattr(os, "fork"):
-        return Inline(reader, values)
+        return Inline(partial(reader.function, *values))
     if not may_fork():
         return _spawn(reader, values)
     read_end, write_end = os.pipe()

@@ -328,6 +328,31 @@ class Report(NamedTuple):
             plain["facts"] = {name: to_plain(value) for name, value in self.facts.items()}
         return plain
 
+    def as_record(self) -> dict[str, Any]:
+        """Return what another process needs to merge this report, as plain JSON values."""
+        plain = self.as_dict()
+        return {
+            **{name: to_plain(plain[name]) for name in ("stage", "subject", "findings", "not_checked", "probes")},
+            "elapsed_s": round(self.elapsed_s, 4),
+            "checked": sorted(self.checked),
+            "out_of_time": self.out_of_time,
+        }
+
+    @classmethod
+    def from_record(cls, plain: Mapping[str, Any]) -> Report:
+        """Reverse :meth:`as_record`; raises KeyError, TypeError or ValueError."""
+        return cls(
+            "env",
+            stage=plain["stage"],
+            subject=dict(plain["subject"]),
+            findings=tuple(Finding.from_dict(finding) for finding in plain["findings"]),
+            not_checked=tuple(NotChecked(**item) for item in plain["not_checked"]),
+            probes=tuple(ProbeRun(**item) for item in plain["probes"]),
+            elapsed_s=float(plain["elapsed_s"]),
+            checked=frozenset(plain["checked"]),
+            out_of_time=bool(plain["out_of_time"]),
+        )
+
     def merge(self, *others: Report) -> Report:
         """Return one report of this and others of the same host. Equal findings become one that names all ranks."""
         everyone = (self, *others)
@@ -355,7 +380,7 @@ def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     merged = []
     for group in groups.values():
         first = group[0]
-        ranks = sorted({rank for item in group for rank in _ranks(item.where)})
+        ranks = sorted({rank for item in group for rank in ranks_of(item.where)})
         if len(ranks) > 1:
             first = first._replace(where=first.where._replace(rank=None, local_rank=None, ranks=rank_ranges(ranks)))
         merged.append(first)
@@ -370,13 +395,9 @@ def merge_not_checked(items: Iterable[NotChecked]) -> tuple[NotChecked, ...]:
     return tuple(NotChecked(", ".join(sorted(what)), why) for why, what in groups.items())
 
 
-def _ranks(where: Where) -> list[int]:
-    """Return the ranks of a location; the reverse of :func:`rank_ranges`."""
-    named = [] if where.rank is None else [where.rank]
-    for part in (where.ranks or "").split(",") if where.ranks else ():
-        low, _, high = part.partition("-")
-        named.extend(range(int(low), int(high or low) + 1))
-    return named
+def ranks_of(where: Where) -> list[int]:
+    """Return the ranks of a location."""
+    return [*(() if where.rank is None else (where.rank,)), *expand_ranges(where.ranks or "")]
 
 
 def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -408,6 +429,19 @@ def size_text(size_bytes: float) -> str:
             return f"{value:g} {unit}" if value == int(value) else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:g} GiB" if value == int(value) else f"{value:.1f} GiB"
+
+
+def expand_ranges(text: str, below: int = 1 << 20) -> list[int]:
+    """Return the numbers of ``0-2,5``, the reverse of :func:`rank_ranges`; parts that are no range are skipped.
+
+    :param below: larger numbers are dropped: a text from elsewhere must not fill memory
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.strip().partition("-")
+        if low.isdecimal() and (high or low).isdecimal():
+            found.extend(range(int(low), min(int(high or low), below - 1) + 1))
+    return found
 
 
 def to_plain(value: Any) -> Any:

@@ -105,6 +105,27 @@ class World:
         """Return the target of a symbolic link, unresolved; raises OSError."""
         return os.readlink(self.path(path))
 
+    def text_or_empty(self, path: str, limit: int = LONGEST_FILE) -> str:
+        """Return the start of a file as text; empty if it can't be read, which for most small files means the same."""
+        try:
+            return self.read_bytes(path, limit).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def names_or_empty(self, path: str) -> tuple[str, ...]:
+        """Return the names in a folder, sorted; none if it can't be read."""
+        try:
+            return self.list_folder(path)
+        except OSError:
+            return ()
+
+    def link_or_empty(self, path: str) -> str:
+        """Return the target of a symbolic link, unresolved; empty if it can't be read."""
+        try:
+            return self.read_link(path)
+        except OSError:
+            return ""
+
     def space(self, path: str) -> Space:
         """Return the space of the file system that holds a path; raises OSError."""
         if not hasattr(os, "statvfs"):

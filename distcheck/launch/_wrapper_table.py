@@ -239,12 +239,5 @@ PYTHON_WRAPPERS: dict[str, Wrapper] = {
     "viztracer": Wrapper(_words("-o --output_file --max_stack_depth --tracer_entries"), python=True),
 }
 
-#: Wrappers that start one process per task, for the whole job.
-TASK_STARTERS = _words(
-    """
-    srun flux jsrun ibrun aprun mpirun mpiexec mpiexec.hydra mpiexec.openmpi mpirun.openmpi mpirun_rsh mpiexec.mpich
-    mpirun.mpich orterun prterun prun
-    """
-)
 MPI = frozenset(name for name, wrapper in WRAPPERS.items() if wrapper is _MPI)
 SLURM = frozenset({"srun", "salloc", "sbatch"})

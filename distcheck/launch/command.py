@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from ._draft import Draft, integer
 from ._launchers import read_accelerate, read_deepspeed, read_distributed_launch, read_torchrun
 from ._shell import has_expansion, quote_unexpanded, split_commands
-from ._wrapper_table import PYTHON_WRAPPERS, TASK_STARTERS, WRAPPERS, Wrapper
+from ._wrapper_table import PYTHON_WRAPPERS, WRAPPERS, Wrapper
 from ._wrappers import holds_options, is_assignment, note_assignments, note_tasks, own_words
 from .model import LaunchCommand
+from .schedulers import task_starter
 
 __all__ = ["line_with_processes", "nproc_on", "parse_command", "program_name", "shell_argument", "shell_line"]
 
@@ -94,7 +95,7 @@ def nproc_on(command: LaunchCommand, *, gpus: int | None, cpus: int) -> int | No
 
 def _tasks_on(command: LaunchCommand) -> int | None:
     """Return the tasks on a node for a plain program after srun or mpirun; 1 without them."""
-    if not TASK_STARTERS.intersection(command.wrappers):
+    if task_starter(command) is None:
         return 1
     if command.tasks_per_node is not None or "tasks_per_node" in command.unknown:
         return command.tasks_per_node

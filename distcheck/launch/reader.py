@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from distcheck.core.redaction import mask, mask_arguments
 
+from ._draft import integer
 from ._shell import has_expansion
 from .endpoint import split_endpoint
 from .model import DEFAULT_PORT, HIGHEST_PORT, LOOPBACK_NAMES, Launch, LaunchCommand
@@ -395,13 +396,8 @@ def _fill(launch: Launch, stated: dict[str, Any], *, over: bool = False) -> Laun
 
 
 def _integer(text: str | None) -> int | None:
-    """Return the number as torch reads it, with Python's ``int``, or None."""
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        return None
+    """Return the number as torch reads it, or None."""
+    return None if text is None else integer(text)
 
 
 def _positive(text: str | None) -> int | None:

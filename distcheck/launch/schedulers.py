@@ -326,6 +326,7 @@ _STARTERS = {
     **dict.fromkeys(("mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "prun"), "openmpi"),
     **dict.fromkeys(("mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra", "aprun"), "pmi"),
 }  # fmt: skip
+TASK_STARTERS = frozenset(_STARTERS)
 
 
 def task_starter(command: LaunchCommand) -> str | None:

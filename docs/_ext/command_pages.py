@@ -76,7 +76,7 @@ def _sections(command: click.Command, context: click.Context) -> Mapping[str, li
     found: dict[str, list[click.Option]] = {title: [] for title in (grouped.sections if grouped else ("Options",))}
     for parameter in command.get_params(context):
         if isinstance(parameter, click.Option) and not parameter.hidden:
-            title = grouped.section_of.get(parameter.name or "", grouped.others) if grouped else "Options"
+            title = grouped.section_of(parameter.name) if grouped else "Options"
             found.setdefault(title, []).append(parameter)
     return found
 

@@ -20,7 +20,7 @@ from distcheck.runtime.smoke_test.model import Lateness, Options
 from distcheck.runtime.smoke_test.run import HostResult, Request, report_of
 from tests.checks.logs.test_nccl_info import INFINIBAND, SOCKET
 from tests.runtime.smoke_test import test_nccl_log
-from tests.runtime.smoke_test.test_backend import ABSENT, BROKEN, GOOD, GpuAccess, host
+from tests.runtime.smoke_test.test_backend import BROKEN, GOOD, GpuAccess, GpuState, host
 from tests.runtime.smoke_test.test_bandwidth_checks import row
 from tests.runtime.smoke_test.test_bandwidth_checks import run as measured
 from tests.runtime.smoke_test.test_correctness_checks import proof_of, wrong
@@ -67,7 +67,7 @@ DIED = failure("died", (3,), state(3, "killed", detail="it was killed by SIGKILL
 FOUND: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "DC120": (
         {"cluster": Cluster((host("gpu01", GOOD, backends=("gloo",)),))},
-        {"cluster": Cluster((host("gpu01", GpuAccess(ABSENT), backends=("gloo",)),))},
+        {"cluster": Cluster((host("gpu01", GpuAccess(GpuState.ABSENT), backends=("gloo",)),))},
     ),
     "DC315": ({"cluster": Cluster((host("gpu01", BROKEN),))}, {"cluster": Cluster((host("gpu01", GOOD),))}),
     "DC336": ({"proof": proof_of(wrong(5, PEER_COPY))}, {"proof": proof_of(wrong(5))}),

@@ -18,15 +18,16 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from distcheck.checks.host.addresses import is_address
+from distcheck.checks.host import ports as host_ports
+from distcheck.checks.host.addresses import is_address, is_loopback
 from distcheck.core.world import World
 
 from .records import ConnectionAttempt, HostRecord, Reach
-from .sockets import is_loopback_address, open_files, place_of_address
+from .sockets import open_files, place_of_address
 
 #: Ephemeral ports by default: Linux (ip-sysctl, ip_local_port_range), and the range of IANA
 #: (RFC 6335), as macOS and Windows use it.
@@ -70,25 +71,8 @@ def ephemeral_range(world: World) -> tuple[int, int]:
     """Return the ports that the kernel chooses from, both included."""
     if world.platform != "linux":
         return OTHER_RANGE
-    try:
-        low, high = world.read_text("/proc/sys/net/ipv4/ip_local_port_range").split()
-        return (int(low), int(high)) if 0 < int(low) <= int(high) < 65536 else LINUX_RANGE
-    except (OSError, ValueError):
-        return LINUX_RANGE
-
-
-def reserved_ports(world: World) -> tuple[tuple[int, int], ...]:
-    """Return ranges that the kernel assigns only on request (ip-sysctl, ip_local_reserved_ports)."""
-    try:
-        text = world.read_text("/proc/sys/net/ipv4/ip_local_reserved_ports")
-    except OSError:
-        return ()
-    found = []
-    for part in text.strip().split(","):
-        low, _, high = part.partition("-")
-        if low.isdecimal() and (high or low).isdecimal():
-            found.append((int(low), int(high or low)))
-    return tuple(found)
+    low, high = host_ports.ephemeral_range(world)
+    return (low, high) if low is not None and high is not None and 0 < low <= high < 65536 else LINUX_RANGE
 
 
 def peers_of(index: int, count: int) -> tuple[int, ...]:
@@ -126,7 +110,7 @@ def open_doors(record: HostRecord, world: World | None = None) -> Listener:
     """Return the test ports of this host, on the address and in the range of its libraries; enter it with ``with``."""
     world = World() if world is None else world
     low, high = ephemeral_range(world)
-    return Listener(record.host, address_of(record), low=low, high=high, reserved=reserved_ports(world))
+    return Listener(record.host, address_of(record), low=low, high=high, reserved=host_ports.reserved_ports(world))
 
 
 class Listener:
@@ -136,7 +120,7 @@ class Listener:
     :param address: the one that NCCL or gloo would listen on, with or without netmask; "" opens nothing
     :param low: first port of the range
     :param high: last one
-    :param reserved: ranges in it that no library is given, first and last port of each: no door is opened there
+    :param reserved: ports in it that no library is given: no door is opened there
     """
 
     def __init__(
@@ -147,7 +131,7 @@ class Listener:
         low: int,
         high: int,
         count: int = DOORS,
-        reserved: Sequence[tuple[int, int]] = (),
+        reserved: Collection[int] = (),
     ) -> None:
         self.address = address.partition("/")[0]
         #: why no port could be opened
@@ -206,7 +190,7 @@ class Listener:
             if trials >= _TRIALS:
                 break
             port = first + (start - first + (-trial if at_end else trial)) % (last - first + 1)
-            if any(begin <= port <= end for begin, end in self._reserved):
+            if port in self._reserved:
                 continue
             trials += 1
             listener = socket.socket(family, socket.SOCK_STREAM)
@@ -370,7 +354,7 @@ def try_hosts(
     offset = int.from_bytes(hashlib.sha256(own.token.encode()).digest()[:4], "big")
     tries: list[_Try] = []
     for number, doors in enumerate(others):
-        if not is_address(doors.address) or (is_loopback_address(doors.address) and not loopback):
+        if not is_address(doors.address) or (is_loopback(doors.address) and not loopback):
             continue  # it has none, or one that leads back to this host
         first = offset + number
         ports = doors.ports

@@ -11,11 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 from distcheck.launch.settings import SITE_FILE
 
-from .hostlist import place_hosts, shorten_hosts
+from .hostlist import first_ranges, place_hosts, shorten_hosts
 from .identity import uses_nccl
 from .own_record import NODE_NUMBERS, OF_EACH_RANK
 from .records import Cluster, HostRecord
@@ -77,7 +77,7 @@ class Likeness(NamedTuple):
     @property
     def place(self) -> str:
         """Return ``gpu[01-30]``, with the ranks if they differ on one host."""
-        ranks = f" (ranks {_short_ranks(self.ranks)})" if self.ranks else ""
+        ranks = f" (ranks {first_ranges(self.ranks, MOST_NAMED, dots=True)})" if self.ranks else ""
         return shorten_hosts(self.hosts) + ranks
 
 
@@ -237,11 +237,6 @@ def _odd_ones(groups: Sequence[Likeness]) -> list[str]:
 def _usual(hosts: Iterable[HostRecord], name: str) -> str:
     found = Counter(host.versions[name] for host in hosts if name in host.versions).most_common(1)
     return found[0][0] if found else "unknown"
-
-
-def _short_ranks(ranks: Sequence[int]) -> str:
-    parts = rank_ranges(ranks).split(",")
-    return ",".join(parts[:MOST_NAMED]) + (",…" if len(parts) > MOST_NAMED else "")
 
 
 # versions
@@ -418,7 +413,7 @@ def _grave_settings(cluster: Cluster, variables: Sequence[tuple[str, Sequence[Li
         where=Where(
             variable=name,
             host=place_hosts(odd),
-            ranks=",".join(rank_ranges(ranks).split(",")[:MOST_NAMED]) or None,
+            ranks=first_ranges(ranks, MOST_NAMED) or None,
         ),
         evidence={
             "variables": names[: 2 * MOST_SETTINGS],

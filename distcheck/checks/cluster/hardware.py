@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.checks.host.gpu_health import THROTTLES
-from distcheck.core.model import Finding, Fix, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
-from .hostlist import place_hosts, shorten_hosts
+from .hostlist import first_ranges, place_hosts, shorten_hosts
 from .identity import uses_nccl
 from .records import Cluster, Device, HostRecord, RankRecord
 
@@ -111,9 +111,9 @@ def hosts_run_at_speed(cluster: Cluster) -> Iterator[Finding]:
     yield rules.DC310.found(
         f"{count:,} GPU{'s' * (count != 1)} on {shorten_hosts(slow)} {'are' if count != 1 else 'is'} slowed down by "
         f"{' and '.join(reason for reason, _ in reasons.most_common(2))}"
-        + (f" (rank{'s' * (len(ranks) != 1)} {_short(ranks)})" if ranks else ""),
+        + (f" (rank{'s' * (len(ranks) != 1)} {first_ranges(ranks, dots=True)})" if ranks else ""),
         severity=None if cluster.launched and uses_nccl(cluster) else Severity.INFO,
-        where=Where(host=place_hosts(slow), ranks=_short(ranks, dots=False) or None),
+        where=Where(host=place_hosts(slow), ranks=first_ranges(ranks) or None),
         evidence={"gpus": count, "hosts": len(slow), "gpus_by_reason": dict(reasons)},
         fix=Fix(
             "have an administrator check the cooling and the power supply of these hosts. Until then exclude them: "
@@ -165,7 +165,7 @@ def _allowed(item: Shared) -> bool:
 
 def _share_a_gpu(shared: Sequence[Shared], severity: Severity | None) -> Finding:
     shown = [
-        f"ranks {_short(item.numbers)} on {' and '.join(item.hosts[:2])} ({_called(item.device)})"
+        f"ranks {first_ranges(item.numbers, dots=True)} on {' and '.join(item.hosts[:2])} ({_called(item.device)})"
         for item in shared[:MOST_NAMED]
     ]
     more = f" and {len(shared) - MOST_NAMED:,} more GPUs" if len(shared) > MOST_NAMED else ""
@@ -175,7 +175,7 @@ def _share_a_gpu(shared: Sequence[Shared], severity: Severity | None) -> Finding
         severity=severity,
         where=Where(
             host=place_hosts(host for item in shared for host in item.hosts),
-            ranks=_short(ranks, dots=False),
+            ranks=first_ranges(ranks),
             gpu=(shared[0].device.uuid or shared[0].device.pci) if len(shared) == 1 else None,
         ),
         evidence={
@@ -217,9 +217,3 @@ def _spread_them(shared: Sequence[Shared]) -> Fix:
         'rank selects its own: torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
         where="job-script",
     )
-
-
-def _short(ranks: Sequence[int], *, dots: bool = True) -> str:
-    """The first ranges of ranks."""
-    parts = rank_ranges(ranks).split(",")
-    return ",".join(parts[: 2 * MOST_NAMED]) + (",…" if dots and len(parts) > 2 * MOST_NAMED else "")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distcheck.core.model import Finding, NotChecked, ProbeRun, Report, to_plain
+from distcheck.core.model import NotChecked, Report, to_plain
 
 from .local_position import LocalPosition
 
@@ -58,7 +58,7 @@ def send(place: LocalPosition, report: Report, rank: RankRecord | None = None) -
     record = folder / f"{place.local_rank}.json"
     draft = record.with_suffix(".draft")
     try:
-        draft.write_text(json.dumps({**_plain(report), "rank": to_plain(rank)}), encoding="utf-8")
+        draft.write_text(json.dumps({**report.as_record(), "rank": to_plain(rank)}), encoding="utf-8")
         draft.replace(record)
     except OSError:  # the folder was removed, or the disk is full: local rank 0 reports that this rank is missing
         return False
@@ -108,7 +108,7 @@ def receive(
                 waiting.discard(rank)
                 try:
                     plain = json.loads(record.read_text(encoding="utf-8"))
-                    reports.append(_report(plain))
+                    reports.append(Report.from_record(plain))
                     if ranks is not None and plain.get("rank") is not None:
                         ranks.append(_rank(plain["rank"]))
                 except (ValueError, KeyError, TypeError) as error:
@@ -150,27 +150,3 @@ def _sweep(parent: Path) -> None:
         with contextlib.suppress(OSError):
             if is_private(old) and time.time() - old.lstat().st_mtime > _STALE_S:
                 shutil.rmtree(old)
-
-
-def _plain(report: Report) -> dict[str, Any]:
-    plain = report.as_dict()
-    return {
-        "findings": plain["findings"],
-        "not_checked": plain["not_checked"],
-        "probes": plain["probes"],
-        "elapsed_s": report.elapsed_s,
-        "checked": sorted(report.checked),
-        "out_of_time": report.out_of_time,
-    }
-
-
-def _report(plain: dict[str, Any]) -> Report:
-    return Report(
-        "env",
-        findings=tuple(Finding.from_dict(finding) for finding in plain["findings"]),
-        not_checked=tuple(NotChecked(**item) for item in plain["not_checked"]),
-        probes=tuple(ProbeRun(**item) for item in plain["probes"]),
-        elapsed_s=float(plain["elapsed_s"]),
-        checked=frozenset(plain["checked"]),
-        out_of_time=bool(plain["out_of_time"]),
-    )

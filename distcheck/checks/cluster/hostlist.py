@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from distcheck.core.model import rank_ranges
+
 #: Longer numbers are text: ``expand_hostlist`` reads no more digits than these.
 _MOST_DIGITS = 18
 #: Characters of a list inside of a sentence: about half a line of a terminal.
@@ -65,6 +67,15 @@ def place_hosts(names: Iterable[str]) -> str | None:
     Then the first hosts of it, still as a list that can be read. None without any.
     """
     return _limited(_fold(names), LONGEST_PLACE)[0] or None
+
+
+def first_ranges(ranks: Iterable[int], most: int = 8, *, dots: bool = False) -> str:
+    """Return the first ranges of ranks, for a location that a program reads.
+
+    :param dots: show people that there are more
+    """
+    parts = rank_ranges(ranks).split(",")
+    return ",".join(parts[:most]) + (",…" if dots and len(parts) > most else "")
 
 
 def _limited(items: Sequence[_HostPattern], most: int) -> tuple[str, int]:

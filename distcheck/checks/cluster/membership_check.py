@@ -23,13 +23,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from distcheck._version import __version__
-from distcheck.core.model import rank_ranges
+from distcheck.checks.host.ports import STORE_HELLO, WEB_HELLO
+from distcheck.core.model import expand_ranges, rank_ranges
 
 from .records import Caller, Roll
 from .sockets import (
     ROLL_MARK,
-    STORE_HELLO,
-    WEB_HELLO,
     describe_bytes,
     first_bytes,
     is_own_address,
@@ -958,10 +957,4 @@ def _listed(value: object) -> list[Any]:
 
 
 def _read_ranges(value: object, of: int) -> tuple[int, ...]:
-    """Return the numbers of a text of rank_ranges below ``of``; unreadable parts are skipped."""
-    found: list[int] = []
-    for part in value.split(",") if isinstance(value, str) else ():
-        low, _, high = part.partition("-")
-        if low.isdecimal() and (high or low).isdecimal():
-            found.extend(range(int(low), min(int(high or low), of - 1) + 1))
-    return tuple(found)
+    return tuple(expand_ranges(value, of)) if isinstance(value, str) else ()

@@ -20,6 +20,7 @@ from distcheck.core.model import (
     Where,
     merge_not_checked,
     rank_ranges,
+    ranks_of,
     sort_findings,
 )
 from distcheck.launch.schedulers import expand_hostlist
@@ -363,7 +364,7 @@ def _common_place(places: list[Where]) -> Where:
     """Return what all locations have in common, with all their ranks."""
     first = places[0]
     if any(place != first for place in places):
-        ranks = sorted({rank for place in places for rank in _ranks(place)})
+        ranks = sorted({rank for place in places for rank in ranks_of(place)})
         alike = {
             name: value
             for name, value in first._asdict().items()
@@ -371,14 +372,6 @@ def _common_place(places: list[Where]) -> Where:
         }
         first = Where(**alike)._replace(rank=None, local_rank=None, ranks=rank_ranges(ranks) if ranks else None)
     return first
-
-
-def _ranks(where: Where) -> Iterator[int]:
-    if where.rank is not None:
-        yield where.rank
-    for part in where.ranks.split(",") if where.ranks else ():
-        low, _, high = part.partition("-")
-        yield from range(int(low), int(high or low) + 1)
 
 
 def _common_evidence(group: list[_HostFinding], shown: Mapping[str, Any]) -> dict[str, Any]:

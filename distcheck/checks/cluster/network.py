@@ -6,7 +6,7 @@ missing hosts to ``membership.py``.
 
 from __future__ import annotations
 
-import socket
+import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -413,7 +413,7 @@ def _usual_network(carriers: Mapping[str, _Carrier]) -> _Carrier | None:
 
     Of two hosts in two networks the one is usual to which the other has an interface.
     """
-    networks: dict[tuple[int, int, int], list[_Carrier]] = defaultdict(list)
+    networks: dict[object, list[_Carrier]] = defaultdict(list)
     for item in carriers.values():
         networks[_network(item.address)].append(item)
     ranked = sorted(networks.values(), key=lambda items: (-len(items), _is_virtual(items[0].interface)))
@@ -431,31 +431,12 @@ def _usual_network(carriers: Mapping[str, _Carrier]) -> _Carrier | None:
     return None
 
 
-def _network(address: str) -> tuple[int, int, int]:
-    """Return what addresses of one network share: length, netmask and network part."""
-    mask = address.partition("/")[2]
-    packed = _packed(bare(address))
-    length = int(mask) if mask.isdecimal() else bin(int.from_bytes(_packed(mask), "big")).count("1")
-    if not mask or length > 8 * len(packed):
-        length = 8 * len(packed)
-    return len(packed), length, int.from_bytes(packed, "big") >> (8 * len(packed) - length)
-
-
-def _packed(address: str) -> bytes:
-    """Return an address in bytes; b"" for an invalid one."""
+def _network(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Return the network of an address with a netmask; None for an invalid one."""
     try:
-        return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
-    except (OSError, ValueError):
-        return b""
-
-
-def _network_text(address: str) -> str:
-    import ipaddress
-
-    try:
-        return str(ipaddress.ip_interface(address.replace(address.partition("/")[0], bare(address))).network)
+        return ipaddress.ip_interface(address.replace(address.partition("/")[0], bare(address))).network
     except ValueError:
-        return bare(address)
+        return None
 
 
 def _near(own: str, other: str) -> bool:
@@ -472,7 +453,7 @@ def _other_network(astray: Mapping[str, _SharedNetwork], carriers: Mapping[str, 
     return rules.DC406.found(
         f"{library} takes {way.carrier.interface.name} ({bare(way.carrier.address)}) on {shorten_hosts(hosts)}, which "
         f"does not reach the others; {way.better.name} lies in their network"
-        + (f" ({_network_text(usual.address)})" if usual is not None else ""),
+        + (f" ({_network(usual.address) or bare(usual.address)})" if usual is not None else ""),
         severity=Severity.ERROR,
         where=Where(host=compress_hosts(hosts), variable=_variable(library), object=way.carrier.interface.name),
         evidence={

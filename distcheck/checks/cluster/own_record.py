@@ -82,10 +82,7 @@ def read_host_identity(world: World) -> HostIdentity:
     """From /proc/sys/kernel/random/boot_id, /proc/self/ns and /proc/self/mountinfo."""
     if world.platform != "linux":
         raise Unavailable(f"{world.platform} has no boot_id and no namespaces")
-    try:
-        boot_id = world.read_text("/proc/sys/kernel/random/boot_id").strip()
-    except OSError:
-        boot_id = ""
+    boot_id = world.text_or_empty("/proc/sys/kernel/random/boot_id").strip()
     namespaces = {name: number for name in NAMESPACES if (number := _namespace(world, name))}
     device = _device_of_shared_memory(world)
     if device:
@@ -425,21 +422,13 @@ def _plugins(fabric: Fabric | None, named: NcclPlugins | None) -> tuple[str, ...
 
 def _namespace(world: World, name: str) -> str:
     """The number in ``ipc:[4026531839]``."""
-    try:
-        link = world.read_link(f"/proc/self/ns/{name}")
-    except OSError:
-        return ""
-    return link.partition("[")[2].rstrip("]")
+    return world.link_or_empty(f"/proc/self/ns/{name}").partition("[")[2].rstrip("]")
 
 
 def _device_of_shared_memory(world: World) -> str:
     """Return ``0:25``: the device number of /dev/shm, by which NCCL knows whether two ranks share it."""
     best, device = "", ""
-    try:
-        lines = world.read_text("/proc/self/mountinfo").splitlines()
-    except OSError:
-        return ""
-    for line in lines:
+    for line in world.text_or_empty("/proc/self/mountinfo").splitlines():
         fields = line.split()
         if len(fields) < 5:
             continue
@@ -474,26 +463,16 @@ def _find_git(world: World, folder: str) -> str | None:
 def _commit_of(world: World, git: str, name: str) -> str:
     """The commit of a reference: of this worktree, else of the repository, else among the packed ones."""
     folders = [git]
-    try:
-        common = world.read_text(f"{git}/commondir").strip()
+    if common := world.text_or_empty(f"{git}/commondir").strip():
         folders.append(os.path.normpath(os.path.join(git, common)))
-    except OSError:
-        pass
     for folder in folders:
-        try:
-            text = world.read_text(f"{folder}/{name}").strip()
-        except OSError:
-            continue
+        text = world.text_or_empty(f"{folder}/{name}").strip()
         if _COMMIT.fullmatch(text):
             return text
         if text.startswith("ref:"):  # one reference that stands for another; Git allows a few steps, one is common
             name = text.removeprefix("ref:").strip()
     for folder in folders:
-        try:
-            packed = world.read_text(f"{folder}/packed-refs")
-        except OSError:
-            continue
-        for line in packed.splitlines():
+        for line in world.text_or_empty(f"{folder}/packed-refs").splitlines():
             commit, _, packed_name = line.partition(" ")
             if packed_name == name and _COMMIT.fullmatch(commit):
                 return commit

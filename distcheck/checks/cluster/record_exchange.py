@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Finding, NotChecked, ProbeRun, Report, to_plain
+from distcheck.core.model import Report
 from distcheck.launch.model import Launch
 from distcheck.launch.schedulers import Scheduler, expand_hostlist
 
@@ -172,7 +172,8 @@ def _nodes(environ: Mapping[str, str], scheduler: Scheduler | None) -> tuple[str
 
 def to_text(report: HostReport) -> str:
     """One host's report and record in one line of JSON."""
-    plain = report.report.as_dict()
+    # of the probes only those that went wrong: the rest would be most of the record
+    failed = [item for item in report.report.probes if item.status in ("failed", "timed-out")]
     return json.dumps(
         {
             "kind": KIND,
@@ -186,17 +187,7 @@ def to_text(report: HostReport) -> str:
                 "rendezvous": report.rendezvous,
                 "world_size": report.world_size,
             },
-            "report": {
-                "stage": report.report.stage,
-                "subject": to_plain(report.report.subject),
-                "findings": plain["findings"],
-                "not_checked": plain["not_checked"],
-                # only what went wrong: the rest would be most of the record
-                "probes": [item for item in plain["probes"] if item["status"] in ("failed", "timed-out")],
-                "elapsed_s": round(report.report.elapsed_s, 4),
-                "checked": sorted(report.report.checked),
-                "out_of_time": report.report.out_of_time,
-            },
+            "report": report.report._replace(probes=tuple(failed)).as_record(),
             "record": None if report.record is None else json.loads(to_json(report.record)),
         },
         ensure_ascii=True,
@@ -222,7 +213,7 @@ def from_plain(plain: Any) -> HostReport:
     try:
         return HostReport(
             _word(plain["host"]),
-            _report(plain["report"]),
+            Report.from_record(plain["report"]),
             None if plain.get("record") is None else from_json(HostRecord, json.dumps(plain["record"])),
             node=None if plain.get("node") is None else _word(plain["node"]),
             task=None if plain.get("task") is None else int(plain["task"]),
@@ -248,20 +239,6 @@ def _launch(plain: Mapping[str, Any]) -> dict[str, Any]:
         "rendezvous": None if plain.get("rendezvous") is None else _word(plain["rendezvous"]),
         "world_size": None if size is None else int(size),
     }
-
-
-def _report(plain: Mapping[str, Any]) -> Report:
-    return Report(
-        "env",
-        stage=plain["stage"],
-        subject=dict(plain["subject"]),
-        findings=tuple(Finding.from_dict(finding) for finding in plain["findings"]),
-        not_checked=tuple(NotChecked(**item) for item in plain["not_checked"]),
-        probes=tuple(ProbeRun(**item) for item in plain["probes"]),
-        elapsed_s=float(plain["elapsed_s"]),
-        checked=frozenset(plain["checked"]),
-        out_of_time=bool(plain["out_of_time"]),
-    )
 
 
 # the folder

@@ -14,20 +14,18 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from distcheck.checks.host.addresses import is_loopback
+from distcheck.checks.host.ports import STORE_NONCE
+
 #: What every line of a membership check begins with.
 ROLL_MARK = b'{"distcheck":"roll"'
-#: The first bytes of a client of torch's store, and the number that a store sends back (recorded with torch 2.13).
-_NONCE = b"dist"
-STORE_HELLO = b"\x00\xce\xf7\x85\x3c\x0d" + _NONCE
-#: What a browser might send.
-WEB_HELLO = b"HEAD / HTTP/1.0\r\n\r\n"
 
 
 def describe_bytes(sent: bytes) -> str:
     """Return what a server is, by the first bytes that it sent."""
     if sent.startswith(ROLL_MARK):
         return "a membership check of distcheck"
-    if sent.startswith(_NONCE):
+    if sent.startswith(STORE_NONCE):
         return "a store of torch"
     line = re.split("[\r\n]", sent[:80].decode("latin-1"), maxsplit=1)[0].strip()
     text = "".join(letter if letter.isprintable() else "." for letter in line)
@@ -71,7 +69,7 @@ def _with_zone(address: str, place: tuple[Any, ...]) -> str:
 
 def is_own_address(address: str) -> bool:
     """Whether an address belongs to this host: the kernel would send from it what goes to it. No packet is sent."""
-    if is_loopback_address(address):
+    if is_loopback(address):
         return True
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -80,11 +78,6 @@ def is_own_address(address: str) -> bool:
             return str(probe.getsockname()[0]).partition("%")[0] == address.partition("%")[0]
     except OSError:
         return False
-
-
-def is_loopback_address(address: str) -> bool:
-    """127.0.0.0/8 or ::1."""
-    return address.startswith("127.") or address.partition("%")[0] == "::1"
 
 
 def place_of_address(address: str) -> tuple[socket.AddressFamily, tuple[Any, ...]]:

@@ -83,10 +83,7 @@ def library_path(text: str | None) -> tuple[str, ...]:
 
 def preloaded(world: World, text: str | None) -> tuple[str, ...]:
     """The entries of a value of LD_PRELOAD, and those of /etc/ld.so.preload, as they are written."""
-    try:
-        system = world.read_text("/etc/ld.so.preload")
-    except OSError:
-        system = ""
+    system = world.text_or_empty("/etc/ld.so.preload")
     return tuple(entry for entry in re.split(r"[:\s]+", f"{text or ''} {system}") if entry)
 
 

@@ -23,7 +23,7 @@ from ._network_fixes import change, leave_out, let_rdma_in, listed, written
 from .gpus import Gpus
 from .nccl_interfaces import MOST_DEVICES, NameFilter, parse_filter, uses_nccl
 from .platform import Platform
-from .software import Software
+from .software import Software, Version, version_numbers
 
 #: Entries of a GID table that are read, unless NCCL_IB_GID_INDEX is higher; tables have up to 256, mostly empty.
 MOST_GIDS = 32
@@ -159,7 +159,7 @@ def read_fabric(world: World, settings: Settings) -> Fabric:
         raise Unavailable(f"{world.platform} does not list RDMA devices as Linux does")
     if not world.exists("/sys/class"):
         raise Unavailable("/sys is not mounted")
-    devices = _names(world, "/sys/class/infiniband")
+    devices = world.names_or_empty("/sys/class/infiniband")
     index = number_of(settings, "NCCL_IB_GID_INDEX") or 0
     plugins = _plugin_names(settings.get("NCCL_NET_PLUGIN"))
     topology = settings.get("NCCL_TOPO_FILE")
@@ -171,7 +171,7 @@ def read_fabric(world: World, settings: Settings) -> Fabric:
         dma_buf=_dma_buf(world),
         libfabric=_library(world, "libfabric.so.1", LIBFABRIC_FOLDERS),
         net_plugins=tuple(path for name in plugins if (path := _library(world, name)) is not None),
-        imex_channels=len(_names(world, "/dev/nvidia-caps-imex-channels")),
+        imex_channels=len(world.names_or_empty("/dev/nvidia-caps-imex-channels")),
         other_plugins=tuple(
             f"{folder}/{name}" for folder in PLUGIN_FOLDERS for name in plugins if world.exists(f"{folder}/{name}")
         ),
@@ -426,14 +426,11 @@ def _plugin_names(setting: str | None) -> tuple[str, ...]:
 
 def _read_device(world: World, device: str, index: int) -> Iterator[RdmaPort]:
     folder = f"/sys/class/infiniband/{device}"
-    try:
-        pci = world.read_link(f"{folder}/device").rstrip("/").rpartition("/")[2]
-    except OSError:
-        pci = ""
+    pci = world.link_or_empty(f"{folder}/device").rstrip("/").rpartition("/")[2]
     efa = _text(world, f"{folder}/device/vendor") == AMAZON or device.startswith("efa")
-    interfaces = _names(world, f"{folder}/device/net")
+    interfaces = world.names_or_empty(f"{folder}/device/net")
     card_type = _text(world, f"{folder}/hca_type")
-    for name in _names(world, f"{folder}/ports"):
+    for name in world.names_or_empty(f"{folder}/ports"):
         if not name.isdigit():
             continue
         place = f"{folder}/ports/{name}"
@@ -488,7 +485,7 @@ def _read_counters(world: World, place: str) -> Iterator[tuple[str, int]]:
 
 def _can_open_verbs(world: World) -> bool:
     """Whether any of the devices can be opened. Opening one has no effect; nothing is read from it."""
-    for name in _names(world, "/dev/infiniband"):
+    for name in world.names_or_empty("/dev/infiniband"):
         path = f"/dev/infiniband/{name}"
         if not name.startswith("uverbs") or not world.writable(path):
             continue
@@ -513,19 +510,9 @@ def _dma_buf(world: World) -> bool | None:
     return None if ".el" in _text(world, "/proc/sys/kernel/osrelease") else False
 
 
-def _names(world: World, folder: str) -> tuple[str, ...]:
-    try:
-        return world.list_folder(folder)
-    except OSError:
-        return ()
-
-
 def _text(world: World, path: str) -> str:
     """A small file without blanks around it; empty where it can't be read, as unused entries of sysfs can't."""
-    try:
-        return world.read_text(path).strip()
-    except OSError:
-        return ""
+    return world.text_or_empty(path).strip()
 
 
 # judging
@@ -604,17 +591,13 @@ def _better_gid(setting: Setting | None, ports: list[RdmaPort], *, by_itself: bo
     )
 
 
-def _nccl_version(software: Software | Unavailable) -> tuple[int, ...] | None:
+def _nccl_version(software: Software | Unavailable) -> Version | None:
     """The NCCL that torch will load; None where that is not known."""
     if isinstance(software, Unavailable):
         return None
     texts = [library.version for library in software.nccl_libraries if library.version]
     texts += [version for _, version in software.nccl_packages]
-    for text in texts:
-        match = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-        if match is not None:
-            return tuple(int(part) for part in match.groups() if part is not None)
-    return None
+    return next((numbers[:3] for text in texts if len(numbers := version_numbers(text)) > 1), None)
 
 
 def _dotted(version: tuple[int, ...]) -> str:
@@ -645,7 +628,3 @@ def _raise_port(port: RdmaPort) -> str:
     if port.physical_state == "Disabled":
         return "the port is switched off: have an administrator switch it on, or remove it from NCCL_IB_HCA"
     return "have an administrator bring the port up, or take this node out of the job"
-
-
-def _folder(port: RdmaPort) -> str:
-    return f"/sys/class/infiniband/{port.device}/ports/{port.port}"

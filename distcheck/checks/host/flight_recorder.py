@@ -16,8 +16,7 @@ from distcheck.launch.model import Launch
 from distcheck.launch.settings import Settings
 
 from .platform import Platform
-from .software import Software
-from .variables import Version, version_numbers
+from .software import Software, Version, version_numbers
 
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 #: What the pipe needs, in every release; the recorder itself has a newer name for it as well.

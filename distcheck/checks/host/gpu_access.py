@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import NamedTuple
 
 from distcheck.core.model import Unavailable
@@ -16,26 +17,30 @@ from .devices import Devices, hides_all
 from .gpus import Driver, Gpu, Gpus
 from .software import Software
 
-#: At least one GPU can be used.
-USABLE = "usable"
-#: It is known that there is no GPU: no driver library, no device node.
-ABSENT = "absent"
-#: A mask such as ``CUDA_VISIBLE_DEVICES=""`` hides all GPUs.
-HIDDEN = "hidden"
-#: There are GPUs, and this build of torch has no code for them.
-OTHER_BUILD = "other-build"
-#: There is a driver, a device node or a GPU, and no GPU can be read or used.
-UNUSABLE = "unusable"
-
 #: GPUs for training of AMD (Instinct MI100 to MI355X). Graphics inside a processor are AMD GPUs as well.
 INSTINCT = frozenset({"gfx908", "gfx90a", "gfx942", "gfx950"})
+
+
+class GpuState(str, Enum):
+    """Whether torch in this process can use a GPU."""
+
+    UNREAD = ""
+    #: at least one GPU can be used
+    USABLE = "usable"
+    #: it is known that there is no GPU: no driver library, no device node
+    ABSENT = "absent"
+    #: a mask such as ``CUDA_VISIBLE_DEVICES=""`` hides all GPUs
+    HIDDEN = "hidden"
+    #: there are GPUs, and this build of torch has no code for them
+    OTHER_BUILD = "other-build"
+    #: there is a driver, a device node or a GPU, and no GPU can be read or used
+    UNUSABLE = "unusable"
 
 
 class GpuAccess(NamedTuple):
     """What torch in this process has of the host's GPUs."""
 
-    #: one of the words above; "" where it was not read
-    state: str = ""
+    state: GpuState = GpuState.UNREAD
     #: what shows it, one clause: ``8 × NVIDIA H100 80GB HBM3``, or NVML's error
     seen: str = ""
     #: one of these GPUs is made for training: every GPU of NVIDIA, Instinct of AMD
@@ -53,21 +58,21 @@ def gpu_access(
     listed = gpus.gpus if isinstance(gpus, Gpus) else ()
     fits = isinstance(gpus, Gpus) and gpus.vendor in built_for
     if fits and isinstance(devices, Devices) and devices.visible:
-        return GpuAccess(USABLE, describe_gpus(listed), _for_training(listed))
+        return GpuAccess(GpuState.USABLE, describe_gpus(listed), _for_training(listed))
     signs = tuple(_signs(gpus, driver, built_for))
     if signs or (fits and listed):
         masks = devices.masks if isinstance(devices, Devices) else ()
         shown = ", ".join(f"{name}={value!r}" for name, value in masks)
         if any(hides_all(value) for _, value in masks):
-            return GpuAccess(HIDDEN, shown, _for_training(listed))
+            return GpuAccess(GpuState.HIDDEN, shown, _for_training(listed))
         lost = sum(gpu.lost for gpu in listed)
-        parts = (*signs, shown, f"{lost} GPUs lost" if lost else "")
-        return GpuAccess(UNUSABLE, "; ".join(filter(None, parts)) or describe_gpus(listed), _for_training(listed))
+        seen = "; ".join(filter(None, (*signs, shown, f"{lost} GPUs lost" if lost else "")))
+        return GpuAccess(GpuState.UNUSABLE, seen or describe_gpus(listed), _for_training(listed))
     if listed:
-        return GpuAccess(OTHER_BUILD, describe_gpus(listed), _for_training(listed))
+        return GpuAccess(GpuState.OTHER_BUILD, describe_gpus(listed), _for_training(listed))
     if not built_for and isinstance(driver, Driver) and driver.nodes:
-        return GpuAccess(OTHER_BUILD, ", ".join(driver.nodes), True)
-    return GpuAccess(ABSENT)
+        return GpuAccess(GpuState.OTHER_BUILD, ", ".join(driver.nodes), True)
+    return GpuAccess(GpuState.ABSENT)
 
 
 def describe_gpus(gpus: tuple[Gpu, ...]) -> str:

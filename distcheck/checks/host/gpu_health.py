@@ -20,7 +20,7 @@ from distcheck.launch.settings import Settings
 from .devices import Devices, runs_on_gpus, visible_gpus
 from .gpus import Driver, Gpu, GpuProcess, Gpus, PeerPaths
 from .platform import Platform
-from .software import DriverLibrary, Software
+from .software import DriverLibrary, Software, version_numbers
 
 GIB = 1 << 30
 #: What a process that only has a context open takes of a GPU is below this, so its owner is not worth naming
@@ -70,19 +70,20 @@ def driver_is_new_enough(
         return
     else:
         version, supported = gpus.driver_version, gpus.driver_cuda
-    wanted = _numbers(software.cuda)
-    if not wanted or not _numbers(version):
+    wanted = version_numbers(software.cuda)
+    if not wanted or not version_numbers(version):
         raise Unavailable(f"CUDA {software.cuda!r} and driver {version!r} can't be compared")
     oldest = OLDEST_DRIVERS.get(wanted[0])
-    if supported and _numbers(supported) >= wanted:
+    if supported and version_numbers(supported) >= wanted:
         return
     if oldest is None:
-        if supported and _numbers(supported)[0] >= wanted[0]:
+        if supported and version_numbers(supported)[0] >= wanted[0]:
             return
         if not supported:
             raise Unavailable(f"no oldest driver is known for CUDA {software.cuda}")
-    elif _numbers(version) >= _numbers(oldest):
+    elif version_numbers(version) >= version_numbers(oldest):
         return
+    usable = next(iter(version_numbers(supported)), wanted[0] - 1)
     needed = f"{oldest} or newer" if oldest else f"one for CUDA {wanted[0]}"
     newest = f", which knows CUDA up to {supported}" if supported else ""
     yield rules.DC304.found(
@@ -91,8 +92,7 @@ def driver_is_new_enough(
         severity=None if launch.launched and launch.backend in (None, "nccl") else Severity.INFO,
         evidence={"cuda": software.cuda, "driver": version, "driver_cuda": supported or None, "oldest_driver": oldest},
         fix=Fix(
-            f"install a build of torch for CUDA {_major(supported) or wanted[0] - 1}, or have an administrator install "
-            f"driver {needed}",
+            f"install a build of torch for CUDA {usable}, or have an administrator install driver {needed}",
             where="host",
         ),
     )
@@ -527,7 +527,7 @@ def _has_code(architecture: str, built: Iterable[str]) -> bool:
             name.endswith("-generic") and architecture.startswith(name.removesuffix("-generic").split("-")[0])
             for name in kinds
         )
-    here = _numbers(architecture)
+    here = version_numbers(architecture)
     for name in built:
         found = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", name)
         if found is None:
@@ -546,14 +546,3 @@ def _has_code(architecture: str, built: Iterable[str]) -> bool:
 
 def _shown(architecture: str) -> str:
     return architecture if architecture.startswith("gfx") else f"compute capability {architecture}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """``12.4`` as (12, 4); empty for what begins with no number."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
-
-
-def _major(version: str) -> int | None:
-    numbers = _numbers(version)
-    return numbers[0] if numbers else None

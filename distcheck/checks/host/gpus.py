@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Unavailable
+from distcheck.core.model import Unavailable, expand_ranges
 from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import fact
 from distcheck.core.world import World
+
+from .processes import read_start, read_users
 
 
 class GpuProcess(NamedTuple):
@@ -141,7 +143,7 @@ def read_driver(world: World) -> Driver:
     """From /proc/driver/nvidia, /dev and /sys/class/kfd; opens no device."""
     if world.platform != "linux":
         raise Unavailable(f"the drivers' files are read on Linux only, not on {world.platform}")
-    names = _names(world, "/dev")
+    names = world.names_or_empty("/dev")
     nodes = tuple(f"/dev/{name}" for name in names if re.fullmatch(r"nvidia\d+", name))
     return Driver(
         module_version=_module_version(world),
@@ -149,7 +151,7 @@ def read_driver(world: World) -> Driver:
         nodes=nodes,
         # access(2) checks the cgroup of the container too, and cannot hang as opening a lost GPU can
         blocked=tuple(node for node in nodes if not world.writable(node)),
-        nvswitches=len(_names(world, "/proc/driver/nvidia-nvswitch/devices")),
+        nvswitches=len(world.names_or_empty("/proc/driver/nvidia-nvswitch/devices")),
         amd_gpus=sum(1 for _ in _amd_nodes(world)),
         through_windows=world.exists("/dev/dxg"),
         shared_nodes=tuple(f"/dev/{name}" for name in names if re.fullmatch(r"nvidia\D.*|kfd", name)),
@@ -414,7 +416,7 @@ _XGMI = 11
 def _amd_nodes(world: World) -> Iterator[tuple[str, dict[str, int]]]:
     """The GPUs in the kernel's topology with their properties; those that a cgroup keeps from us can't be read."""
     folder = f"{_KFD}/topology/nodes"
-    for name in sorted(_names(world, folder), key=lambda name: (len(name), name)):
+    for name in sorted(world.names_or_empty(folder), key=lambda name: (len(name), name)):
         properties = _properties(world, f"{folder}/{name}/properties")
         if properties.get("simd_count", 0) > 0 and properties.get("gfx_target_version", 0) > 0:
             yield name, properties
@@ -430,7 +432,7 @@ def _amd_gpus(world: World) -> Iterator[Gpu]:
         numa_node, cpus = _near(world, pci)
         banks = (
             _properties(world, f"{folder}/mem_banks/{bank}/properties").get("size_in_bytes", 0)
-            for bank in _names(world, f"{folder}/mem_banks")
+            for bank in world.names_or_empty(f"{folder}/mem_banks")
         )
         total = _number(world, f"{device}/mem_info_vram_total") or sum(banks)
         unique = properties.get("unique_id", 0)
@@ -459,12 +461,12 @@ def _xgmi_links(world: World, folder: str) -> int:
     return sum(
         _properties(world, f"{folder}/{kind}/{link}/properties").get("type") == _XGMI
         for kind in ("io_links", "p2p_links")
-        for link in _names(world, f"{folder}/{kind}")
+        for link in world.names_or_empty(f"{folder}/{kind}")
     )
 
 
 def _amd_processes(world: World, card: str, describe: Callable[[int, int | None], GpuProcess]) -> Iterator[GpuProcess]:
-    for name in _names(world, f"{_KFD}/proc"):
+    for name in world.names_or_empty(f"{_KFD}/proc"):
         used = _number(world, f"{_KFD}/proc/{name}/vram_{card}") if name.isdigit() else None
         if used:
             yield describe(int(name), used)
@@ -475,34 +477,27 @@ def _amd_processes(world: World, card: str, describe: Callable[[int, int | None]
 #: The inode of the first PID namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h): only there do the numbers that a
 #: driver gives mean the same processes as ours.
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
-#: Ticks a second in /proc/PID/stat (USER_HZ, 100 on every architecture that these GPUs are built for).
-_TICKS_PER_S = 100
 _LONGEST_COMMAND = 200
 
 
 def _process_reader(world: World) -> Callable[[int, int | None], GpuProcess]:
     """Return the description of a process; only its number if this process cannot see it."""
-    try:
-        ours = world.read_link("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE
-    except OSError:
-        ours = False
-    started = re.search(r"^btime (\d+)", _read(world, "/proc/stat"), re.MULTILINE) if ours else None
-    users = dict(_users(world)) if ours else {}
+    ours = world.link_or_empty("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE
+    users = read_users(world) if ours else {}
 
     def describe(pid: int, memory_bytes: int | None) -> GpuProcess:
-        status = _read(world, f"/proc/{pid}/status") if ours else ""
+        status = world.text_or_empty(f"/proc/{pid}/status") if ours else ""
         owner = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
         if owner is None:
             return GpuProcess(pid, memory_bytes)
-        arguments = [part for part in _read(world, f"/proc/{pid}/cmdline").split("\0") if part]
-        ticks = _read(world, f"/proc/{pid}/stat").rpartition(")")[2].split()
+        arguments = [part for part in world.text_or_empty(f"/proc/{pid}/cmdline").split("\0") if part]
         own = int(owner[1]) == world.user_id
         return GpuProcess(
             pid,
             memory_bytes,
             user=users.get(int(owner[1]), f"user {owner[1]}"),
             command=" ".join(mask_arguments(arguments))[:_LONGEST_COMMAND] or None,
-            started_at=int(started[1]) + int(ticks[19]) / _TICKS_PER_S if started and len(ticks) > 19 else None,
+            started_at=read_start(world, pid),
             orphan=own and _is_orphan(world, pid, status, arguments),
             own=own,
         )
@@ -520,22 +515,11 @@ def _is_orphan(world: World, pid: int, status: str, arguments: Sequence[str]) ->
     if parent is None or (parent[1] != "1" and _first_line(world, f"/proc/{parent[1]}/comm") != "systemd"):
         return False
     worker = any("multiprocessing.spawn" in part or "multiprocessing.forkserver" in part for part in arguments)
-    if not worker and "\0TORCHELASTIC_RUN_ID=" not in "\0" + _read(world, f"/proc/{pid}/environ"):
+    if not worker and "\0TORCHELASTIC_RUN_ID=" not in "\0" + world.text_or_empty(f"/proc/{pid}/environ"):
         return False
-    for descriptor in _names(world, f"/proc/{pid}/fd"):
-        try:
-            if world.read_link(f"/proc/{pid}/fd/{descriptor}").startswith(("/dev/nvidia", "/dev/kfd")):
-                return True
-        except OSError:
-            continue  # closed meanwhile
-    return False
-
-
-def _users(world: World) -> Iterator[tuple[int, str]]:
-    for line in _read(world, "/etc/passwd").splitlines():
-        parts = line.split(":")
-        if len(parts) > 2 and parts[2].isdigit():
-            yield int(parts[2]), parts[0]
+    # one that was closed meanwhile leads nowhere
+    files = (world.link_or_empty(f"/proc/{pid}/fd/{name}") for name in world.names_or_empty(f"/proc/{pid}/fd"))
+    return any(file.startswith(("/dev/nvidia", "/dev/kfd")) for file in files)
 
 
 # small files
@@ -547,22 +531,14 @@ def _near(world: World, pci: str) -> tuple[int | None, tuple[int, ...]]:
         return None, ()
     folder = f"/sys/bus/pci/devices/{pci}"
     node = _number(world, f"{folder}/numa_node")
-    return (None if node is None or node < 0 else node), _cpu_list(_first_line(world, f"{folder}/local_cpulist"))
-
-
-def _cpu_list(text: str) -> tuple[int, ...]:
-    """The kernel's ``0-3,8`` as numbers."""
-    cpus: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdigit():
-            cpus.extend(range(int(first), int(last or first) + 1))
-    return tuple(cpus)
+    return (None if node is None or node < 0 else node), tuple(
+        expand_ranges(_first_line(world, f"{folder}/local_cpulist"))
+    )
 
 
 def _properties(world: World, path: str) -> dict[str, int]:
     """A file of lines ``name number``."""
-    pairs = (line.split() for line in _read(world, path).splitlines())
+    pairs = (line.split() for line in world.text_or_empty(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].lstrip("-").isdigit()}
 
 
@@ -572,20 +548,4 @@ def _number(world: World, path: str) -> int | None:
 
 
 def _first_line(world: World, path: str) -> str:
-    return _read(world, path).partition("\n")[0].strip()
-
-
-def _read(world: World, path: str) -> str:
-    """A small file, empty where it can't be read: every caller has a meaning for that."""
-    try:
-        return world.read_text(path)
-    except OSError:
-        return ""
-
-
-def _names(world: World, path: str) -> tuple[str, ...]:
-    """The names in a folder, none where it can't be read."""
-    try:
-        return world.list_folder(path)
-    except OSError:
-        return ()
+    return world.text_or_empty(path).partition("\n")[0].strip()

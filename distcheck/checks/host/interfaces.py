@@ -87,10 +87,7 @@ def read_interfaces(world: World) -> Interfaces:
         addresses.setdefault(address.interface, []).append(_with_mask(address))
     if world.platform != "linux":
         return Interfaces(tuple(_elsewhere(world, addresses)))
-    try:
-        present = world.list_folder("/sys/class/net")
-    except OSError:
-        present = ()
+    present = world.names_or_empty("/sys/class/net")
     numbered = []
     for name in dict.fromkeys((*addresses, *present)):
         device = name.partition(":")[0]  # the label of an address (eth0:1) is a name of its own to getifaddrs
@@ -115,10 +112,7 @@ def read_interfaces(world: World) -> Interfaces:
 def _read_interface(world: World, name: str) -> tuple[int, Interface]:
     """One interface from /sys/class/net, without its addresses, and its index."""
     folder = f"/sys/class/net/{name}"
-    try:
-        parts = frozenset(world.list_folder(folder))
-    except OSError:
-        parts = frozenset()
+    parts = frozenset(world.names_or_empty(folder))
     number = _number(world, f"{folder}/ifindex")
     hardware = _number(world, f"{folder}/type")
     flags = _text(world, f"{folder}/flags")
@@ -148,7 +142,7 @@ def _kind(world: World, folder: str, parts: frozenset[str], hardware: int | None
         return "bond"
     if "bridge" in parts:
         return "bridge"
-    for line in (_text(world, f"{folder}/uevent") or "").splitlines():
+    for line in world.text_or_empty(f"{folder}/uevent").splitlines():
         key, _, value = line.partition("=")
         if key == "DEVTYPE":
             return DEVICE_TYPES.get(value, "other")
@@ -204,13 +198,13 @@ def _with_mask(address: Address) -> str:
 def _default_route(world: World) -> str | None:
     """The interface of the default route with the lowest metric; IPv4 before IPv6."""
     routes = []
-    for line in (_text(world, "/proc/net/route") or "").splitlines()[1:]:
+    for line in world.text_or_empty("/proc/net/route").splitlines()[1:]:
         fields = line.split()
         if len(fields) >= 8 and fields[1] == fields[7] == "00000000" and int(fields[3], 16) & ROUTE_UP:
             routes.append((int(fields[6]), fields[0]))
     if routes:
         return min(routes)[1]
-    for line in (_text(world, "/proc/net/ipv6_route") or "").splitlines():
+    for line in world.text_or_empty("/proc/net/ipv6_route").splitlines():
         fields = line.split()
         if len(fields) >= 10 and fields[0] == "0" * 32 and fields[1] == "00":
             flags = int(fields[8], 16)
@@ -240,6 +234,3 @@ def _number(world: World, path: str) -> int | None:
         return None if text is None else int(text)
     except ValueError:
         return None
-
-
-# judging

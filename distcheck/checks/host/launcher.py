@@ -17,6 +17,7 @@ from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, Launch, LaunchCommand
 from distcheck.launch.schedulers import Scheduler, task_starter
+from distcheck.rules.double_launch import MEET_BY_SLURM, ONE_TASK_A_NODE, start_once, tasks_start_launchers
 
 from .devices import Devices
 from .gpus import Driver, Gpus
@@ -37,14 +38,7 @@ _LONGEST_SCRIPT = 1 << 20
 _LONGEST_ARGUMENTS = 400
 
 
-#: Both, since srun takes SLURM_NTASKS of the job into account, and lets that win over --ntasks-per-node alone.
-ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
-#: How torchrun's agents find each other in a Slurm job.
-MEET_BY_SLURM = (
-    "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
-    '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
-)
-#: The same in a pod whose operator sets torch's variables only.
+#: The rendezvous in a pod whose operator sets torch's variables only.
 _OF_POD = ' --nnodes="$WORLD_SIZE" --node-rank="$RANK" --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT"'
 NO_SCHEDULER = Unavailable("no scheduler was queried")
 
@@ -219,20 +213,14 @@ def ranks_are_started_once(launch: Launch, scheduler: Scheduler | Unavailable) -
     shares = shares or (isinstance(scheduler, Scheduler) and scheduler.gpus_per_task is not None)
     if shares and (launch.nnodes_max is None or launch.nnodes_max > 1):
         return
-    each = str(launch.ranks_here) if several else "as many as there are GPUs"
-    total = f": {plan.tasks_on_node * launch.ranks_here} in all" if launch.ranks_here and plan.tasks_on_node else ""
-    yield rules.DC106.found(
-        f"{plan.starter} starts {plan.tasks_on_node} tasks on a node, and in each of them {launch.launcher} starts "
-        f"{each} processes{total}",
+    yield tasks_start_launchers(
+        plan.starter,
+        launch.launcher,
+        tasks_on_node=plan.tasks_on_node,
+        tasks=plan.tasks,
+        nodes=plan.nodes,
+        each=launch.ranks_here,
         where=Where(object=plan.starter),
-        evidence={
-            "starter": plan.starter,
-            "tasks_on_node": plan.tasks_on_node,
-            "tasks": plan.tasks,
-            "nodes": plan.nodes,
-            "launcher": launch.launcher,
-            "processes_of_each": launch.ranks_here,
-        },
         fix=_start_once(launch, plan),
     )
 
@@ -242,18 +230,7 @@ def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
     if by_mpi_here and launch.launcher in ELASTIC_LAUNCHERS and launch.ranks_here and launch.stage == "planned":
         alone = launch_line(launch, launch.ranks_here)
         return alone._replace(text=f"omit {plan.starter} on a single node; {alone.text}")
-    if plan.starter == "srun":
-        return Fix(
-            f"give {launch.launcher} one task a node: srun {ONE_TASK_A_NODE} (and '#SBATCH --ntasks-per-node=1' "
-            "in the job script). Or drop it, and let srun start one python a GPU with RANK, LOCAL_RANK and "
-            "WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
-            where="job-script",
-        )
-    return Fix(
-        f"start {launch.launcher} once on each node ({plan.starter} with one process a node). Or start the script "
-        f"with {plan.starter} alone, and set torch's variables from those of MPI",
-        where="launch-line",
-    )
+    return start_once(launch.launcher or "", plan.starter)
 
 
 @probe(rules.DC117)

@@ -97,7 +97,7 @@ def read_limits(world: World) -> Limits:
     )
     if world.platform != "linux":
         return limits
-    memory = _numbers(_text(world, "/proc/meminfo"), unit=1024)
+    memory = _numbers(world.text_or_empty("/proc/meminfo"), unit=1024)
     limits = limits._replace(
         # root's processes are not counted against its limit (getrlimit(2), RLIMIT_NPROC)
         processes_soft=None if world.user_id == 0 else processes[0],
@@ -338,14 +338,6 @@ def _affinity(world: World) -> tuple[int, ...]:
         return ()
 
 
-def _text(world: World, path: str) -> str:
-    """A file as text, empty where it is not there: of the many files of a cgroup each kernel has some."""
-    try:
-        return world.read_text(path)
-    except OSError:
-        return ""
-
-
 def _numbers(text: str, *, unit: int = 1) -> dict[str, int]:
     """Return lines of a name and a number (``MemTotal:  16303428 kB``, ``oom_kill 3``); others are dropped."""
     found = {}
@@ -366,14 +358,14 @@ def _number(text: str) -> int | None:
 
 def _can_lock_memory(world: World) -> bool | None:
     """Return whether the process has CAP_IPC_LOCK in the first user namespace; None where /proc does not show it."""
-    for line in _text(world, "/proc/self/status").splitlines():
+    for line in world.text_or_empty("/proc/self/status").splitlines():
         name, _, value = line.partition(":")
         if name == "CapEff":
             try:
                 has = bool(int(value, 16) >> CAP_IPC_LOCK_BIT & 1)
             except ValueError:
                 return None
-            users = _text(world, "/proc/self/uid_map").split()
+            users = world.text_or_empty("/proc/self/uid_map").split()
             return has and users in ([], WHOLE_UID_MAP)
     return None
 
@@ -388,12 +380,12 @@ class _Group(NamedTuple):
 def _groups(world: World) -> dict[str, _Group]:
     """Where the controllers ``memory``, ``cpu`` and ``pids`` of this process stand, by name."""
     paths: dict[str, str] = {}
-    for line in _text(world, "/proc/self/cgroup").splitlines():
+    for line in world.text_or_empty("/proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         for controller in controllers.split(","):
             paths["unified" if number == "0" and not controller else controller] = path
-    mounts = _cgroup_mounts(_text(world, "/proc/self/mountinfo"))
+    mounts = _cgroup_mounts(world.text_or_empty("/proc/self/mountinfo"))
     found = {}
     for controller in ("memory", "cpu", "pids"):
         name = controller if controller in paths else "unified"
@@ -455,8 +447,8 @@ def _with_cgroup(world: World, limits: Limits) -> Limits:
     if pids := groups.get("pids"):
         levels = []
         for folder in pids.folders:
-            most = _number(_text(world, f"{folder}/pids.max"))
-            now = _number(_text(world, f"{folder}/pids.current"))
+            most = _number(world.text_or_empty(f"{folder}/pids.max"))
+            now = _number(world.text_or_empty(f"{folder}/pids.current"))
             if most is not None:
                 levels.append((most - (now or 0), most, now))
         if levels:
@@ -467,22 +459,24 @@ def _with_cgroup(world: World, limits: Limits) -> Limits:
 
 def _memory_level(world: World, folder: str, version: int) -> tuple[int, int, int | None] | None:
     """Limit, use without the page cache that is not in use, and kills at one level; None where it has no limit."""
-    limit = _number(_text(world, f"{folder}/memory.max" if version == 2 else f"{folder}/memory.limit_in_bytes"))
+    text = world.text_or_empty
+    limit = _number(text(f"{folder}/memory.max" if version == 2 else f"{folder}/memory.limit_in_bytes"))
     if limit is None:
         return None
-    used = _number(_text(world, f"{folder}/memory.current" if version == 2 else f"{folder}/memory.usage_in_bytes")) or 0
-    details = _numbers(_text(world, f"{folder}/memory.stat"))
+    used = _number(text(f"{folder}/memory.current" if version == 2 else f"{folder}/memory.usage_in_bytes")) or 0
+    details = _numbers(text(f"{folder}/memory.stat"))
     cache = details.get("total_inactive_file", details.get("inactive_file", 0))
-    events = _numbers(_text(world, f"{folder}/memory.events" if version == 2 else f"{folder}/memory.oom_control"))
+    events = _numbers(text(f"{folder}/memory.events" if version == 2 else f"{folder}/memory.oom_control"))
     return limit, max(used - cache, 0), events.get("oom_kill")
 
 
 def _quota(world: World, folder: str, version: int) -> float | None:
     """CPUs' worth of time at one level; None where it has no limit."""
     if version == 2:
-        words = _text(world, f"{folder}/cpu.max").split()
+        words = world.text_or_empty(f"{folder}/cpu.max").split()
     else:
-        words = _text(world, f"{folder}/cpu.cfs_quota_us").split() + _text(world, f"{folder}/cpu.cfs_period_us").split()
+        files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        words = [word for name in files for word in world.text_or_empty(f"{folder}/{name}").split()]
     if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or int(words[1]) == 0:
         return None
     return int(words[0]) / int(words[1])
@@ -647,12 +641,6 @@ def _more_cpus(launch: Launch, settings: Settings, platform: Platform | Unavaila
         "start no more ranks than CPUs, or widen the binding (taskset, numactl, mpirun --bind-to none)",
         where="launch-line",
     )
-
-
-def _ranges(cpus: tuple[int, ...]) -> str:
-    from distcheck.core.model import rank_ranges
-
-    return rank_ranges(cpus)
 
 
 def _size(size_bytes: int) -> str:

@@ -69,14 +69,14 @@ def read_platform(world: World) -> Platform:
     """From /proc, /sys/class/dmi and the marks that container engines leave."""
     if world.platform != "linux":
         return Platform(world.platform, user_id=world.user_id, cpus=world.cpu_count())
-    version = _text(world, "/proc/version")
-    vendor = _text(world, "/sys/class/dmi/id/sys_vendor").strip()
+    version = world.text_or_empty("/proc/version")
+    vendor = world.text_or_empty("/sys/class/dmi/id/sys_vendor").strip()
     return Platform(
         "linux",
         kernel=_kernel_release(version),
         container=_container(world),
         wsl=_wsl(world, version),
-        product=_text(world, "/sys/class/dmi/id/product_name").strip(),
+        product=world.text_or_empty("/sys/class/dmi/id/product_name").strip(),
         virtual_machine=_virtual_machine(world, vendor),
         user_id=world.user_id,
         cpus=world.cpu_count(),
@@ -95,12 +95,11 @@ def _container(world: World) -> str | None:
     if world.exists("/.singularity.d"):
         return "singularity"
     # a host that runs containers shows their mounts as well, but none at these paths
-    mounts = "\n".join(
-        line for line in _text(world, "/proc/self/mountinfo").splitlines() if _mount_point(line) in OWN_MOUNT_POINTS
-    )
+    lines = world.text_or_empty("/proc/self/mountinfo").splitlines()
+    mounts = "\n".join(line for line in lines if _mount_point(line) in OWN_MOUNT_POINTS)
     if world.exists("/.enroot") or " /.lock " in mounts:
         return "enroot"
-    groups = _text(world, "/proc/self/cgroup")
+    groups = world.text_or_empty("/proc/self/cgroup")
     # the kubelet gives this variable to every container of every pod
     if world.environ.get("KUBERNETES_SERVICE_HOST") or "kubepods" in groups:
         return "kubernetes"
@@ -110,7 +109,7 @@ def _container(world: World) -> str | None:
         return "podman"
     if world.exists("/.dockerenv"):
         return "docker"
-    named = world.environ.get("container") or _text(world, "/run/systemd/container").strip()
+    named = world.environ.get("container") or world.text_or_empty("/run/systemd/container").strip()
     if named in NAMED_ENGINES:
         return NAMED_ENGINES[named]
     for marks, text in ((CGROUP_MARKS, groups), (MOUNT_MARKS, mounts)):
@@ -138,16 +137,8 @@ def _wsl(world: World, version: str) -> int | None:
 def _virtual_machine(world: World, vendor: str) -> bool:
     if world.exists("/sys/hypervisor/type"):
         return True
-    for line in _text(world, "/proc/cpuinfo", CPU_INFO_BYTES).splitlines():
+    for line in world.text_or_empty("/proc/cpuinfo", CPU_INFO_BYTES).splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "flags":
             return "hypervisor" in value.split()
     return vendor.startswith(VIRTUAL_VENDORS)
-
-
-def _text(world: World, path: str, limit: int = 1 << 20) -> str:
-    """Return the start of a file as text; empty where it is missing or not readable, which means nothing either way."""
-    try:
-        return world.read_bytes(path, limit).decode("utf-8", "replace")
-    except OSError:
-        return ""

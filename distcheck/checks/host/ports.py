@@ -15,19 +15,18 @@ from itertools import chain
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, expand_ranges
 from distcheck.core.redaction import mask, mask_arguments
 from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
-from distcheck.launch.model import DEFAULT_PORT, Launch
+from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, Launch
 
 from .hostnames import NO_LAUNCH, MasterName, is_own
 from .interfaces import Interfaces
+from .processes import read_start, read_users
 
 #: Ports below this one belong to root by default (ip(7), ip_unprivileged_port_start).
 PRIVILEGED_BELOW = 1024
-#: /proc counts a process's start in these (proc(5); USER_HZ is 100 on every platform that torch runs on).
-TICKS_PER_S = 100
 #: States of a socket in /proc/net/tcp (Linux, include/net/tcp_states.h).
 _LISTENING = "0A"
 #: Sockets that no process has any more, TIME_WAIT among them, have no inode.
@@ -44,9 +43,9 @@ _LONGEST_COMMAND = 120
 _UNSPECIFIED = ("0.0.0.0", "::")
 #: The first bytes of a client of torch's store, and the number that a store sends back (recorded with torch 2.13:
 #: validate, its magic number, ping, a number of the client's choice).
-_NONCE = b"dist"
-_STORE_HELLO = b"\x00\xce\xf7\x85\x3c\x0d" + _NONCE
-_WEB_HELLO = b"HEAD / HTTP/1.0\r\n\r\n"
+STORE_NONCE = b"dist"
+STORE_HELLO = b"\x00\xce\xf7\x85\x3c\x0d" + STORE_NONCE
+WEB_HELLO = b"HEAD / HTTP/1.0\r\n\r\n"
 #: Programs that adopt the children of dead processes and start no job of their own.
 _ADOPTERS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runit"})
 
@@ -111,14 +110,14 @@ def read_master_port(
             return MasterPort(0, "picked")
         raise NotApplicable("neither MASTER_PORT nor an option sets the port of the rendezvous")
     port = launch.master_port
-    low, high = _ephemeral_range(world)
+    low, high = ephemeral_range(world)
     found = MasterPort(
         port,
         "not-tried",
         ephemeral_low=low,
         ephemeral_high=high,
         unprivileged_from=_number(world, "/proc/sys/net/ipv4/ip_unprivileged_port_start", PRIVILEGED_BELOW),
-        reserved=_is_reserved(world, port),
+        reserved=port in reserved_ports(world),
     )
     serves = _serves(launch, master, interfaces)
     if serves is None:
@@ -262,7 +261,7 @@ def _ask(world: World, port: int, addresses: Sequence[str]) -> tuple[str | None,
             continue
         if not answer:
             return ("silent" if answer is None else "closes"), None
-        if answer.startswith(_NONCE):
+        if answer.startswith(STORE_NONCE):
             return "torch-store", None
         kind = "web-server" if answer.startswith(b"HTTP/") else "other"
         return kind, mask(answer.decode("latin-1").encode("unicode_escape").decode())
@@ -272,7 +271,7 @@ def _ask(world: World, port: int, addresses: Sequence[str]) -> tuple[str | None,
 def _first_bytes(world: World, port: int, address: str) -> bytes | None:
     """The first answer that has words in it; else b"" where it closed at last, None where it kept silent."""
     answer: bytes | None = None
-    for hello in (_STORE_HELLO, _WEB_HELLO):
+    for hello in (STORE_HELLO, WEB_HELLO):
         answer = world.connect(address, port, timeout_s=_ANSWER_LIMIT_S, greeting_s=_ANSWER_LIMIT_S, greeting=hello)
         if answer:
             break
@@ -289,7 +288,7 @@ def _number(world: World, path: str, default: int) -> int:
         return default
 
 
-def _ephemeral_range(world: World) -> tuple[int | None, int | None]:
+def ephemeral_range(world: World) -> tuple[int | None, int | None]:
     try:
         low, high = world.read_text("/proc/sys/net/ipv4/ip_local_port_range").split()
         return int(low), int(high)
@@ -297,17 +296,10 @@ def _ephemeral_range(world: World) -> tuple[int | None, int | None]:
         return None, None
 
 
-def _is_reserved(world: World, port: int) -> bool:
-    """The port stands in ip_local_reserved_ports (``8080,9148-9152``)."""
-    try:
-        text = world.read_text("/proc/sys/net/ipv4/ip_local_reserved_ports")
-    except OSError:
-        return False
-    for part in text.strip().split(","):
-        low, _, high = part.partition("-")
-        if low.isdecimal() and int(low) <= port <= int(high if high.isdecimal() else low):
-            return True
-    return False
+def reserved_ports(world: World) -> frozenset[int]:
+    """Return the ports that the kernel assigns only on request (ip-sysctl, ip_local_reserved_ports)."""
+    text = world.text_or_empty("/proc/sys/net/ipv4/ip_local_reserved_ports")
+    return frozenset(expand_ranges(text, HIGHEST_PORT + 1))
 
 
 def _is_ephemeral(port: int, found: MasterPort) -> bool:
@@ -333,7 +325,7 @@ def _find_owner(world: World, sockets: Sequence[_Socket]) -> PortOwner | None:
     holds = "listening" if first.state == _LISTENING else "connected"
     lineage = _lineage(world)
     pid = _holder(world, {item.inode for item in sockets if item.state == first.state}, lineage)
-    users = _users(world)
+    users = read_users(world)
     if pid is None:
         return PortOwner(None, _user(first.user_id, users), own=first.user_id == world.user_id, holds=holds)
     status = _status(world, pid)
@@ -343,7 +335,7 @@ def _find_owner(world: World, sockets: Sequence[_Socket]) -> PortOwner | None:
         pid,
         _user(user_id, users),
         _command(world, pid) or status.get("Name"),
-        _started_at(world, pid),
+        read_start(world, pid),
         ancestor=pid in lineage,
         own=user_id == world.user_id,
         orphan=user_id == world.user_id and pid not in lineage and _is_orphan(world, pid, status),
@@ -355,11 +347,7 @@ def _sockets(world: World, port: int) -> tuple[_Socket, ...]:
     """The sockets of this network namespace whose local port it is."""
     found = []
     for path, family in (("/proc/net/tcp", socket.AF_INET), ("/proc/net/tcp6", socket.AF_INET6)):
-        try:
-            lines = world.read_text(path).splitlines()[1:]
-        except OSError:
-            continue
-        for fields in map(str.split, lines):
+        for fields in map(str.split, world.text_or_empty(path).splitlines()[1:]):
             if len(fields) > 9 and fields[1].endswith(f":{port:04X}") and fields[7].isdecimal():
                 found.append(_Socket(fields[3], int(fields[7]), fields[9], _address(family, fields[1])))
     return tuple(found)
@@ -391,60 +379,28 @@ def _holder(world: World, inodes: set[str], lineage: Sequence[int]) -> int | Non
     """The process that has one of the sockets open; of several that share it ours, then the lowest number."""
     wanted = {f"socket:[{inode}]" for inode in inodes}
     until = time.monotonic() + _SCAN_LIMIT_S
-    try:
-        others = sorted(int(name) for name in world.list_folder("/proc") if name.isdecimal())
-    except OSError:
-        return None
+    others = sorted(int(name) for name in world.names_or_empty("/proc") if name.isdecimal())
     for pid in dict.fromkeys((*lineage, *others)):
         if time.monotonic() > until:
             return None
-        if _has_open(world, pid, wanted):
+        # another user's process, and one that just exited, show no files
+        names = world.names_or_empty(f"/proc/{pid}/fd")
+        if any(world.link_or_empty(f"/proc/{pid}/fd/{name}") in wanted for name in names):
             return pid
     return None
 
 
-def _has_open(world: World, pid: int, wanted: set[str]) -> bool:
-    folder = f"/proc/{pid}/fd"
-    try:
-        names = world.list_folder(folder)
-    except OSError:  # another user's process, or one that just exited
-        return False
-    for name in names:
-        try:
-            if world.read_link(f"{folder}/{name}") in wanted:
-                return True
-        except OSError:
-            continue
-    return False
-
-
 def _status(world: World, pid: int) -> dict[str, str]:
     """Return /proc/PID/status as a mapping; empty if the process has exited."""
-    try:
-        lines = world.read_text(f"/proc/{pid}/status").splitlines()
-    except OSError:
-        return {}
+    lines = world.text_or_empty(f"/proc/{pid}/status").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def _command(world: World, pid: int) -> str:
     """Its command line, credentials masked, cut to a length that a line can hold."""
-    try:
-        words = world.read_text(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
-    except OSError:
-        return ""
+    words = world.text_or_empty(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
     line = " ".join(mask_arguments(words)).encode("unicode_escape").decode()
     return line if len(line) <= _LONGEST_COMMAND else line[: _LONGEST_COMMAND - 1] + "…"
-
-
-def _started_at(world: World, pid: int) -> float | None:
-    """When it was started, in seconds since 1970: boot time and field 22 of its stat (proc(5))."""
-    try:
-        boot = next(line for line in world.read_text("/proc/stat").splitlines() if line.startswith("btime "))
-        ticks = world.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]
-        return int(boot.split()[1]) + int(ticks) / TICKS_PER_S
-    except (OSError, StopIteration, IndexError, ValueError):
-        return None
 
 
 def _is_orphan(world: World, pid: int, status: dict[str, str]) -> bool:
@@ -452,21 +408,8 @@ def _is_orphan(world: World, pid: int, status: dict[str, str]) -> bool:
     parent = status.get("PPid", "")
     if not parent.isdecimal() or _status(world, int(parent)).get("Name") not in _ADOPTERS:
         return False
-    try:
-        variables = world.read_bytes(f"/proc/{pid}/environ")
-    except OSError:
-        return False
-    return any(item.startswith(b"TORCHELASTIC_RUN_ID=") for item in variables.split(b"\0"))
-
-
-def _users(world: World) -> dict[int, str]:
-    """Return names by number from /etc/passwd. A directory service is not queried: it may hang."""
-    try:
-        lines = world.read_text("/etc/passwd").splitlines()
-    except OSError:
-        return {}
-    parts = [line.split(":") for line in lines]
-    return {int(part[2]): part[0] for part in parts if len(part) > 2 and part[2].isdecimal()}
+    variables = world.text_or_empty(f"/proc/{pid}/environ").split("\0")
+    return any(item.startswith("TORCHELASTIC_RUN_ID=") for item in variables)
 
 
 def _user(user_id: int, users: dict[int, str]) -> str:

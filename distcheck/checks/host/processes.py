@@ -6,6 +6,7 @@ packages that need it. Of a command line only the words are kept that name the p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from distcheck.core.world import World
 DEEPEST = 64
 #: Bytes of a command line that are read: the program and its script stand at its beginning.
 LONGEST_COMMAND = 4096
+#: /proc counts a process's start in these (proc(5); USER_HZ is 100 on every platform that torch runs on).
+TICKS_PER_S = 100
 #: SIGHUP is signal 1, the lowest bit of the masks in /proc/PID/status (proc(5), signal(7)).
 _HANGUP = 1
 
@@ -139,12 +142,22 @@ def launcher_of(process: Ancestor) -> str | None:
     return _launcher(process)
 
 
+def read_users(world: World) -> dict[int, str]:
+    """Return names by number from /etc/passwd. A directory service is not queried: it may hang."""
+    parts = [line.split(":") for line in world.text_or_empty("/etc/passwd").splitlines()]
+    return {int(part[2]): part[0] for part in parts if len(part) > 2 and part[2].isdecimal()}
+
+
+def read_start(world: World, pid: int) -> float | None:
+    """Return when a process was started, in seconds since 1970: boot time and field 22 of its stat (proc(5))."""
+    boot = re.search(r"^btime (\d+)", world.text_or_empty("/proc/stat"), re.MULTILINE)
+    ticks = world.text_or_empty(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(boot[1]) + int(ticks[19]) / TICKS_PER_S if boot and len(ticks) > 19 else None
+
+
 def _stat(world: World, pid: int) -> tuple[str, int, bool] | None:
     """Return name, parent and whether there is a controlling terminal; None for a hidden or exited process."""
-    try:
-        text = world.read_text(f"/proc/{pid}/stat")
-    except OSError:
-        return None
+    text = world.text_or_empty(f"/proc/{pid}/stat")
     # the name stands in brackets, and may hold blanks and brackets itself
     name, closed, rest = text.partition("(")[2].rpartition(")")
     fields = rest.split()
@@ -155,11 +168,8 @@ def _stat(world: World, pid: int) -> tuple[str, int, bool] | None:
 
 def _arguments(world: World, pid: int) -> tuple[str, ...]:
     """Return the words that identify the program; none for a process of the kernel, or one that exited."""
-    try:
-        raw = world.read_bytes(f"/proc/{pid}/cmdline", LONGEST_COMMAND)
-    except OSError:
-        return ()
-    words = raw.decode("utf-8", "replace").rstrip("\0").split("\0") if raw else []
+    raw = world.text_or_empty(f"/proc/{pid}/cmdline", LONGEST_COMMAND)
+    words = raw.rstrip("\0").split("\0") if raw else []
     end = 1
     if words and _base(words[0]).startswith(_PYTHONS):
         while end < len(words) and words[end].startswith("-") and words[end] not in ("-m", "-c"):
@@ -172,11 +182,7 @@ def _arguments(world: World, pid: int) -> tuple[str, ...]:
 
 def _ignores_hangup(world: World, pid: int) -> bool | None:
     """Whether SIGHUP is ignored, None where that can't be read."""
-    try:
-        text = world.read_text(f"/proc/{pid}/status")
-    except OSError:
-        return None
-    for line in text.splitlines():
+    for line in world.text_or_empty(f"/proc/{pid}/status").splitlines():
         if line.startswith("SigIgn:"):
             try:
                 return bool(int(line.partition(":")[2], 16) & _HANGUP)
@@ -187,10 +193,7 @@ def _ignores_hangup(world: World, pid: int) -> bool | None:
 
 def _writes_nohup_out(world: World, pid: int) -> bool:
     """Standard output goes where nohup puts it. Other users' processes do not show that."""
-    try:
-        return world.read_link(f"/proc/{pid}/fd/1").endswith("/nohup.out")
-    except OSError:
-        return False
+    return world.link_or_empty(f"/proc/{pid}/fd/1").endswith("/nohup.out")
 
 
 def _programs(ancestor: Ancestor) -> Iterator[str]:

@@ -13,10 +13,11 @@ from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
 from distcheck.launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
+from distcheck.rules.double_launch import MEET_BY_SLURM
 
 from .devices import Devices
 from .gpus import Gpus
-from .launcher import MEET_BY_SLURM, Script, is_numbered_pod, launch_line, task_plan, usable_gpus
+from .launcher import Script, is_numbered_pod, launch_line, task_plan, usable_gpus
 
 #: Below so much time a job is hardly worth its start: as long as NCCL waits for a lost rank before it gives up
 #: (10 minutes, torch 2.13), so that not even a failure would be reported in time.

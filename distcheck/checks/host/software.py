@@ -21,6 +21,8 @@ from . import _loader
 from .gpus import Gpus
 from .platform import Platform
 
+Version = tuple[int, ...]
+
 #: Header lines of torch's METADATA come first; with the licences of 2.13 they are 8 KiB long.
 METADATA_BYTES = 64 * 1024
 #: Packages in addition to torch and NCCL whose versions matter most to a reader of a report.
@@ -180,7 +182,7 @@ def read_software(world: World, launch: Launch, settings: Settings) -> Software:
     if torch is None:
         # installed in a way that only an import hook knows (an editable build)
         return software if listed is None else software._replace(torch=listed[0])
-    values = _version_file(world, f"{torch}/version.py")
+    values = parse_version_file(world.text_or_empty(f"{torch}/version.py"))
     folder = torch.rpartition("/")[0]
     software = software._replace(
         torch=values.get("__version__") or (listed[0] if listed else "unknown"),
@@ -293,7 +295,7 @@ def store_needs_no_libuv(
     """On Windows the store is made without libuv, which torch's builds for Windows lack."""
     if platform.system != "win32" or software.torch is None or not launch.launched:
         return
-    version = _numbers(software.torch)[:2]
+    version = version_numbers(software.torch)[:2]
     value = settings.get("USE_LIBUV")
     agent = launch.launcher in ELASTIC_LAUNCHERS
     if version < LIBUV_BY_DEFAULT or launch.agent_store:
@@ -350,7 +352,7 @@ def nccl_is_the_one_that_torch_needs(launch: Launch, software: Software, gpus: G
     if not software.cuda or software.nccl_linked is False or not software.nccl_libraries:
         return
     library = software.nccl_libraries[0]
-    needed = _numbers(_required_version(software) or "")
+    needed = version_numbers(_required_version(software) or "")
     problem = _nccl_problem(software, library, needed, gpus)
     packages = [f"{name} {version}" for name, version in software.nccl_packages]
     evidence = {
@@ -418,7 +420,7 @@ def driver_library_fits(launch: Launch, library: DriverLibrary, gpus: Gpus) -> I
     """CUDA's compatibility library is used only with the GPUs and drivers that it is made for."""
     if not library.compat or gpus.vendor != "nvidia":
         return
-    driver, own = _numbers(gpus.driver_version), _numbers(library.version or "")
+    driver, own = version_numbers(gpus.driver_version), version_numbers(library.version)
     geforce = sorted({gpu.name for gpu in gpus.gpus if "GeForce" in gpu.name})
     if not driver or not own or own == driver:
         return
@@ -476,16 +478,18 @@ def named_plugins_are_there(launch: Launch, plugins: NcclPlugins) -> Iterator[Fi
         )
 
 
+def version_numbers(text: str | None) -> Version:
+    """The numbers at the beginning of a version: (2, 3, 5) for ``<=2.3.5``; empty where there are none."""
+    match = re.match(r"(?:<=)?(\d+(?:\.\d+)*)", text or "")
+    return tuple(int(part) for part in match[1].split(".")) if match else ()
+
+
 # reading: packages
 
 
 def _packages_in(world: World, folder: str) -> Iterator[tuple[str, str]]:
     """Normalised names and versions of the packages in a folder, from the names of their metadata."""
-    try:
-        names = world.list_folder(folder)
-    except OSError:
-        return
-    for name in names:
+    for name in world.names_or_empty(folder):
         package = parse_metadata_name(name)
         if package is not None:
             yield package
@@ -521,20 +525,8 @@ def parse_requirement(line: str) -> str | None:
     return re.sub(r"[-_.]+", "-", match[1]).lower() + (match[2] or "")
 
 
-def _version_file(world: World, path: str) -> dict[str, str]:
-    try:
-        return parse_version_file(world.read_text(path))
-    except OSError:
-        return {}
-
-
 def _nccl_requirement(world: World, folder: str, version: str) -> str | None:
-    try:
-        text = world.read_bytes(f"{folder}/torch-{version}.dist-info/METADATA", METADATA_BYTES).decode(
-            "utf-8", "replace"
-        )
-    except OSError:
-        return None
+    text = world.text_or_empty(f"{folder}/torch-{version}.dist-info/METADATA", METADATA_BYTES)
     head = re.split(r"\r?\n\r?\n", text, maxsplit=1)[0]
     return next((found for line in head.splitlines() if (found := parse_requirement(line)) is not None), None)
 
@@ -675,9 +667,8 @@ def _version_of_link(world: World, path: str, prefix: str) -> str | None:
         version = name[len(prefix) :] if name.startswith(prefix) else ""
         if re.fullmatch(r"\d+(\.\d+)+", version):
             return version
-        try:
-            target = world.read_link(path)
-        except OSError:
+        target = world.link_or_empty(path)
+        if not target:
             return None
         path = target if target.startswith("/") else f"{path.rpartition('/')[0]}/{target}"
     return None
@@ -688,7 +679,7 @@ def _is_doubtful(software: Software) -> bool:
     first, *others = software.nccl_libraries
     required = _required_version(software)
     if required is not None:
-        return first.version is None or _numbers(first.version)[:2] < _numbers(required)[:2]
+        return first.version is None or version_numbers(first.version)[:2] < version_numbers(required)[:2]
     return first.origin in ("LD_PRELOAD", "LD_LIBRARY_PATH") and any(other.version != first.version for other in others)
 
 
@@ -715,12 +706,6 @@ def _insist_on_this_python(software: Software) -> None:
         raise Unavailable(f"the launch takes the Python in {software.elsewhere}; run distcheck with that one")
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """``2.13.0+cu130`` as ``(2, 13, 0)``; empty where no number leads."""
-    match = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(part) for part in match[0].split(".")) if match else ()
-
-
 def _required_version(software: Software) -> str | None:
     _, equals, version = (software.nccl_required or "").partition("==")
     return version if equals else None
@@ -734,15 +719,15 @@ def _nccl_problem(
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         return f"which lacks {missing[0]}{more} that torch needs"
-    own = _numbers(library.version or "")
+    own = version_numbers(library.version)
     required = software.nccl_required
     if missing is None and needed and own and own[:2] < needed[:2]:
         return f"which is older than the {required} that torch requires"
     if missing is None and needed and not own and len(software.nccl_packages) > 1:
         return f"into whose folder {len(software.nccl_packages)} packages are installed, and torch requires {required}"
-    built, wanted = _numbers(library.cuda or "")[:1], _numbers(software.cuda or "")[:1]
+    built, wanted = version_numbers(library.cuda)[:1], version_numbers(software.cuda)[:1]
     if built and wanted and built > wanted and not isinstance(gpus, Unavailable):
-        supported = _numbers(gpus.driver_cuda)[:1]
+        supported = version_numbers(gpus.driver_cuda)[:1]
         if supported and supported < built:
             return f"which is built for CUDA {library.cuda}, and the driver supports CUDA {gpus.driver_cuda} only"
     return None

@@ -23,9 +23,7 @@ from .fabric import Fabric, gpu_traffic_ports
 from .gpus import Gpus
 from .limits import Limits
 from .platform import Platform
-from .software import Software
-
-Version = tuple[int, ...]
+from .software import Software, Version, version_numbers
 
 #: Who comes with torch, and so has torch's version.
 TORCH_OWNERS = ("torch", "torchrun", "gloo")
@@ -434,15 +432,9 @@ def judge_values(launch: Launch, settings: Settings, installed: Installed) -> It
 
 def judge_debugging(launch: Launch, settings: Settings, installed: Installed) -> Iterator[Finding]:
     """DC113: what belongs to a search for errors."""
-    table = VariableTable()
     for entry in DEBUGGING:
-        setting = settings.of(entry.name)
-        variable = None if setting is None else table.lookup(entry.name)
-        if setting is None or variable is None or setting.origin == LAUNCHER:
-            continue
-        reading = read_value(variable, setting.value)
-        # DC112 reports values that the library does not accept
-        if reading.problem is not None or not _is_on(reading.effective, entry.values):
+        setting, effective = _accepted(settings, entry.name)
+        if setting is None or not _is_on(effective, entry.values):
             continue
         hurts = entry.serialises and launch.launched and not installed.cpu_only
         yield rules.DC113.found(
@@ -461,15 +453,9 @@ def judge_transports(
 
     :param loss: what the launch loses by that, as a clause; None where nothing is known to be lost
     """
-    table = VariableTable()
     for entry in TRANSPORTS:
-        setting = settings.of(entry.name)
-        variable = None if setting is None else table.lookup(entry.name)
-        if setting is None or variable is None or setting.origin == LAUNCHER:
-            continue
-        reading = read_value(variable, setting.value)
-        effective = reading.effective or ""
-        if reading.problem is not None or not effective or not _takes_away(effective.upper(), entry.values):
+        setting, effective = _accepted(settings, entry.name)
+        if setting is None or not effective or not _takes_away(effective.upper(), entry.values):
             continue
         lost = None if _talks_without_nccl(launch, installed) else loss(entry)
         slower = lost is not None and launch.launched and not setting.by_site
@@ -480,6 +466,16 @@ def judge_transports(
             evidence={"value": setting.value, "origin": setting.origin, "effective": effective},
             fix=_give_back(setting),
         )
+
+
+def _accepted(settings: Settings, name: str) -> tuple[Setting, str | None] | tuple[None, None]:
+    """Return a setting that no launcher made, and the value that the library uses; DC112 reports other values."""
+    setting = settings.of(name)
+    variable = None if setting is None else VariableTable().lookup(name)
+    if setting is None or variable is None or setting.origin == LAUNCHER:
+        return None, None
+    reading = read_value(variable, setting.value)
+    return (setting, reading.effective) if reading.problem is None else (None, None)
 
 
 # names
@@ -874,9 +870,3 @@ def _nccl(software: Software) -> Version | None:
     versions |= {version_numbers(library.version) for library in software.nccl_libraries if library.version}
     versions.discard(())
     return versions.pop() if len(versions) == 1 else None
-
-
-def version_numbers(text: str | None) -> Version:
-    """The numbers at the beginning of a version: (2, 3, 5) for ``<=2.3.5``; empty where there are none."""
-    match = re.match(r"(?:<=)?(\d+(?:\.\d+)*)", text or "")
-    return tuple(int(part) for part in match[1].split(".")) if match else ()

@@ -13,6 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
+from distcheck.rules.double_launch import MEET_BY_SLURM, ONE_TASK_A_NODE, start_once, tasks_start_launchers
 
 from .context import (
     CONTAINER_PROGRAMS,
@@ -39,13 +40,6 @@ from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, Laun
 from .paths import the_one
 from .scripts import Started
 
-#: One task per node. Without --ntasks, the job's SLURM_NTASKS would override it.
-ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
-#: The rendezvous of torchrun's agents in a Slurm job.
-MEET_BY_SLURM = (
-    "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
-    '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
-)
 #: Kinds of files without a terminal that could close.
 _WITHOUT_TERMINAL = frozenset({"slurm", "pod", "dockerfile", "workflow"})
 #: Programs that shield a command from the hang-up of the terminal.
@@ -120,20 +114,14 @@ def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
         if double is None:
             continue
         step, on_node, each = double
-        count = f"{each} processes" if each.isdecimal() else "as many processes as there are GPUs"
-        total = f": {on_node * int(each)} in all" if each.isdecimal() else ""
-        yield rules.DC106.found(
-            f"{step.starter} starts {on_node} tasks on a node, and in each of them {site.command.launcher} starts "
-            f"{count}{total}",
+        yield tasks_start_launchers(
+            step.starter or "",
+            site.command.launcher,
+            tasks_on_node=on_node,
+            tasks=step.tasks,
+            nodes=step.nodes,
+            each=int(each) if each.isdecimal() else None,
             where=site.where(object=step.starter),
-            evidence={
-                "starter": step.starter,
-                "tasks_on_node": on_node,
-                "tasks": step.tasks,
-                "nodes": step.nodes,
-                "launcher": site.command.launcher,
-                "processes_of_each": int(each) if each.isdecimal() else None,
-            },
             fix=_start_once(site, step, on_node),
         )
 
@@ -173,32 +161,26 @@ def _processes(site: LaunchSite) -> str | None:
 
 
 def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
-    if step.starter != "srun":
-        return Fix(
-            f"start {site.command.launcher} once on each node ({step.starter} with one process a node). "
-            f"Or start the script with {step.starter} alone and set torch's variables from those of MPI",
-            where="launch-line",
-        )
+    fix = start_once(site.command.launcher, step.starter or "")
     given = site.job
     directive = None if given is None else given.tasks_per_node
-    text = f"give {site.command.launcher} one task a node: srun {ONE_TASK_A_NODE}"
-    edits: tuple[Edit, ...] = ()
-    risk = None
-    if directive is not None and known(directive) == on_node and site.command.tasks_per_node is None:
-        text = f"give {site.command.launcher} one task a node: '#SBATCH --ntasks-per-node=1'"
-        edits = _set_scalar(directive, "1")
-        cores = None if given is None else given.cpus_per_task
-        count = known(cores)
-        if cores is not None and count is not None:
-            text += f" and '#SBATCH --cpus-per-task={count * on_node}'"
-            edits = (*edits, *_set_scalar(cores, str(count * on_node))) if edits else ()
-        risk = "options of the job that count by task (--gpus-per-task, --mem-per-cpu) mean another number then"
-    return Fix(
-        f"{text}; or drop {site.command.launcher}, and let srun start one python per GPU with RANK, LOCAL_RANK "
-        "and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
+    if (
+        step.starter != "srun"
+        or directive is None
+        or known(directive) != on_node
+        or site.command.tasks_per_node is not None
+    ):
+        return fix
+    how = "'#SBATCH --ntasks-per-node=1'"
+    edits = _set_scalar(directive, "1")
+    cores = None if given is None else given.cpus_per_task
+    count = known(cores)
+    if cores is not None and count is not None:
+        how += f" and '#SBATCH --cpus-per-task={count * on_node}'"
+        edits = (*edits, *_set_scalar(cores, str(count * on_node))) if edits else ()
+    return start_once(site.command.launcher, "srun", how)._replace(
         edits=edits,
-        where="job-script",
-        risk=risk,
+        risk="options of the job that count by task (--gpus-per-task, --mem-per-cpu) mean another number then",
     )
 
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.launch._wrapper_table import TASK_STARTERS
 from distcheck.launch.command import parse_command
+from distcheck.launch.schedulers import TASK_STARTERS
 
 from . import slurm
 from .fragments import Fragment, FragmentBuilder

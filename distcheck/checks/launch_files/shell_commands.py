@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck.launch._shell import has_expansion, is_expansion, quote_unexpanded
-from distcheck.launch._wrapper_table import MPI, TASK_STARTERS, WRAPPERS
+from distcheck.launch._wrapper_table import MPI, WRAPPERS
 from distcheck.launch._wrappers import holds_options, is_assignment, own_words
 from distcheck.launch.command import PYTHON, SHELLS, parse_command, program_name, shell_argument
 from distcheck.launch.model import LaunchCommand
+from distcheck.launch.schedulers import TASK_STARTERS
 
 from .model import FileSetting, Word
 

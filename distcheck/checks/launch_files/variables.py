@@ -350,7 +350,8 @@ def _renamed(finding: Finding, setting: FileSetting, group: SettingGroup, own: f
 
 def _is_read_by_now(finding: Finding) -> bool:
     """Return whether the releases in use read the new name."""
-    from distcheck.checks.host.variables import IN_USE, version_numbers
+    from distcheck.checks.host.software import version_numbers
+    from distcheck.checks.host.variables import IN_USE
 
     if finding.code != rules.DC111.code:
         return True

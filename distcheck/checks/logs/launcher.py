@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Rule, Severity
 from distcheck.core.registry import probe
+from distcheck.rules.double_launch import KEEP_ONE, start_once
 
 from .context import came_through, severity_of
 from .model import Event, Timeline, found
@@ -292,9 +293,7 @@ def ranks_were_started_once(timeline: Timeline) -> Iterator[Finding]:
             timeline,
             spawned,
             "the script spawns its ranks itself, and torchrun has started it once for each rank already",
-            fix=Fix(
-                'remove mp.spawn and start with torchrun, or choose by `if "LOCAL_RANK" in os.environ`', where="code"
-            ),
+            fix=Fix(KEEP_ONE, where="code"),
             **severity_of(timeline),
         )
 
@@ -318,12 +317,7 @@ def _several_agents(timeline: Timeline) -> Iterator[Finding]:
         [*agents, *(event for event in binds if event not in agents)],
         f"{who} of one step each started a launcher that wants {named}: {starter} starts the launcher several times, "
         "and each starts all ranks",
-        fix=Fix(
-            "give torchrun one task a node: srun --ntasks=$SLURM_NNODES --ntasks-per-node=1 (and '#SBATCH "
-            "--ntasks-per-node=1' in the job script). Or drop torchrun, and let srun start one python a GPU with "
-            "RANK, LOCAL_RANK and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
-            where="job-script",
-        ),
+        fix=start_once("torchrun", starter),
         rank=-1,
         evidence={"tasks": tasks},
         **severity_of(timeline),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.rules.double_launch import KEEP_ONE
 
 from .device_uses import is_overwritten, is_read
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
@@ -193,8 +194,7 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
                     rules.DC106,
                     f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher ({row.path}:{row.line}). "
                     "Under torchrun every rank starts all ranks once more; without it the variable is missing",
-                    fix="keep one launcher: with torchrun call the function directly; with spawn use its argument "
-                    'as local rank; or choose by "LOCAL_RANK" in os.environ',
+                    fix=KEEP_ONE,
                     flow=[f"{row.path}:{row.line}: LOCAL_RANK is read"],
                 )
                 break

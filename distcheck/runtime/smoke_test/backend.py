@@ -12,7 +12,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.checks.cluster.hostlist import place_hosts, shorten_hosts
 from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
-from distcheck.checks.host.gpu_access import ABSENT, HIDDEN, OTHER_BUILD, UNUSABLE, USABLE, GpuAccess, count_names
+from distcheck.checks.host.gpu_access import GpuAccess, GpuState, count_names
 from distcheck.core.model import Finding, Fix, Severity, Where, rank_ranges
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.locations import rank_names
@@ -70,7 +70,8 @@ def _has_nccl(hosts: Iterable[HostRecord]) -> bool:
 
 def _may_have_gpus(hosts: Iterable[HostRecord]) -> bool:
     """Whether a rank can use a GPU, or should be able to."""
-    return any(rank.gpu_access.state not in (ABSENT, HIDDEN, OTHER_BUILD) for host in hosts for rank in host.ranks)
+    none = (GpuState.ABSENT, GpuState.HIDDEN, GpuState.OTHER_BUILD)
+    return any(rank.gpu_access.state not in none for host in hosts for rank in host.ranks)
 
 
 @probe(rules.DC315)
@@ -80,14 +81,14 @@ def ranks_can_use_their_gpus(choice: Choice, cluster: Cluster) -> Iterator[Findi
         return
     nccl = choice.backend == "nccl"
     for access, who in _by_access(cluster):
-        if nccl and access.state not in ("", USABLE):
+        if nccl and access.state not in (GpuState.UNREAD, GpuState.USABLE):
             yield rules.DC315.found(
                 f"{_named(who)} cannot use a GPU ({access.seen or 'there is none'}): NCCL cannot be tested",
                 where=_where(who),
                 evidence=_evidence(access, who),
                 fix=_make_usable(access),
             )
-        elif not nccl and access.state == HIDDEN and _torch_has_nccl(who):
+        elif not nccl and access.state == GpuState.HIDDEN and _torch_has_nccl(who):
             yield rules.DC315.found(
                 f"{access.seen} hides all GPUs from {_named(who)}: only gloo on the CPU was tested",
                 severity=Severity.WARNING,
@@ -106,7 +107,7 @@ def torch_is_built_for_the_gpus(choice: Choice, cluster: Cluster) -> Iterator[Fi
     if not choice.automatic or choice.backend != "gloo":
         return
     for access, who in _by_access(cluster):
-        if access.state not in (OTHER_BUILD, USABLE, UNUSABLE):
+        if access.state not in (GpuState.OTHER_BUILD, GpuState.USABLE, GpuState.UNUSABLE):
             continue
         torch = who[0][0].versions.get("torch", "")
         yield rules.DC120.found(
@@ -157,11 +158,11 @@ def _evidence(access: GpuAccess, who: Members) -> dict[str, object]:
 
 def _make_usable(access: GpuAccess) -> Fix:
     gloo = "to test the CPU on purpose: --backend gloo"
-    if access.state == HIDDEN:
+    if access.state == GpuState.HIDDEN:
         return Fix(f"let the mask of these ranks name their GPUs; {gloo}", where="job-script")
-    if access.state == OTHER_BUILD:
+    if access.state == GpuState.OTHER_BUILD:
         return Fix(f"install the build of torch for these GPUs on these hosts; {gloo}", where="host")
-    if access.state == ABSENT:
+    if access.state == GpuState.ABSENT:
         return Fix(f"start ranks on hosts with GPUs only; {gloo}", where="launch-line")
     return Fix(
         "run nvidia-smi (rocm-smi for AMD) on this host and have an administrator fix what it reports, or request GPUs "

@@ -29,7 +29,6 @@ from distcheck.checks.cluster.connectivity import (
     join_reach,
     open_doors,
     peers_of,
-    reserved_ports,
     try_hosts,
 )
 from distcheck.checks.cluster.records import (
@@ -41,6 +40,7 @@ from distcheck.checks.cluster.records import (
     from_json,
     to_json,
 )
+from distcheck.checks.host.ports import reserved_ports
 from distcheck.core.world import World
 
 LOW, HIGH = 33000, 60000
@@ -89,11 +89,11 @@ def test_good_a_narrow_range_is_kept_to() -> None:
 
 
 def test_good_reserved_ports_are_left_alone() -> None:
-    reserved = ((33000, 45000), (59000, 60000))
+    reserved = {*range(33000, 45001), *range(59000, 60001)}
     with Listener("a", "127.0.0.1", low=LOW, high=HIGH, reserved=reserved) as opened:
         assert opened.card.ports
         assert all(45000 < port < 59000 for port in opened.card.ports)
-    with Listener("a", "127.0.0.1", low=LOW, high=HIGH, reserved=((LOW, HIGH),)) as opened:
+    with Listener("a", "127.0.0.1", low=LOW, high=HIGH, reserved=range(LOW, HIGH + 1)) as opened:
         assert opened.card.ports == ()
 
 
@@ -101,9 +101,9 @@ def test_good_reserved_ports_are_read(tmp_path: Path) -> None:
     folder = tmp_path / "proc/sys/net/ipv4"
     folder.mkdir(parents=True)
     world = World({}, root=str(tmp_path))
-    assert reserved_ports(world) == ()
+    assert reserved_ports(world) == frozenset()
     (folder / "ip_local_reserved_ports").write_text("8080,9148-9152,x-y,\n")
-    assert reserved_ports(world) == ((8080, 8080), (9148, 9152))
+    assert reserved_ports(world) == {8080, *range(9148, 9153)}
 
 
 def test_good_a_card_is_small_and_survives_the_wire() -> None:

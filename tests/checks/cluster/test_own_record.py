@@ -23,7 +23,7 @@ from distcheck.checks.cluster.records import Code, Device, HostRecord, RankRecor
 from distcheck.checks.host.devices import Devices, apply_masks
 from distcheck.checks.host.examine import examine
 from distcheck.checks.host.fabric import Fabric, RdmaPort
-from distcheck.checks.host.gpu_access import GpuAccess
+from distcheck.checks.host.gpu_access import GpuAccess, GpuState
 from distcheck.checks.host.gpus import Driver, Gpu, Gpus
 from distcheck.checks.host.hostnames import HostName, Name
 from distcheck.checks.host.interfaces import Interface, Interfaces
@@ -85,7 +85,7 @@ def test_a_record_of_all_facts() -> None:
     device = Device("GPU-1", "0000:01:00.0", "NVIDIA H100 80GB HBM3", 80 << 30, "9.0")
     assert record.ranks == (
         RankRecord(
-            9, 1, 16, 8, 1, 4711, device, {}, GpuAccess("usable", "8 × NVIDIA H100 80GB HBM3", training=True)
+            9, 1, 16, 8, 1, 4711, device, {}, GpuAccess(GpuState.USABLE, "8 × NVIDIA H100 80GB HBM3", training=True)
         ),
     )  # fmt: skip
     assert (record.host, record.boot_id, record.container) == ("gpu02", "a7be24d3", "docker")

@@ -13,7 +13,7 @@ import pynvml
 import pytest
 
 from distcheck.checks.host.devices import Devices, apply_masks
-from distcheck.checks.host.gpu_access import ABSENT, HIDDEN, OTHER_BUILD, UNUSABLE, USABLE, GpuAccess, gpu_access
+from distcheck.checks.host.gpu_access import GpuAccess, GpuState, gpu_access
 from distcheck.checks.host.gpus import Driver, Gpu, Gpus
 from distcheck.checks.host.software import Software
 from distcheck.core.checker import Checker
@@ -70,7 +70,7 @@ def access_of(world: RecordedWorld, budget_s: float | None = None) -> GpuAccess:
 
 def test_good_gpus_of_this_build_are_usable(tmp_path: Path) -> None:
     world = machine(RecordedWorld, tmp_path, nvml=pcie_a100())
-    assert access_of(world) == GpuAccess(USABLE, "4 × NVIDIA A100-PCIE-40GB", True)
+    assert access_of(world) == GpuAccess(GpuState.USABLE, "4 × NVIDIA A100-PCIE-40GB", True)
 
 
 def test_good_mixed_gpus_are_usable(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_good_mixed_gpus_are_usable(tmp_path: Path) -> None:
     cards = pcie_a100().cards
     nvml = FakeNvml((cards[0]._replace(name="NVIDIA T400", capability=(7, 5)), *cards[1:]))
     access = access_of(machine(RecordedWorld, tmp_path, nvml=nvml))
-    assert access == GpuAccess(USABLE, "3 × NVIDIA A100-PCIE-40GB, 1 × NVIDIA T400", True)
+    assert access == GpuAccess(GpuState.USABLE, "3 × NVIDIA A100-PCIE-40GB, 1 × NVIDIA T400", True)
 
 
 @pytest.mark.parametrize("host", ["laptop-no-gpu", "kubernetes-pytorchjob"])
@@ -86,18 +86,18 @@ def test_good_no_driver_and_no_node_is_no_gpu(host: str, tmp_path: Path) -> None
     world = load_world(host, tmp_path)
     for name in ("dev", "usr"):
         (tmp_path / name).rename(tmp_path / f"no-{name}") if (tmp_path / name).exists() else None
-    assert access_of(world) == GpuAccess(ABSENT)
+    assert access_of(world) == GpuAccess(GpuState.ABSENT)
 
 
 def test_bad_a_driver_that_hangs(tmp_path: Path) -> None:
     access = access_of(machine(HungDriver, tmp_path), budget_s=1)
-    assert access.state == UNUSABLE
+    assert access.state == GpuState.UNUSABLE
     assert "read_gpus" in access.seen
 
 
 def test_bad_a_driver_that_crashes(tmp_path: Path) -> None:
     access = access_of(machine(CrashingDriver, tmp_path))
-    assert access.state == UNUSABLE
+    assert access.state == GpuState.UNUSABLE
     assert "signal 11" in access.seen
     assert "/dev/nvidia0" in access.seen
 
@@ -105,71 +105,71 @@ def test_bad_a_driver_that_crashes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("code", "text"), [(9, "Driver Not Loaded"), (999, "Unknown Error")])
 def test_bad_a_driver_that_does_not_start(code: int, text: str, tmp_path: Path) -> None:
     access = access_of(machine(FailingDriver, tmp_path, nvml_error=code))
-    assert access.state == UNUSABLE
+    assert access.state == GpuState.UNUSABLE
     assert text in access.seen
     # the library alone is a driver: without a device node as well
     folder = tmp_path / "bare"
     files = {"/site/torch/version.py": "__version__ = '2.13.0'\ncuda = '13.0'\n", "/site/torch/_C.so": ""}
     write_files(folder, files)
-    assert access_of(FailingDriver(folder, {"python_path": ("/site",), "nvml_error": code})).state == UNUSABLE
+    assert access_of(FailingDriver(folder, {"python_path": ("/site",), "nvml_error": code})).state == GpuState.UNUSABLE
 
 
 @pytest.mark.parametrize("name", ["nvidia0", "nvidiactl", "kfd"])
 def test_bad_a_device_node_without_a_driver_library(name: str, tmp_path: Path) -> None:
     world = recorded_world(tmp_path, files={f"/dev/{name}": ""})
-    assert access_of(world) == GpuAccess(UNUSABLE, f"/dev/{name} exists")
+    assert access_of(world) == GpuAccess(GpuState.UNUSABLE, f"/dev/{name} exists")
 
 
 def test_bad_a_driver_that_lists_no_gpu(tmp_path: Path) -> None:
     """A cgroup keeps the GPUs of other jobs from this one."""
     access = access_of(machine(RecordedWorld, tmp_path, nvml=FakeNvml(())))
-    assert access.state == UNUSABLE
+    assert access.state == GpuState.UNUSABLE
     assert "NVML lists no GPU" in access.seen
 
 
 def test_bad_all_gpus_are_lost() -> None:
     lost = Gpus("nvidia", tuple(gpu._replace(lost=True) for gpu in H100.gpus))
-    assert gpu_access(lost, apply_masks({}, lost), Driver(), CUDA) == GpuAccess(UNUSABLE, "2 GPUs lost", True)
+    assert gpu_access(lost, apply_masks({}, lost), Driver(), CUDA) == GpuAccess(GpuState.UNUSABLE, "2 GPUs lost", True)
 
 
 def test_bad_a_faulty_mask_is_not_one_that_hides_all() -> None:
     devices = apply_masks({"CUDA_VISIBLE_DEVICES": "7"}, H100)
     access = gpu_access(H100, devices, Driver(), CUDA)
-    assert access == GpuAccess(UNUSABLE, "CUDA_VISIBLE_DEVICES='7'", True)
+    assert access == GpuAccess(GpuState.UNUSABLE, "CUDA_VISIBLE_DEVICES='7'", True)
 
 
 @pytest.mark.parametrize("gpus", [H100, Unavailable("NVML: Unknown Error")])
 def test_a_mask_that_hides_all(gpus: Gpus | Unavailable) -> None:
     access = gpu_access(gpus, apply_masks({"CUDA_VISIBLE_DEVICES": ""}, gpus), Driver(), CUDA)
-    assert (access.state, access.seen) == (HIDDEN, "CUDA_VISIBLE_DEVICES=''")
+    assert (access.state, access.seen) == (GpuState.HIDDEN, "CUDA_VISIBLE_DEVICES=''")
 
 
 @pytest.mark.parametrize(
     ("gpus", "driver", "software", "access"),
     [
-        (H100, Driver(), CPU, GpuAccess(OTHER_BUILD, "2 × NVIDIA H100", True)),
-        (H100, Driver(), ROCM, GpuAccess(OTHER_BUILD, "2 × NVIDIA H100", True)),
-        (MI300X, Driver(shared_nodes=("/dev/kfd",)), CUDA, GpuAccess(OTHER_BUILD, "1 × AMD Instinct MI300X", True)),
-        (GRAPHICS, Driver(shared_nodes=("/dev/kfd",)), CUDA, GpuAccess(OTHER_BUILD, "1 × AMD Radeon Graphics", False)),
+        (H100, Driver(), CPU, GpuAccess(GpuState.OTHER_BUILD, "2 × NVIDIA H100", True)),
+        (H100, Driver(), ROCM, GpuAccess(GpuState.OTHER_BUILD, "2 × NVIDIA H100", True)),
+        (MI300X, Driver(shared_nodes=("/dev/kfd",)), CUDA, GpuAccess(GpuState.OTHER_BUILD, "1 × AMD Instinct MI300X", True)),
+        (GRAPHICS, Driver(shared_nodes=("/dev/kfd",)), CUDA, GpuAccess(GpuState.OTHER_BUILD, "1 × AMD Radeon Graphics", False)),
         (
             Unavailable("NVML: Unknown Error"), Driver(nodes=("/dev/nvidia0",)), CPU,
-            GpuAccess(OTHER_BUILD, "/dev/nvidia0", True),
+            GpuAccess(GpuState.OTHER_BUILD, "/dev/nvidia0", True),
         ),
-        (MI300X, Driver(shared_nodes=("/dev/kfd",)), ROCM, GpuAccess(USABLE, "1 × AMD Instinct MI300X", True)),
-        (NONE, Driver(shared_nodes=("/dev/kfd",)), ROCM, GpuAccess(UNUSABLE, "/dev/kfd exists")),
+        (MI300X, Driver(shared_nodes=("/dev/kfd",)), ROCM, GpuAccess(GpuState.USABLE, "1 × AMD Instinct MI300X", True)),
+        (NONE, Driver(shared_nodes=("/dev/kfd",)), ROCM, GpuAccess(GpuState.UNUSABLE, "/dev/kfd exists")),
         # /dev/kfd is no business of a CUDA build, and a laptop's NVIDIA library none of a ROCm build
-        (NONE, Driver(shared_nodes=("/dev/kfd",)), CUDA, GpuAccess(ABSENT)),
-        (NONE, Driver(library_version="550.54.15"), ROCM, GpuAccess(ABSENT)),
+        (NONE, Driver(shared_nodes=("/dev/kfd",)), CUDA, GpuAccess(GpuState.ABSENT)),
+        (NONE, Driver(library_version="550.54.15"), ROCM, GpuAccess(GpuState.ABSENT)),
         (GRAPHICS, Driver(library_version="550.54.15"), CUDA, GpuAccess(
-            UNUSABLE, "the library libnvidia-ml exists, and NVML did not answer"
+            GpuState.UNUSABLE, "the library libnvidia-ml exists, and NVML did not answer"
         )),
         # WSL without a driver for CUDA, and a container without GPUs on a host that has some
-        (NONE, Driver(through_windows=True), CUDA, GpuAccess(ABSENT)),
-        (NONE, Driver(module_version="550.54.15"), CUDA, GpuAccess(ABSENT)),
-        (NONE, Unavailable("not Linux"), CPU, GpuAccess(ABSENT)),
+        (NONE, Driver(through_windows=True), CUDA, GpuAccess(GpuState.ABSENT)),
+        (NONE, Driver(module_version="550.54.15"), CUDA, GpuAccess(GpuState.ABSENT)),
+        (NONE, Unavailable("not Linux"), CPU, GpuAccess(GpuState.ABSENT)),
         # the files of an editable build do not show for what it is built
-        (H100, Driver(), Software("3.12", "2.14.0a0"), GpuAccess(USABLE, "2 × NVIDIA H100", True)),
-        (Unavailable("NVML: Unknown Error"), Driver(), Unavailable("slow"), GpuAccess(UNUSABLE, "NVML: Unknown Error")),
+        (H100, Driver(), Software("3.12", "2.14.0a0"), GpuAccess(GpuState.USABLE, "2 × NVIDIA H100", True)),
+        (Unavailable("NVML: Unknown Error"), Driver(), Unavailable("slow"), GpuAccess(GpuState.UNUSABLE, "NVML: Unknown Error")),
     ],
 )  # fmt: skip
 def test_what_torch_is_built_for(

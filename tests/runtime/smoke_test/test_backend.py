@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
-from distcheck.checks.host.gpu_access import ABSENT, HIDDEN, OTHER_BUILD, UNUSABLE, USABLE, GpuAccess
+from distcheck.checks.host.gpu_access import GpuAccess, GpuState
 from distcheck.checks.host.gpus import NVML_LIMIT_S
 from distcheck.core.model import Finding, Report
 from distcheck.launch.model import Launch
@@ -34,8 +34,8 @@ from tests.fake_nvml import FakeNvml, pcie_a100
 from tests.recorded import RecordedWorld, write_files
 
 H100 = "NVIDIA H100 80GB HBM3"
-GOOD = GpuAccess(USABLE, f"8 × {H100}", True)
-BROKEN = GpuAccess(UNUSABLE, "NVML: Unknown Error")
+GOOD = GpuAccess(GpuState.USABLE, f"8 × {H100}", True)
+BROKEN = GpuAccess(GpuState.UNUSABLE, "NVML: Unknown Error")
 QUICK = Options(quick=True, timeout_s=20.0)
 
 
@@ -65,8 +65,8 @@ def test_nccl_is_taken_unless_it_is_known_that_there_is_no_gpu(access: GpuAccess
     assert choose(Options(), [host("a", access, access)]) == Choice("nccl", "cuda", True)
 
 
-@pytest.mark.parametrize("state", [ABSENT, HIDDEN, OTHER_BUILD])
-def test_gloo_is_taken_where_no_rank_has_a_gpu(state: str) -> None:
+@pytest.mark.parametrize("state", [GpuState.ABSENT, GpuState.HIDDEN, GpuState.OTHER_BUILD])
+def test_gloo_is_taken_where_no_rank_has_a_gpu(state: GpuState) -> None:
     assert choose(Options(), [host("a", GpuAccess(state))]) == Choice("gloo", "cpu", True)
 
 
@@ -76,7 +76,7 @@ def test_gloo_is_taken_where_no_torch_has_nccl() -> None:
 
 
 def test_one_rank_with_a_gpu_is_enough_for_nccl() -> None:
-    assert choose(Options(), [host("a", GOOD), host("b", GpuAccess(ABSENT), first=1)]).backend == "nccl"
+    assert choose(Options(), [host("a", GOOD), host("b", GpuAccess(GpuState.ABSENT), first=1)]).backend == "nccl"
     assert choose(Options(), [host("a", GOOD), host("b", GOOD, backends=("gloo",), first=1)]).backend == "nccl"
 
 
@@ -102,8 +102,8 @@ def test_nothing_is_chosen_without_records() -> None:
 
 def test_good_ranks_can_use_their_gpus() -> None:
     assert found(host("a", GOOD, GOOD)) == []
-    assert found(host("a", GpuAccess(ABSENT), GpuAccess(ABSENT))) == []
-    assert found(host("a", GpuAccess(ABSENT), backends=("gloo",))) == []
+    assert found(host("a", GpuAccess(GpuState.ABSENT), GpuAccess(GpuState.ABSENT))) == []
+    assert found(host("a", GpuAccess(GpuState.ABSENT), backends=("gloo",))) == []
 
 
 def test_bad_dc315_gpus_that_can_not_be_read() -> None:
@@ -116,27 +116,27 @@ def test_bad_dc315_gpus_that_can_not_be_read() -> None:
 
 
 def test_bad_dc315_a_host_without_gpus_among_others() -> None:
-    (finding,) = findings(host("node1", GOOD), host("node2", GpuAccess(ABSENT), first=1))
+    (finding,) = findings(host("node1", GOOD), host("node2", GpuAccess(GpuState.ABSENT), first=1))
     assert (finding.code, finding.severity.word) == ("DC315", "error")
     assert "rank 1 on node2 cannot use a GPU (there is none)" in finding.message
 
 
 def test_bad_dc315_a_mask_hides_all_gpus() -> None:
-    (finding,) = findings(host("node1", GpuAccess(HIDDEN, "CUDA_VISIBLE_DEVICES=''", True)))
+    (finding,) = findings(host("node1", GpuAccess(GpuState.HIDDEN, "CUDA_VISIBLE_DEVICES=''", True)))
     assert (finding.code, finding.severity.word) == ("DC315", "warning")
     assert "only gloo on the CPU was tested" in finding.message
     # a CPU build has nothing to hide
-    assert found(host("node1", GpuAccess(HIDDEN, "CUDA_VISIBLE_DEVICES=''"), backends=("gloo",))) == []
+    assert found(host("node1", GpuAccess(GpuState.HIDDEN, "CUDA_VISIBLE_DEVICES=''"), backends=("gloo",))) == []
 
 
 def test_bad_dc120_a_build_without_cuda_beside_gpus() -> None:
-    (finding,) = findings(host("node1", GpuAccess(OTHER_BUILD, f"8 × {H100}", True), backends=("gloo",)))
+    (finding,) = findings(host("node1", GpuAccess(GpuState.OTHER_BUILD, f"8 × {H100}", True), backends=("gloo",)))
     assert (finding.code, finding.severity.word) == ("DC120", "warning")
     assert f"(8 × {H100})" in finding.message
 
 
 def test_good_dc120_graphics_of_a_processor_are_a_note() -> None:
-    assert found(host("laptop", GpuAccess(OTHER_BUILD, "1 × AMD Radeon Graphics"))) == [("DC120", "info")]
+    assert found(host("laptop", GpuAccess(GpuState.OTHER_BUILD, "1 × AMD Radeon Graphics"))) == [("DC120", "info")]
 
 
 @pytest.mark.parametrize(

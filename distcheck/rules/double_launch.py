@@ -1,0 +1,75 @@
+"""DC106 in words: the message and the fixes of two launchers that each start all ranks.
+
+The checks of a host, of launch files, of source and of logs see the same error in different inputs. The page is
+``pages/DC106.md``.
+"""
+
+from __future__ import annotations
+
+from distcheck.core.model import Finding, Fix, Where
+
+from .catalogue import DC106
+
+#: Both, since srun takes SLURM_NTASKS of the job into account, and lets that win over --ntasks-per-node alone.
+ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
+#: How torchrun's agents find each other in a Slurm job.
+MEET_BY_SLURM = (
+    "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
+    '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
+)
+#: The fix of ranks that are spawned under a launcher.
+KEEP_ONE = (
+    "keep one launcher: with torchrun call the function directly; with spawn use its argument as local rank; "
+    'or choose by "LOCAL_RANK" in os.environ'
+)
+
+
+def tasks_start_launchers(
+    starter: str,
+    launcher: str,
+    *,
+    tasks_on_node: int | None,
+    tasks: int | None,
+    nodes: int | None,
+    each: int | None,
+    where: Where,
+    fix: Fix,
+) -> Finding:
+    """Return the finding of a launcher for all ranks of a node that several tasks of the node start.
+
+    :param starter: ``srun``, ``mpirun`` …
+    :param each: the ranks that each launcher starts; None: one for each GPU
+    """
+    count = f"{each} processes" if each else "as many processes as there are GPUs"
+    total = f": {tasks_on_node * each} in all" if each and tasks_on_node else ""
+    return DC106.found(
+        f"{starter} starts {tasks_on_node} tasks on a node, and in each of them {launcher} starts {count}{total}",
+        where=where,
+        evidence={
+            "starter": starter,
+            "tasks_on_node": tasks_on_node,
+            "tasks": tasks,
+            "nodes": nodes,
+            "launcher": launcher,
+            "processes_of_each": each,
+        },
+        fix=fix,
+    )
+
+
+def start_once(launcher: str, starter: str, how: str = f"srun {ONE_TASK_A_NODE}") -> Fix:
+    """Return the fix: one task a node, or no second launcher.
+
+    :param how: how srun gets one task a node here
+    """
+    if starter == "srun":
+        return Fix(
+            f"give {launcher} one task a node: {how}; or drop {launcher}, and let srun start one python per GPU with "
+            "RANK, LOCAL_RANK and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
+            where="job-script",
+        )
+    return Fix(
+        f"start {launcher} once on each node ({starter} with one process a node). "
+        f"Or start the script with {starter} alone and set torch's variables from those of MPI",
+        where="launch-line",
+    )
