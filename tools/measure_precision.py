@@ -6,6 +6,7 @@ A person reads each finding in the source and judges it. docs/precision.md expla
     python tools/measure_precision.py show FOLDER sample.jsonl
     python tools/measure_precision.py record sample.jsonl 17 right "all ranks write one file"
     python tools/measure_precision.py table
+    python tools/measure_precision.py pages
 
 FOLDER has one checkout for each repository, named ``owner+name``. Nothing of a checkout is run. A sample and the file
 of judgements hold no code: they name repository, commit, path and line.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -26,6 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 JUDGED = ROOT / "tests" / "precision" / "judged.jsonl"
+PAGES = ROOT / "distcheck" / "rules" / "pages"
 VERDICTS = ("right", "wrong", "arguable")
 LOUD = ("error", "warning")
 #: Findings of one rule in one repository: the same idiom, repeated, is one observation.
@@ -57,6 +60,7 @@ def main() -> int:
     record.add_argument("verdict", choices=VERDICTS)
     record.add_argument("reason", help="one sentence, without code of the repository")
     commands.add_parser("table", help="print the figures of all judged findings")
+    commands.add_parser("pages", help="write the figures of the last draw into the pages of the rules")
     options = parser.parse_args()
     if options.command == "draw":
         return _draw(options)
@@ -64,6 +68,8 @@ def main() -> int:
         return _show(options)
     if options.command == "record":
         return _record(options)
+    if options.command == "pages":
+        return _write_pages()
     print("\n".join(table(_read(JUDGED))))
     return 0
 
@@ -145,6 +151,35 @@ def _record(options: argparse.Namespace) -> int:
     JUDGED.parent.mkdir(exist_ok=True)
     with JUDGED.open("a", encoding="utf-8") as file:
         file.write(json.dumps({**kept, "verdict": options.verdict, "reason": options.reason}) + "\n")
+    return 0
+
+
+def measured(rows: list[Row]) -> dict[str, str]:
+    """Return ``27 right, 1 wrong`` for each rule of the last draw."""
+    last = max((row["draw"] for row in rows), default="")
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        if row["draw"] == last:
+            counts[row["code"]][row["verdict"]] += 1
+    return {
+        code: ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
+        for code, found in counts.items()
+    }
+
+
+def with_figure(page: str, figure: str | None) -> str:
+    """Return a page whose front matter has this figure, or none."""
+    head, line, rest = re.sub(r"^measured: .*\n", "", page, count=1, flags=re.MULTILINE).partition("\n---\n")
+    return f"{head}\nmeasured: {figure}{line}{rest}" if figure else f"{head}{line}{rest}"
+
+
+def _write_pages() -> int:
+    figures = measured(_read(JUDGED))
+    for path in sorted(PAGES.glob("*.md")):
+        old = path.read_text(encoding="utf-8")
+        new = with_figure(old, figures.get(path.stem))
+        if new != old:
+            path.write_text(new, encoding="utf-8")
     return 0
 
 

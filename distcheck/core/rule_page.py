@@ -9,10 +9,12 @@ A page begins with front matter, from which ``tools/make_rules.py`` generates th
     checks: env, log
     summary: The port for the rendezvous is taken
     default: off
+    measured: 27 right, 1 wrong
     ---
 
 The first severity is the default, the others are those that a finding may have. ``default: off`` stands only on the
-page of a rule that has to be selected.
+page of a rule that has to be selected. ``measured`` counts the findings in public code that were judged last;
+``tools/measure_precision.py pages`` writes it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from .model import Rule, Severity
 from .resources import read_shipped
 
 #: The keys of front matter, in their order.
-_KEYS = ("code", "name", "severities", "checks", "summary", "default")
+_KEYS = ("code", "name", "severities", "checks", "summary", "default", "measured")
+_OPTIONAL = ("default", "measured")
 _LEVELS = {level.word: level for level in Severity}
 
 
@@ -34,11 +37,15 @@ class Page(NamedTuple):
     rule: Rule
     #: Markdown by section
     sections: dict[str, str]
+    #: ``27 right, 1 wrong``: the findings in public code that were judged last; empty without a judgement
+    measured: str = ""
 
     @property
     def text(self) -> str:
         """The page as Markdown, with a title in place of the front matter."""
-        parts = (f"## {name}\n\n{body}\n" for name, body in self.sections.items())
+        parts = [f"## {name}\n\n{body}\n" for name, body in self.sections.items()]
+        if self.measured:
+            parts.insert(0, f"Findings in public code that were read one by one: {self.measured}.\n")
         return "\n".join((f"# {self.rule.code} {self.rule.name}\n\n{self.rule.summary}.\n", *parts))
 
     @property
@@ -61,13 +68,14 @@ def parse_page(text: str) -> Page:
     found = re.match(r"---\n(.*?)^---\n", text, re.MULTILINE | re.DOTALL)
     if found is None:
         raise ValueError(f"a page begins with front matter between two lines '---', not with {text[:40]!r}")
-    rule = _rule(dict(re.findall(r"^(\w+): (.+)$", found[1], re.MULTILINE)), found[1])
+    values = dict(re.findall(r"^(\w+): (.+)$", found[1], re.MULTILINE))
     _, *parts = re.split(r"^## (.+)\n", text[found.end() :], flags=re.MULTILINE)
-    return Page(rule, {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)})
+    sections = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    return Page(_rule(values, found[1]), sections, values.get("measured", ""))
 
 
 def _rule(values: dict[str, str], text: str) -> Rule:
-    missing = [key for key in _KEYS if key not in values and key != "default"]
+    missing = [key for key in _KEYS if key not in values and key not in _OPTIONAL]
     if missing or list(values) != [key for key in _KEYS if key in values] or len(values) != text.count("\n"):
         raise ValueError(f"front matter has the lines {', '.join(_KEYS)}, in this order, not {text!r}")
     levels = values["severities"].split(", ")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from distcheck import rules
+from distcheck.core.rule_page import parse_page
 
 from .documents import ROOT
 
@@ -91,3 +92,22 @@ def test_judgements_are_whole_and_hold_no_code() -> None:
         assert rules.find(row["code"]).code == row["code"]
         assert row["verdict"] in tool.VERDICTS
         assert 0 < len(row["reason"].split()) <= 40
+
+
+def test_the_pages_show_the_figures_of_the_last_draw() -> None:
+    rows = [json.loads(line) for line in tool.JUDGED.read_text(encoding="utf-8").splitlines()]
+    figures = tool.measured(rows)
+    assert figures
+    for path in tool.PAGES.glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        assert tool.with_figure(text, figures.get(path.stem)) == text, "run tools/measure_precision.py pages"
+        assert parse_page(text).measured == figures.get(path.stem, "")
+
+
+def test_a_figure_is_replaced_and_removed() -> None:
+    page = "---\ncode: DC701\nsummary: A call\n---\n\n## What it detects\n\n---\n"
+    once = tool.with_figure(page, "3 right")
+    assert "summary: A call\nmeasured: 3 right\n---\n\n## What" in once
+    assert tool.with_figure(tool.with_figure(once, "4 right"), None) == page
+    rows = [finding(1, verdict="wrong"), finding(2, verdict="right", draw="b"), finding(3, verdict="wrong", draw="b")]
+    assert tool.measured(rows) == {"DC701": "1 right, 1 wrong"}
