@@ -87,9 +87,30 @@ _FLAGS = frozenset({"--standalone", "--multi_gpu", "--multi-gpu"})
 
 
 @probe(rules.DC106)
+@worst_per_location
 def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A launcher that starts all ranks of a node is started once per node."""
-    yield from worst_per_location(_double_launches(launch_files))
+    for _, site in launch_lines(launch_files):
+        double = double_launch(site)
+        if double is None:
+            continue
+        step, on_node, each = double
+        count = f"{each} processes" if each.isdecimal() else "as many processes as there are GPUs"
+        total = f": {on_node * int(each)} in all" if each.isdecimal() else ""
+        yield rules.DC106.found(
+            f"{step.starter} starts {on_node} tasks on a node, and in each of them {site.command.launcher} starts "
+            f"{count}{total}",
+            where=site.where(object=step.starter),
+            evidence={
+                "starter": step.starter,
+                "tasks_on_node": on_node,
+                "tasks": step.tasks,
+                "nodes": step.nodes,
+                "launcher": site.command.launcher,
+                "processes_of_each": int(each) if each.isdecimal() else None,
+            },
+            fix=_start_once(site, step, on_node),
+        )
 
 
 def double_launch(site: LaunchSite) -> tuple[SchedulerStep, int, str] | None:
@@ -112,30 +133,6 @@ def double_launch(site: LaunchSite) -> tuple[SchedulerStep, int, str] | None:
     if own_gpus and (expected is None or expected.high > 1) and site.value("--nnodes") is not None:
         return None  # agents side by side, each with its GPUs
     return step, on_node, each
-
-
-def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in launch_lines(launch_files):
-        double = double_launch(site)
-        if double is None:
-            continue
-        step, on_node, each = double
-        count = f"{each} processes" if each.isdecimal() else "as many processes as there are GPUs"
-        total = f": {on_node * int(each)} in all" if each.isdecimal() else ""
-        yield rules.DC106.found(
-            f"{step.starter} starts {on_node} tasks on a node, and in each of them {site.command.launcher} starts "
-            f"{count}{total}",
-            where=site.where(object=step.starter),
-            evidence={
-                "starter": step.starter,
-                "tasks_on_node": on_node,
-                "tasks": step.tasks,
-                "nodes": step.nodes,
-                "launcher": site.command.launcher,
-                "processes_of_each": int(each) if each.isdecimal() else None,
-            },
-            fix=_start_once(site, step, on_node),
-        )
 
 
 def _tasks_on_node(site: LaunchSite, step: SchedulerStep) -> int | None:
@@ -211,12 +208,9 @@ def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
 
 
 @probe(rules.DC108)
+@worst_per_location
 def task_count_fits_the_launcher(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The scheduler starts as many tasks as the launch has agents or ranks."""
-    yield from worst_per_location(_task_counts(launch_files))
-
-
-def _task_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
     reaches: dict[str, bool] = {}
     for file, site in launch_files.sites():
         if not is_complete(site):
@@ -401,12 +395,9 @@ def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
 
 
 @probe(rules.DC117)
+@worst_per_location
 def launcher_survives_a_hangup(launch_files: LaunchFiles) -> Iterator[Finding]:
     """No launcher relies on nohup if it replaces nohup's signal handling."""
-    yield from worst_per_location(_under_nohup(launch_files))
-
-
-def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
     scripts = {file.path.replace("\\", "/"): file for file in launch_files.files}
     for file, site in launch_files.sites():
         command = site.command
@@ -460,12 +451,9 @@ def _launcher_within(file: LaunchFile, site: LaunchSite, scripts: Mapping[str, L
 
 
 @probe(rules.DC118)
+@worst_per_location
 def first_error_stays_visible(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The user knows about automatic restarts: the log ends with the last error, not the first."""
-    yield from worst_per_location(_restarts(launch_files))
-
-
-def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_lines(launch_files):
         limit = site.command.max_restarts or 0
         if limit < 1:
@@ -487,12 +475,9 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 @probe(rules.DC121)
+@worst_per_location
 def processes_can_be_counted_by_gpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """With one process per GPU there is at least one usable GPU."""
-    yield from worst_per_location(_uncountable(launch_files, nodes))
-
-
-def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     for _, site in launch_lines(launch_files):
         command = site.command
         word = site.value("--nproc-per-node")
@@ -546,12 +531,9 @@ def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, 
 
 
 @probe(rules.DC203)
+@worst_per_location
 def tasks_see_all_gpus(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
     """Each task sees all GPUs of its node, so that LOCAL_RANK is a device index and NVLink is usable."""
-    yield from worst_per_location(_isolated(launch_files, started))
-
-
-def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
     for _, site in launch_files.sites():
         command = site.command
         if command.launcher == "other" or double_launch(site) is not None:
@@ -611,12 +593,9 @@ def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
 
 
 @probe(rules.DC803)
+@worst_per_location
 def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The options of a launcher come before the script: later ones belong to the script."""
-    yield from worst_per_location(_misplaced(launch_files))
-
-
-def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file, site in launch_lines(launch_files):
         command = site.command
         first = len(site.words) - len(command.script_args)

@@ -46,12 +46,9 @@ _WHICH_OPTIONS = frozenset({"-v", "-V"})
 
 
 @probe(rules.DC102)
+@worst_per_location
 def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Finding]:
     """torch or its launcher can use each value: a whole number in its range, one bare host name or address."""
-    yield from worst_per_location(_values(launch_files))
-
-
-def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in rendezvous_lines(launch_files):
         if site.command.launcher not in NODE_LAUNCHERS:
             for name, low in _NUMBERS:
