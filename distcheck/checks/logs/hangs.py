@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, Rule, Severity
 from distcheck.rules.signatures import Kind
 
-from .context import came_through, failed_elsewhere, hosts_of, is_of_launcher, same_writer, severity_of
-from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline, found
+from .context import came_through, each_line_once, failed_elsewhere, hosts_of, is_of_launcher, same_writer
+from .log_probe import LogFinding, log_probe, signature_probe
+from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline
 from .pickling import LIST_OF_ALL
-from .signature_rows import signature_probe
 from .waiting_ranks import (
     LastCollective,
     WaitingRank,
@@ -86,8 +85,8 @@ _STACK = Fix(
 )
 
 
-@probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701, rules.DC726)
-def collectives_end(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701, rules.DC726)
+def collectives_end(timeline: Timeline) -> Iterator[LogFinding]:
     """No rank waited in a collective until its time was over.
 
     All ranks in the same one: the way between them, or the only rank that is not there. Different ones: another branch,
@@ -97,19 +96,14 @@ def collectives_end(timeline: Timeline) -> Iterator[Finding]:
     if not events:
         return
     verdict = _consequence(timeline, waits, events) or _judge(timeline, waits, behind)
-    loudness = severity_of(timeline)
-    if timeline.went_on:
-        verdict = verdict._replace(role="context")
-    yield found(
-        verdict.rule,
-        timeline,
+    yield LogFinding(
         events,
         verdict.message,
-        fix=verdict.fix,
-        severity=loudness["severity"],
+        verdict.fix,
         role=verdict.role,
         rank=verdict.rank,
         evidence={"waiting": [wait.rank for wait in waits][:64], "behind": [item.rank for item in behind][:64]},
+        rule=verdict.rule,
     )
 
 
@@ -412,8 +406,8 @@ def _judge_dumps(timeline: Timeline) -> HangVerdict | None:
     return HangVerdict(rule, f"{message} (flight recorder)", fix, failed_rank)
 
 
-@probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701)
-def recorders_agree(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701)
+def recorders_agree(timeline: Timeline) -> Iterator[LogFinding]:
     """Flight recorders without a log: ranks called different collectives, or one is behind."""
     if not timeline.dumps or _who_waits(timeline)[2]:
         return
@@ -422,23 +416,22 @@ def recorders_agree(timeline: Timeline) -> Iterator[Finding]:
         return
     path = timeline.sources[timeline.dumps[0].source].path
     event = Event("flight-recorder", Kind.TIMEOUT, LineAuthor(), timeline.dumps[0].source, 1, None, path)
-    yield found(
-        verdict.rule,
-        timeline,
+    yield LogFinding(
         [event],
         verdict.message,
-        fix=verdict.fix,
+        verdict.fix,
         severity=Severity.ERROR,
         role="cause",
         rank=verdict.rank,
+        rule=verdict.rule,
     )
 
 
 # barriers and monitors that name whom they miss
 
 
-@probe(rules.DC511)
-def barriers_are_passed(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511)
+def barriers_are_passed(timeline: Timeline) -> Iterator[LogFinding]:
     """No monitored barrier missed a rank (gloo; torch also makes one before each collective under DETAIL)."""
     events = timeline.of("monitored-barrier")
     missing = sorted({int(number) for event in events for number in re.findall(r"\d+", event.values["missing"])})
@@ -447,15 +440,13 @@ def barriers_are_passed(timeline: Timeline) -> Iterator[Finding]:
     milliseconds = events[0].number("timeout_ms")
     within = f" within {milliseconds / 1000:g} s" if milliseconds else ""
     failed = _failed_before(timeline, missing)
-    yield found(
-        rules.DC511,
-        timeline,
+    yield LogFinding(
         events,
         f"{ranks_in_words(missing)} did not come to the barrier{within}; rank {events[0].values['rank']} waited"
         + (f"; rank {failed} had failed before" if failed is not None else ""),
-        fix=_STACK,
+        _STACK,
         rank=missing[0] if len(missing) == 1 else -1,
-        **(severity_of(timeline) if _merely_waited(timeline, events) else _waiting(timeline)),
+        role="cause" if _merely_waited(timeline, events) else "timeout",
     )
 
 
@@ -469,11 +460,6 @@ def _merely_waited(timeline: Timeline, events: Sequence[Event]) -> bool:
     )
 
 
-def _waiting(timeline: Timeline) -> dict[str, Any]:
-    loudness = severity_of(timeline)
-    return loudness if timeline.went_on else {**loudness, "role": "timeout"}
-
-
 def _failed_before(timeline: Timeline, ranks: Sequence[int]) -> int | None:
     for event in timeline.events:
         if event.kind in (Kind.CAUSE, Kind.FAILURE) and event.signature != "error-line" and event.who.rank in ranks:
@@ -481,31 +467,29 @@ def _failed_before(timeline: Timeline, ranks: Sequence[int]) -> int | None:
     return None
 
 
-@probe(rules.DC511)
-def monitors_see_progress(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511)
+def monitors_see_progress(timeline: Timeline) -> Iterator[LogFinding]:
     """Report a process that a monitor of NCCL's watchdog ended while it hung, unless time-outs show the same."""
     events = timeline.of("heartbeat-timeout")
     if not events or timeline.has("watchdog-timeout"):
         return
     ranks = sorted({rank for event in events if (rank := rank_of(event)) is not None})
     seconds = next((event.values["seconds"] for event in events if event.values.get("seconds")), "")
-    yield found(
-        rules.DC511,
-        timeline,
+    yield LogFinding(
         events,
         f"{ranks_in_words(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
         "NCCL's watchdog went on",
-        fix=Fix(
+        Fix(
             "something holds the interpreter's lock or the CUDA driver: 'py-spy dump --native --pid PID' while it "
             "hangs, 'dmesg -T' for Xid lines (DC309); TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only if it is really slow",
             where="host",
         ),
-        **_waiting(timeline),
+        role="timeout",
     )
 
 
-@probe(rules.DC511, rules.DC726)
-def communicators_are_set_up(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511, rules.DC726)
+def communicators_are_set_up(timeline: Timeline) -> Iterator[LogFinding]:
     """The rank that gives out NCCL's unique id comes to the first collective in time."""
     events = [event for event in timeline.of("unique-id-timeout") if event.values.get("peer")]
     if not events or timeline.has("watchdog-timeout"):
@@ -516,43 +500,38 @@ def communicators_are_set_up(timeline: Timeline) -> Iterator[Finding]:
     description = f"{ranks_in_words(waiting)} waited in the first collective for rank {peer}, which did not come"
     busy = _busy_rank_zero(timeline, waits) if peer == 0 else None
     if busy is not None:
-        yield found(
-            rules.DC726,
-            timeline,
+        yield LogFinding(
             [*events, busy],
             f"{description}: it was still at work ({busy.text[:80].strip()})",
-            fix=_RANK_ZERO,
+            _RANK_ZERO,
             rank=0,
-            **severity_of(timeline),
+            rule=rules.DC726,
         )
         return
-    yield found(rules.DC511, timeline, events, description, fix=_STACK, rank=peer, **_waiting(timeline))
+    yield LogFinding(events, description, _STACK, role="timeout", rank=peer)
 
 
-@probe(rules.DC701)
-def no_rank_is_behind(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC701)
+def no_rank_is_behind(timeline: Timeline) -> Iterator[LogFinding]:
     """torch's own desync report (TORCH_NCCL_DESYNC_DEBUG) names ranks that are behind."""
     events = timeline.of("desync-behind")
     if not events:
         return
     late = sorted({int(number) for event in events for number in re.findall(r"\d+", event.values["ranks"])})
     number = events[0].values["sequence"]
-    yield found(
-        rules.DC701,
-        timeline,
+    yield LogFinding(
         events,
         f"{ranks_in_words(late)} never came to collective #{number}, for which the others wait",
-        fix=_OTHER_BRANCH,
+        _OTHER_BRANCH,
         rank=late[0] if len(late) == 1 else -1,
-        **severity_of(timeline),
     )
 
 
 # mismatches that a backend reports
 
 
-@probe(rules.DC517)
-def collectives_match(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC517)
+def collectives_match(timeline: Timeline) -> Iterator[LogFinding]:
     """No backend saw ranks that call different collectives, or the same with other sizes."""
     events = timeline.of("collective-mismatch", "gloo-size-mismatch", "nccl-mismatch")
     if not events:
@@ -568,18 +547,15 @@ def collectives_match(timeline: Timeline) -> Iterator[Finding]:
         description = f"{first.values['sent']} bytes came where {first.values['expected']} were expected"
     else:
         description = first.text[:160].strip().rstrip(".")
-    yield found(
-        rules.DC517,
-        timeline,
+    yield LogFinding(
         events,
         f"ranks call different collectives: {description}",
-        fix=_MAKE_EQUAL,
+        _MAKE_EQUAL,
         rank=failed_rank,
-        **severity_of(timeline),
     )
 
 
-def _lists_out_of_step(timeline: Timeline) -> Iterator[Finding]:
+def _lists_out_of_step(timeline: Timeline) -> Iterator[LogFinding]:
     """What a list of objects from all ranks brought is no pickle: some ranks were in another collective."""
     events = [
         *timeline.of("list-out-of-step"),
@@ -592,15 +568,12 @@ def _lists_out_of_step(timeline: Timeline) -> Iterator[Finding]:
         ),
     ]
     if events:
-        yield found(
-            rules.DC517,
-            timeline,
+        yield LogFinding(
             events,
             "all_gather_list could not read what the other ranks brought: some were in another collective, or had "
             "no batches left",
-            fix=_MAKE_EQUAL,
+            _MAKE_EQUAL,
             rank=-1,
-            **severity_of(timeline),
         )
 
 
@@ -613,8 +586,8 @@ def _fingerprints(timeline: Timeline) -> dict[int, str]:
     return prints
 
 
-@probe(rules.DC507)
-def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC507)
+def models_are_alike(timeline: Timeline) -> Iterator[LogFinding]:
     """DDP found the same model on all ranks."""
     events = timeline.of("ddp-model-differs", "ddp-param-differs")
     if not events:
@@ -630,18 +603,15 @@ def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
             f"{first['what']} of parameter {first['index']} are {first['own']} on {who}, and others on rank "
             f"{first['other']}"
         )
-    yield found(
-        rules.DC507,
-        timeline,
+    yield LogFinding(
         events,
         f"ranks build different models: {description}",
-        fix=Fix(
+        Fix(
             "bring all hosts to one commit and one configuration, and build the model without anything that depends on "
             "the rank, the host or its data; 'git rev-parse HEAD' on each host shows the commits",
             where="host",
         ),
         rank=-1,
-        **severity_of(timeline),
     )
 
 
@@ -655,8 +625,8 @@ _COME = Fix(
 )
 
 
-@probe(rules.DC501)
-def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC501)
+def every_rank_meets(timeline: Timeline) -> Iterator[LogFinding]:
     """All ranks came to the store or the rendezvous in time: else it names the one, or counts them.
 
     A key of gloo ends in the rank that never came; a count of clients is of nodes where torchrun's agents wait.
@@ -676,22 +646,17 @@ def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
         return
     if not events or (not named and not counts and not ended and timeline.has("watchdog-timeout", "unique-id-timeout")):
         return
-    events = list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
+    events = each_line_once(events)
     missing = named or _uncounted(timeline, counts)
     message = _missing_text(timeline, missing, counts, ended, keys)
     earlier = failed_elsewhere(
         timeline, events, {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
     )
-    role = "timeout" if earlier is not None else "cause"
-    loudness = severity_of(timeline)
-    yield found(
-        rules.DC501,
-        timeline,
+    yield LogFinding(
         events,
         message,
-        fix=_COME,
-        severity=loudness["severity"],
-        role="context" if timeline.went_on else role,
+        _COME,
+        role="cause" if earlier is None else "timeout",
         rank=missing[0] if len(missing) == 1 else -1,
     )
 
@@ -724,8 +689,8 @@ def _missing_text(
     return f"a key of the store was never set by the rank that should have ({key})"
 
 
-@probe(rules.DC726)
-def no_rank_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC726)
+def no_rank_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[LogFinding]:
     """No rank's wait at the store ran out while another process, by its last words, was still at work.
 
     Only where that work was not done, and comes right before: an older progress bar means nothing.
@@ -735,15 +700,11 @@ def no_rank_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding
         return
     waits, work = kept
     minutes = (waits[0].number("timeout_ms") or 0) / 60_000
-    yield found(
-        rules.DC726,
-        timeline,
+    yield LogFinding(
         [*waits, work],
         f"{ranks_in_words(rank for event in waits if (rank := rank_of(event)) is not None)} waited at the store until "
         f"{minutes:g} minutes were over, and another process was still at work: {_work_text(work)}",
-        fix=_RANK_ZERO,
-        severity=Severity.ERROR,
-        role="cause",
+        _RANK_ZERO,
         rank=0,
     )
 
@@ -790,8 +751,8 @@ def _is_under_way(event: Event) -> bool:
     return done is not None and int(done) < 100
 
 
-@probe(rules.DC501)
-def no_rank_waits_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC501)
+def no_rank_waits_at_the_store(timeline: Timeline) -> Iterator[LogFinding]:
     """A log does not end with ranks that still wait in the store's barrier for others."""
     events = timeline.of("store-barrier-waiting")
     if not events or any(event.kind < Kind.SIGNAL for event in timeline.events) or timeline.went_on:
@@ -800,14 +761,10 @@ def no_rank_waits_at_the_store(timeline: Timeline) -> Iterator[Finding]:
     if not at_end:
         return
     joined, expected = at_end[-1].values.get("joined"), at_end[-1].values.get("expected")
-    yield found(
-        rules.DC501,
-        timeline,
+    yield LogFinding(
         at_end,
         f"ranks still wait at the end of this log: {joined} of {expected} have come",
-        fix=_COME,
-        severity=Severity.ERROR,
-        role="cause",
+        _COME,
         rank=-1,
     )
 
@@ -819,35 +776,29 @@ _ONE_EACH = Fix(
 )
 
 
-@probe(rules.DC502)
-def every_rank_is_there_once(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC502)
+def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
     """Report a rank that NCCL got twice, or one beyond the size of its communicator, or two servers of one store."""
     events = timeline.of("rank-doubled")
     if not events:
         if servers := two_servers(timeline):
-            yield found(
-                rules.DC502,
-                timeline,
+            yield LogFinding(
                 servers,
                 "two processes took themselves for rank 0: one serves the store and waits for the others, and the "
                 "other could not listen on its port",
-                fix=_ONE_EACH,
+                _ONE_EACH,
                 rank=0,
-                **severity_of(timeline),
             )
         return
     doubled = sorted({int(event.values["doubled"]) for event in events})
     size = events[0].values["world_size"]
-    yield found(
-        rules.DC502,
-        timeline,
+    yield LogFinding(
         events,
         f"{ranks_in_words(doubled)} of {size} came twice"
         if any(number < int(size) for number in doubled)
         else f"{ranks_in_words(doubled)} came to a job of {size} ranks",
-        fix=_ONE_EACH,
+        _ONE_EACH,
         rank=doubled[0] if len(doubled) == 1 else -1,
-        **severity_of(timeline),
     )
 
 
@@ -903,8 +854,8 @@ _WORDS = {
 }
 
 
-@probe(rules.DC512)
-def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC512)
+def no_collective_failed(timeline: Timeline) -> Iterator[LogFinding]:
     """NCCL returned no error. These are classes, not causes: whatever names one comes before."""
     events = list(timeline.of("nccl-error", "invalid-scalar-type"))
     if not events:
@@ -925,15 +876,11 @@ def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
     who = ranks_in_words(rank for event in events if (rank := event.who.rank) is not None)
     on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
     description = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
-    loudness = severity_of(timeline)
-    yield found(
-        rules.DC512,
-        timeline,
+    yield LogFinding(
         events,
         description.rstrip(". "),
-        fix=_READ_NCCL if spelt else _CAST,
-        severity=loudness["severity"],
-        role="context" if timeline.went_on else "failure",
+        _READ_NCCL if spelt else _CAST,
+        role="failure",
     )
 
 

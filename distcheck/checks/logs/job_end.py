@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, rank_ranges
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, rank_ranges
 from distcheck.rules.signatures import Kind
 
-from .context import is_of_launcher, severity_of
-from .model import ENDED_BY_SIGTERM, Event, Timeline, found
+from .context import is_of_launcher
+from .log_probe import LogFinding, log_probe
+from .model import ENDED_BY_SIGTERM, Event, Timeline
 from .waiting_ranks import ranks_in_words
 
 #: Names and addresses that lead back to the writer itself.
@@ -20,25 +20,22 @@ _OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
 _MOST_NAMED = 4
 
 
-@probe(rules.DC117)
-def launcher_outlives_its_terminal(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC117)
+def launcher_outlives_its_terminal(timeline: Timeline) -> Iterator[LogFinding]:
     """No launcher was ended by the hang-up of its terminal (signal 1); signal 15 and 2 are others' orders."""
     events = timeline.of("hangup")
     if not events or _failed_before(timeline, events[0]):
         return
-    yield found(
-        rules.DC117,
-        timeline,
+    yield LogFinding(
         events,
         "the launcher got SIGHUP when its terminal closed, and ended all ranks. torchrun installs its own "
         "handler, so nohup does not protect it",
-        fix=Fix(
+        Fix(
             "start it in tmux or screen, as a job of the scheduler, or in a session without terminal: "
             "setsid torchrun … > train.log 2>&1 &",
             where="launch-line",
         ),
         rank=-1,
-        **severity_of(timeline),
     )
 
 
@@ -49,8 +46,8 @@ _LONGER = Fix(
 )
 
 
-@probe(rules.DC125)
-def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC125)
+def scheduler_lets_it_run(timeline: Timeline) -> Iterator[LogFinding]:
     """No scheduler ended the job: its time was over, its resources went to others, or its node was emptied.
 
     SIGTERM to a launcher without an earlier failure is only a hint: its sender is not in the log. Ctrl-C and scancel
@@ -63,14 +60,12 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
         job = f" job {first.values['job']}" if first.values.get("job") else " the job"
         limit = first.signature == "time-limit"
         resource = f": its node was low on {first.values['resource']}" if first.values.get("resource") else ""
-        yield found(
-            rules.DC125,
-            timeline,
+        yield LogFinding(
             events,
             f"the scheduler ended{job}{host}: its time limit was over"
             if limit
             else f"the scheduler took the place of{job}{host}: preemption or eviction{resource}",
-            fix=_LONGER
+            _LONGER
             if limit
             else Fix(
                 "let the script save a checkpoint on SIGTERM and resume from it (#SBATCH --requeue, "
@@ -78,7 +73,6 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
                 where="job-script",
             ),
             rank=-1,
-            **severity_of(timeline),
         )
         return
     stopped = timeline.of("told-to-stop")
@@ -86,19 +80,16 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
         return
     if timeline.has("step-cancelled") or any(event.kind in (Kind.TIMEOUT, Kind.LOST) for event in timeline.events):
         return
-    yield found(
-        rules.DC125,
-        timeline,
+    yield LogFinding(
         stopped,
         "the launcher got SIGTERM from outside before any failure: a time limit, a preemption, an eviction, or a kill",
-        fix=Fix(
+        Fix(
             "read the reason from the scheduler ('sacct -j JOB --format=State,Elapsed,Timelimit,ExitCode', 'kubectl "
             "describe pod'). Then set a longer limit, and save a checkpoint on SIGTERM (#SBATCH --signal=TERM@120)",
             where="job-script",
         ),
-        severity=Severity.INFO,
-        role="context",
         rank=-1,
+        notice=True,
     )
 
 
@@ -112,8 +103,8 @@ def _failed_before(timeline: Timeline, event: Event) -> bool:
     return False
 
 
-@probe(rules.DC118)
-def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC118)
+def first_attempt_is_seen(timeline: Timeline) -> Iterator[LogFinding]:
     """The job was not restarted: else its end shows the last attempt, and the first error stands further up."""
     events = timeline.of("restart") or tuple(
         event for event in timeline.events if event.attempt > 0 and event.kind <= Kind.TABLE
@@ -121,20 +112,17 @@ def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
     if timeline.attempts < 2 or not events:
         return
     times = timeline.attempts - 1
-    yield found(
-        rules.DC118,
-        timeline,
+    yield LogFinding(
         events[:20],
         f"the ranks were restarted {times} time{'s' * (times != 1)}: what the log ends with is of the last attempt",
-        fix=Fix("while you debug, start with --max-restarts=0", where="launch-line"),
-        severity=Severity.INFO,
-        role="context",
+        Fix("while you debug, start with --max-restarts=0", where="launch-line"),
         rank=-1,
+        notice=True,
     )
 
 
-@probe(rules.DC518)
-def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC518)
+def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[LogFinding]:
     """The text holds only consequences. The fix names the log to fetch.
 
     Consequences are lost peers, signals and launchers' tables. A rank that failed by itself is reported instead.
@@ -152,22 +140,19 @@ def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[Finding]:
     what = "lost a peer that died first" if lost else "were ended by their launcher"
     who = sorted({event.who.rank for event in events if event.who.rank is not None})
     text = f"ranks {rank_ranges(who)}" if len(who) > 1 else f"rank {who[0]}" if who else "ranks"
-    yield found(
-        rules.DC518,
-        timeline,
+    yield LogFinding(
         events[:50],
         f"{text} {what}, and why is not in this text{where}",
-        fix=Fix(
+        Fix(
             f"{_fetch(lost, [worker.rank for worker in dead if worker.rank is not None])}; torchrun --log-dir "
             "logs --tee 3 keeps each rank's text, and torch.distributed.elastic.multiprocessing.errors.record around "
             "main() its traceback",
             command="torchrun --log-dir logs --tee 3 …",
             where="launch-line",
         ),
-        severity=Severity.INFO,
-        role="context",
         rank=-1,
         evidence={"peers": _peers(lost), "silent_ranks": list(timeline.silent_ranks[:64])},
+        notice=True,
     )
 
 

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, Rule
 
-from .context import came_through, severity_of
-from .model import Event, Timeline, found
-from .signature_rows import signature_probe
+from .context import came_through
+from .log_probe import LogFinding, log_probe, signature_probe
+from .model import Event, Timeline
 
 #: Files of torchrun's agent: a failure in them is not a rank's.
 AGENT = (
@@ -81,8 +80,8 @@ def script_of(event: Event) -> str:
 # DC101
 
 
-@probe(rules.DC101)
-def rendezvous_variables_were_set(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC101)
+def rendezvous_variables_were_set(timeline: Timeline) -> Iterator[LogFinding]:
     """A process reads RANK or a similar variable that is not set: no launcher, or a scheduler with other names."""
     events = [
         *timeline.of("rendezvous-env-missing"),
@@ -93,29 +92,23 @@ def rendezvous_variables_were_set(timeline: Timeline) -> Iterator[Finding]:
         first = min(events, key=timeline.events.index)
         names = list(dict.fromkeys(filter(None, (_missing_variable(event) for event in events))))
         tasks = {event.who.task for event in events if event.who.task is not None}
-        yield found(
-            rules.DC101,
-            timeline,
+        yield LogFinding(
             [first, *(event for event in events if event is not first)],
             _what_is_missing(names, scheduler_of(timeline), len(tasks)),
-            fix=_set_them(first, names, scheduler_of(timeline)),
+            _set_them(first, names, scheduler_of(timeline)),
             evidence={"variables": names},
-            **severity_of(timeline),
         )
     arguments = timeline.of("rendezvous-argument-missing")
     if arguments:
         first = arguments[0]
         name = (first.values.get("argument") or "rank").replace(" ", "_")
-        yield found(
-            rules.DC101,
-            timeline,
+        yield LogFinding(
             arguments,
             f"init_process_group was given an address of its own, and no {name}",
-            fix=Fix(
+            Fix(
                 "omit init_method and start with torchrun, or pass rank= and world_size= as well",
                 where="code",
             ),
-            **severity_of(timeline),
         )
 
 
@@ -201,23 +194,19 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
 # DC103
 
 
-@probe(rules.DC103)
-def ranks_agreed(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC103)
+def ranks_agreed(timeline: Timeline) -> Iterator[LogFinding]:
     """A rank that is not below the number of ranks."""
     groups: dict[str, list[Event]] = {}
     for event in timeline.of("rank-out-of-range", "local-ranks-differ"):
         groups.setdefault(_contradiction(event), []).append(event)
     for message, events in groups.items():
         rank = events[0].number("rank")
-        yield found(
-            rules.DC103,
-            timeline,
+        yield LogFinding(
             events,
             message,
-            fix=Fix(_ONE_LAUNCHER, where="job-script"),
-            # the group's own size is surer than the number of a file or a task
+            Fix(_ONE_LAUNCHER, where="job-script"),
             rank=rank if "size" in events[0].values or events[0].who.rank is None else events[0].who.rank,
-            **severity_of(timeline),
         )
 
 
@@ -238,8 +227,8 @@ def _contradiction(event: Event) -> str:
 # DC104
 
 
-@probe(rules.DC104)
-def the_store_was_served(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC104)
+def the_store_was_served(timeline: Timeline) -> Iterator[LogFinding]:
     """Under torchrun, a group with its own ``tcp://`` address waits for a server that no process starts."""
     if not is_under_torchrun(timeline):
         return
@@ -252,19 +241,16 @@ def the_store_was_served(timeline: Timeline) -> Iterator[Finding]:
     ]
     events = list({(event.source, event.line): event for event in events}.values())
     if events:
-        yield found(
-            rules.DC104,
-            timeline,
+        yield LogFinding(
             events,
             "init_process_group has a tcp:// address of its own under torchrun, whose "
             "TORCHELASTIC_USE_AGENT_STORE=True makes every rank a client: no process serves that store",
-            fix=Fix(
+            Fix(
                 "omit init_method (env://), so that the ranks use torchrun's store; a group of a nested program: "
                 "start that program without TORCHELASTIC_ variables",
                 where="code",
             ),
             rank=-1 if len({event.who.rank for event in events}) > 1 else None,
-            **severity_of(timeline),
         )
 
 
@@ -276,8 +262,8 @@ def _went_into(event: Event, name: str) -> bool:
 # DC106
 
 
-@probe(rules.DC106)
-def ranks_were_started_once(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC106)
+def ranks_were_started_once(timeline: Timeline) -> Iterator[LogFinding]:
     """Two launchers: several agents want one port, or processes are spawned in what torchrun has started already."""
     yield from _several_agents(timeline)
     lines = {(event.source, event.line) for event in timeline.events if came_through(event, *_SPAWN, *_SPAWNING)}
@@ -287,19 +273,14 @@ def ranks_were_started_once(timeline: Timeline) -> Iterator[Finding]:
         if (event.source, event.line) in lines and ("DC401" in event.codes or event.signature == "group-twice")
     ]
     if spawned and is_under_torchrun(timeline):
-        yield found(
-            rules.DC106,
-            timeline,
+        yield LogFinding(
             spawned,
             "the script spawns its ranks itself, and torchrun has started it once for each rank already",
-            fix=Fix(
-                'remove mp.spawn and start with torchrun, or choose by `if "LOCAL_RANK" in os.environ`', where="code"
-            ),
-            **severity_of(timeline),
+            Fix('remove mp.spawn and start with torchrun, or choose by `if "LOCAL_RANK" in os.environ`', where="code"),
         )
 
 
-def _several_agents(timeline: Timeline) -> Iterator[Finding]:
+def _several_agents(timeline: Timeline) -> Iterator[LogFinding]:
     """More than one task of a step tried to bind the port, and it is launchers that did."""
     binds = [event for event in timeline.events if "DC401" in event.codes]
     agents = [event for event in binds if came_through(event, *AGENT)]
@@ -312,13 +293,11 @@ def _several_agents(timeline: Timeline) -> Iterator[Finding]:
     named = f"port {port}" if port else "one port"
     starter = "mpirun" if scheduler_of(timeline) == "mpi" else "srun"
     who = f"tasks {', '.join(map(str, tasks))}" if len(tasks) > 1 else "several launchers"
-    yield found(
-        rules.DC106,
-        timeline,
+    yield LogFinding(
         [*agents, *(event for event in binds if event not in agents)],
         f"{who} of one step each started a launcher that wants {named}: {starter} starts the launcher several times, "
         "and each starts all ranks",
-        fix=Fix(
+        Fix(
             "give torchrun one task a node: srun --ntasks=$SLURM_NNODES --ntasks-per-node=1 (and '#SBATCH "
             "--ntasks-per-node=1' in the job script). Or drop torchrun, and let srun start one python a GPU with "
             "RANK, LOCAL_RANK and WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
@@ -326,15 +305,14 @@ def _several_agents(timeline: Timeline) -> Iterator[Finding]:
         ),
         rank=-1,
         evidence={"tasks": tasks},
-        **severity_of(timeline),
     )
 
 
 # what healthy jobs print, too
 
 
-@probe(rules.DC111)
-def variables_have_their_new_names(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC111)
+def variables_have_their_new_names(timeline: Timeline) -> Iterator[LogFinding]:
     """torch warns that a variable was renamed. It still reads the old name."""
     for event in first_of_each(timeline.of("renamed-variable"), "old"):
         old, new = event.values.get("old"), event.values.get("new")
@@ -348,8 +326,8 @@ def variables_have_their_new_names(timeline: Timeline) -> Iterator[Finding]:
         )
 
 
-@probe(rules.DC806)
-def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC806)
+def node_rank_counts(timeline: Timeline) -> Iterator[LogFinding]:
     """torchrun warns that this rendezvous ignores the node rank or the address."""
     for event in first_of_each(timeline.of("node-rank-ignored"), "option"):
         option = f"--{(event.values.get('option') or 'node_rank').replace('_', '-')}"
@@ -366,8 +344,8 @@ def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
         )
 
 
-def _notice(rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, fix: Fix) -> Finding:
-    return found(rule, timeline, events, message, fix=fix, severity=Severity.INFO, role="context")
+def _notice(rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, fix: Fix) -> LogFinding:
+    return LogFinding(events, message, fix, rule=rule, notice=True)
 
 
 threads_were_set = signature_probe(
