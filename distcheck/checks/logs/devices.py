@@ -7,7 +7,7 @@ code that requested the device.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
@@ -16,7 +16,7 @@ from distcheck.rules.signatures import Kind
 
 from .context import came_through
 from .launcher import is_under_torchrun, scheduler_of
-from .log_probe import LogFinding, log_probe
+from .log_probe import LogFinding, log_probe, signature_probe
 from .model import Event, Timeline
 
 #: Rules of a driver or a container that gives no GPU at all; then that is the cause.
@@ -341,18 +341,17 @@ def tasks_saw_all_gpus(timeline: Timeline) -> Iterator[LogFinding]:
     yield from _lightnings(timeline, "DC203")
 
 
-@log_probe(rules.DC204)
-def masks_left_a_gpu(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC204, "no-cuda-gpus")
+def masks_left_a_gpu(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """Report CUDA that works and shows no GPU; where the driver or the container is the reason, their texts show it."""
-    events = timeline.of("no-cuda-gpus")
-    if not events or _no_gpu_at_all(timeline):
-        return
+    if _no_gpu_at_all(timeline):
+        return None
     maker = events[0].values.get("maker") or "CUDA"
     variable = "HIP_VISIBLE_DEVICES" if maker == "HIP" else "CUDA_VISIBLE_DEVICES"
     mask = next((event for event in timeline.of("visible-devices") if event.values.get("mask")), None)
     value = (mask.values.get("mask") or "").strip(" ]") if mask is not None else ""
     seen = f"{variable}={value} leaves no GPU" if value else f"{variable} leaves no GPU that is there"
-    yield LogFinding(
+    return LogFinding(
         events,
         seen,
         Fix(
@@ -439,15 +438,12 @@ def _hung_in_a_barrier(timeline: Timeline) -> bool:
     )
 
 
-@log_probe(rules.DC218)
-def children_started_cuda_afresh(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC218, "cuda-in-fork")
+def children_started_cuda_afresh(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """A forked child used CUDA, which its parent had started."""
-    events = timeline.of("cuda-in-fork")
-    if not events:
-        return
     loader = any(came_through(event, "_utils/worker.py", "_utils/fetch.py", "DataLoader") for event in events)
     device = events[0].values.get("device") or "CUDA"
-    yield LogFinding(
+    return LogFinding(
         events,
         f"a worker of a DataLoader, which is a fork, uses {device}" if loader else f"a forked child uses {device}",
         Fix(

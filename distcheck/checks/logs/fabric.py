@@ -13,7 +13,7 @@ from distcheck.core.model import Fix, Severity
 from distcheck.rules.signatures import Kind
 
 from .context import survived
-from .log_probe import LogFinding, log_probe
+from .log_probe import LogFinding, log_probe, signature_probe
 from .model import Event, Timeline
 from .nccl_info import NcclProcess, node_count, processes
 
@@ -482,13 +482,12 @@ def versions_are_equal(timeline: Timeline) -> Iterator[LogFinding]:
         )
 
 
-@log_probe(rules.DC506, per_attempt=True)
-def nccl_distinguishes_hosts(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC506, "shm-attach", per_attempt=True)
+def nccl_distinguishes_hosts(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """Shared memory of a rank that counts as one of the same host is not there; a full /dev/shm is another rule."""
-    events = timeline.of("shm-attach")
-    if not events or any("DC320" in event.codes for event in timeline.events):
-        return
-    yield LogFinding(
+    if any("DC320" in event.codes for event in timeline.events):
+        return None
+    return LogFinding(
         events,
         f"{events[0].values['segment']} of another rank is not in this process's /dev/shm: NCCL takes two containers "
         "for one host",

@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.core.model import Fix, rank_ranges
 from distcheck.rules.signatures import Kind
 
-from .log_probe import LogFinding, log_probe, signature_probe
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
 from .model import Event, Timeline
 
 #: Xids that mean a broken card or link, and their meaning (NVIDIA, "Xid errors", r580).
@@ -114,15 +114,12 @@ def ranks_share_a_gpu(timeline: Timeline) -> Iterator[LogFinding]:
         )
 
 
-@log_probe(rules.DC304, per_attempt=True)
-def driver_is_new_enough(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC304, "driver-too-old", per_attempt=True)
+def driver_is_new_enough(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """CUDA refuses to start, or to load code, because the driver is older than it needs."""
-    events = timeline.of("driver-too-old")
-    if not events:
-        return
     number = next((found_ for event in events if (found_ := event.number("found"))), None)
     known = f"{number // 1000}.{number % 1000 // 10}" if number else ""
-    yield LogFinding(
+    return LogFinding(
         events,
         f"the driver knows CUDA up to {known}, and torch was built with a newer one"
         if known
@@ -272,16 +269,13 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[LogFinding]:
         )
 
 
-@log_probe(rules.DC314, per_attempt=True)
-def container_keeps_its_gpus(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC314, "nvml-unknown", per_attempt=True)
+def container_keeps_its_gpus(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """NVML fails with an unknown error, as in a container whose cgroup was rewritten."""
-    events = timeline.of("nvml-unknown")
-    if not events:
-        return
     # a card that has fallen off the bus ends in the same words
     if any(_is_hardware(event) for event in timeline.of("gpu-xid")) or timeline.has("gpu-off-the-bus", "gpu-no-handle"):
-        return
-    yield LogFinding(
+        return None
+    return LogFinding(
         events,
         f"NVML can't be used ({events[0].values['what']}): the container has lost access to its GPUs",
         Fix(
@@ -292,14 +286,11 @@ def container_keeps_its_gpus(timeline: Timeline) -> Iterator[LogFinding]:
     )
 
 
-@log_probe(rules.DC333, per_attempt=True)
-def compatibility_library_fits(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC333, "cuda-compat", per_attempt=True)
+def compatibility_library_fits(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """CUDA reports 803 or 804: its compatibility library is loaded instead of the driver's, and can't work there."""
-    events = timeline.of("cuda-compat")
-    if not events:
-        return
     number = "804" if "forward compatibility" in events[0].text else "803"
-    yield LogFinding(
+    return LogFinding(
         events,
         f"CUDA's compatibility library does not fit this card or its driver (error {number})",
         Fix(
@@ -383,13 +374,12 @@ def peer_access_works(timeline: Timeline) -> Iterator[LogFinding]:
         )
 
 
-@log_probe(rules.DC337, per_attempt=True)
-def wsl_can_do_it(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC337, "cuda-unknown", "no-pci-path", per_attempt=True)
+def wsl_can_do_it(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """NCCL fails with CUDA's unknown error, or finds no GPU in /sys, on a host of Windows' naming or kernel."""
-    events = timeline.of("cuda-unknown", "no-pci-path")
-    if not events or not timeline.has("wsl"):
-        return
-    yield LogFinding(
+    if not timeline.has("wsl"):
+        return None
+    return LogFinding(
         [*events, *timeline.of("wsl")[:1]],
         "NCCL fails with CUDA's unknown error (999) under WSL2"
         if events[0].signature == "cuda-unknown"
@@ -557,66 +547,69 @@ def _only_waited(timeline: Timeline) -> bool:
     )
 
 
-gpus_take_more_than_one_process = signature_probe(
-    f"{__name__}.gpus_take_more_than_one_process",
-    rules.DC307,
-    "CUDA reports a device as busy: in exclusive mode another process holds it.",
-    "gpu-busy",
-    "a GPU takes one process only, and has one already",
-    Fix(
-        "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the mode); an "
-        "administrator can put the mode back: nvidia-smi -c DEFAULT",
-        where="host",
+ROWS = register_rows(
+    __name__,
+    # CUDA reports a device as busy: in exclusive mode another process holds it.
+    SignatureRow(
+        "gpus_take_more_than_one_process",
+        rules.DC307,
+        "gpu-busy",
+        "a GPU takes one process only, and has one already",
+        Fix(
+            "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the mode); "
+            "an administrator can put the mode back: nvidia-smi -c DEFAULT",
+            where="host",
+        ),
     ),
-)
-fabric_manager_runs = signature_probe(
-    f"{__name__}.fabric_manager_runs",
-    rules.DC312,
-    "CUDA reports 802: NVSwitch's fabric manager does not run, or has another version.",
-    "fabric-manager",
-    "CUDA can't start on this machine with NVSwitch: its fabric manager is not ready (802)",
-    Fix(
-        "have an administrator start the fabric manager, of exactly the driver's version (see nvidia-smi): "
-        "systemctl enable --now nvidia-fabricmanager",
-        by="admin",
-        where="host",
+    # CUDA reports 802: NVSwitch's fabric manager does not run, or has another version.
+    SignatureRow(
+        "fabric_manager_runs",
+        rules.DC312,
+        "fabric-manager",
+        "CUDA can't start on this machine with NVSwitch: its fabric manager is not ready (802)",
+        Fix(
+            "have an administrator start the fabric manager, of exactly the driver's version (see nvidia-smi): "
+            "systemctl enable --now nvidia-fabricmanager",
+            by="admin",
+            where="host",
+        ),
     ),
-)
-driver_and_library_fit = signature_probe(
-    f"{__name__}.driver_and_library_fit",
-    rules.DC313,
-    "NVML or the kernel module reports different versions of the two parts of the driver.",
-    "nvml-mismatch",
-    "the NVIDIA driver in the kernel and its library have different versions",
-    Fix(
-        "the driver was updated while it was in use. Have an administrator reboot the host, or reload the nvidia "
-        "modules while nothing uses the GPUs. A container with its own driver library must use the host's",
-        by="admin",
-        where="host",
+    # NVML or the kernel module reports different versions of the two parts of the driver.
+    SignatureRow(
+        "driver_and_library_fit",
+        rules.DC313,
+        "nvml-mismatch",
+        "the NVIDIA driver in the kernel and its library have different versions",
+        Fix(
+            "the driver was updated while it was in use. Have an administrator reboot the host, or reload the nvidia "
+            "modules while nothing uses the GPUs. A container with its own driver library must use the host's",
+            by="admin",
+            where="host",
+        ),
     ),
-)
-nccl_is_the_one_of_torch = signature_probe(
-    f"{__name__}.nccl_is_the_one_of_torch",
-    rules.DC331,
-    "The loader finds an NCCL without a symbol that torch needs.",
-    "nccl-symbol",
-    "another NCCL library is found before the one of torch: it has no {symbol}",
-    Fix(
-        "keep one package nvidia-nccl-cu…, the one that 'pip show torch' lists, and reinstall it with "
-        "--force-reinstall --no-deps. Remove folders with another libnccl.so.2 from LD_LIBRARY_PATH and LD_PRELOAD",
-        command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
-        where="host",
+    # The loader finds an NCCL without a symbol that torch needs.
+    SignatureRow(
+        "nccl_is_the_one_of_torch",
+        rules.DC331,
+        "nccl-symbol",
+        "another NCCL library is found before the one of torch: it has no {symbol}",
+        Fix(
+            "keep one package nvidia-nccl-cu…, the one that 'pip show torch' lists, and reinstall it with "
+            "--force-reinstall --no-deps. Remove folders with another libnccl.so.2 from LD_LIBRARY_PATH and LD_PRELOAD",
+            command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
+            where="host",
+        ),
     ),
-)
-nccl_is_installed = signature_probe(
-    f"{__name__}.nccl_is_installed",
-    rules.DC332,
-    "The loader finds no libnccl.so.2.",
-    "nccl-missing",
-    "the NCCL library that torch needs is missing",
-    Fix(
-        "install the package nvidia-nccl-cu… that 'pip show torch' lists, with --force-reinstall --no-deps, into "
-        "the Python of the job on every node",
-        where="host",
+    # The loader finds no libnccl.so.2.
+    SignatureRow(
+        "nccl_is_installed",
+        rules.DC332,
+        "nccl-missing",
+        "the NCCL library that torch needs is missing",
+        Fix(
+            "install the package nvidia-nccl-cu… that 'pip show torch' lists, with --force-reinstall --no-deps, into "
+            "the Python of the job on every node",
+            where="host",
+        ),
     ),
 )

@@ -11,7 +11,7 @@ from distcheck.core.model import Fix, Rule, Severity
 from distcheck.rules.signatures import Kind
 
 from .context import came_through, each_line_once, failed_elsewhere, hosts_of, is_of_launcher, same_writer
-from .log_probe import LogFinding, log_probe, signature_probe
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline
 from .pickling import LIST_OF_ALL
 from .waiting_ranks import (
@@ -467,15 +467,14 @@ def _failed_before(timeline: Timeline, ranks: Sequence[int]) -> int | None:
     return None
 
 
-@log_probe(rules.DC511)
-def monitors_see_progress(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC511, "heartbeat-timeout")
+def monitors_see_progress(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """Report a process that a monitor of NCCL's watchdog ended while it hung, unless time-outs show the same."""
-    events = timeline.of("heartbeat-timeout")
-    if not events or timeline.has("watchdog-timeout"):
-        return
+    if timeline.has("watchdog-timeout"):
+        return None
     ranks = sorted({rank for event in events if (rank := rank_of(event)) is not None})
     seconds = next((event.values["seconds"] for event in events if event.values.get("seconds")), "")
-    yield LogFinding(
+    return LogFinding(
         events,
         f"{ranks_in_words(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
         "NCCL's watchdog went on",
@@ -511,15 +510,12 @@ def communicators_are_set_up(timeline: Timeline) -> Iterator[LogFinding]:
     yield LogFinding(events, description, _STACK, role="timeout", rank=peer)
 
 
-@log_probe(rules.DC701)
-def no_rank_is_behind(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC701, "desync-behind")
+def no_rank_is_behind(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """torch's own desync report (TORCH_NCCL_DESYNC_DEBUG) names ranks that are behind."""
-    events = timeline.of("desync-behind")
-    if not events:
-        return
     late = sorted({int(number) for event in events for number in re.findall(r"\d+", event.values["ranks"])})
     number = events[0].values["sequence"]
-    yield LogFinding(
+    return LogFinding(
         events,
         f"{ranks_in_words(late)} never came to collective #{number}, for which the others wait",
         _OTHER_BRANCH,
@@ -586,12 +582,9 @@ def _fingerprints(timeline: Timeline) -> dict[int, str]:
     return prints
 
 
-@log_probe(rules.DC507)
-def models_are_alike(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC507, "ddp-model-differs", "ddp-param-differs")
+def models_are_alike(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """DDP found the same model on all ranks."""
-    events = timeline.of("ddp-model-differs", "ddp-param-differs")
-    if not events:
-        return
     first = events[0].values
     if events[0].signature == "ddp-model-differs":
         description = f"rank {first['rank']} has {first['own']} parameters, rank {first['other']} {first['others']}"
@@ -603,7 +596,7 @@ def models_are_alike(timeline: Timeline) -> Iterator[LogFinding]:
             f"{first['what']} of parameter {first['index']} are {first['own']} on {who}, and others on rank "
             f"{first['other']}"
         )
-    yield LogFinding(
+    return LogFinding(
         events,
         f"ranks build different models: {description}",
         Fix(
@@ -751,17 +744,16 @@ def _is_under_way(event: Event) -> bool:
     return done is not None and int(done) < 100
 
 
-@log_probe(rules.DC501)
-def no_rank_waits_at_the_store(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC501, "store-barrier-waiting")
+def no_rank_waits_at_the_store(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """A log does not end with ranks that still wait in the store's barrier for others."""
-    events = timeline.of("store-barrier-waiting")
-    if not events or any(event.kind < Kind.SIGNAL for event in timeline.events) or timeline.went_on:
-        return
+    if any(event.kind < Kind.SIGNAL for event in timeline.events) or timeline.went_on:
+        return None
     at_end = [event for event in events if event.line >= timeline.sources[event.source].lines - 2]
     if not at_end:
-        return
+        return None
     joined, expected = at_end[-1].values.get("joined"), at_end[-1].values.get("expected")
-    yield LogFinding(
+    return LogFinding(
         at_end,
         f"ranks still wait at the end of this log: {joined} of {expected} have come",
         _COME,
@@ -854,12 +846,9 @@ _WORDS = {
 }
 
 
-@log_probe(rules.DC512)
-def no_collective_failed(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC512, "nccl-error", "invalid-scalar-type")
+def no_collective_failed(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """NCCL returned no error. These are classes, not causes: whatever names one comes before."""
-    events = list(timeline.of("nccl-error", "invalid-scalar-type"))
-    if not events:
-        return
     first = events[0]
     name = first.values.get("class") or _WORDS.get(first.values.get("words") or "", "")
     last = next(
@@ -876,7 +865,7 @@ def no_collective_failed(timeline: Timeline) -> Iterator[LogFinding]:
     who = ranks_in_words(rank for event in events if (rank := event.who.rank) is not None)
     on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
     description = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
-    yield LogFinding(
+    return LogFinding(
         events,
         description.rstrip(". "),
         _READ_NCCL if spelt else _CAST,
@@ -884,12 +873,15 @@ def no_collective_failed(timeline: Timeline) -> Iterator[LogFinding]:
     )
 
 
-inputs_are_even = signature_probe(
-    f"{__name__}.inputs_are_even",
-    rules.DC519,
-    "torch's Join saw a rank that ran out of inputs before the others.",
-    "uneven-inputs",
-    "a rank has fewer batches than the others, and Join stopped all of them",
-    _EVEN_INPUTS,
-    rank=-1,
+ROWS = register_rows(
+    __name__,
+    # torch's Join saw a rank that ran out of inputs before the others.
+    SignatureRow(
+        "inputs_are_even",
+        rules.DC519,
+        "uneven-inputs",
+        "a rank has fewer batches than the others, and Join stopped all of them",
+        _EVEN_INPUTS,
+        rank=-1,
+    ),
 )

@@ -10,7 +10,7 @@ from distcheck.core.model import Fix, rank_ranges
 from distcheck.rules.signatures import Kind
 
 from .context import is_of_launcher
-from .log_probe import LogFinding, log_probe
+from .log_probe import LogFinding, log_probe, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, Timeline
 from .waiting_ranks import ranks_in_words
 
@@ -20,13 +20,12 @@ _OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
 _MOST_NAMED = 4
 
 
-@log_probe(rules.DC117)
-def launcher_outlives_its_terminal(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC117, "hangup")
+def launcher_outlives_its_terminal(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """No launcher was ended by the hang-up of its terminal (signal 1); signal 15 and 2 are others' orders."""
-    events = timeline.of("hangup")
-    if not events or _failed_before(timeline, events[0]):
-        return
-    yield LogFinding(
+    if _failed_before(timeline, events[0]):
+        return None
+    return LogFinding(
         events,
         "the launcher got SIGHUP when its terminal closed, and ended all ranks. torchrun installs its own "
         "handler, so nohup does not protect it",

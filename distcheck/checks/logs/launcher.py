@@ -12,7 +12,7 @@ from distcheck import rules
 from distcheck.core.model import Fix, Rule
 
 from .context import came_through
-from .log_probe import LogFinding, log_probe, signature_probe
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows
 from .model import Event, Timeline
 
 #: Files of torchrun's agent: a failure in them is not a rank's.
@@ -348,27 +348,30 @@ def _notice(rule: Rule, timeline: Timeline, events: Iterable[Event], message: st
     return LogFinding(events, message, fix, rule=rule, notice=True)
 
 
-threads_were_set = signature_probe(
-    f"{__name__}.threads_were_set",
-    rules.DC115,
-    "torchrun gave each worker one thread.",
-    "omp-threads-default",
-    "torchrun set OMP_NUM_THREADS=1 for its ranks",
-    Fix(
-        "set it to the cores of a rank, less those that its data loaders take, before the launcher starts",
-        where="job-script",
+ROWS = register_rows(
+    __name__,
+    # torchrun gave each worker one thread.
+    SignatureRow(
+        "threads_were_set",
+        rules.DC115,
+        "omp-threads-default",
+        "torchrun set OMP_NUM_THREADS=1 for its ranks",
+        Fix(
+            "set it to the cores of a rank, less those that its data loaders take, before the launcher starts",
+            where="job-script",
+        ),
+        notice=True,
     ),
-    notice=True,
-)
-launcher_is_no_old_one = signature_probe(
-    f"{__name__}.launcher_is_no_old_one",
-    rules.DC801,
-    "The old launcher warns about itself; its effects are DC207.",
-    "deprecated-launcher",
-    "torch.distributed.launch is deprecated",
-    Fix(
-        "start torchrun instead, which has the same options. The script then reads LOCAL_RANK from its environment",
-        where="launch-line",
+    # The old launcher warns about itself; its effects are DC207.
+    SignatureRow(
+        "launcher_is_no_old_one",
+        rules.DC801,
+        "deprecated-launcher",
+        "torch.distributed.launch is deprecated",
+        Fix(
+            "start torchrun instead, which has the same options. The script then reads LOCAL_RANK from its environment",
+            where="launch-line",
+        ),
+        notice=True,
     ),
-    notice=True,
 )

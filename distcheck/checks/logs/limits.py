@@ -8,7 +8,7 @@ from distcheck import rules
 from distcheck.core.model import Fix
 
 from .context import came_through, failed_elsewhere, hosts_of, ranks_text, value_of
-from .log_probe import LogFinding, log_probe
+from .log_probe import LogFinding, log_probe, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, Timeline, WorkerFailure
 
 #: Code of Python that allocates in /dev/shm and only reports that no space is left: heaps, semaphores.
@@ -152,16 +152,13 @@ def files_could_be_opened(timeline: Timeline) -> Iterator[LogFinding]:
     )
 
 
-@log_probe(rules.DC322, at_first_failed=True)
-def memory_could_be_locked(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC322, "locked-memory", at_first_failed=True)
+def memory_could_be_locked(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """The RDMA library could not pin memory: ``Cannot allocate memory`` of an ibv_ call is a limit, and no lack."""
-    events = list(timeline.of("locked-memory"))
-    if not events:
-        return
     limit = value_of(timeline.of("locked-memory-small"), "bytes")
     current = value_of(events, "current") or (f"{int(limit):,} bytes" if limit and limit.isdecimal() else None)
     call = value_of(events, "call")
-    yield LogFinding(
+    return LogFinding(
         events,
         f"memory could not be locked for RDMA{f' (ibv_{call})' if call else ''}: the limit of locked memory is "
         + (current or "too low"),
@@ -185,15 +182,12 @@ def _lock_more(timeline: Timeline) -> Fix:
     )
 
 
-@log_probe(rules.DC324, at_first_failed=True)
-def threads_could_be_started(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC324, "thread-limit", at_first_failed=True)
+def threads_could_be_started(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """A process or thread could not be started: the limit of the user, of the container or of the service."""
-    events = list(timeline.of("thread-limit"))
-    if not events:
-        return
     number = value_of(events, "threads")
     who = ranks_text(events)
-    yield LogFinding(
+    return LogFinding(
         events,
         f"{who or 'a process'} could not start another thread or process"
         + (f" (it wanted {number} of them)" if number else "")
@@ -207,14 +201,11 @@ def threads_could_be_started(timeline: Timeline) -> Iterator[LogFinding]:
     )
 
 
-@log_probe(rules.DC325, at_first_failed=True)
-def workers_fit_the_cpus(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC325, "many-workers", at_first_failed=True)
+def workers_fit_the_cpus(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """A data loader has more workers than this rank has CPUs; slow, and never why a job died."""
-    events = timeline.of("many-workers")
-    if not events:
-        return
     workers, most = value_of(events, "workers"), value_of(events, "most")
-    yield LogFinding(
+    return LogFinding(
         events,
         f"each rank's data loader starts {workers} workers, and only {most} CPUs are there for them",
         Fix(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Finding, Fix, Rule, Severity
@@ -78,29 +78,49 @@ def log_probe(
 
 
 def signature_probe(
-    qualified_name: str,
-    rule: Rule,
-    detects: str,
-    signature: str,
-    message: str,
-    fix: Fix,
-    *,
-    notice: bool = False,
-    rank: int | None = None,
-) -> Callable[[Timeline], Iterator[Finding]]:
-    """Register and return a probe that reports a rule where a signature matched.
+    rule: Rule, *signatures: str, per_attempt: bool = False, at_first_failed: bool = False
+) -> Callable[[Callable[[Timeline, Sequence[Event]], LogFinding | None]], Callable[[Timeline], Iterator[Finding]]]:
+    """Register a probe that is called with the events of signatures, if there are any, and returns its finding."""
 
-    :param qualified_name: module and name of the probe, as if it were defined there: ``f"{__name__}.name"``
-    :param detects: its docstring
-    :param message: with values of the first event in braces
-    :param notice: the finding is always ``info``, and no cause
-    :param rank: the failed rank; -1: none; None: the rank that wrote the line
-    """
+    def register(
+        judge: Callable[[Timeline, Sequence[Event]], LogFinding | None],
+    ) -> Callable[[Timeline], Iterator[Finding]]:
+        def of_events(timeline: Timeline) -> Iterator[LogFinding]:
+            events = timeline.of(*signatures)
+            found_ = judge(timeline, events) if events else None
+            if found_ is not None:
+                yield found_
 
-    def judge(timeline: Timeline) -> Iterator[LogFinding]:
-        if events := timeline.of(signature):
-            yield LogFinding(events, message.format_map(events[0].values), fix, notice=notice, rank=rank)
+        # not by functools.wraps: the parameter is the timeline alone
+        of_events.__module__, of_events.__name__, of_events.__doc__ = judge.__module__, judge.__name__, judge.__doc__
+        return log_probe(rule, per_attempt=per_attempt, at_first_failed=at_first_failed)(of_events)
 
-    judge.__module__, _, judge.__name__ = qualified_name.rpartition(".")
-    judge.__doc__ = detects
-    return log_probe(rule, per_attempt=True)(judge)
+    return register
+
+
+class SignatureRow(NamedTuple):
+    """A probe that one signature decides."""
+
+    #: of the probe in its module
+    name: str
+    rule: Rule
+    signature: str
+    #: with values of the first event in braces
+    message: str
+    fix: Fix
+    notice: bool = False
+    rank: int | None = None
+
+
+def register_rows(module: str, *rows: SignatureRow) -> dict[str, Callable[[Timeline], Iterator[Finding]]]:
+    """Register rows as probes of a module. Return them by name. A probe with its own condition is a function there."""
+    probes = {}
+    for row in rows:
+
+        def judge(_: Timeline, events: Sequence[Event], row: SignatureRow = row) -> LogFinding:
+            message = row.message.format_map(events[0].values)
+            return LogFinding(events, message, row.fix, rank=row.rank, notice=row.notice)
+
+        judge.__module__, judge.__name__ = module, row.name
+        probes[row.name] = signature_probe(row.rule, row.signature, per_attempt=True)(judge)
+    return probes

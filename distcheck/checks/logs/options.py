@@ -13,7 +13,7 @@ from distcheck.core.model import Fix
 
 from .context import came_through
 from .launcher import first_of_each, listed, script_of
-from .log_probe import LogFinding, log_probe, signature_probe
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows
 from .model import Event, Timeline
 
 _LOCAL_RANK = re.compile(r"(?:^|[\s'\"\[])-{0,2}(local[-_]rank)\b")
@@ -254,15 +254,18 @@ def _launchers_options(arguments: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"--{name}" for name in names if name.replace("_", "-") in _OF_LAUNCHERS))
 
 
-debug_level_was_readable = signature_probe(
-    f"{__name__}.debug_level_was_readable",
-    rules.DC112,
-    "TORCH_DISTRIBUTED_DEBUG has an unknown value, so that torch cannot be imported.",
-    "debug-level-invalid",
-    "TORCH_DISTRIBUTED_DEBUG is none of OFF, INFO and DETAIL, so that torch can't be imported",
-    Fix(
-        "set it to one of the three words, or take it out",
-        command="unset TORCH_DISTRIBUTED_DEBUG",
-        where="job-script",
+ROWS = register_rows(
+    __name__,
+    # TORCH_DISTRIBUTED_DEBUG has an unknown value, so that torch cannot be imported.
+    SignatureRow(
+        "debug_level_was_readable",
+        rules.DC112,
+        "debug-level-invalid",
+        "TORCH_DISTRIBUTED_DEBUG is none of OFF, INFO and DETAIL, so that torch can't be imported",
+        Fix(
+            "set it to one of the three words, or take it out",
+            command="unset TORCH_DISTRIBUTED_DEBUG",
+            where="job-script",
+        ),
     ),
 )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix
@@ -14,7 +14,7 @@ from distcheck.rules.signatures import Kind
 
 from .context import came_through
 from .launcher import AGENT, first_of_each
-from .log_probe import LogFinding, log_probe
+from .log_probe import LogFinding, log_probe, signature_probe
 from .model import Event, Timeline
 
 _BUILD_FOR_GPUS = (
@@ -164,12 +164,9 @@ def _shadow(event: Event) -> str | None:
     return named[1].replace("\\", "/").rpartition("/")[2] if named else None
 
 
-@log_probe(rules.DC123)
-def store_needed_no_libuv(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC123, "no-libuv")
+def store_needed_no_libuv(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """The store was to be served with libuv, which torch for Windows lacks."""
-    events = timeline.of("no-libuv")
-    if not events:
-        return
     agent = any(came_through(event, *AGENT) for event in events)
     fix = (
         Fix(
@@ -181,7 +178,7 @@ def store_needed_no_libuv(timeline: Timeline) -> Iterator[LogFinding]:
         else Fix("switch it off where all ranks get it", command="set USE_LIBUV=0", where="job-script", safe=True)
     )
     requested = "torchrun requests a store with libuv" if agent else "the store is requested with libuv"
-    yield LogFinding(
+    return LogFinding(
         events,
         f"{requested}, and this torch is built without it",
         fix,

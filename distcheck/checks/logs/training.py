@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix
 
 from .context import came_through
-from .log_probe import LogFinding, log_probe, signature_probe
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
 from .model import Event, Timeline
 
 
@@ -21,12 +21,9 @@ def _place(event: Event) -> str:
     return f"{name}:{frame.line}" + ("" if frame.function == "<module>" else f" in {frame.function}")
 
 
-@log_probe(rules.DC740)
-def group_was_there_before_its_use(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC740, "group-missing")
+def group_was_there_before_its_use(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """A collective or a wrapper used the process group before it was created, or after it was destroyed."""
-    events = timeline.of("group-missing")
-    if not events:
-        return
     first = events[0]
     place = _place(first)
     ended = "destroyed" in first.text or came_through(first, "destroy_process_group")
@@ -40,7 +37,7 @@ def group_was_there_before_its_use(timeline: Timeline) -> Iterator[LogFinding]:
         if ended
         else f"{what} is used before it exists, or after it was destroyed"
     )
-    yield LogFinding(
+    return LogFinding(
         events,
         message + (f": {place}" if place else ""),
         Fix(
@@ -52,14 +49,11 @@ def group_was_there_before_its_use(timeline: Timeline) -> Iterator[LogFinding]:
     )
 
 
-@log_probe(rules.DC741)
-def group_was_made_once(timeline: Timeline) -> Iterator[LogFinding]:
+@signature_probe(rules.DC741, "group-twice")
+def group_was_made_once(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """``init_process_group`` was called where a group was there already."""
-    events = timeline.of("group-twice")
-    if not events:
-        return
     place = _place(events[0])
-    yield LogFinding(
+    return LogFinding(
         events,
         "the process group is created a second time" + (f": {place}" if place else ""),
         Fix(
@@ -114,12 +108,15 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[LogFinding]:
         )
 
 
-group_was_destroyed = signature_probe(
-    f"{__name__}.group_was_destroyed",
-    rules.DC743,
-    "NCCL or torch reports at the end that the process group was not destroyed.",
-    "group-not-destroyed",
-    "the process group is not destroyed at the end",
-    Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
-    notice=True,
+ROWS = register_rows(
+    __name__,
+    # NCCL or torch reports at the end that the process group was not destroyed.
+    SignatureRow(
+        "group_was_destroyed",
+        rules.DC743,
+        "group-not-destroyed",
+        "the process group is not destroyed at the end",
+        Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+        notice=True,
+    ),
 )
