@@ -17,6 +17,7 @@ from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, Launch, LaunchCommand
 from distcheck.launch.schedulers import Scheduler, task_starter
+from distcheck.rules import shared_fixes
 
 from .devices import Devices
 from .gpus import Driver, Gpus
@@ -37,13 +38,6 @@ _LONGEST_SCRIPT = 1 << 20
 _LONGEST_ARGUMENTS = 400
 
 
-#: Both, since srun takes SLURM_NTASKS of the job into account, and lets that win over --ntasks-per-node alone.
-ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
-#: How torchrun's agents find each other in a Slurm job.
-MEET_BY_SLURM = (
-    "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
-    '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
-)
 #: The same in a pod whose operator sets torch's variables only.
 _OF_POD = ' --nnodes="$WORLD_SIZE" --node-rank="$RANK" --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT"'
 NO_SCHEDULER = Unavailable("no scheduler was queried")
@@ -134,7 +128,10 @@ def _start(launch: Launch, processes: int, job: Scheduler | None) -> tuple[str, 
         count = "" if "PET_NPROC_PER_NODE" in launch.variables else f" --nproc-per-node={processes}"
         return f"torchrun{'' if all(name in launch.variables for name in given) else _OF_POD}{count}", "launch-line"
     if job is not None and job.name == "slurm" and (job.nodes or 1) > 1:
-        return f"srun {ONE_TASK_A_NODE} torchrun {MEET_BY_SLURM} --nproc-per-node={processes}", "job-script"
+        return (
+            f"srun {shared_fixes.ONE_TASK_A_NODE} torchrun {shared_fixes.MEET_BY_SLURM} --nproc-per-node={processes}",
+            "job-script",
+        )
     return f"torchrun --standalone --nproc-per-node={processes}", "launch-line"
 
 
@@ -242,18 +239,7 @@ def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
     if by_mpi_here and launch.launcher in ELASTIC_LAUNCHERS and launch.ranks_here and launch.stage == "planned":
         alone = launch_line(launch, launch.ranks_here)
         return alone._replace(text=f"omit {plan.starter} on a single node; {alone.text}")
-    if plan.starter == "srun":
-        return Fix(
-            f"give {launch.launcher} one task a node: srun {ONE_TASK_A_NODE} (and '#SBATCH --ntasks-per-node=1' "
-            "in the job script). Or drop it, and let srun start one python a GPU with RANK, LOCAL_RANK and "
-            "WORLD_SIZE set from SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS",
-            where="job-script",
-        )
-    return Fix(
-        f"start {launch.launcher} once on each node ({plan.starter} with one process a node). Or start the script "
-        f"with {plan.starter} alone, and set torch's variables from those of MPI",
-        where="launch-line",
-    )
+    return shared_fixes.one_launcher_a_node(launch.launcher, plan.starter)
 
 
 @probe(rules.DC117)
@@ -318,7 +304,7 @@ def first_error_stays_visible(launch: Launch) -> Iterator[Finding]:
             "which is often not the first",
             where=Where(object="--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},
-            fix=Fix("while you debug, start with --max-restarts=0", where="launch-line"),
+            fix=shared_fixes.NO_RESTARTS,
         )
 
 
@@ -352,16 +338,12 @@ def processes_can_be_counted_by_gpus(
     masks = {} if isinstance(devices, Unavailable) else dict(devices.masks)
     evidence: Mapping[str, object] = {"nproc_per_node": launch.nproc_text, "usable_gpus": 0, "masks": masks}
     seen = f" ({', '.join(f'{name}={value}' for name, value in masks.items())})" if masks else ""
-    repair = (
-        "give a number: --nproc-per-node=2 for two processes on the CPU. If there should be GPUs, fix that first "
-        "(nvidia-smi lists them)"
-    )
     if launch.nproc_text == "gpu":
         yield rules.DC121.found(
             f"--nproc-per-node=gpu counts GPUs, and this process can use none{seen}",
             where=Where(object="--nproc-per-node"),
             evidence=evidence,
-            fix=Fix(repair, where="launch-line"),
+            fix=shared_fixes.NUMBER_OF_PROCESSES,
         )
     else:
         wanted = launch.backend is not None and "nccl" in launch.backend
@@ -370,5 +352,5 @@ def processes_can_be_counted_by_gpus(
             severity=Severity.ERROR if wanted else Severity.INFO,
             where=Where(object="--nproc-per-node"),
             evidence=evidence,
-            fix=Fix(repair, where="launch-line"),
+            fix=shared_fixes.NUMBER_OF_PROCESSES,
         )

@@ -13,6 +13,8 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
+from distcheck.rules import shared_fixes
+from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE
 
 from .context import (
     CONTAINER_PROGRAMS,
@@ -39,13 +41,6 @@ from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, Laun
 from .paths import the_one
 from .scripts import Started
 
-#: One task per node. Without --ntasks, the job's SLURM_NTASKS would override it.
-ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
-#: The rendezvous of torchrun's agents in a Slurm job.
-MEET_BY_SLURM = (
-    "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
-    '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
-)
 #: Kinds of files without a terminal that could close.
 _WITHOUT_TERMINAL = frozenset({"slurm", "pod", "dockerfile", "workflow"})
 #: Programs that shield a command from the hang-up of the terminal.
@@ -171,11 +166,7 @@ def _processes(site: LaunchSite) -> str | None:
 
 def _start_once(site: LaunchSite, step: SchedulerStep, on_node: int) -> Fix:
     if step.starter != "srun":
-        return Fix(
-            f"start {site.command.launcher} once on each node ({step.starter} with one process a node). "
-            f"Or start the script with {step.starter} alone and set torch's variables from those of MPI",
-            where="launch-line",
-        )
+        return shared_fixes.one_launcher_a_node(site.command.launcher, step.starter)
     given = site.job
     directive = None if given is None else given.tasks_per_node
     text = f"give {site.command.launcher} one task a node: srun {ONE_TASK_A_NODE}"
@@ -464,10 +455,7 @@ def first_error_stays_visible(launch_files: LaunchFiles) -> Iterator[Finding]:
             "which is often not the first",
             where=location_of(site, word, "--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},
-            fix=Fix(
-                "while you debug, start with --max-restarts=0",
-                where="launch-line",
-            ),
+            fix=shared_fixes.NO_RESTARTS,
         )
 
 

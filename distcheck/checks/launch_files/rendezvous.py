@@ -13,6 +13,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
+from distcheck.rules import shared_fixes
 
 from .context import (
     ADDRESS_OPTIONS,
@@ -37,8 +38,6 @@ from .context import (
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite
 
-#: The first host of a Slurm job; in the body of the job script it is the same for all tasks.
-FIRST_HOST = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
 #: Substitutions with a different result on each host or at each time.
 _DIFFERS = re.compile(
     r"\$\{?(RANDOM|SRANDOM|EPOCHSECONDS|EPOCHREALTIME|BASHPID|HOSTNAME|SLURM_PROCID|SLURM_NODEID|SLURMD_NODENAME"
@@ -153,7 +152,7 @@ def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSit
 
 def _assigned_first_host(name: str) -> str:
     """Return the option or variable with the first host of a job of Slurm; an endpoint also gets a port."""
-    return f"{name}={FIRST_HOST}{':29400' if 'endpoint' in name else ''}"
+    return f"{name}={shared_fixes.FIRST_HOST_OF_SLURM}{':29400' if 'endpoint' in name else ''}"
 
 
 def _first_node(site: LaunchSite, name: str) -> Fix:

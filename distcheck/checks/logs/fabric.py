@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix, Severity
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
 from .context import survived
@@ -278,12 +279,7 @@ def roce_packets_arrive(timeline: Timeline) -> Iterator[LogFinding]:
 @log_probe(rules.DC416, per_attempt=True)
 def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[LogFinding]:
     """RDMA is used between hosts without GPUDirect, or registering GPU memory with the card fails."""
-    fix = Fix(
-        "have an administrator load the module that comes with the driver (modprobe nvidia_peermem), and list it "
-        "in /etc/modules-load.d for the next boot",
-        by="admin",
-        where="host",
-    )
+    fix = shared_fixes.LOAD_PEERMEM
     if events := timeline.of("ib-gpu-memory"):
         yield LogFinding(
             events,
@@ -375,22 +371,13 @@ def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             events,
             f"the plug-in {name} is not complete here",
-            Fix(
-                "source the plug-in's own script (nccl-env-profile.sh, next to its library) unchanged in the job "
-                "script for all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
-                "'ls /sys/class/net': they differ between virtual machines and GKE",
-                where="job-script",
-            ),
+            shared_fixes.SOURCE_THE_PLUG_IN,
         )
     elif files := timeline.of("topology-file"):
         yield LogFinding(
             files,
             f"NCCL_TOPO_FILE names {files[0].values['file']}, which can't be opened",
-            Fix(
-                "mount the file of this kind of machine into the container, or name the one that the cloud's image "
-                "brings, in the job script",
-                where="job-script",
-            ),
+            shared_fixes.MOUNT_THE_TOPOLOGY,
             severity=Severity.INFO if failed(timeline) else None,
             role="context",
         )
@@ -414,13 +401,7 @@ def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             events,
             "CUDA does not permit sharing GPU memory over the NVLink fabric: this process has no IMEX channel",
-            Fix(
-                "have an administrator start nvidia-imex on all nodes of the NVLink domain and give the job a channel "
-                "(in Kubernetes a ComputeDomain, with Docker --device=/dev/nvidia-caps-imex-channels/channel0); "
-                "NCCL_MNNVL_ENABLE=0 in the job script makes a job run without it, over the network",
-                by="admin",
-                where="host",
-            ),
+            shared_fixes.START_IMEX,
         )
     elif events := timeline.of("cumem-host"):
         yield LogFinding(
@@ -509,12 +490,7 @@ def transport_is_the_fastest(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             [event for process in shared for event in process.events if event.values.get("via")],
             "ranks of one host talk through shared memory, although their GPUs have NVLink",
-            Fix(
-                "check that the driver lets the GPUs reach each other, and that each task sees all GPUs of its "
-                "host. In containers with one GPU each NCCL can't use NVLink",
-                command="nvidia-smi topo -p2p r",
-                where="host",
-            ),
+            shared_fixes.CHECK_PEER_ACCESS,
             severity=Severity.INFO if failed(timeline) else None,
             role="context",
         )

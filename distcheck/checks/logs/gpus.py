@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Fix, rank_ranges
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
 from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
@@ -278,11 +279,7 @@ def container_keeps_its_gpus(timeline: Timeline, events: Sequence[Event]) -> Log
     return LogFinding(
         events,
         f"NVML can't be used ({events[0].values['what']}): the container has lost access to its GPUs",
-        Fix(
-            "restart the container. A reload of systemd rewrites the cgroup: to prevent it, name the device "
-            "nodes with --device, use CDI, or update the NVIDIA container toolkit",
-            where="launch-line",
-        ),
+        shared_fixes.RESTART_THE_CONTAINER,
     )
 
 
@@ -364,12 +361,7 @@ def peer_access_works(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             events,
             "the kernel runs without iommu=pt" + (", and a collective of the GPUs hung" if hung else ""),
-            Fix(
-                "if a first collective hangs: one run with NCCL_P2P_DISABLE=1 that works confirms it; then have an "
-                "administrator boot with iommu=pt, or switch the IOMMU and PCIe ACS off in the firmware",
-                by="admin",
-                where="host",
-            ),
+            shared_fixes.NO_IOMMU,
             notice=not hung,
         )
 
@@ -384,11 +376,7 @@ def wsl_can_do_it(timeline: Timeline, events: Sequence[Event]) -> LogFinding | N
         "NCCL fails with CUDA's unknown error (999) under WSL2"
         if events[0].signature == "cuda-unknown"
         else "NCCL finds no path of the GPU in /sys, which WSL2 does not have",
-        Fix(
-            "update Windows' NVIDIA driver and WSL (wsl --update); where NCCL fails with 'unknown error', use gloo, or "
-            "Linux itself",
-            where="host",
-        ),
+        shared_fixes.NEWER_WSL,
     )
 
 
@@ -556,8 +544,8 @@ ROWS = register_rows(
         "gpu-busy",
         "a GPU takes one process only, and has one already",
         Fix(
-            "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the mode); "
-            "an administrator can put the mode back: nvidia-smi -c DEFAULT",
+            "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the "
+            "mode); an administrator can put the mode back: nvidia-smi -c DEFAULT",
             where="host",
         ),
     ),
@@ -567,12 +555,7 @@ ROWS = register_rows(
         rules.DC312,
         "fabric-manager",
         "CUDA can't start on this machine with NVSwitch: its fabric manager is not ready (802)",
-        Fix(
-            "have an administrator start the fabric manager, of exactly the driver's version (see nvidia-smi): "
-            "systemctl enable --now nvidia-fabricmanager",
-            by="admin",
-            where="host",
-        ),
+        shared_fixes.start_fabric_manager("see nvidia-smi"),
     ),
     # NVML or the kernel module reports different versions of the two parts of the driver.
     SignatureRow(

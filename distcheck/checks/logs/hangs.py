@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Fix, Rule, Severity
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
 from .context import came_through, each_line_once, failed_elsewhere, hosts_of, is_of_launcher, same_writer
@@ -761,13 +762,6 @@ def no_rank_waits_at_the_store(timeline: Timeline, events: Sequence[Event]) -> L
     )
 
 
-_ONE_EACH = Fix(
-    "give each node its own --node-rank and start each once (under srun: one torchrun a node); where tasks are "
-    "ranks, set RANK in each task from the task's own number, never once for all of them",
-    where="launch-line",
-)
-
-
 @log_probe(rules.DC502)
 def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
     """Report a rank that NCCL got twice, or one beyond the size of its communicator, or two servers of one store."""
@@ -778,7 +772,7 @@ def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
                 servers,
                 "two processes took themselves for rank 0: one serves the store and waits for the others, and the "
                 "other could not listen on its port",
-                _ONE_EACH,
+                shared_fixes.ONE_NODE_RANK_EACH,
                 rank=0,
             )
         return
@@ -789,7 +783,7 @@ def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
         f"{ranks_in_words(doubled)} of {size} came twice"
         if any(number < int(size) for number in doubled)
         else f"{ranks_in_words(doubled)} came to a job of {size} ranks",
-        _ONE_EACH,
+        shared_fixes.ONE_NODE_RANK_EACH,
         rank=doubled[0] if len(doubled) == 1 else -1,
     )
 

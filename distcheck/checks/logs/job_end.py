@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix, rank_ranges
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
 from .context import is_of_launcher
@@ -38,13 +39,6 @@ def launcher_outlives_its_terminal(timeline: Timeline, events: Sequence[Event]) 
     )
 
 
-_LONGER = Fix(
-    "request more time in the job script (#SBATCH --time=…), and let the script save a checkpoint on SIGTERM "
-    "(#SBATCH --signal=TERM@120)",
-    where="job-script",
-)
-
-
 @log_probe(rules.DC125)
 def scheduler_lets_it_run(timeline: Timeline) -> Iterator[LogFinding]:
     """No scheduler ended the job: its time was over, its resources went to others, or its node was emptied.
@@ -64,7 +58,7 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[LogFinding]:
             f"the scheduler ended{job}{host}: its time limit was over"
             if limit
             else f"the scheduler took the place of{job}{host}: preemption or eviction{resource}",
-            _LONGER
+            shared_fixes.MORE_TIME
             if limit
             else Fix(
                 "let the script save a checkpoint on SIGTERM and resume from it (#SBATCH --requeue, "
@@ -114,7 +108,7 @@ def first_attempt_is_seen(timeline: Timeline) -> Iterator[LogFinding]:
     yield LogFinding(
         events[:20],
         f"the ranks were restarted {times} time{'s' * (times != 1)}: what the log ends with is of the last attempt",
-        Fix("while you debug, start with --max-restarts=0", where="launch-line"),
+        shared_fixes.NO_RESTARTS,
         rank=-1,
         notice=True,
     )

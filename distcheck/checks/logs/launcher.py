@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from distcheck import rules
 from distcheck.core.model import Fix, Rule
+from distcheck.rules import shared_fixes
 
 from .context import came_through
 from .log_probe import LogFinding, SignatureRow, log_probe, register_rows
@@ -24,11 +25,6 @@ AGENT = (
 )
 _SPAWN = ("torch/multiprocessing/spawn.py", "multiprocessing/spawn.py", "multiprocessing/popen_spawn")
 _SPAWNING = ("mp.spawn(", "start_processes(")
-_ONE_LAUNCHER = (
-    "let one launcher set all of them: torchrun does; remove exports of rank variables from the job "
-    "script, the shell's start-up files and the container's environment"
-)
-HOST_OF_TASK_0 = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
 
 
 def is_under_torchrun(timeline: Timeline) -> bool:
@@ -172,7 +168,7 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
     if scheduler == "slurm" or (scheduler is None and event.who.task is not None):
         line = (
             "srun bash -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
-            f"MASTER_ADDR={HOST_OF_TASK_0} MASTER_PORT=29500; exec python {script}'"
+            f"MASTER_ADDR={shared_fixes.FIRST_HOST_OF_SLURM} MASTER_PORT=29500; exec python {script}'"
         )
     elif scheduler == "mpi":
         line = (
@@ -183,12 +179,7 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
     else:
         line = f"torchrun --standalone --nproc-per-node=gpu {script}"
         return Fix("start it with torchrun, in place of python", command=line, where="launch-line")
-    return Fix(
-        "hand the numbers on in each task; exported once in the body of the job script, RANK would be 0 for all "
-        f"tasks: {line}",
-        command=line,
-        where="launch-line",
-    )
+    return shared_fixes.number_the_tasks(line)
 
 
 # DC103
@@ -205,7 +196,7 @@ def ranks_agreed(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             events,
             message,
-            Fix(_ONE_LAUNCHER, where="job-script"),
+            shared_fixes.ONE_LAUNCHER,
             rank=rank if "size" in events[0].values or events[0].who.rank is None else events[0].who.rank,
         )
 
@@ -356,10 +347,7 @@ ROWS = register_rows(
         rules.DC115,
         "omp-threads-default",
         "torchrun set OMP_NUM_THREADS=1 for its ranks",
-        Fix(
-            "set it to the cores of a rank, less those that its data loaders take, before the launcher starts",
-            where="job-script",
-        ),
+        shared_fixes.THREADS_OF_A_RANK,
         notice=True,
     ),
     # The old launcher warns about itself; its effects are DC207.

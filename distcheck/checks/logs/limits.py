@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 
 from .context import came_through, failed_elsewhere, hosts_of, ranks_text, value_of
 from .log_probe import LogFinding, log_probe, signature_probe
@@ -94,11 +95,7 @@ def _died_of_a_bus_error(timeline: Timeline) -> Iterator[LogFinding]:
 
 def _enlarge_shared_memory(timeline: Timeline) -> Fix:
     if _in_kubernetes(timeline):
-        return Fix(
-            "mount a memory volume at /dev/shm in the pod: an emptyDir with 'medium: Memory' and a sizeLimit of "
-            f"{_SMALL_SIZE.upper()}i, below the container's memory limit",
-            where="job-script",
-        )
+        return shared_fixes.memory_volume(_SMALL_SIZE)
     return Fix(
         f"start the container with --shm-size={_SMALL_SIZE} or --ipc=host (Docker, Podman), or mount a memory volume "
         "at /dev/shm (Kubernetes: emptyDir with 'medium: Memory'); on a host without container remove what crashed "
@@ -168,12 +165,7 @@ def memory_could_be_locked(timeline: Timeline, events: Sequence[Event]) -> LogFi
 
 def _lock_more(timeline: Timeline) -> Fix:
     if _in_slurm(timeline):
-        return Fix(
-            "have an administrator set LimitMEMLOCK=infinity for slurmd, and PropagateResourceLimitsExcept=MEMLOCK in "
-            "slurm.conf, without which jobs inherit the limit of the login shell",
-            by="admin",
-            where="host",
-        )
+        return shared_fixes.LOCK_MORE_IN_SLURM
     return Fix(
         "start the container with --ulimit memlock=-1 (Kubernetes: capability IPC_LOCK); without container have an "
         "administrator allow it ('memlock unlimited' in /etc/security/limits.conf for logins, LimitMEMLOCK=infinity "
@@ -339,15 +331,13 @@ def _follows(event: Event, killed: Event, rows: Sequence[WorkerFailure]) -> bool
 
 
 def _more_memory(timeline: Timeline, *, sure: bool) -> Fix:
-    less = "start fewer data-loader workers and let ranks share or map the data (torch.load with mmap=True)"
     look = "" if sure else "see whether it was memory ('dmesg | grep -i oom', 'sacct -o MaxRSS,State'); then "
-    if _in_slurm(timeline):
-        return Fix(f"{look}request more with --mem (--mem=0 is all of a node), or {less}", where="job-script")
-    if _in_kubernetes(timeline):
-        return Fix(f"{look}raise resources.limits.memory of the container, or {less}", where="job-script")
+    if _in_slurm(timeline) or _in_kubernetes(timeline):
+        more = shared_fixes.MORE_MEMORY_IN_SLURM if _in_slurm(timeline) else shared_fixes.MORE_MEMORY_IN_A_POD
+        return more._replace(text=f"{look}{more.text}")
     return Fix(
         f"{look}give it more memory (--mem in Slurm, resources.limits.memory in Kubernetes, --memory in Docker), or "
-        f"start fewer ranks on this host, or {less}",
+        f"start fewer ranks on this host, or {shared_fixes.LESS_MEMORY}",
         where="job-script",
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix, Severity
+from distcheck.rules import shared_fixes
 
 from .context import (
     came_through,
@@ -20,7 +21,7 @@ from .context import (
     value_of,
 )
 from .hangs import two_servers
-from .launcher import HOST_OF_TASK_0, ranks_were_started_once
+from .launcher import ranks_were_started_once
 from .log_probe import LogFinding, log_probe
 from .model import Event, Timeline
 
@@ -199,11 +200,7 @@ def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], ro
         )
         message += ": no process of this host serves the store there"
     elif "refused" in why:
-        fix = Fix(
-            "start the launch on the first node; where it runs already, compare the port, and see whether a firewall "
-            "there rejects it",
-            where="launch-line",
-        )
+        fix = shared_fixes.START_ON_THE_FIRST_NODE
         message += ": the connection was refused, so nothing listens on that port, or a firewall rejects it"
     else:
         fix = _open_port(host, port)
@@ -335,7 +332,7 @@ def _resolve(host: str, why: str) -> Fix:
     if "[" in host or "," in host:
         return Fix(
             "that is a list of nodes, and no name of one: give MASTER_ADDR the first of them",
-            command=f"export MASTER_ADDR={HOST_OF_TASK_0}",
+            command=f"export MASTER_ADDR={shared_fixes.FIRST_HOST_OF_SLURM}",
             where="job-script",
         )
     if "Temporary failure" in why:
@@ -351,11 +348,7 @@ def _resolve(host: str, why: str) -> Fix:
             where="launch-line",
         )
     if "-master-" in host or "-worker-" in host or ".svc" in host:
-        return Fix(
-            f"wait until {host} resolves before the launch (an init container that tries to connect), and give its "
-            "headless Service publishNotReadyAddresses: true; a pod's name appears some seconds after the pod",
-            where="job-script",
-        )
+        return shared_fixes.wait_for_name(host)
     node = f"the node that calls itself {host}" if host else "the first node"
     name = in_a_command(host)
     return Fix(
@@ -447,10 +440,7 @@ def _in_a_container(timeline: Timeline, address: str, events: list[Event], role:
     return LogFinding(
         events,
         f"the rendezvous address {address} is in a container's own network, which does not lead to other machines",
-        Fix(
-            "start the containers with --network=host on all hosts, so that they listen on the machines' own addresses",
-            where="launch-line",
-        ),
+        shared_fixes.NETWORK_OF_THE_HOST,
         role=role,
         rank=-1,
         evidence={"address": address},

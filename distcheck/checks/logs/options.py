@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 
 from .context import came_through
 from .launcher import first_of_each, listed, script_of
@@ -51,7 +52,6 @@ def rendezvous_values_were_readable(timeline: Timeline) -> Iterator[LogFinding]:
 _RANK_VARIABLE = re.compile(
     r"\b(MASTER_PORT|MASTER_ADDR|LOCAL_WORLD_SIZE|WORLD_SIZE|LOCAL_RANK|RANK|NODE_RANK|NNODES|NPROC_PER_NODE)\b"
 )
-_ONE_PORT = "set one port, from 1024 to 32767, for all ranks"
 
 
 def _bad_numbers(timeline: Timeline) -> Iterator[LogFinding]:
@@ -64,15 +64,13 @@ def _bad_numbers(timeline: Timeline) -> Iterator[LogFinding]:
     for (name, value), events in groups.items():
         if value.startswith("tcp://"):
             why = f"{name} is {value!r}: Kubernetes puts that there for a Service named 'master'"
-            remedy = (
-                "rename that Service, or set 'enableServiceLinks: false' in the pod, so that MASTER_PORT stays free"
-            )
+            remedy = shared_fixes.FREE_MASTER_PORT
         elif name == "--nnodes":
             why, remedy = f"--nnodes is {value!r}, expected a number or MIN:MAX", "write --nnodes=2, or --nnodes=1:4"
             yield LogFinding(events, why, Fix(remedy, where="launch-line"))
             continue
         elif name == "MASTER_PORT":
-            why, remedy = f"MASTER_PORT is {value!r}, expected a port from 1 to 65535", _ONE_PORT
+            why, remedy = f"MASTER_PORT is {value!r}, expected a port from 1 to 65535", shared_fixes.ONE_PORT
         else:
             why = f"{name} is {value!r}, expected a whole number" if value else f"{name} is empty"
             remedy = f"let the launcher set {name}, and export it nowhere"
@@ -101,13 +99,13 @@ def _bad_ports(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             ports,
             f"MASTER_PORT is {value}, and ports end at 65535" if value else "the port is none from 0 to 65535",
-            Fix(_ONE_PORT, where="job-script"),
+            Fix(shared_fixes.ONE_PORT, where="job-script"),
         )
     if arguments := timeline.of("store-arguments"):
         yield LogFinding(
             arguments,
             "the address, the port or the number of ranks is not what the store takes, such as a port that is text",
-            Fix(f"pass the port as a number: int(...); {_ONE_PORT}", where="code"),
+            Fix(f"pass the port as a number: int(...); {shared_fixes.ONE_PORT}", where="code"),
         )
     if zero := timeline.of("world-size-zero"):
         yield LogFinding(
@@ -121,7 +119,7 @@ def _bad_endpoints(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             [event],
             f"the rendezvous endpoint is {value!r}, and torchrun can't use its {part}",
-            Fix("write it as HOST:PORT, such as --rdzv-endpoint=node1:29400", where="launch-line"),
+            shared_fixes.HOST_AND_PORT,
         )
     for event in first_of_each(timeline.of("address-malformed"), "address"):
         address = event.values.get("address") or ""
@@ -150,10 +148,7 @@ def _bad_options(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             [event],
             f"{launcher} ended at once: {event.values.get('what')}",
-            Fix(
-                "write its own options as its --help spells them, then the script, then the script's options",
-                where="launch-line",
-            ),
+            shared_fixes.OWN_OPTIONS_FIRST,
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 
 from .context import came_through, each_line_once, grouped, ranks_text, value_of
 from .log_probe import LogFinding, log_probe
@@ -38,11 +39,6 @@ _PREFIXES = {
 }
 #: First bytes that are no pickle, as the operand that torch's unpickler stumbles over.
 _NO_PICKLES = {"60": "a web page", "118": "a pointer of Git LFS", "123": "JSON", "80": "a zip archive"}
-_COPY_AGAIN = Fix(
-    "copy or download it again, and compare its size with the one where it comes from; if that one is broken too, save "
-    "it again: to another name, then os.replace",
-    where="code",
-)
 
 
 # writing
@@ -158,9 +154,7 @@ def weights_load_alone(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             first,
             f"the file is no checkpoint: it begins as {_NO_PICKLES[operand]} does",
-            Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
-            if operand == "118"
-            else _COPY_AGAIN,
+            shared_fixes.FETCH_FROM_LFS if operand == "118" else shared_fixes.COPY_AGAIN,
             rule=rules.DC612,
         )
         return
@@ -220,9 +214,7 @@ def files_are_whole(timeline: Timeline) -> Iterator[LogFinding]:
         events,
         f"{f'the file {file}' if file else 'a file'} is broken{f', as {who} found' if who else ''}: "
         f"{problem}{_place(events)}",
-        Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
-        if pointer
-        else _COPY_AGAIN,
+        shared_fixes.FETCH_FROM_LFS if pointer else shared_fixes.COPY_AGAIN,
     )
 
 
@@ -324,22 +316,12 @@ def keys_fit(timeline: Timeline) -> Iterator[LogFinding]:
             if in_file
             else f"the model is wrapped in {wrapper}, so its keys begin with {prefix} ({missing}), and those of the "
             "checkpoint do not",
-            Fix(
-                "take the prefix away after loading (or save the state_dict of the model inside)"
-                if in_file
-                else "load into the model before it is wrapped, or into model.module",
-                command=_without(prefix) if in_file else None,
-                where="code",
-            ),
+            shared_fixes.strip_prefix(prefix)
+            if in_file
+            else Fix("load into the model before it is wrapped, or into model.module", where="code"),
             evidence={"prefix": prefix, "missing": missing, "unexpected": surplus},
         )
         return
-
-
-def _without(prefix: str) -> str:
-    if prefix == "module.":
-        return 'torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state_dict, "module.")'
-    return f'state_dict = {{key.replace("{prefix}", ""): value for key, value in state_dict.items()}}'
 
 
 @log_probe(rules.DC723, at_first_failed=True)
@@ -364,11 +346,7 @@ def checkpoints_load_on_their_rank(timeline: Timeline) -> Iterator[LogFinding]:
     yield LogFinding(
         each_line_once(events),
         message,
-        Fix(
-            "load to the CPU, and move the model to the rank's own device afterwards",
-            command='torch.load(path, map_location="cpu")',
-            where="code",
-        ),
+        shared_fixes.load_to_the_cpu("path"),
     )
 
 

@@ -10,18 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
 from .context import came_through
 from .launcher import AGENT, first_of_each
 from .log_probe import LogFinding, log_probe, signature_probe
 from .model import Event, Timeline
-
-_BUILD_FOR_GPUS = (
-    "install a build for the GPUs in the Python that the job uses (the selector at pytorch.org/get-started "
-    "gives the command); without GPUs use the backend gloo"
-)
-
 
 # DC120, DC121
 
@@ -42,9 +37,9 @@ def _absent_backends(timeline: Timeline) -> Iterator[LogFinding]:
     for backend, events in groups.items():
         known = backend.upper() in ("NCCL", "CUDA")
         if known and any(_is_on_windows(event) for event in events):
-            fix = Fix('use init_process_group(backend="gloo") here, or a Linux host (WSL2 counts)', where="code")
+            fix = shared_fixes.GLOO_ON_WINDOWS
         elif known:
-            fix = Fix(_BUILD_FOR_GPUS, where="host")
+            fix = shared_fixes.BUILD_FOR_GPUS
         else:
             fix = Fix(f'use backend="nccl" or "gloo"; {backend} needs a torch that was built with it', where="code")
         built = "CUDA" if backend == "CUDA" else f"the backend {backend.lower()}"
@@ -108,11 +103,7 @@ def gpus_could_be_counted(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             events,
             f"--nproc-per-node={option} counts GPUs, and this process can use none",
-            Fix(
-                "give a number: --nproc-per-node=2 for two processes on the CPU. If there should be GPUs, fix "
-                "that first (nvidia-smi lists them)",
-                where="launch-line",
-            ),
+            shared_fixes.NUMBER_OF_PROCESSES,
         )
 
 
@@ -143,11 +134,7 @@ def torch_was_the_installed_one(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             trees,
             "import torch takes a source tree of torch whose extension is not built",
-            Fix(
-                "start the job from another folder, or build the tree in place "
-                "(python -m pip install --no-build-isolation -e .)",
-                where="launch-line",
-            ),
+            shared_fixes.BUILD_THE_TREE,
         )
 
 

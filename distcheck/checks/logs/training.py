@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 
 from .context import came_through
 from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
@@ -116,7 +117,7 @@ ROWS = register_rows(
         rules.DC743,
         "group-not-destroyed",
         "the process group is not destroyed at the end",
-        Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+        shared_fixes.DESTROY_THE_GROUP,
         notice=True,
     ),
 )

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotChecked, Severity, Where, rank_ranges
 from distcheck.core.registry import probe
+from distcheck.rules import shared_fixes
 from distcheck.runtime.coordination.ledger import _TOGETHER, CallSiteTotals, Ledger, Summary
 from distcheck.runtime.coordination.long_waits import LongWait
 
@@ -158,7 +159,7 @@ def groups_are_destroyed(summary: Summary) -> Iterator[Finding]:
             f"{'all ranks' if len(kept) == summary.world_size else _ranks(kept)} ended without destroy_process_group()",
             where=Where(ranks=rank_ranges(kept)) if len(kept) > 1 else Where(rank=kept[0]),
             evidence={"ranks": rank_ranges(kept)},
-            fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+            fix=shared_fixes.DESTROY_THE_GROUP,
         )
 
 
