@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Fix, rank_ranges
+from distcheck.core.model import Fix, grouped, rank_ranges
 from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
@@ -210,9 +210,7 @@ def mig_slices_are_enough(timeline: Timeline) -> Iterator[LogFinding]:
 @log_probe(rules.DC308, per_attempt=True)
 def gpus_are_alike(timeline: Timeline) -> Iterator[LogFinding]:
     """torch calls the cards unbalanced, or the ranks list cards of different models."""
-    models: dict[str, list[Event]] = {}
-    for event in timeline.of("gpu-model"):
-        models.setdefault(event.values["model"].strip(), []).append(event)
+    models = grouped(timeline.of("gpu-model"), lambda event: event.values["model"].strip())
     if len(models) > 1:
         odd = min(models, key=lambda name: len(models[name]))
         events = [*models[odd], *(event for name, lines in models.items() if name != odd for event in lines[:1])]
@@ -242,9 +240,7 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[LogFinding]:
         for event in timeline.of("gpu-xid", "gpu-off-the-bus", "gpu-no-handle", "gpu-ecc", "gpu-nvlink-error")
         if event.signature != "gpu-xid" or _is_hardware(event)
     ]
-    hosts: dict[str | None, list[Event]] = {}
-    for event in broken:
-        hosts.setdefault(event.who.host, []).append(event)
+    hosts = grouped(broken, lambda event: event.who.host)
     for host, events in _joined_by_host(hosts).items():
         yield LogFinding(
             events,

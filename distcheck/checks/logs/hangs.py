@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Fix, Rule, Severity
+from distcheck.core.model import Fix, Rule, Severity, rank_names
 from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
@@ -26,7 +26,6 @@ from .waiting_ranks import (
     gloo_waits,
     odd_one,
     rank_of,
-    ranks_in_words,
     watchdog_waits,
 )
 
@@ -259,7 +258,7 @@ def _left_behind(
     last = sorted({item.enqueued for item in behind})
     at = f"#{last[0]}" if len(last) == 1 else f"#{last[0]} to #{last[-1]}"
     message = (
-        f"{describe_waits(waits)}{limit}, and {ranks_in_words(late)} never called it: the last that "
+        f"{describe_waits(waits)}{limit}, and {rank_names(late)} never called it: the last that "
         f"{'it' if len(late) == 1 else 'they'} called is {at}"
     )
     waiting = [wait.rank for wait in waits]
@@ -284,7 +283,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         seen_by = sorted({int(event.values["from"]) for event in dumps})
         return HangVerdict(
             rules.DC511,
-            f"{ranks_in_words(seen_by)} saw first that a collective did not end, and had the other ranks write what "
+            f"{rank_names(seen_by)} saw first that a collective did not end, and had the other ranks write what "
             "they know; who did not come to it is not in this text",
             _fetch(seen_by),
             -1,
@@ -292,7 +291,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         )
     first = any(wait.sequence == 1 for wait in waits)
     if absent and _is_further(timeline, absent, [wait.rank for wait in waits]):
-        message = f"{description}, and {ranks_in_words(absent)} had no batches left for it"
+        message = f"{description}, and {rank_names(absent)} had no batches left for it"
         return HangVerdict(rules.DC519, message, _EVEN_INPUTS, absent[0] if len(absent) == 1 else -1)
     if len(absent) == 1 and (timeline.world_size_known or len(waits) > 2):
         return HangVerdict(
@@ -305,10 +304,10 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
     if absent and waits:
         unheard_of = set(timeline.silent_ranks)
         silent = [rank for rank in absent if rank in unheard_of]
-        unheard = f"; nothing of {ranks_in_words(silent)} is in this text" if silent else ""
+        unheard = f"; nothing of {rank_names(silent)} is in this text" if silent else ""
         return HangVerdict(
             rules.DC511,
-            f"{description}; {ranks_in_words(absent)} logged no such wait{unheard}",
+            f"{description}; {rank_names(absent)} logged no such wait{unheard}",
             _connection_fix(timeline, first) if first else _fetch(absent),
             -1,
             "timeout",
@@ -342,7 +341,7 @@ def _is_of_a_part(waits: Sequence[WaitingRank]) -> bool:
 
 def _fetch(ranks: Sequence[int]) -> Fix:
     return Fix(
-        f"get the text of {ranks_in_words(ranks)} as well (torchrun --log-dir logs --tee 3 keeps each rank's); see "
+        f"get the text of {rank_names(ranks)} as well (torchrun --log-dir logs --tee 3 keeps each rank's); see "
         "whether they are alive and where, with 'py-spy dump --pid PID' on their hosts",
         command="torchrun --log-dir logs --tee 3 …",
         where="launch-line",
@@ -443,7 +442,7 @@ def barriers_are_passed(timeline: Timeline) -> Iterator[LogFinding]:
     failed = _failed_before(timeline, missing)
     yield LogFinding(
         events,
-        f"{ranks_in_words(missing)} did not come to the barrier{within}; rank {events[0].values['rank']} waited"
+        f"{rank_names(missing)} did not come to the barrier{within}; rank {events[0].values['rank']} waited"
         + (f"; rank {failed} had failed before" if failed is not None else ""),
         _STACK,
         rank=missing[0] if len(missing) == 1 else -1,
@@ -477,7 +476,7 @@ def monitors_see_progress(timeline: Timeline, events: Sequence[Event]) -> LogFin
     seconds = next((event.values["seconds"] for event in events if event.values.get("seconds")), "")
     return LogFinding(
         events,
-        f"{ranks_in_words(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
+        f"{rank_names(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
         "NCCL's watchdog went on",
         Fix(
             "something holds the interpreter's lock or the CUDA driver: 'py-spy dump --native --pid PID' while it "
@@ -497,7 +496,7 @@ def communicators_are_set_up(timeline: Timeline) -> Iterator[LogFinding]:
     peer = int(events[0].values["peer"])
     waiting = sorted({int(event.values["rank"]) for event in events})
     waits = [WaitingRank(rank, None, "BARRIER", 1) for rank in waiting]
-    description = f"{ranks_in_words(waiting)} waited in the first collective for rank {peer}, which did not come"
+    description = f"{rank_names(waiting)} waited in the first collective for rank {peer}, which did not come"
     busy = _busy_rank_zero(timeline, waits) if peer == 0 else None
     if busy is not None:
         yield LogFinding(
@@ -518,7 +517,7 @@ def no_rank_is_behind(timeline: Timeline, events: Sequence[Event]) -> LogFinding
     number = events[0].values["sequence"]
     return LogFinding(
         events,
-        f"{ranks_in_words(late)} never came to collective #{number}, for which the others wait",
+        f"{rank_names(late)} never came to collective #{number}, for which the others wait",
         _OTHER_BRANCH,
         rank=late[0] if len(late) == 1 else -1,
     )
@@ -671,7 +670,7 @@ def _missing_text(
 ) -> str:
     if missing:
         count = next((f" ({event.values['joined']} of {event.values['expected']} came)" for event in counts), "")
-        return f"{ranks_in_words(missing)} never joined the rendezvous of all ranks{count}"
+        return f"{rank_names(missing)} never joined the rendezvous of all ranks{count}"
     if counts:
         first = counts[0].values
         return f"only {first['joined']} of {first['expected']} joined the rendezvous of all ranks (or nodes) in time"
@@ -696,7 +695,7 @@ def no_rank_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[LogFind
     minutes = (waits[0].number("timeout_ms") or 0) / 60_000
     yield LogFinding(
         [*waits, work],
-        f"{ranks_in_words(rank for event in waits if (rank := rank_of(event)) is not None)} waited at the store until "
+        f"{rank_names(rank for event in waits if (rank := rank_of(event)) is not None)} waited at the store until "
         f"{minutes:g} minutes were over, and another process was still at work: {_work_text(work)}",
         _RANK_ZERO,
         rank=0,
@@ -780,9 +779,9 @@ def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
     size = events[0].values["world_size"]
     yield LogFinding(
         events,
-        f"{ranks_in_words(doubled)} of {size} came twice"
+        f"{rank_names(doubled)} of {size} came twice"
         if any(number < int(size) for number in doubled)
-        else f"{ranks_in_words(doubled)} came to a job of {size} ranks",
+        else f"{rank_names(doubled)} came to a job of {size} ranks",
         shared_fixes.ONE_NODE_RANK_EACH,
         rank=doubled[0] if len(doubled) == 1 else -1,
     )
@@ -856,7 +855,7 @@ def no_collective_failed(timeline: Timeline, events: Sequence[Event]) -> LogFind
         "",
     )
     spelt, meaning = _CLASSES.get(name, ("", ""))
-    who = ranks_in_words(rank for event in events if (rank := event.who.rank) is not None)
+    who = rank_names(rank for event in events if (rank := event.who.rank) is not None)
     on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
     description = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
     return LogFinding(

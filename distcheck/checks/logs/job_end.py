@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Fix, rank_ranges
+from distcheck.core.model import Fix, rank_names, rank_ranges
 from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
 from .context import is_of_launcher
 from .log_probe import LogFinding, log_probe, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, Timeline
-from .waiting_ranks import ranks_in_words
 
 #: Names and addresses that lead back to the writer itself.
 _OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
@@ -168,7 +167,7 @@ def _peers(lost: Sequence[Event]) -> list[str]:
 def _where_to_look(timeline: Timeline, lost: Sequence[Event]) -> str:
     """``: rank 0, or 10.0.0.5:40112, was lost; ranks 4-7 are not in this text``."""
     named = _lost_ranks(lost)
-    parts = [*([ranks_in_words(named)] if named else []), *_peers(lost)][:_MOST_NAMED]
+    parts = [*([rank_names(named)] if named else []), *_peers(lost)][:_MOST_NAMED]
     one = len(parts) == 1 and len(named) < 2
     text = f": {' and '.join(parts)} {'was' if one else 'were'} lost" if parts else ""
     silent = timeline.silent_ranks if timeline.world_size_known else ()
@@ -189,8 +188,8 @@ def _fetch(lost: Sequence[Event], dead: Sequence[int]) -> str:
     gone = [rank for rank in named if rank not in writers] or ([] if peers else named)
     dead = [rank for rank in dead if rank not in writers]
     if gone or peers:
-        parts = [*([ranks_in_words(gone)] if gone else []), *(f"the process at {peer}" for peer in peers)]
+        parts = [*([rank_names(gone)] if gone else []), *(f"the process at {peer}" for peer in peers)]
         return f"read the log of {' and of '.join(parts[:_MOST_NAMED])}, on its own host"
     if dead:
-        return f"read the log of {ranks_in_words(dead)}, which the launcher reports as failed"
+        return f"read the log of {rank_names(dead)}, which the launcher reports as failed"
     return "read the log of the rank that ended first, on its own host"

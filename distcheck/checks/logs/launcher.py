@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from distcheck import rules
-from distcheck.core.model import Fix, Rule
+from distcheck.core.model import Fix, Rule, grouped
 from distcheck.rules import shared_fixes
 
 from .context import came_through
@@ -188,9 +188,7 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
 @log_probe(rules.DC103)
 def ranks_agreed(timeline: Timeline) -> Iterator[LogFinding]:
     """A rank that is not below the number of ranks."""
-    groups: dict[str, list[Event]] = {}
-    for event in timeline.of("rank-out-of-range", "local-ranks-differ"):
-        groups.setdefault(_contradiction(event), []).append(event)
+    groups = grouped(timeline.of("rank-out-of-range", "local-ranks-differ"), lambda event: _contradiction(event))
     for message, events in groups.items():
         rank = events[0].number("rank")
         yield LogFinding(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Fix
+from distcheck.core.model import Fix, grouped
 from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
@@ -29,9 +29,7 @@ def backend_was_built_in(timeline: Timeline) -> Iterator[LogFinding]:
 
 
 def _absent_backends(timeline: Timeline) -> Iterator[LogFinding]:
-    groups: dict[str, list[Event]] = {}
-    for event in timeline.of("backend-absent"):
-        groups.setdefault(event.values.get("backend") or "CUDA", []).append(event)
+    groups = grouped(timeline.of("backend-absent"), lambda event: event.values.get("backend") or "CUDA")
     if not groups and (warned := _died_without_nccl(timeline)):
         groups["nccl"] = warned
     for backend, events in groups.items():

@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, grouped, rank_names, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, grouped, rank_names, where
+from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, where
 from .protected_paths import below
 
 Clock = Mapping[str, int]

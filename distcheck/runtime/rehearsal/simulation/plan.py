@@ -108,20 +108,6 @@ def where(location: str, ranks: Iterable[int] = ()) -> Where:
     return Where(path=path, line=line, ranks=rank_ranges(ranks) or None)
 
 
-def rank_names(ranks: Iterable[int]) -> str:
-    """Return ``rank 1`` or ``ranks 0-3``."""
-    listed = sorted(set(ranks))
-    return f"rank{'s' * (len(listed) > 1)} {rank_ranges(listed)}"
-
-
-def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
-    """Return the items by their key, both in their order."""
-    found: dict[Any, list[Item]] = {}
-    for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
-
-
 class End(NamedTuple):
     """How a rank's process ended."""
 
