@@ -225,18 +225,9 @@ def infiniband_ports_are_up(timeline: Timeline) -> Iterator[LogFinding]:
         # a card that gives up is the end of its process, whether a failure is written or not
         dead = (broken or (failed(timeline) and bool(ports or lost))) and not survived(timeline, first)
         names = sorted({event.values["hca"] for event in (*ports, *links) if event.values.get("hca")})
-        yield LogFinding(
-            [*ports, *links, *lost],
-            _went_down(names, broken),
-            _raise_port(),
-            notice=not dead,
-        )
+        yield LogFinding([*ports, *links, *lost], _went_down(names, broken), _raise_port(), notice=not dead)
     elif lost and _layer(timeline) == "IB" and not another_cause(timeline):
-        yield LogFinding(
-            lost,
-            f"{_no_answer(lost)} over InfiniBand",
-            _raise_port(),
-        )
+        yield LogFinding(lost, f"{_no_answer(lost)} over InfiniBand", _raise_port())
 
 
 def _went_down(names: Sequence[str], broken: bool) -> str:
@@ -321,11 +312,7 @@ def efa_is_used(timeline: Timeline) -> Iterator[LogFinding]:
     On machines without EFA the plug-in of an image fails in the same words, and nothing is wrong.
     """
     if missing := _missing_networks(timeline, "EFA"):
-        yield LogFinding(
-            missing,
-            "NCCL must use EFA's plug-in, which is missing or unusable",
-            _use_efa(),
-        )
+        yield LogFinding(missing, "NCCL must use EFA's plug-in, which is missing or unusable", _use_efa())
     elif lost := timeline.of("efa-unreachable"):
         if another_cause(timeline):
             return

@@ -101,11 +101,7 @@ def ranks_share_a_gpu(timeline: Timeline) -> Iterator[LogFinding]:
         who = f"ranks {rank_ranges(ranks)} use" if ranks else "ranks use"
         cards = "one GPU" if len(devices) < 2 else "GPUs together"
         named = f" (CUDA device{'s' * (len(devices) > 1)} {', '.join(devices[:4])})" if devices else ""
-        yield LogFinding(
-            events,
-            f"{who} {cards}{named}, which NCCL refuses",
-            _bind(timeline),
-        )
+        yield LogFinding(events, f"{who} {cards}{named}, which NCCL refuses", _bind(timeline))
     elif shared := _ranks_in_one_memory(timeline):
         names = rank_ranges({event.who.rank for event in shared if event.who.rank is not None})
         yield LogFinding(

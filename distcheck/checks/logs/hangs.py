@@ -858,12 +858,7 @@ def no_collective_failed(timeline: Timeline, events: Sequence[Event]) -> LogFind
     who = rank_names(rank for event in events if (rank := event.who.rank) is not None)
     on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
     description = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
-    return LogFinding(
-        events,
-        description.rstrip(". "),
-        _READ_NCCL if spelt else _CAST,
-        role="failure",
-    )
+    return LogFinding(events, description.rstrip(". "), _READ_NCCL if spelt else _CAST, role="failure")
 
 
 ROWS = register_rows(

@@ -257,12 +257,7 @@ def _out_of_memory(timeline: Timeline, events: list[Event]) -> LogFinding:
     else:
         message = f"{who} was killed because the host, container or job was out of memory"
     rank = row.rank if row is not None and first.who.rank is None else None
-    return LogFinding(
-        events,
-        message,
-        _more_memory(timeline, sure=True),
-        rank=rank,
-    )
+    return LogFinding(events, message, _more_memory(timeline, sure=True), rank=rank)
 
 
 def _is_about_rdma(event: Event) -> bool:
@@ -362,11 +357,7 @@ def disk_had_room(timeline: Timeline) -> Iterator[LogFinding]:
         return
     first = events[0]
     file = value_of(events, "file")
-    yield LogFinding(
-        events,
-        _disk_text(first, file),
-        _make_room(first, file),
-    )
+    yield LogFinding(events, _disk_text(first, file), _make_room(first, file))
 
 
 def _disk_text(event: Event, file: str | None) -> str:

@@ -343,11 +343,7 @@ def checkpoints_load_on_their_rank(timeline: Timeline) -> Iterator[LogFinding]:
         if not events:
             return
         message = f"{ranks_text(events)} ran out of memory on GPU 0 in torch.load, where every rank loads to"
-    yield LogFinding(
-        each_line_once(events),
-        message,
-        shared_fixes.load_to_the_cpu("path"),
-    )
+    yield LogFinding(each_line_once(events), message, shared_fixes.load_to_the_cpu("path"))
 
 
 def _fills_gpu_0(event: Event) -> bool:

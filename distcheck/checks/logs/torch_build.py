@@ -163,11 +163,7 @@ def store_needed_no_libuv(timeline: Timeline, events: Sequence[Event]) -> LogFin
         else Fix("switch it off where all ranks get it", command="set USE_LIBUV=0", where="job-script", safe=True)
     )
     requested = "torchrun requests a store with libuv" if agent else "the store is requested with libuv"
-    return LogFinding(
-        events,
-        f"{requested}, and this torch is built without it",
-        fix,
-    )
+    return LogFinding(events, f"{requested}, and this torch is built without it", fix)
 
 
 @log_probe(rules.DC124)
