@@ -6,9 +6,12 @@ plug-ins can all use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 #: Version of the JSON that reports are written in; it grows when a key changes its meaning or goes away.
 SCHEMA_VERSION = 1
@@ -441,6 +444,20 @@ def expand_ranges(text: str, below: int = 1 << 20) -> list[int]:
         low, _, high = part.strip().partition("-")
         if low.isdecimal() and (high or low).isdecimal():
             found.extend(range(int(low), min(int(high or low), below - 1) + 1))
+    return found
+
+
+def rank_names(ranks: Iterable[int]) -> str:
+    """Return ``rank 1`` or ``ranks 0-3``."""
+    listed = sorted(set(ranks))
+    return f"rank{'s' * (len(listed) != 1)} {rank_ranges(listed)}"
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return the items by their key, both in their order."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
     return found
 
 

@@ -159,6 +159,7 @@ def rules() -> dict[str, Rule]:
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     """Return the facts that a reader or probe needs; raises RegistrationError for a parameter without a known type."""
+    function = getattr(function, "__wrapped__", function)
     found = []
     code = function.__code__
     for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from distcheck.core.model import NotApplicable
 from distcheck.core.registry import fact
 from distcheck.core.world import World
+from distcheck.rules.shared_fixes import FIRST_HOST_OF_SLURM
 
 from .model import LaunchCommand
 
@@ -371,7 +372,7 @@ def mapping_lines(scheduler: Scheduler, run: str = "python train.py") -> tuple[s
         return ()
     why = "# in each task: exported once in the job script, these would be 0 for all tasks"
     if kind == "slurm":
-        address = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
+        address = FIRST_HOST_OF_SLURM
         return (why, f"srun bash -c 'export {exports} MASTER_ADDR={address} MASTER_PORT={_PORT_OF_JOB}; exec {run}'")
     if kind in ("openmpi", "pmi", "mvapich"):
         # env, because each MPI has another option for it, and Open MPI does not pass exported variables

@@ -9,14 +9,8 @@ from __future__ import annotations
 from distcheck.core.model import Finding, Fix, Where
 
 from .catalogue import DC106
+from .shared_fixes import ONE_TASK_A_NODE
 
-#: Both, since srun takes SLURM_NTASKS of the job into account, and lets that win over --ntasks-per-node alone.
-ONE_TASK_A_NODE = "--ntasks=$SLURM_NNODES --ntasks-per-node=1"
-#: How torchrun's agents find each other in a Slurm job.
-MEET_BY_SLURM = (
-    "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
-    '--rdzv-endpoint=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29400'
-)
 #: The fix of ranks that are spawned under a launcher.
 KEEP_ONE = (
     "keep one launcher: with torchrun call the function directly; with spawn use its argument as local rank; "

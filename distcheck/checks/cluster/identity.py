@@ -14,6 +14,7 @@ from distcheck import rules
 from distcheck.checks.host.devices import CUDA_MASK, HIP_MASK, ROCR_MASK
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, expand_ranges, rank_ranges
 from distcheck.core.registry import probe
+from distcheck.rules import shared_fixes
 
 from .hostlist import SHORT, first_ranges, place_hosts, shorten_hosts
 from .membership_check import MembershipAnswer
@@ -88,13 +89,9 @@ def no_rank_came_twice(roll: Roll) -> Iterator[Finding]:
             ],
             "missing": len(roll.missing),
         },
-        fix=Fix(
-            "give each node a --node-rank of its own, from 0 on, and start it once"
-            if hosts
-            else "give each node its own --node-rank and start each once (under srun: one torchrun a node); where "
-            "tasks are ranks, set RANK in each task from the task's own number, never once for all of them",
-            where="launch-line",
-        ),
+        fix=Fix("give each node a --node-rank of its own, from 0 on, and start it once", where="launch-line")
+        if hosts
+        else shared_fixes.ONE_NODE_RANK_EACH,
     )
 
 

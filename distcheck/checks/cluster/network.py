@@ -18,6 +18,7 @@ from distcheck.checks.host.interfaces import HOST_ONLY_NAMES, VPN_NAMES
 from distcheck.checks.host.nccl_interfaces import MOST_DEVICES, parse_filter
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import probe
+from distcheck.rules import shared_fixes
 
 from .connectivity import peers_of
 from .hostlist import compress_hosts, shorten_hosts
@@ -118,10 +119,7 @@ def containers_share_a_network(cluster: Cluster, reach: Reach | Unavailable) -> 
             "hosts": len(hosts),
             "engines": sorted({carrier.host.container or "" for carrier in concerned}),
         },
-        fix=Fix(
-            "start the containers with --network=host on all hosts, so that they listen on the machines' own addresses",
-            where="launch-line",
-        ),
+        fix=shared_fixes.NETWORK_OF_THE_HOST,
     )
 
 

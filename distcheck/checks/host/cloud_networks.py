@@ -12,6 +12,7 @@ from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import probe
 from distcheck.launch.model import Launch
 from distcheck.launch.settings import Setting, Settings
+from distcheck.rules import shared_fixes
 
 from ._network_fixes import change, leave_out, let_rdma_in, listed, written
 from .fabric import Fabric, between_nodes
@@ -131,12 +132,7 @@ def google_plug_in_is_complete(
                 "net_plugins": list(fabric.net_plugins),
                 "other_plugins": list(fabric.other_plugins),
             },
-            fix=Fix(
-                "source the plug-in's own script (nccl-env-profile.sh, next to its library) unchanged in the job "
-                "script for all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
-                "'ls /sys/class/net': they differ between virtual machines and GKE",
-                where="job-script",
-            ),
+            fix=shared_fixes.SOURCE_THE_PLUG_IN,
         )
 
 
@@ -153,11 +149,7 @@ def topology_file_is_there(
         "rarely shows which NIC is close to which GPU",
         where=Where(variable="NCCL_TOPO_FILE"),
         evidence={"value": named.value, "found": False},
-        fix=Fix(
-            "mount the file of this kind of machine into the container, or name the one that the cloud's image brings, "
-            "in the job script",
-            where="job-script",
-        ),
+        fix=shared_fixes.MOUNT_THE_TOPOLOGY,
     )
 
 

@@ -16,6 +16,7 @@ from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.model import Launch
 from distcheck.launch.settings import Settings
+from distcheck.rules import shared_fixes
 
 from .hostnames import NO_LAUNCH, MasterName, is_loopback, is_own, literal
 from .interfaces import Interfaces
@@ -116,11 +117,7 @@ def master_is_reachable(master: MasterName, reach: MasterReach, platform: Platfo
             severity=Severity.INFO,
             where=where,
             evidence=evidence,
-            fix=Fix(
-                "start the launch on the first node; where it runs already, compare the port, "
-                "and see whether a firewall there rejects it",
-                where="launch-line",
-            ),
+            fix=shared_fixes.START_ON_THE_FIRST_NODE,
         )
         return
     if reach.outcome == "timeout":

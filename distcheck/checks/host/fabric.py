@@ -17,6 +17,7 @@ from distcheck.core.world import World
 from distcheck.launch.model import Launch
 from distcheck.launch.settings import Setting, Settings
 from distcheck.launch.values import c_integer
+from distcheck.rules import shared_fixes
 
 from ._loader import search
 from ._network_fixes import change, leave_out, let_rdma_in, listed, written
@@ -337,12 +338,7 @@ def gpu_memory_is_reached_directly(
         f"{why}, so NCCL copies through the host's memory",
         where=Where(object="nvidia_peermem"),
         evidence={"peer_memory_module": None, "dma_buf": fabric.dma_buf, "ports": [port.name for port in ports]},
-        fix=Fix(
-            "have an administrator load the module that comes with the driver (modprobe nvidia_peermem), and "
-            "list it in /etc/modules-load.d for the next boot",
-            by="admin",
-            where="host",
-        ),
+        fix=shared_fixes.LOAD_PEERMEM,
     )
 
 
@@ -362,13 +358,7 @@ def nvlink_fabric_is_ready(
             "(/dev/nvidia-caps-imex-channels), so NCCL fails or uses the slower network",
             where=Where(object="/dev/nvidia-caps-imex-channels"),
             evidence={"imex_channels": 0, "gpus": names},
-            fix=Fix(
-                "have an administrator start nvidia-imex on all nodes of the NVLink domain and give the job a channel "
-                "(in Kubernetes a ComputeDomain, with Docker --device=/dev/nvidia-caps-imex-channels/channel0); "
-                "NCCL_MNNVL_ENABLE=0 in the job script makes a job run without it, over the network",
-                by="admin",
-                where="host",
-            ),
+            fix=shared_fixes.START_IMEX,
         )
     forced = settings.of("NCCL_NVLS_ENABLE")
     without = [gpu.name for gpu in gpus.gpus if _older_than(gpu.architecture, NVLS_ARCHITECTURE)]

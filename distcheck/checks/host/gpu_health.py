@@ -16,6 +16,7 @@ from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, ran
 from distcheck.core.registry import probe
 from distcheck.launch.model import Launch
 from distcheck.launch.settings import Settings
+from distcheck.rules import shared_fixes
 
 from .devices import Devices, runs_on_gpus, visible_gpus
 from .gpus import Driver, Gpu, GpuProcess, Gpus, PeerPaths
@@ -147,11 +148,7 @@ def container_still_has_its_gpus(
         f"this container has {', '.join(driver.nodes)}, but NVML reports {reported!r}{blocked}: it has lost its access",
         severity=_severity(launch, launch.backend in (None, "nccl")),
         evidence={"nvml": reported, "nodes": list(driver.nodes), "blocked": list(driver.blocked)},
-        fix=Fix(
-            "restart the container. A reload of systemd rewrites the cgroup: to prevent it, name the device "
-            "nodes with --device, use CDI, or update the NVIDIA container toolkit",
-            where="launch-line",
-        ),
+        fix=shared_fixes.RESTART_THE_CONTAINER,
     )
 
 
@@ -354,12 +351,7 @@ def fabric_is_ready(
                 "driver": gpus.driver_version,
                 "nvswitches": switches,
             },
-            fix=Fix(
-                "have an administrator start the fabric manager, of exactly the driver's version "
-                f"({gpus.driver_version or 'see nvidia-smi'}): systemctl enable --now nvidia-fabricmanager",
-                by="admin",
-                where="host",
-            ),
+            fix=shared_fixes.start_fabric_manager(gpus.driver_version or "see nvidia-smi"),
         )
 
 
@@ -383,12 +375,7 @@ def gpus_reach_each_other(
             "collectives are then slow, hang or give wrong data",
             where=Where(gpu=where),
             evidence={"iommu": {gpu.pci: kinds[gpu.pci] for gpu in translated}},
-            fix=Fix(
-                "if a first collective hangs: one run with NCCL_P2P_DISABLE=1 that works confirms it; then have an "
-                "administrator boot with iommu=pt, or switch the IOMMU and PCIe ACS off in the firmware",
-                by="admin",
-                where="host",
-            ),
+            fix=shared_fixes.NO_IOMMU,
         )
     bare = [gpu for gpu in cards if re.search(r"GeForce RTX [45]0\d\d", gpu.name)]
     if len(bare) > 1 and launch.launched and settings.get("NCCL_P2P_DISABLE") is None:
@@ -422,11 +409,7 @@ def wsl_can_run_it(
     yield rules.DC337.found(
         "under WSL the GPUs have no peer-to-peer access and no RDMA, NVML reports less, and NCCL fails on some drivers",
         evidence={"wsl": platform.wsl, "driver": gpus.driver_version, "gpus": len(gpus.gpus)},
-        fix=Fix(
-            "update Windows' NVIDIA driver and WSL (wsl --update); where NCCL fails with 'unknown error', use gloo, or "
-            "Linux itself",
-            where="host",
-        ),
+        fix=shared_fixes.NEWER_WSL,
     )
 
 

@@ -19,6 +19,7 @@ from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.model import LOOPBACK_NAMES, Launch
 from distcheck.launch.settings import Settings
+from distcheck.rules import shared_fixes
 
 from .gpus import Gpus
 from .interfaces import Interfaces
@@ -534,11 +535,7 @@ def _master_name_fix(launch: Launch, master: MasterName, platform: Platform | Un
         )
     in_pod = not isinstance(platform, Unavailable) and platform.container == "kubernetes"
     if in_pod or launch.scheduler == "kubernetes":
-        return Fix(
-            f"wait until {name} resolves before the launch (an init container that tries to connect), and give its "
-            "headless Service publishNotReadyAddresses: true; a pod's name appears some seconds after the pod",
-            where="job-script",
-        )
+        return shared_fixes.wait_for_name(name)
     if master.name.error is not None and "emporary failure" in master.name.error:
         return Fix(
             f"give {master.origin} the address of that host: the name server of this host does not answer "

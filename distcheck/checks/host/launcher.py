@@ -17,7 +17,8 @@ from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, Launch, LaunchCommand
 from distcheck.launch.schedulers import Scheduler, task_starter
-from distcheck.rules.double_launch import MEET_BY_SLURM, ONE_TASK_A_NODE, start_once, tasks_start_launchers
+from distcheck.rules import shared_fixes
+from distcheck.rules.double_launch import start_once, tasks_start_launchers
 
 from .devices import Devices
 from .gpus import Driver, Gpus
@@ -128,7 +129,10 @@ def _start(launch: Launch, processes: int, job: Scheduler | None) -> tuple[str, 
         count = "" if "PET_NPROC_PER_NODE" in launch.variables else f" --nproc-per-node={processes}"
         return f"torchrun{'' if all(name in launch.variables for name in given) else _OF_POD}{count}", "launch-line"
     if job is not None and job.name == "slurm" and (job.nodes or 1) > 1:
-        return f"srun {ONE_TASK_A_NODE} torchrun {MEET_BY_SLURM} --nproc-per-node={processes}", "job-script"
+        return (
+            f"srun {shared_fixes.ONE_TASK_A_NODE} torchrun {shared_fixes.MEET_BY_SLURM} --nproc-per-node={processes}",
+            "job-script",
+        )
     return f"torchrun --standalone --nproc-per-node={processes}", "launch-line"
 
 
@@ -295,7 +299,7 @@ def first_error_stays_visible(launch: Launch) -> Iterator[Finding]:
             "which is often not the first",
             where=Where(object="--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},
-            fix=Fix("while you debug, start with --max-restarts=0", where="launch-line"),
+            fix=shared_fixes.NO_RESTARTS,
         )
 
 
@@ -329,16 +333,12 @@ def processes_can_be_counted_by_gpus(
     masks = {} if isinstance(devices, Unavailable) else dict(devices.masks)
     evidence: Mapping[str, object] = {"nproc_per_node": launch.nproc_text, "usable_gpus": 0, "masks": masks}
     seen = f" ({', '.join(f'{name}={value}' for name, value in masks.items())})" if masks else ""
-    repair = (
-        "give a number: --nproc-per-node=2 for two processes on the CPU. If there should be GPUs, fix that first "
-        "(nvidia-smi lists them)"
-    )
     if launch.nproc_text == "gpu":
         yield rules.DC121.found(
             f"--nproc-per-node=gpu counts GPUs, and this process can use none{seen}",
             where=Where(object="--nproc-per-node"),
             evidence=evidence,
-            fix=Fix(repair, where="launch-line"),
+            fix=shared_fixes.NUMBER_OF_PROCESSES,
         )
     else:
         wanted = launch.backend is not None and "nccl" in launch.backend
@@ -347,5 +347,5 @@ def processes_can_be_counted_by_gpus(
             severity=Severity.ERROR if wanted else Severity.INFO,
             where=Where(object="--nproc-per-node"),
             evidence=evidence,
-            fix=Fix(repair, where="launch-line"),
+            fix=shared_fixes.NUMBER_OF_PROCESSES,
         )

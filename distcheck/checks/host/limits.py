@@ -15,6 +15,7 @@ from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.model import ELASTIC_LAUNCHERS, Launch
 from distcheck.launch.settings import Settings
+from distcheck.rules import shared_fixes
 
 from .devices import Devices
 from .fabric import Fabric
@@ -571,12 +572,7 @@ def _raise_locked_memory(launch: Launch, platform: Platform | Unavailable, hard:
             where="job-script",
         )
     if launch.scheduler == "slurm":
-        return Fix(
-            "have an administrator set LimitMEMLOCK=infinity for slurmd, and PropagateResourceLimitsExcept=MEMLOCK in "
-            "slurm.conf, without which jobs inherit the limit of the login shell",
-            by="admin",
-            where="host",
-        )
+        return shared_fixes.LOCK_MORE_IN_SLURM
     return Fix(
         "have an administrator allow it: 'memlock unlimited' in /etc/security/limits.conf for logins, "
         "LimitMEMLOCK=infinity for the daemon that starts the job; then log in again",
@@ -586,12 +582,12 @@ def _raise_locked_memory(launch: Launch, platform: Platform | Unavailable, hard:
 
 
 def _raise_memory(launch: Launch, platform: Platform | Unavailable) -> Fix:
-    less = "start fewer data-loader workers and let ranks share or map the data (torch.load with mmap=True)"
+    less = shared_fixes.LESS_MEMORY
     container = _container(platform)
     if launch.scheduler == "slurm":
-        return Fix(f"request more with --mem (--mem=0 is all of a node), or {less}", where="job-script")
+        return shared_fixes.MORE_MEMORY_IN_SLURM
     if container == "kubernetes":
-        return Fix(f"raise resources.limits.memory of the container, or {less}", where="job-script")
+        return shared_fixes.MORE_MEMORY_IN_A_POD
     if container in ("docker", "podman"):
         return Fix(f"start the container with a larger --memory, or {less}", where="launch-line")
     return Fix(f"start fewer ranks here, free memory, or {less}", where="launch-line")

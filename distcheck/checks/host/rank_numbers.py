@@ -12,6 +12,7 @@ from distcheck.core.model import Finding, Fix, Unavailable, Where
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS, Launch
 from distcheck.launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
+from distcheck.rules import shared_fixes
 
 from .rendezvous import as_integer, reads_variables, value_of
 
@@ -34,11 +35,7 @@ def ranks_agree(launch: Launch, scheduler: Scheduler | Unavailable) -> Iterator[
             message,
             where=Where(variable=name, rank=launch.rank, local_rank=launch.local_rank),
             evidence={key: launch.variables[key] for key in _NAMES if key in launch.variables},
-            fix=Fix(
-                "let one launcher set all of them: torchrun does; remove exports of rank variables from the job "
-                "script, the shell's start-up files and the container's environment",
-                where="job-script",
-            ),
+            fix=shared_fixes.ONE_LAUNCHER,
         )
     yield from _preset_rank(launch, numbers)
     yield from _task_disagrees(launch, scheduler, numbers)

@@ -16,6 +16,7 @@ from distcheck.launch._shell import has_expansion
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
 from distcheck.launch.schedulers import Scheduler, first_host
+from distcheck.rules import shared_fixes
 
 from .devices import Devices
 from .gpus import Gpus
@@ -31,7 +32,6 @@ _ENDPOINT_HOST = re.compile(r"[\w.:-]+")
 _LONGEST_SHOWN = 60
 #: What torch 2.13 registers (``distributed/elastic/rendezvous/registry.py``); plug-ins may bring more.
 _RENDEZVOUS_BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
-_FIRST_HOST = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
 
 
 # whether they are there
@@ -228,7 +228,7 @@ def _port_is_readable(launch: Launch, severity: Severity | None) -> Iterator[Fin
             "MASTER_PORT",
             value,
             "Kubernetes put it there for a Service named 'master'",
-            "rename that Service, or set 'enableServiceLinks: false' in the pod, so that MASTER_PORT stays free",
+            shared_fixes.FREE_MASTER_PORT,
             severity,
         )
     elif number is None or not 0 <= number <= HIGHEST_PORT:
@@ -236,7 +236,7 @@ def _port_is_readable(launch: Launch, severity: Severity | None) -> Iterator[Fin
             "MASTER_PORT",
             value,
             f"expected a port from 1 to {HIGHEST_PORT}",
-            "set one port, from 1024 to 32767, for all ranks",
+            shared_fixes.ONE_PORT,
             severity,
         )
     elif (
@@ -246,7 +246,7 @@ def _port_is_readable(launch: Launch, severity: Severity | None) -> Iterator[Fin
             "MASTER_PORT",
             value,
             "rank 0 would take any free port, and the other ranks could not know it",
-            "set one port, from 1024 to 32767, for all ranks",
+            shared_fixes.ONE_PORT,
             severity,
         )
 
@@ -303,22 +303,16 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
                 problem.text,
                 where=Where(object=problem.word),
                 evidence={"option": problem.word},
-                fix=Fix(
-                    f"give {problem.word} a value that the launcher takes"
-                    if problem.kind in ("bad-value", "missing-value")
-                    else "write its own options as its --help spells them, then the script, then the script's options",
-                    where="launch-line",
-                ),
+                fix=Fix(f"give {problem.word} a value that the launcher takes", where="launch-line")
+                if problem.kind in ("bad-value", "missing-value")
+                else shared_fixes.OWN_OPTIONS_FIRST,
             )
     if launch.launcher in ELASTIC_LAUNCHERS and launch.rdzv_backend not in (None, *_RENDEZVOUS_BACKENDS):
         yield rules.DC102.found(
             f"--rdzv-backend is {_shown(launch.rdzv_backend or '')!r}; torch has {', '.join(_RENDEZVOUS_BACKENDS)}",
             where=Where(object="--rdzv-backend"),
             evidence={"value": launch.rdzv_backend},
-            fix=Fix(
-                "take c10d, or omit the option; another must be a plug-in",
-                where="launch-line",
-            ),
+            fix=shared_fixes.KNOWN_BACKEND,
         )
     if launch.static_rendezvous and launch.several_nodes and launch.master_port == 0:
         yield _malformed(
@@ -356,7 +350,7 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
         f"the rendezvous endpoint is {_shown(launch.rdzv_endpoint)!r}: {why}",
         where=Where(object="--rdzv-endpoint"),
         evidence={"value": launch.rdzv_endpoint},
-        fix=Fix("write it as HOST:PORT, such as --rdzv-endpoint=node1:29400", where="launch-line"),
+        fix=shared_fixes.HOST_AND_PORT,
     )
 
 
@@ -421,7 +415,8 @@ def master_is_one_host(launch: Launch, scheduler: Scheduler | Unavailable) -> It
         first = first_host(value)
         slurm = (isinstance(scheduler, Scheduler) and scheduler.name == "slurm") or "[" in value
         port = ":29400" if name == "--rdzv-endpoint" else ""
-        line = f"{name}={_FIRST_HOST}{port}" if option else f"export {name}={_FIRST_HOST}"
+        host = shared_fixes.FIRST_HOST_OF_SLURM
+        line = f"{name}={host}{port}" if option else f"export {name}={host}"
         yield rules.DC109.found(
             f"{name} is a list of nodes, {_shown(value)!r}, where one host belongs"
             + (f"; the first of them is {_shown(first)}" if first else ""),

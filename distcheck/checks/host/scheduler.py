@@ -13,7 +13,7 @@ from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
 from distcheck.launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
-from distcheck.rules.double_launch import MEET_BY_SLURM
+from distcheck.rules import shared_fixes
 
 from .devices import Devices
 from .gpus import Gpus
@@ -113,12 +113,7 @@ def _map_tasks(launch: Launch, tasks: Scheduler) -> Fix:
     if before and line.startswith(("srun ", "mpirun ")):
         # the options that were given to srun or mpirun stay
         line = f"{shlex.join(before)} {line.partition(' ')[2]}"
-    return Fix(
-        "hand the numbers on in each task; exported once in the body of the job script, RANK would be 0 for all "
-        f"tasks: {line}",
-        command=None if "<" in line else line,
-        where="each-task" if "<" in line else "launch-line",
-    )
+    return shared_fixes.number_the_tasks(line)
 
 
 def _is_python(word: str) -> bool:
@@ -212,7 +207,7 @@ def _agents_fit(launch: Launch, starter: str, tasks: int, on_node: int | None) -
         where=Where(object=starter),
         evidence={"starter": starter, "tasks": tasks, "nnodes_min": low, "nnodes_max": high},
         fix=Fix(
-            f"give torchrun the number of nodes and a rendezvous: {MEET_BY_SLURM}"
+            f"give torchrun the number of nodes and a rendezvous: {shared_fixes.MEET_BY_SLURM}"
             if slurm
             else f"start as many tasks as there are nodes, and set --nnodes={tasks}",
             where="job-script" if slurm else "launch-line",
@@ -232,9 +227,5 @@ def time_is_left(launch: Launch, scheduler: Scheduler) -> Iterator[Finding]:
         severity=None if launch.launched else Severity.INFO,
         where=Where(variable="SLURM_JOB_END_TIME" if scheduler.name == "slurm" else None),
         evidence={"left_s": round(left_s), "job_id": scheduler.job_id},
-        fix=Fix(
-            "request more time in the job script (#SBATCH --time=…), and let the script save a checkpoint on "
-            "SIGTERM (#SBATCH --signal=TERM@120)",
-            where="job-script",
-        ),
+        fix=shared_fixes.MORE_TIME,
     )

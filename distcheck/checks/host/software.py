@@ -16,6 +16,7 @@ from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.model import Launch
 from distcheck.launch.settings import Settings
+from distcheck.rules import shared_fixes
 
 from . import _loader
 from .gpus import Gpus
@@ -249,7 +250,7 @@ def backend_is_built_in(
             severity=Severity.ERROR if launch.launched else Severity.INFO,
             where=where,
             evidence=evidence,
-            fix=Fix('use init_process_group(backend="gloo") here, or a Linux host (WSL2 counts)', where="code"),
+            fix=shared_fixes.GLOO_ON_WINDOWS,
         )
     elif "nccl" not in software.backends and (stated or cards):
         requested = stated or launch.nproc_text == "gpu"
@@ -259,11 +260,7 @@ def backend_is_built_in(
             severity=Severity.ERROR if requested and launch.launched else Severity.INFO,
             where=where,
             evidence=evidence,
-            fix=Fix(
-                "install a build for the GPUs in the Python that the job uses (the selector at pytorch.org/get-started "
-                "gives the command); without GPUs use the backend gloo",
-                where="host",
-            ),
+            fix=shared_fixes.BUILD_FOR_GPUS,
         )
 
 
@@ -278,13 +275,9 @@ def torch_is_the_installed_one(launch: Launch, software: Software) -> Iterator[F
             severity=Severity.ERROR if launch.launched else Severity.INFO,
             where=Where(path=path),
             evidence={"path": path, "torch": software.torch},
-            fix=Fix(
-                f"rename {path}, and remove the compiled copy in __pycache__ next to it"
-                if module
-                else "start the job from another folder, or build the tree in place "
-                "(python -m pip install --no-build-isolation -e .)",
-                where="code" if module else "launch-line",
-            ),
+            fix=Fix(f"rename {path}, and remove the compiled copy in __pycache__ next to it", where="code")
+            if module
+            else shared_fixes.BUILD_THE_TREE,
         )
 
 

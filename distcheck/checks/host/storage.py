@@ -14,6 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.model import Launch
+from distcheck.rules import shared_fixes
 
 from .devices import runs_on_gpus
 from .gpus import Gpus
@@ -196,11 +197,7 @@ def _enlarge(platform: Platform | Unavailable, size: str) -> Fix:
     """How /dev/shm grows, by what this machine is."""
     container = None if isinstance(platform, Unavailable) else platform.container
     if container == "kubernetes":
-        return Fix(
-            "mount a memory volume at /dev/shm in the pod: an emptyDir with 'medium: Memory' and a sizeLimit of "
-            f"{size.upper()}i, below the container's memory limit",
-            where="job-script",
-        )
+        return shared_fixes.memory_volume(size)
     if container in ("docker", "podman"):
         return Fix(f"start the container with --shm-size={size}, or with --ipc=host", where="launch-line")
     if container is None and not isinstance(platform, Unavailable):

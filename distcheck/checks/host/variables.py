@@ -18,6 +18,7 @@ from distcheck.core.variable_table import NEWEST_NCCL, NEWEST_TORCH, Variable, V
 from distcheck.launch.model import ELASTIC_LAUNCHERS, Launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, LAUNCHER, Setting, Settings
 from distcheck.launch.values import ValueReading, read_value, unknown_log_names
+from distcheck.rules import shared_fixes
 
 from .fabric import Fabric, gpu_traffic_ports
 from .gpus import Gpus
@@ -245,11 +246,7 @@ def threads_fit_the_cores(
         seen + (f"; {ranks} ranks on {cores} cores have room for {share} each" if agent else ""),
         where=Where(variable="OMP_NUM_THREADS"),
         evidence={"value": None if setting is None else setting.value, "ranks": ranks, "cores": cores},
-        fix=Fix(
-            "set it to the cores of a rank, less those that its data loaders take, before the launcher starts",
-            command=f"export OMP_NUM_THREADS={max(share, 1)}",
-            where="job-script",
-        ),
+        fix=shared_fixes.THREADS_OF_A_RANK._replace(command=f"export OMP_NUM_THREADS={max(share, 1)}"),
     )
 
 

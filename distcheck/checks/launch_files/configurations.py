@@ -639,12 +639,9 @@ def ranks_of(site: LaunchSite, launch_files: LaunchFiles) -> int | None:
 
 
 @probe(rules.DC812)
+@worst_per_location
 def deepspeed_gets_what_it_requests(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A deepspeed command uses hosts and GPUs of its hostfile, and selects them in one way only."""
-    yield from worst_per_location(_deepspeed_options(launch_files))
-
-
-def _deepspeed_options(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_files.sites():
         if site.command.launcher == "deepspeed":
             yield from _filters(site)

@@ -30,9 +30,11 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @probe(rules.DC320)
+@worst_per_location
 def container_has_shared_memory(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A container with GPUs and several ranks has more shared memory than Docker's default of 64 MiB."""
-    yield from worst_per_location(finding for _, site in launch_files.sites() for finding in _judge(site))
+    for _, site in launch_files.sites():
+        yield from _judge(site)
 
 
 def _judge(site: LaunchSite) -> Iterator[Finding]:

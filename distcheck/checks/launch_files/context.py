@@ -5,9 +5,10 @@ The functions count and search. They report nothing. An unknown value is None an
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple, ParamSpec
 
 from distcheck.core.model import Edit, Finding, Where
 from distcheck.core.redaction import mask
@@ -33,6 +34,7 @@ SLURM_NODES = frozenset({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
 
 #: Suffixes of scripts that start their ranks themselves.
 _SHELL_SCRIPT = (".sh", ".bash", ".zsh", ".slurm", ".sbatch")
+Facts = ParamSpec("Facts")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 #: Limits of nested variables, and of the length of the resulting text.
 _MAX_DEPTH = 5
@@ -437,15 +439,20 @@ def location_of(site: LaunchSite, word: Word | None, option: str | None = None) 
     return (site.span if word is None else value_span(site, word)).where(object=option)
 
 
-def worst_per_location(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the worst finding at each location. A function that is called twice gives the same one twice."""
-    best: dict[tuple[object, ...], Finding] = {}
-    for finding in findings:
-        where = finding.where
-        key = (finding.code, where.path, where.line, where.column, where.object, where.variable)
-        if key not in best or finding.severity > best[key].severity:
-            best[key] = finding
-    yield from best.values()
+def worst_per_location(judge: Callable[Facts, Iterator[Finding]]) -> Callable[Facts, Iterator[Finding]]:
+    """Make a probe yield the worst finding at each location. A function that is called twice gives the same twice."""
+
+    @functools.wraps(judge)
+    def findings(*facts: Facts.args, **named: Facts.kwargs) -> Iterator[Finding]:
+        best: dict[tuple[object, ...], Finding] = {}
+        for finding in judge(*facts, **named):
+            where = finding.where
+            key = (finding.code, where.path, where.line, where.column, where.object, where.variable)
+            if key not in best or finding.severity > best[key].severity:
+                best[key] = finding
+        yield from best.values()
+
+    return findings
 
 
 def launch_lines(launch_files: LaunchFiles, *, complete: bool = True) -> Iterator[tuple[LaunchFile, LaunchSite]]:

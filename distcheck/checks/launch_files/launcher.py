@@ -13,7 +13,9 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
-from distcheck.rules.double_launch import MEET_BY_SLURM, ONE_TASK_A_NODE, start_once, tasks_start_launchers
+from distcheck.rules import shared_fixes
+from distcheck.rules.double_launch import start_once, tasks_start_launchers
+from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE
 
 from .context import (
     CONTAINER_PROGRAMS,
@@ -81,9 +83,24 @@ _FLAGS = frozenset({"--standalone", "--multi_gpu", "--multi-gpu"})
 
 
 @probe(rules.DC106)
+@worst_per_location
 def launcher_is_started_once_a_node(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A launcher that starts all ranks of a node is started once per node."""
-    yield from worst_per_location(_double_launches(launch_files))
+    for _, site in launch_lines(launch_files):
+        double = double_launch(site)
+        if double is None:
+            continue
+        step, on_node, each = double
+        yield tasks_start_launchers(
+            step.starter or "",
+            site.command.launcher,
+            tasks_on_node=on_node,
+            tasks=step.tasks,
+            nodes=step.nodes,
+            each=int(each) if each.isdecimal() else None,
+            where=site.where(object=step.starter),
+            fix=_start_once(site, step, on_node),
+        )
 
 
 def double_launch(site: LaunchSite) -> tuple[SchedulerStep, int, str] | None:
@@ -106,24 +123,6 @@ def double_launch(site: LaunchSite) -> tuple[SchedulerStep, int, str] | None:
     if own_gpus and (expected is None or expected.high > 1) and site.value("--nnodes") is not None:
         return None  # agents side by side, each with its GPUs
     return step, on_node, each
-
-
-def _double_launches(launch_files: LaunchFiles) -> Iterator[Finding]:
-    for _, site in launch_lines(launch_files):
-        double = double_launch(site)
-        if double is None:
-            continue
-        step, on_node, each = double
-        yield tasks_start_launchers(
-            step.starter or "",
-            site.command.launcher,
-            tasks_on_node=on_node,
-            tasks=step.tasks,
-            nodes=step.nodes,
-            each=int(each) if each.isdecimal() else None,
-            where=site.where(object=step.starter),
-            fix=_start_once(site, step, on_node),
-        )
 
 
 def _tasks_on_node(site: LaunchSite, step: SchedulerStep) -> int | None:
@@ -193,12 +192,9 @@ def _set_scalar(scalar: Scalar, text: str) -> tuple[Edit, ...]:
 
 
 @probe(rules.DC108)
+@worst_per_location
 def task_count_fits_the_launcher(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The scheduler starts as many tasks as the launch has agents or ranks."""
-    yield from worst_per_location(_task_counts(launch_files))
-
-
-def _task_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
     reaches: dict[str, bool] = {}
     for file, site in launch_files.sites():
         if not is_complete(site):
@@ -383,12 +379,9 @@ def _ranks(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
 
 
 @probe(rules.DC117)
+@worst_per_location
 def launcher_survives_a_hangup(launch_files: LaunchFiles) -> Iterator[Finding]:
     """No launcher relies on nohup if it replaces nohup's signal handling."""
-    yield from worst_per_location(_under_nohup(launch_files))
-
-
-def _under_nohup(launch_files: LaunchFiles) -> Iterator[Finding]:
     scripts = {file.path.replace("\\", "/"): file for file in launch_files.files}
     for file, site in launch_files.sites():
         command = site.command
@@ -442,12 +435,9 @@ def _launcher_within(file: LaunchFile, site: LaunchSite, scripts: Mapping[str, L
 
 
 @probe(rules.DC118)
+@worst_per_location
 def first_error_stays_visible(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The user knows about automatic restarts: the log ends with the last error, not the first."""
-    yield from worst_per_location(_restarts(launch_files))
-
-
-def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_lines(launch_files):
         limit = site.command.max_restarts or 0
         if limit < 1:
@@ -458,10 +448,7 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
             "which is often not the first",
             where=location_of(site, word, "--max-restarts"),
             evidence={"restarts": 0, "max_restarts": limit},
-            fix=Fix(
-                "while you debug, start with --max-restarts=0",
-                where="launch-line",
-            ),
+            fix=shared_fixes.NO_RESTARTS,
         )
 
 
@@ -469,12 +456,9 @@ def _restarts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 @probe(rules.DC121)
+@worst_per_location
 def processes_can_be_counted_by_gpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """With one process per GPU there is at least one usable GPU."""
-    yield from worst_per_location(_uncountable(launch_files, nodes))
-
-
-def _uncountable(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     for _, site in launch_lines(launch_files):
         command = site.command
         word = site.value("--nproc-per-node")
@@ -528,12 +512,9 @@ def _no_gpus(site: LaunchSite, nodes: Nodes | Unavailable) -> tuple[str | None, 
 
 
 @probe(rules.DC203)
+@worst_per_location
 def tasks_see_all_gpus(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
     """Each task sees all GPUs of its node, so that LOCAL_RANK is a device index and NVLink is usable."""
-    yield from worst_per_location(_isolated(launch_files, started))
-
-
-def _isolated(launch_files: LaunchFiles, started: Started | Unavailable) -> Iterator[Finding]:
     for _, site in launch_files.sites():
         command = site.command
         if command.launcher == "other" or double_launch(site) is not None:
@@ -593,12 +574,9 @@ def _binding(site: LaunchSite, around: Allocation | None) -> str | None:
 
 
 @probe(rules.DC803)
+@worst_per_location
 def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The options of a launcher come before the script: later ones belong to the script."""
-    yield from worst_per_location(_misplaced(launch_files))
-
-
-def _misplaced(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file, site in launch_lines(launch_files):
         command = site.command
         first = len(site.words) - len(command.script_args)

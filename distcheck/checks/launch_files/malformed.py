@@ -13,6 +13,7 @@ from distcheck.core.model import Finding, Fix, Where
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProblem
+from distcheck.rules import shared_fixes
 
 from .context import (
     NODE_RANK_OPTIONS,
@@ -46,12 +47,9 @@ _WHICH_OPTIONS = frozenset({"-v", "-V"})
 
 
 @probe(rules.DC102)
+@worst_per_location
 def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Finding]:
     """torch or its launcher can use each value: a whole number in its range, one bare host name or address."""
-    yield from worst_per_location(_values(launch_files))
-
-
-def _values(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in rendezvous_lines(launch_files):
         if site.command.launcher not in NODE_LAUNCHERS:
             for name, low in _NUMBERS:
@@ -153,12 +151,9 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
             problem.text,
             where=_of_problem(site, problem),
             evidence={"option": problem.word},
-            fix=Fix(
-                f"give {problem.word} a value that the launcher takes"
-                if value
-                else "write its own options as its --help spells them, then the script, then the script's options",
-                where="launch-line",
-            ),
+            fix=Fix(f"give {problem.word} a value that the launcher takes", where="launch-line")
+            if value
+            else shared_fixes.OWN_OPTIONS_FIRST,
         )
     backend = command.rdzv_backend
     if command.launcher in TORCHRUN_LAUNCHERS and backend not in (None, *_BACKENDS):
@@ -167,11 +162,8 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
             f"--rdzv-backend is {shown(backend or '')!r}; torch has {', '.join(_BACKENDS)}",
             where=location_of(site, word, "--rdzv-backend"),
             evidence={"value": backend},
-            fix=Fix(
-                "take c10d, or omit the option; another must be a plug-in",
-                edits=edit_value(site, ("--rdzv-backend",), "c10d"),
-                where="launch-line",
-                risk="a plug-in may bring a backend of this name",
+            fix=shared_fixes.KNOWN_BACKEND._replace(
+                edits=edit_value(site, ("--rdzv-backend",), "c10d"), risk="a plug-in may bring a backend of this name"
             ),
         )
 

@@ -56,12 +56,9 @@ class GivenNodes(NamedTuple):
 
 
 @probe(rules.DC804)
+@worst_per_location
 def launcher_expects_the_nodes_there_are(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The launcher expects as many nodes as the scheduler or the file's own loop starts it on."""
-    yield from worst_per_location(_node_counts(launch_files))
-
-
-def _node_counts(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file, site in launch_lines(launch_files):
         expected = expected_nodes(site)
         if site.kind == "pod" or expected is None or not expected.literal or site.command.standalone:
@@ -222,12 +219,9 @@ def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
 
 
 @probe(rules.DC805)
+@worst_per_location
 def every_node_has_its_own_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A line that runs on several nodes gives each of them a different node rank."""
-    yield from worst_per_location(_constant_ranks(launch_files))
-
-
-def _constant_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
     lines = list(launch_lines(launch_files))
     ranks = {site.command.node_rank for _, site in lines} - {None}
     for _, site in lines:
@@ -378,12 +372,9 @@ def _given_twice(file: LaunchFile) -> Iterator[Finding]:
 
 
 @probe(rules.DC806)
+@worst_per_location
 def node_rank_has_an_effect(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A node rank is given only to a rendezvous that uses it."""
-    yield from worst_per_location(_ignored(launch_files))
-
-
-def _ignored(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in launch_lines(launch_files):
         command = site.command
         word = site.value(*NODE_RANK_OPTIONS)

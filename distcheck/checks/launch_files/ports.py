@@ -128,12 +128,9 @@ def _of_setting(site: LaunchSite, given: FileSetting) -> Port:
 
 
 @probe(rules.DC102, rules.DC402)
+@worst_per_location
 def port_is_wise(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A given port exists, any user may bind it, and the kernel does not use it for other connections."""
-    yield from worst_per_location(_unwise_ports(launch_files))
-
-
-def _unwise_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in rendezvous_lines(launch_files):
         port = port_of(site)
         if port is not None:
@@ -280,12 +277,9 @@ def _range(node: ast.expr) -> Range | None:
 
 
 @probe(rules.DC744)
+@worst_per_location
 def port_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
     """Two jobs on one host do not use the same port."""
-    yield from worst_per_location(_fixed_ports(launch_files))
-
-
-def _fixed_ports(launch_files: LaunchFiles) -> Iterator[Finding]:
     for file in launch_files.files:
         before: dict[int, list[LaunchSite]] = {}
         for site in file.sites:

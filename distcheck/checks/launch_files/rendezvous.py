@@ -13,6 +13,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
+from distcheck.rules import shared_fixes
 
 from .context import (
     ADDRESS_OPTIONS,
@@ -37,8 +38,6 @@ from .context import (
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite
 
-#: The first host of a Slurm job; in the body of the job script it is the same for all tasks.
-FIRST_HOST = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
 #: Substitutions with a different result on each host or at each time.
 _DIFFERS = re.compile(
     r"\$\{?(RANDOM|SRANDOM|EPOCHSECONDS|EPOCHREALTIME|BASHPID|HOSTNAME|SLURM_PROCID|SLURM_NODEID|SLURMD_NODENAME"
@@ -70,12 +69,9 @@ _TEST_PATH = re.compile(r"(?:^|/)(?:tests?|testing|ci)(?:/|$)|(?:^|/)test_[^/]*$
 
 
 @probe(rules.DC419)
+@worst_per_location
 def master_is_no_loopback(launch_files: LaunchFiles) -> Iterator[Finding]:
     """With several nodes, the rendezvous address is the same host for all of them."""
-    yield from worst_per_location(_loopbacks(launch_files))
-
-
-def _loopbacks(launch_files: LaunchFiles) -> Iterator[Finding]:
     jobs = _by_script(launch_files)
     for file, site in rendezvous_lines(launch_files):
         together = jobs.get((file.path, site.command.script), ())
@@ -156,7 +152,7 @@ def _by_default(file: LaunchFile, site: LaunchSite, together: Sequence[LaunchSit
 
 def _assigned_first_host(name: str) -> str:
     """Return the option or variable with the first host of a job of Slurm; an endpoint also gets a port."""
-    return f"{name}={FIRST_HOST}{':29400' if 'endpoint' in name else ''}"
+    return f"{name}={shared_fixes.FIRST_HOST_OF_SLURM}{':29400' if 'endpoint' in name else ''}"
 
 
 def _first_node(site: LaunchSite, name: str) -> Fix:
@@ -200,12 +196,9 @@ def _on_one_machine(file: LaunchFile, site: LaunchSite, together: Sequence[Launc
 
 
 @probe(rules.DC109)
+@worst_per_location
 def master_is_one_host(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The rendezvous address is one host, not the job's list of nodes."""
-    yield from worst_per_location(_lists(launch_files))
-
-
-def _lists(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in rendezvous_lines(launch_files):
         rendezvous = rendezvous_of(site)
         if rendezvous is None:
@@ -251,12 +244,9 @@ def _list_of(rendezvous: Rendezvous) -> tuple[str | None, bool]:
 
 
 @probe(rules.DC810)
+@worst_per_location
 def master_is_a_node_of_the_job(launch_files: LaunchFiles) -> Iterator[Finding]:
     """The rendezvous address is a node of the job: not the submit host, and not each node's own name."""
-    yield from worst_per_location(_elsewhere(launch_files))
-
-
-def _elsewhere(launch_files: LaunchFiles) -> Iterator[Finding]:
     for _, site in rendezvous_lines(launch_files):
         rendezvous = rendezvous_of(site)
         if rendezvous is None or several_nodes(site) is False:
@@ -308,12 +298,9 @@ def _expanded_on_each_node(site: LaunchSite, rendezvous: Rendezvous) -> bool:
 
 
 @probe(rules.DC744)
+@worst_per_location
 def master_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A job on nodes of the scheduler's choice has no fixed host as the rendezvous address."""
-    yield from worst_per_location(_fixed_hosts(launch_files))
-
-
-def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
     from distcheck.checks.host.rendezvous import address_problem, is_node_list
 
     for _, site in rendezvous_lines(launch_files):
@@ -351,12 +338,9 @@ def _fixed_hosts(launch_files: LaunchFiles) -> Iterator[Finding]:
 
 
 @probe(rules.DC807)
+@worst_per_location
 def nodes_have_one_rendezvous_id(launch_files: LaunchFiles) -> Iterator[Finding]:
     """All nodes of a job have the same rendezvous id."""
-    yield from worst_per_location(_ids(launch_files))
-
-
-def _ids(launch_files: LaunchFiles) -> Iterator[Finding]:
     jobs = _by_script(launch_files)
     for file, site in launch_lines(launch_files):
         command = site.command

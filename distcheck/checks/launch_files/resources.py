@@ -51,12 +51,9 @@ class NodeGpus(NamedTuple):
 
 
 @probe(rules.DC301)
+@worst_per_location
 def every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """No more ranks start on a node than it has GPUs."""
-    yield from worst_per_location(_every_rank_has_a_gpu(launch_files, nodes))
-
-
-def _every_rank_has_a_gpu(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     stated = nodes if isinstance(nodes, Nodes) else None
     for file, site in launch_files.sites():
         ranks = ranks_on_node(site)
@@ -106,12 +103,9 @@ def no_gpu_is_left_idle(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -
 
 
 @probe(rules.DC325)
+@worst_per_location
 def ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """A rank has at least one CPU, the tasks get the requested CPUs, and the nodes have as many."""
-    yield from worst_per_location(_ranks_have_cpus(launch_files, nodes))
-
-
-def _ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     stated = nodes if isinstance(nodes, Nodes) else None
     for file, site in launch_files.sites():
         if site.kind != "pod" and is_distributed(site):
@@ -136,12 +130,9 @@ def _ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> I
 
 
 @probe(rules.DC323)
+@worst_per_location
 def memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     """A job requests the minimum memory of its ranks, and no more than its nodes have."""
-    yield from worst_per_location(_memory_is_enough(launch_files, nodes))
-
-
-def _memory_is_enough(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> Iterator[Finding]:
     from distcheck.checks.host.limits import MEMORY_PER_GPU_RANK_BYTES, MEMORY_PER_RANK_BYTES
 
     for _, site in launch_files.sites():

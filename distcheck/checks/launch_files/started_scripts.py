@@ -15,7 +15,7 @@ from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
 from distcheck.launch.schedulers import task_starter
-from distcheck.rules.double_launch import MEET_BY_SLURM, ONE_TASK_A_NODE
+from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE
 
 from . import context
 from .counts import tasks_on_node

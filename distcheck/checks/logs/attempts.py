@@ -7,6 +7,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from distcheck.core.model import grouped
+
 from .model import Event, LineAuthor, LogSource, WorkerFailure
 
 _LEFT = re.compile(r"\b(\d{1,4})/(\d{1,4}) attempts left; will restart worker group")
@@ -84,9 +86,7 @@ def in_order(events: Sequence[Event], workers: Sequence[WorkerFailure]) -> tuple
     launcher gives for its rank's end, else it comes first: tracebacks have no times, what they led to often has.
     """
     ends = {(worker.attempt, worker.rank): worker.time for worker in workers if worker.time is not None}
-    by_source: dict[int, list[Event]] = {}
-    for event in events:
-        by_source.setdefault(event.source, []).append(event)
+    by_source = grouped(events, lambda event: event.source)
     keyed: list[tuple[int, float, int, int, Event]] = []
     for source, ones in by_source.items():
         ones.sort(key=lambda event: event.line)

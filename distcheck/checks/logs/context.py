@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
-from distcheck.core.model import Finding, Rule, Severity, rank_ranges
+from distcheck.core.model import rank_ranges
 from distcheck.rules.signatures import Kind
 
-from . import model
 from .model import Event, LineAuthor, Timeline
-from .ranking import first_failed
 
 #: A name or address from a log that may stand in a command.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
@@ -23,24 +20,9 @@ _OF_LAUNCHERS = ("ChildFailedError", "CalledProcessError", "ProcessExitedExcepti
 _LOOPBACK = re.compile(r"(?:127\.[\d.]+|::1|localhost|0\.0\.0\.0)$")
 
 
-def found_at_first_failed(
-    rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, **rest: Any
-) -> Finding:
-    """A finding as :func:`.model.found` makes it, at the line of the rank that the launcher saw fail first, if it is
-    among them."""
-    ranks = first_failed(timeline)
-    ordered = sorted(events, key=lambda event: bool(ranks) and event.who.rank not in ranks)
-    return model.found(rule, timeline, ordered, message, **rest)
-
-
-def severity_of(timeline: Timeline, event: Event | None = None) -> dict[str, Any]:
-    """Return severity and role of a failure: an error and a cause, or info and context if the job survived it.
-
-    :param event: a line of an attempt; the job survives what its last attempt survives
-    """
-    if timeline.went_on and (event is None or event.attempt >= timeline.attempts - 1):
-        return {"severity": Severity.INFO, "role": "context"}
-    return {"severity": Severity.ERROR, "role": "cause"}
+def survived(timeline: Timeline, event: Event) -> bool:
+    """Whether the job went on after a line, in the same attempt."""
+    return timeline.went_on and event.attempt >= timeline.attempts - 1
 
 
 def same_writer(one: LineAuthor, other: LineAuthor) -> bool | None:
@@ -123,6 +105,11 @@ def ranks_text(events: Iterable[Event]) -> str:
 def value_of(events: Iterable[Event], name: str) -> str | None:
     """The first value of that name among events."""
     return next((event.values[name].strip() for event in events if event.values.get(name)), None)
+
+
+def each_line_once(events: Sequence[Event]) -> list[Event]:
+    """The first event of each line, where the last one stands."""
+    return list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
 
 
 def grouped(events: Iterable[Event], *names: str) -> Iterator[tuple[tuple[str, ...], list[Event]]]:

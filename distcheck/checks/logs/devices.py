@@ -7,17 +7,17 @@ code that requested the device.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, rank_ranges
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, Severity, rank_ranges
 from distcheck.rules.signatures import Kind
 
-from .context import came_through, severity_of
+from .context import came_through
 from .launcher import is_under_torchrun, scheduler_of
-from .model import Event, Timeline, found
+from .log_probe import LogFinding, log_probe, signature_probe
+from .model import Event, Timeline
 
 #: Rules of a driver or a container that gives no GPU at all; then that is the cause.
 _NO_GPU_AT_ALL = frozenset(("DC304", "DC309", "DC312", "DC313", "DC314", "DC333", "DC120"))
@@ -164,8 +164,8 @@ def _who(beyond: _Beyond) -> str:
     return "a process requests"
 
 
-@probe(rules.DC301)
-def every_rank_found_a_gpu(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC301)
+def every_rank_found_a_gpu(timeline: Timeline) -> Iterator[LogFinding]:
     """Ranks from some local rank on requested a GPU that does not exist: more processes than GPUs."""
     beyond = _beyond(timeline)
     if beyond is not None and _cause_of(beyond, timeline) == "DC301":
@@ -173,14 +173,11 @@ def every_rank_found_a_gpu(timeline: Timeline) -> Iterator[Finding]:
         # one failed rank only shows that no GPU has its index
         most = "at most " if beyond.gpus is None and len(beyond.failed) < 2 else ""
         there = "" if count is None else f": {most}{count} GPU{'s' * (count != 1)} can be used on its host"
-        yield found(
-            rules.DC301,
-            timeline,
+        yield LogFinding(
             beyond.events,
             f"{_who(beyond)} a GPU that does not exist{there}",
-            fix=_fewer(count, most),
+            _fewer(count, most),
             evidence={"usable": count, "failed_local_ranks": list(beyond.failed)},
-            **severity_of(timeline),
         )
     yield from _too_few(timeline)
     yield from _lightnings(timeline, "DC301")
@@ -211,7 +208,7 @@ def _fewer(count: int | None, most: str = "") -> Fix:
     )
 
 
-def _too_few(timeline: Timeline) -> Iterator[Finding]:
+def _too_few(timeline: Timeline) -> Iterator[LogFinding]:
     """Frameworks that count before they start, and NCCL where there is none."""
     for event in timeline.of("too-few-gpus")[:1]:
         ranks, gpus = event.number("ranks"), event.number("gpus")
@@ -235,14 +232,11 @@ def _too_few(timeline: Timeline) -> Iterator[Finding]:
             if none
             else _fewer(gpus)
         )
-        yield found(
-            rules.DC301,
-            timeline,
+        yield LogFinding(
             [event, *timeline.of("too-few-gpus")[1:]],
             message,
-            fix=fix,
+            fix,
             evidence={"ranks": ranks, "usable": 0 if none else gpus},
-            **severity_of(timeline),
         )
 
 
@@ -251,7 +245,7 @@ def _no_gpu_at_all(timeline: Timeline) -> bool:
     return any(_NO_GPU_AT_ALL & set(event.codes) for event in timeline.events if event.kind is not Kind.RECORD)
 
 
-def _lightnings(timeline: Timeline, code: str) -> Iterator[Finding]:
+def _lightnings(timeline: Timeline, code: str) -> Iterator[LogFinding]:
     """Lightning found fewer GPUs than requested. A single one is the GPU of a scheduler's task."""
     events = timeline.of("devices-missing")
     if not events:
@@ -267,28 +261,22 @@ def _lightnings(timeline: Timeline, code: str) -> Iterator[Finding]:
         return
     requested = f"GPUs {','.join(wanted)} are requested" if wanted else "more GPUs are requested"
     if isolated:
-        yield found(
-            rules.DC203,
-            timeline,
+        yield LogFinding(
             events,
             f"{requested}, and the process sees one only, which is its GPU 0",
-            fix=_see_all(),
-            **severity_of(timeline),
+            _see_all(),
         )
     else:
-        yield found(
-            rules.DC301,
-            timeline,
+        yield LogFinding(
             events,
             f"{requested}, and the process can use {','.join(have) or 'none'}",
-            fix=Fix(
+            Fix(
                 f"request as many as there are: Trainer(devices={len(have)})"
                 if have
                 else "see that the GPUs are there (nvidia-smi -L), also in the container; or accelerator='cpu'",
                 where="code",
             ),
             evidence={"usable": len(have)},
-            **severity_of(timeline),
         )
 
 
@@ -300,28 +288,25 @@ def _see_all() -> Fix:
     )
 
 
-@probe(rules.DC201)
-def devices_went_by_the_local_rank(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC201)
+def devices_went_by_the_local_rank(timeline: Timeline) -> Iterator[LogFinding]:
     """Only ranks of later nodes requested a GPU that does not exist: the index was the global rank."""
     beyond = _beyond(timeline)
     if beyond is None or _cause_of(beyond, timeline) != "DC201":
         return
-    yield found(
-        rules.DC201,
-        timeline,
+    yield LogFinding(
         beyond.events,
         f"{_who(beyond)} the GPU with the index of the global rank; each host counts its GPUs from 0",
-        fix=Fix(
+        Fix(
             'use the local rank: torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
             where="code",
         ),
         evidence={"failed_local_ranks": list(beyond.failed)},
-        **severity_of(timeline),
     )
 
 
-@probe(rules.DC202)
-def mask_and_index_agreed(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC202)
+def mask_and_index_agreed(timeline: Timeline) -> Iterator[LogFinding]:
     """The script masks one GPU for each rank, or reads the mask, and counts by the rank all the same."""
     beyond = _beyond(timeline)
     if beyond is None or _cause_of(beyond, timeline) != "DC202":
@@ -331,65 +316,55 @@ def mask_and_index_agreed(timeline: Timeline) -> Iterator[Finding]:
         if beyond.index_source == "mask"
         else "sees one GPU, which is its device 0, and requests another"
     )
-    yield found(
-        rules.DC202,
-        timeline,
+    yield LogFinding(
         beyond.events,
         f"each rank {how}",
-        fix=Fix(
+        Fix(
             "either mask one GPU for each rank and use cuda:0, or leave all GPUs visible and use the local rank",
             where="code",
         ),
         evidence={"masks": {str(number): mask for number, mask in beyond.masks.items()}},
-        **severity_of(timeline),
     )
 
 
-@probe(rules.DC203)
-def tasks_saw_all_gpus(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC203)
+def tasks_saw_all_gpus(timeline: Timeline) -> Iterator[LogFinding]:
     """A scheduler gave each task one GPU, and every task but the first of a node requested another."""
     beyond = _beyond(timeline)
     if beyond is not None and _cause_of(beyond, timeline) == "DC203":
-        yield found(
-            rules.DC203,
-            timeline,
+        yield LogFinding(
             beyond.events,
             "each task sees one GPU, its device 0, and uses LOCAL_RANK as the device",
-            fix=_see_all(),
+            _see_all(),
             evidence={"failed_local_ranks": list(beyond.failed)},
-            **severity_of(timeline),
         )
     yield from _lightnings(timeline, "DC203")
 
 
-@probe(rules.DC204)
-def masks_left_a_gpu(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC204, "no-cuda-gpus")
+def masks_left_a_gpu(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """Report CUDA that works and shows no GPU; where the driver or the container is the reason, their texts show it."""
-    events = timeline.of("no-cuda-gpus")
-    if not events or _no_gpu_at_all(timeline):
-        return
+    if _no_gpu_at_all(timeline):
+        return None
     maker = events[0].values.get("maker") or "CUDA"
     variable = "HIP_VISIBLE_DEVICES" if maker == "HIP" else "CUDA_VISIBLE_DEVICES"
     mask = next((event for event in timeline.of("visible-devices") if event.values.get("mask")), None)
     value = (mask.values.get("mask") or "").strip(" ]") if mask is not None else ""
     seen = f"{variable}={value} leaves no GPU" if value else f"{variable} leaves no GPU that is there"
-    yield found(
-        rules.DC204,
-        timeline,
+    return LogFinding(
         events,
         seen,
-        fix=Fix(
+        Fix(
             "name GPUs that are there, each once, with commas only and without quotes inside of the value: "
             f"nvidia-smi -L lists them; in a job, leave {variable} as the scheduler sets it",
             where="job-script",
         ),
         evidence={"mask": value or None},
-        **severity_of(timeline),
     )
 
 
-@probe(rules.DC205)
-def rocm_masks_agreed(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC205)
+def rocm_masks_agreed(timeline: Timeline) -> Iterator[LogFinding]:
     """Two masks of ROCm at once, by a framework's complaint or by a HIP device that is hidden from rank 0 as well."""
     events = list(timeline.of("rocm-masks"))
     beyond = _beyond(timeline)
@@ -399,16 +374,14 @@ def rocm_masks_agreed(timeline: Timeline) -> Iterator[Finding]:
         return
     ray = "use HIP_VISIBLE_DEVICES" in events[0].text
     differ = "either HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES" in events[0].text
-    yield found(
-        rules.DC205,
-        timeline,
+    yield LogFinding(
         events,
         "HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES differ; HIP follows the first and overlooks the second"
         if differ
         else "ROCR_VISIBLE_DEVICES applies first and renumbers its GPUs; a second mask chooses from the rest"
         if not ray
         else "ROCR_VISIBLE_DEVICES is set together with HIP_VISIBLE_DEVICES, and Ray takes the second only",
-        fix=Fix("set HIP_VISIBLE_DEVICES only", command="unset CUDA_VISIBLE_DEVICES", where="job-script")
+        Fix("set HIP_VISIBLE_DEVICES only", command="unset CUDA_VISIBLE_DEVICES", where="job-script")
         if differ
         else Fix(
             "unset ROCR_VISIBLE_DEVICES, and write the same GPUs into HIP_VISIBLE_DEVICES"
@@ -417,12 +390,11 @@ def rocm_masks_agreed(timeline: Timeline) -> Iterator[Finding]:
             command="unset ROCR_VISIBLE_DEVICES" if ray else "unset HIP_VISIBLE_DEVICES",
             where="job-script",
         ),
-        **severity_of(timeline),
     )
 
 
-@probe(rules.DC206)
-def ranks_were_bound_to_a_device(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC206)
+def ranks_were_bound_to_a_device(timeline: Timeline) -> Iterator[LogFinding]:
     """A barrier guessed its GPU: a remark, and a warning where two ranks shared one or the job hung behind it."""
     torn = [
         event
@@ -436,13 +408,10 @@ def ranks_were_bound_to_a_device(timeline: Timeline) -> Iterator[Finding]:
         where="code",
     )
     if torn:
-        yield found(
-            rules.DC206,
-            timeline,
+        yield LogFinding(
             torn,
             "an object collective read torn data: its ranks have put their buffers on one GPU",
-            fix=fix,
-            **severity_of(timeline),
+            fix,
         )
         return
     events = timeline.of("device-guessed")
@@ -452,12 +421,10 @@ def ranks_were_bound_to_a_device(timeline: Timeline) -> Iterator[Finding]:
         any("DC303" in event.codes for event in timeline.events) or _hung_in_a_barrier(timeline)
     )
     gpu = events[0].values.get("gpu")
-    yield found(
-        rules.DC206,
-        timeline,
+    yield LogFinding(
         events,
         "a barrier has guessed the GPU of its rank" + (f" (GPU {gpu})" if gpu else "") + ", since none was bound",
-        fix=fix,
+        fix,
         severity=Severity.WARNING if harmful else Severity.INFO,
         role="context",
     )
@@ -471,25 +438,19 @@ def _hung_in_a_barrier(timeline: Timeline) -> bool:
     )
 
 
-@probe(rules.DC218)
-def children_started_cuda_afresh(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC218, "cuda-in-fork")
+def children_started_cuda_afresh(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """A forked child used CUDA, which its parent had started."""
-    events = timeline.of("cuda-in-fork")
-    if not events:
-        return
     loader = any(came_through(event, "_utils/worker.py", "_utils/fetch.py", "DataLoader") for event in events)
     device = events[0].values.get("device") or "CUDA"
-    yield found(
-        rules.DC218,
-        timeline,
+    return LogFinding(
         events,
         f"a worker of a DataLoader, which is a fork, uses {device}" if loader else f"a forked child uses {device}",
-        fix=Fix(
+        Fix(
             "keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); or give the "
             'loader multiprocessing_context="spawn"'
             if loader
             else 'start the child afresh: mp.spawn, or multiprocessing.get_context("spawn")',
             where="code",
         ),
-        **severity_of(timeline),
     )

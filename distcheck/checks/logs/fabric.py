@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, Severity
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
-from .context import severity_of
-from .gpus import survived
-from .model import Event, Timeline, found
+from .context import survived
+from .log_probe import LogFinding, log_probe, signature_probe
+from .model import Event, Timeline
 from .nccl_info import NcclProcess, node_count, processes
 
 #: Interfaces that lead to no other machine, by how their names begin.
@@ -41,8 +41,8 @@ _MOST_NAMED = 4
 _LAST_LINES = 3
 
 
-@probe(rules.DC113)
-def debugging_is_off(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC113, per_attempt=True)
+def debugging_is_off(timeline: Timeline) -> Iterator[LogFinding]:
     """A job that did not fail still writes NCCL's log, or runs with settings of a search for errors."""
     if failed(timeline):
         return
@@ -53,25 +53,22 @@ def debugging_is_off(timeline: Timeline) -> Iterator[Finding]:
     ]
     if not events:
         return
-    yield found(
-        rules.DC113,
-        timeline,
+    yield LogFinding(
         events[:_MOST_NAMED] if names else events[:1],
         f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} set"
         if names
         else "NCCL writes its log at the level INFO on every rank",
-        fix=Fix(
+        Fix(
             "take it out of the job script, the image or ~/.nccl.conf when the search is over; NCCL_DEBUG=WARN keeps "
             "what is worth reading",
             where="job-script",
         ),
-        severity=Severity.INFO,
-        role="context",
+        notice=True,
     )
 
 
-@probe(rules.DC114)
-def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC114, per_attempt=True)
+def transports_are_on(timeline: Timeline) -> Iterator[LogFinding]:
     """A variable takes a way from NCCL; a warning only where the log shows that this way is there."""
     found_processes = processes(timeline)
     several = node_count(found_processes) > 1
@@ -86,13 +83,11 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
             hurts = several and bool(_rdma(found_processes))
         else:
             hurts = name.startswith("NCCL_P2P") and any(process.transport.multicast for process in found_processes)
-        yield found(
-            rules.DC114,
-            timeline,
+        yield LogFinding(
             [other for other in timeline.of("nccl-setting", "shell-setting") if other.values["name"] == name],
             f"{name}={value} takes {_transport(name)} from NCCL"
             + (", which this job could use" if hurts and not failed(timeline) else ""),
-            fix=Fix(
+            Fix(
                 f"remove {name} where the job or the image sets it, and measure with and without it. An administrator "
                 "decides on what /etc/nccl.conf sets",
                 command=f"unset {name}",
@@ -103,8 +98,8 @@ def transports_are_on(timeline: Timeline) -> Iterator[Finding]:
         )
 
 
-@probe(rules.DC334)
-def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC334, per_attempt=True)
+def plug_in_fits(timeline: Timeline) -> Iterator[LogFinding]:
     """NCCL's network plug-in is found and can't be used, or only some hosts have it.
 
     That none is found is normal, and so is a symbol that is missing before an older one fits.
@@ -112,15 +107,12 @@ def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
     if broken := [*timeline.of("nccl-plugin-unusable"), *_missing_networks(timeline, "plug-in")]:
         first = broken[0]
         name = first.values.get("network") or first.values.get("plugin")
-        yield found(
-            rules.DC334,
-            timeline,
+        yield LogFinding(
             broken,
             f"NCCL can't use the configured network {name}"
             if first.values.get("network")
             else f"NCCL can't use its network plug-in{f' {name}' if name else ''}",
-            fix=_same_plug_in(),
-            **severity_of(timeline, first),
+            _same_plug_in(),
         )
         return
     everyone = [process for process in processes(timeline) if process.transport.network]
@@ -129,13 +121,11 @@ def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
     if with_one and without and None not in with_one | without:
         dead = failed(timeline) and not another_cause(timeline)
         lines = [event for process in everyone if process.host in without for event in process.events[:1]]
-        yield found(
-            rules.DC334,
-            timeline,
+        yield LogFinding(
             lines,
             f"{_hosts(with_one)} use a network plug-in of NCCL, and {_hosts(without)} none",
-            fix=_same_plug_in(),
-            severity=Severity.ERROR if dead else Severity.INFO if failed(timeline) else None,
+            _same_plug_in(),
+            severity=Severity.INFO if failed(timeline) and not dead else None,
             role="cause" if dead else "context",
             rank=-1,
         )
@@ -143,19 +133,17 @@ def plug_in_fits(timeline: Timeline) -> Iterator[Finding]:
     lines = [event for event in timeline.of("nccl-plugin") if _is_misfit(event, everyone)]
     if lines:
         slow = node_count(everyone) > 1 and not failed(timeline) and any(_on_tcp(process) for process in everyone)
-        yield found(
-            rules.DC334,
-            timeline,
+        yield LogFinding(
             lines,
             _misfit(lines[0]),
-            fix=_same_plug_in(),
+            _same_plug_in(),
             severity=None if slow else Severity.INFO,
             role="context",
         )
 
 
-@probe(rules.DC406)
-def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC406, per_attempt=True)
+def interfaces_reach_the_others(timeline: Timeline) -> Iterator[LogFinding]:
     """NCCL finds no interface, or a job of several hosts fails after its bootstrap used one that reaches no other host.
 
     A job that works on such an interface, or on one host, is not reported.
@@ -163,14 +151,11 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
     if events := timeline.of("no-interface"):
         named = _settings(timeline).get("NCCL_SOCKET_IFNAME")
         value = named.values["value"].rstrip(".") if named else ""
-        yield found(
-            rules.DC406,
-            timeline,
+        yield LogFinding(
             events,
             "NCCL finds no network interface that it may use"
             + (f": NCCL_SOCKET_IFNAME={value} fits none here" if value else ""),
-            fix=_interface(),
-            **severity_of(timeline, events[0]),
+            _interface(),
         )
         return
     everyone = processes(timeline)
@@ -184,32 +169,27 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[Finding]:
         return
     first = wrong[0].transport
     there = sorted({process.host for process in wrong if process.host})
-    yield found(
-        rules.DC406,
-        timeline,
+    yield LogFinding(
         [event for process in wrong for event in process.events if event.values.get("interface")],
         f"NCCL's bootstrap used {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which "
         "leads to no other host",
-        fix=_interface(),
-        severity=Severity.ERROR,
-        role="cause",
+        _interface(),
     )
 
 
-@probe(rules.DC413)
-def infiniband_is_used(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC413, per_attempt=True)
+def infiniband_is_used(timeline: Timeline) -> Iterator[LogFinding]:
     """Between hosts, NCCL sends over TCP although the log shows RDMA devices, or does not find those that it should.
 
     One host needs no network, and hosts that have no such device use TCP rightly.
     """
     if missing := _missing_networks(timeline, "IB"):
-        yield found(
-            rules.DC413,
-            timeline,
+        yield LogFinding(
             missing,
             f"NCCL is configured to use {missing[0].values['network']} and finds no such device that it can open",
-            fix=_give_devices(),
-            role=severity_of(timeline, missing[0])["role"],
+            _give_devices(),
+            severity=rules.DC413.severity,
+            role="context" if survived(timeline, missing[0]) else "cause",
         )
         return
     everyone = [process for process in processes(timeline) if process.transport.network]
@@ -220,20 +200,18 @@ def infiniband_is_used(timeline: Timeline) -> Iterator[Finding]:
     slow_hosts = {process.host for process in tcp}
     split = {process.host for process in everyone} - slow_hosts
     dead = failed(timeline) and bool(split) and not another_cause(timeline)
-    yield found(
-        rules.DC413,
-        timeline,
+    yield LogFinding(
         [event for process in tcp for event in process.events if event.values.get("network")] or tcp[0].events,
         f"NCCL sends over TCP on {_hosts(slow_hosts) or 'all hosts'}, although {evidence}",
-        fix=_give_devices(),
-        severity=Severity.INFO if failed(timeline) and not dead else None,
+        _give_devices(),
+        severity=Severity.INFO if failed(timeline) and not dead else rules.DC413.severity,
         role="cause" if dead else "context",
         rank=-1,
     )
 
 
-@probe(rules.DC414)
-def infiniband_ports_are_up(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC414, per_attempt=True)
+def infiniband_ports_are_up(timeline: Timeline) -> Iterator[LogFinding]:
     """A port reports an error and RDMA fails after it, or packets on InfiniBand get no answer.
 
     A port that came back, in a job that went on, is worth a line.
@@ -247,24 +225,9 @@ def infiniband_ports_are_up(timeline: Timeline) -> Iterator[Finding]:
         # a card that gives up is the end of its process, whether a failure is written or not
         dead = (broken or (failed(timeline) and bool(ports or lost))) and not survived(timeline, first)
         names = sorted({event.values["hca"] for event in (*ports, *links) if event.values.get("hca")})
-        yield found(
-            rules.DC414,
-            timeline,
-            [*ports, *links, *lost],
-            _went_down(names, broken),
-            fix=_raise_port(),
-            severity=Severity.ERROR if dead else Severity.INFO,
-            role="cause" if dead else "context",
-        )
+        yield LogFinding([*ports, *links, *lost], _went_down(names, broken), _raise_port(), notice=not dead)
     elif lost and _layer(timeline) == "IB" and not another_cause(timeline):
-        yield found(
-            rules.DC414,
-            timeline,
-            lost,
-            f"{_no_answer(lost)} over InfiniBand",
-            fix=_raise_port(),
-            **severity_of(timeline, lost[0]),
-        )
+        yield LogFinding(lost, f"{_no_answer(lost)} over InfiniBand", _raise_port())
 
 
 def _went_down(names: Sequence[str], broken: bool) -> str:
@@ -275,8 +238,8 @@ def _went_down(names: Sequence[str], broken: bool) -> str:
     return f"port{several}{which} went down" if names else "an InfiniBand port went down"
 
 
-@probe(rules.DC415)
-def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC415, per_attempt=True)
+def roce_packets_arrive(timeline: Timeline) -> Iterator[LogFinding]:
     """RoCE packets get no answer, or queue pairs can't be connected, and no process died before.
 
     A dead peer has the same effect on ranks that wait for it. Then its death is the cause.
@@ -288,53 +251,39 @@ def roce_packets_arrive(timeline: Timeline) -> Iterator[Finding]:
         return
     index = _settings(timeline).get("NCCL_IB_GID_INDEX")
     local = _gid(lost, _LOCAL_GID)
-    yield found(
-        rules.DC415,
-        timeline,
+    yield LogFinding(
         lost,
         _no_answer(lost)
         + (f" from GID {local}" if local else "")
         + (f" (NCCL_IB_GID_INDEX={index.values['value'].rstrip('.')})" if index else ""),
-        fix=Fix(
+        Fix(
             "unset NCCL_IB_GID_INDEX with NCCL 2.21 and newer. With an older one set it on all nodes to the RoCE "
             "v2 entry with the IPv4 address: 'show_gids' lists it (often 3). Then test the pair of hosts with "
             "ib_write_bw -R: a switch, a route between rails or a port can be the cause too",
             command="show_gids",
             where="host",
         ),
-        **severity_of(timeline, lost[0]),
         evidence={"local_gid": local, "remote_gid": _gid(lost, _REMOTE_GID)},
     )
 
 
-@probe(rules.DC416)
-def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC416, per_attempt=True)
+def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[LogFinding]:
     """RDMA is used between hosts without GPUDirect, or registering GPU memory with the card fails."""
-    fix = Fix(
-        "have an administrator load the module that comes with the driver (modprobe nvidia_peermem), and list it "
-        "in /etc/modules-load.d for the next boot",
-        by="admin",
-        where="host",
-    )
+    fix = shared_fixes.LOAD_PEERMEM
     if events := timeline.of("ib-gpu-memory"):
-        yield found(
-            rules.DC416,
-            timeline,
+        yield LogFinding(
             events,
             f"the network card can't register GPU memory ({events[0].values['why']})",
-            fix=fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
-            **severity_of(timeline, events[0]),
+            fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
         )
         return
     refused = [event for event in timeline.of("ib-completion") if event.values.get("status") == "4"]
     if refused and not another_cause(timeline):
-        yield found(
-            rules.DC416,
-            timeline,
+        yield LogFinding(
             refused,
             "the network card was refused memory that had been registered with it (status 4, local protection error)",
-            fix=fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
-            **severity_of(timeline, refused[0]),
+            fix._replace(text=f"{fix.text}; NCCL_NET_GDR_LEVEL=LOC in one run confirms it"),
         )
         return
     everyone = processes(timeline)
@@ -345,49 +294,37 @@ def network_cards_read_gpu_memory(timeline: Timeline) -> Iterator[Finding]:
     there = {process.host for process in off}
     # a channel without it may lie far from its card, which is normal
     disabled = [event for process in off for event in process.events if event.values.get("state") == "Disabled"]
-    yield found(
-        rules.DC416,
-        timeline,
+    yield LogFinding(
         disabled or off[0].events,
         f"GPUDirect RDMA is off on {_hosts(there) or 'these hosts'}"
         + (f", and on at {_hosts(on - there)}" if on - there else ""),
-        fix=fix,
+        fix,
         severity=None if disabled and not failed(timeline) else Severity.INFO,
         role="context",
         rank=-1,
     )
 
 
-@probe(rules.DC417)
-def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC417, per_attempt=True)
+def efa_is_used(timeline: Timeline) -> Iterator[LogFinding]:
     """The plug-in for EFA fails and NCCL sends over TCP instead or ends; or EFA's packets get no answer.
 
     On machines without EFA the plug-in of an image fails in the same words, and nothing is wrong.
     """
     if missing := _missing_networks(timeline, "EFA"):
-        yield found(
-            rules.DC417,
-            timeline,
-            missing,
-            "NCCL must use EFA's plug-in, which is missing or unusable",
-            fix=_use_efa(),
-            **severity_of(timeline, missing[0]),
-        )
+        yield LogFinding(missing, "NCCL must use EFA's plug-in, which is missing or unusable", _use_efa())
     elif lost := timeline.of("efa-unreachable"):
         if another_cause(timeline):
             return
-        yield found(
-            rules.DC417,
-            timeline,
+        yield LogFinding(
             lost,
             "EFA's packets get no answer from another node",
-            fix=Fix(
+            Fix(
                 "let the security group of the nodes allow all traffic from and to itself, inbound and outbound. "
                 "Use the same libfabric and aws-ofi-nccl on all nodes. If a rank there exited, read its own log",
                 by="admin",
                 where="host",
             ),
-            **severity_of(timeline, lost[0]),
         )
     elif unusable := timeline.of("efa-unusable"):
         everyone = [process for process in processes(timeline) if process.transport.network]
@@ -404,97 +341,66 @@ def efa_is_used(timeline: Timeline) -> Iterator[Finding]:
             severity, part = Severity.WARNING, "cause" if ends else "context"
         else:
             return
-        yield found(
-            rules.DC417,
-            timeline,
+        yield LogFinding(
             unusable,
             "the plug-in for EFA can't be used" + (", and NCCL sends over TCP between the nodes" if everyone else ""),
-            fix=_use_efa(),
+            _use_efa(),
             severity=severity,
             role=part,
         )
 
 
-@probe(rules.DC418)
-def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC418, per_attempt=True)
+def vendor_plug_ins_are_complete(timeline: Timeline) -> Iterator[LogFinding]:
     """A cloud's plug-in complains of its settings or is not found; or a topology file is named that is not there."""
     if events := [*timeline.of("vendor-plugin"), *_missing_networks(timeline, "cloud")]:
         name = events[0].values.get("plugin") or events[0].values.get("network")
-        yield found(
-            rules.DC418,
-            timeline,
+        yield LogFinding(
             events,
             f"the plug-in {name} is not complete here",
-            fix=Fix(
-                "source the plug-in's own script (nccl-env-profile.sh, next to its library) unchanged in the job "
-                "script for all ranks, and put its folder first on LD_LIBRARY_PATH; take the names of interfaces from "
-                "'ls /sys/class/net': they differ between virtual machines and GKE",
-                where="job-script",
-            ),
-            **severity_of(timeline, events[0]),
+            shared_fixes.SOURCE_THE_PLUG_IN,
         )
     elif files := timeline.of("topology-file"):
-        yield found(
-            rules.DC418,
-            timeline,
+        yield LogFinding(
             files,
             f"NCCL_TOPO_FILE names {files[0].values['file']}, which can't be opened",
-            fix=Fix(
-                "mount the file of this kind of machine into the container, or name the one that the cloud's image "
-                "brings, in the job script",
-                where="job-script",
-            ),
+            shared_fixes.MOUNT_THE_TOPOLOGY,
             severity=Severity.INFO if failed(timeline) else None,
             role="context",
         )
 
 
-@probe(rules.DC420)
-def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC420, per_attempt=True)
+def nvlink_fabric_is_ready(timeline: Timeline) -> Iterator[LogFinding]:
     """NVLink SHARP can't be set up, or CUDA does not permit sharing memory over the fabric."""
     if events := timeline.of("nvls-failure"):
-        yield found(
-            rules.DC420,
-            timeline,
+        yield LogFinding(
             events,
             f"NVLink SHARP (NVLS) can't be set up: {events[0].values['why']}",
-            fix=Fix(
+            Fix(
                 "run once with NVLink SHARP off. If that works, have an administrator check the fabric manager "
                 "and the NVSwitches: the version of the driver, and no GPU half reset",
                 command="export NCCL_NVLS_ENABLE=0",
                 where="job-script",
             ),
-            **severity_of(timeline, events[0]),
         )
     elif events := timeline.of("imex-permission"):
-        yield found(
-            rules.DC420,
-            timeline,
+        yield LogFinding(
             events,
             "CUDA does not permit sharing GPU memory over the NVLink fabric: this process has no IMEX channel",
-            fix=Fix(
-                "have an administrator start nvidia-imex on all nodes of the NVLink domain and give the job a channel "
-                "(in Kubernetes a ComputeDomain, with Docker --device=/dev/nvidia-caps-imex-channels/channel0); "
-                "NCCL_MNNVL_ENABLE=0 in the job script makes a job run without it, over the network",
-                by="admin",
-                where="host",
-            ),
-            **severity_of(timeline, events[0]),
+            shared_fixes.START_IMEX,
         )
     elif events := timeline.of("cumem-host"):
-        yield found(
-            rules.DC420,
-            timeline,
+        yield LogFinding(
             events,
             "this container may not choose NUMA nodes, so that NCCL uses /dev/shm instead of CUDA's host memory",
-            fix=Fix("start the container with --cap-add=SYS_NICE", where="launch-line"),
-            severity=Severity.INFO,
-            role="context",
+            Fix("start the container with --cap-add=SYS_NICE", where="launch-line"),
+            notice=True,
         )
 
 
-@probe(rules.DC503)
-def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC503, per_attempt=True)
+def versions_are_equal(timeline: Timeline) -> Iterator[LogFinding]:
     """NCCL reports different versions or messages of another length, or the ranks' lines show different versions."""
     fix = Fix(
         "use one image, or one environment on a shared folder, for all nodes, with the same torch and NCCL. "
@@ -504,14 +410,11 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
     )
     if events := timeline.of("nccl-versions"):
         first = events[0].values
-        yield found(
-            rules.DC503,
-            timeline,
+        yield LogFinding(
             events,
             f"rank {first['rank']} has NCCL {_version(first['version'])} and rank {first['other']} "
             f"{_version(first['expected'])}",
-            fix=fix,
-            **severity_of(timeline, events[0]),
+            fix,
         )
         return
     versions: dict[str, list[NcclProcess]] = {}
@@ -525,9 +428,7 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
     if events := timeline.of("nccl-truncated"):
         if another_cause(timeline, own=("nccl-truncated",)):
             return
-        yield found(
-            rules.DC503,
-            timeline,
+        yield LogFinding(
             events,
             f"NCCL got a message of another length or kind ({events[0].values['got']} for "
             f"{events[0].values['wanted']}) than "
@@ -536,83 +437,65 @@ def versions_are_equal(timeline: Timeline) -> Iterator[Finding]:
                 if len(versions) > 1
                 else "it expected, as from another version of it"
             ),
-            fix=fix,
-            **severity_of(timeline, events[0]),
+            fix,
         )
     elif len(versions) > 1:
         dead = failed(timeline) and not another_cause(timeline)
         odd = min(versions.values(), key=len)
-        yield found(
-            rules.DC503,
-            timeline,
+        yield LogFinding(
             [event for process in odd for event in process.events if event.values.get("version")],
             f"NCCL differs between processes: {versions_text}",
-            fix=fix,
-            severity=Severity.ERROR if dead else Severity.INFO,
-            role="cause" if dead else "context",
+            fix,
+            notice=not dead,
         )
 
 
-@probe(rules.DC506)
-def nccl_distinguishes_hosts(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC506, "shm-attach", per_attempt=True)
+def nccl_distinguishes_hosts(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """Shared memory of a rank that counts as one of the same host is not there; a full /dev/shm is another rule."""
-    events = timeline.of("shm-attach")
-    if not events or any("DC320" in event.codes for event in timeline.events):
-        return
-    yield found(
-        rules.DC506,
-        timeline,
+    if any("DC320" in event.codes for event in timeline.events):
+        return None
+    return LogFinding(
         events,
         f"{events[0].values['segment']} of another rank is not in this process's /dev/shm: NCCL takes two containers "
         "for one host",
-        fix=Fix(
+        Fix(
             "let the containers share it (--ipc=host, or one volume at /dev/shm). Or give each its own host name "
             "(--hostname, or its own value of NCCL_HOSTID)",
             where="launch-line",
         ),
-        **severity_of(timeline, events[0]),
     )
 
 
-@probe(rules.DC516)
-def transport_is_the_fastest(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC516, per_attempt=True)
+def transport_is_the_fastest(timeline: Timeline) -> Iterator[LogFinding]:
     """Ranks use shared memory although their GPUs have NVLink. TCP between hosts is reported as information."""
     everyone = processes(timeline)
     shared = [process for process in everyone if process.transport.count("SHM") and process.transport.multicast]
     off = _settings(timeline).get("NCCL_P2P_DISABLE")
     if shared and off is None:
-        yield found(
-            rules.DC516,
-            timeline,
+        yield LogFinding(
             [event for process in shared for event in process.events if event.values.get("via")],
             "ranks of one host talk through shared memory, although their GPUs have NVLink",
-            fix=Fix(
-                "check that the driver lets the GPUs reach each other, and that each task sees all GPUs of its "
-                "host. In containers with one GPU each NCCL can't use NVLink",
-                command="nvidia-smi topo -p2p r",
-                where="host",
-            ),
+            shared_fixes.CHECK_PEER_ACCESS,
             severity=Severity.INFO if failed(timeline) else None,
             role="context",
         )
     tcp = [process for process in everyone if _on_tcp(process)]
     nodes = node_count(everyone)
     if tcp and nodes > 1 and not _rdma(everyone) and not timeline.has("efa-unusable"):
-        yield found(
-            rules.DC516,
-            timeline,
+        yield LogFinding(
             [event for process in tcp for event in process.events if event.values.get("network")] or tcp[0].events,
             f"NCCL sends over TCP between {nodes} hosts"
             + (f" ({', '.join(tcp[0].transport.interfaces[:_MOST_NAMED])})" if tcp[0].transport.interfaces else ""),
-            fix=Fix(
+            Fix(
                 "nothing, if the hosts have no InfiniBand, RoCE or EFA; else see whether every task may open "
                 "/dev/infiniband/uverbs* and finds libibverbs: with NCCL_NET=IB in a test job NCCL stops with the "
                 "reason",
                 command="ls -l /dev/infiniband",
                 where="host",
             ),
-            severity=Severity.INFO,
-            role="context",
+            notice=True,
         )
 
 

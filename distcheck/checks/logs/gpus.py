@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, rank_ranges
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, grouped, rank_ranges
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
-from .context import severity_of
-from .model import Event, Timeline, found
-from .signature_rows import signature_probe
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
+from .model import Event, Timeline
 
 #: Xids that mean a broken card or link, and their meaning (NVIDIA, "Xid errors", r580).
 HARDWARE_XIDS = {
@@ -90,17 +89,11 @@ class GpuMemoryUse(NamedTuple):
     holders: tuple[tuple[int, float], ...] = ()
 
 
-def survived(timeline: Timeline, event: Event) -> bool:
-    """Whether the job went on after a line, in the same attempt."""
-    return timeline.went_on and event.attempt >= timeline.attempts - 1
-
-
-@probe(rules.DC303)
-def ranks_share_a_gpu(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC303, per_attempt=True)
+def ranks_share_a_gpu(timeline: Timeline) -> Iterator[LogFinding]:
     """NCCL reports two ranks on one GPU, or several ranks of a host run out of memory on the same GPU."""
     events = timeline.of("duplicate-gpu")
     if events and not timeline.has("mig-device"):
-        first = events[0]
         ranks = sorted(
             {number for event in events for name in ("rank", "other") if (number := event.number(name)) is not None}
         )
@@ -108,42 +101,27 @@ def ranks_share_a_gpu(timeline: Timeline) -> Iterator[Finding]:
         who = f"ranks {rank_ranges(ranks)} use" if ranks else "ranks use"
         cards = "one GPU" if len(devices) < 2 else "GPUs together"
         named = f" (CUDA device{'s' * (len(devices) > 1)} {', '.join(devices[:4])})" if devices else ""
-        yield found(
-            rules.DC303,
-            timeline,
-            events,
-            f"{who} {cards}{named}, which NCCL refuses",
-            fix=_bind(timeline),
-            **severity_of(timeline, first),
-        )
+        yield LogFinding(events, f"{who} {cards}{named}, which NCCL refuses", _bind(timeline))
     elif shared := _ranks_in_one_memory(timeline):
         names = rank_ranges({event.who.rank for event in shared if event.who.rank is not None})
-        yield found(
-            rules.DC303,
-            timeline,
+        yield LogFinding(
             shared,
             f"ranks {names} of one host ran out of memory on the same GPU {shared[0].values.get('gpu')}: each takes it",
-            fix=_bind(timeline),
-            **severity_of(timeline, shared[0]),
+            _bind(timeline),
         )
 
 
-@probe(rules.DC304)
-def driver_is_new_enough(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC304, "driver-too-old", per_attempt=True)
+def driver_is_new_enough(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """CUDA refuses to start, or to load code, because the driver is older than it needs."""
-    events = timeline.of("driver-too-old")
-    if not events:
-        return
     number = next((found_ for event in events if (found_ := event.number("found"))), None)
     known = f"{number // 1000}.{number % 1000 // 10}" if number else ""
-    yield found(
-        rules.DC304,
-        timeline,
+    return LogFinding(
         events,
         f"the driver knows CUDA up to {known}, and torch was built with a newer one"
         if known
         else "the driver is older than the CUDA that this torch was built with needs",
-        fix=Fix(
+        Fix(
             (
                 f"install a build of torch for CUDA {known} or older"
                 if known
@@ -152,12 +130,11 @@ def driver_is_new_enough(timeline: Timeline) -> Iterator[Finding]:
             + " ('nvidia-smi' shows what the driver knows), or have an administrator update the driver of the host",
             where="host",
         ),
-        **severity_of(timeline, events[0]),
     )
 
 
-@probe(rules.DC305)
-def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC305, per_attempt=True)
+def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[LogFinding]:
     """An allocation failed although this process held little: another one, which is no rank of the job, holds the card.
 
     The own model that does not fit is no rule.
@@ -165,13 +142,10 @@ def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[Finding]:
     startup = timeline.of("gpu-memory-taken")
     if startup:
         first = startup[0]
-        yield found(
-            rules.DC305,
-            timeline,
+        yield LogFinding(
             startup,
             f"only {first.values['free']} of {first.values['total']} GiB of the GPU were free before the job took any",
-            fix=_free_the_card(()),
-            **severity_of(timeline, first),
+            _free_the_card(()),
         )
         return
     if _ranks_in_one_memory(timeline):
@@ -188,14 +162,11 @@ def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[Finding]:
     first, memory = strangers[0]
     holders = sorted(memory.holders, key=lambda holder: -holder[1])[:4]
     who = ", ".join(f"process {pid} {size:.1f}" for pid, size in holders) if holders else "other processes"
-    yield found(
-        rules.DC305,
-        timeline,
+    yield LogFinding(
         [event for event, _ in strangers],
         f"GPU {memory.gpu} was full of what others hold ({who}{'' if holders else f' {memory.others:.1f}'} of "
         f"{memory.total:.1f} GiB) while this process held {memory.own:.1f} GiB",
-        fix=_free_the_card([pid for pid, _ in holders]),
-        **severity_of(timeline, first),
+        _free_the_card([pid for pid, _ in holders]),
         evidence={
             "gpu": memory.gpu,
             "total_gib": round(memory.total, 2),
@@ -206,8 +177,8 @@ def memory_is_not_held_by_others(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-@probe(rules.DC306)
-def mig_slices_are_enough(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC306, per_attempt=True)
+def mig_slices_are_enough(timeline: Timeline) -> Iterator[LogFinding]:
     """The log names MIG instances, and ranks request more devices than they see, or share one GPU."""
     if not timeline.has("mig-device"):
         return
@@ -219,28 +190,23 @@ def mig_slices_are_enough(timeline: Timeline) -> Iterator[Finding]:
     if not events:
         return
     shared = any(event.signature == "duplicate-gpu" for event in events)
-    yield found(
-        rules.DC306,
-        timeline,
+    yield LogFinding(
         [*events, *timeline.of("mig-device")[:1]],
         "NCCL refuses ranks on MIG instances of one GPU"
         if shared
         else "a process sees only one MIG instance, and a rank requests a second device",
-        fix=Fix(
+        Fix(
             "give each process its own CUDA_VISIBLE_DEVICES with one instance, and use device 0. Use the backend "
             "gloo if the instances belong to one GPU. Or have MIG disabled to train on several GPUs",
             where="each-task",
         ),
-        **severity_of(timeline, events[0]),
     )
 
 
-@probe(rules.DC308)
-def gpus_are_alike(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC308, per_attempt=True)
+def gpus_are_alike(timeline: Timeline) -> Iterator[LogFinding]:
     """torch calls the cards unbalanced, or the ranks list cards of different models."""
-    models: dict[str, list[Event]] = {}
-    for event in timeline.of("gpu-model"):
-        models.setdefault(event.values["model"].strip(), []).append(event)
+    models = grouped(timeline.of("gpu-model"), lambda event: event.values["model"].strip())
     if len(models) > 1:
         odd = min(models, key=lambda name: len(models[name]))
         events = [*models[odd], *(event for name, lines in models.items() if name != odd for event in lines[:1])]
@@ -250,12 +216,10 @@ def gpus_are_alike(timeline: Timeline) -> Iterator[Finding]:
         text = f"GPU {unbalanced[0].values['gpu']} has less than three quarters of the memory or cores of the others"
     else:
         return
-    yield found(
-        rules.DC308,
-        timeline,
+    yield LogFinding(
         events,
         text,
-        fix=Fix(
+        Fix(
             "exclude the GPUs that differ with CUDA_VISIBLE_DEVICES (by UUID, from 'nvidia-smi -L'), and start "
             "one rank for each GPU that remains. Otherwise the slowest GPU sets the speed of the job",
             where="job-script",
@@ -264,26 +228,20 @@ def gpus_are_alike(timeline: Timeline) -> Iterator[Finding]:
     )
 
 
-@probe(rules.DC309)
-def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC309, per_attempt=True)
+def gpus_are_sound(timeline: Timeline) -> Iterator[LogFinding]:
     """The driver, CUDA or nvidia-smi report a broken card. Xids that a program causes are information."""
     broken = [
         event
         for event in timeline.of("gpu-xid", "gpu-off-the-bus", "gpu-no-handle", "gpu-ecc", "gpu-nvlink-error")
         if event.signature != "gpu-xid" or _is_hardware(event)
     ]
-    hosts: dict[str | None, list[Event]] = {}
-    for event in broken:
-        hosts.setdefault(event.who.host, []).append(event)
+    hosts = grouped(broken, lambda event: event.who.host)
     for host, events in _joined_by_host(hosts).items():
-        first = events[0]
-        yield found(
-            rules.DC309,
-            timeline,
+        yield LogFinding(
             events,
             _what_is_broken(events) + (f" on {host}" if host else ""),
-            fix=_replace(events),
-            **severity_of(timeline, first),
+            _replace(events),
             rank=next((event.who.rank for event in events if event.who.rank is not None), None),
             evidence={"xids": sorted({number for event in events if (number := event.number("xid"))})},
         )
@@ -293,73 +251,53 @@ def gpus_are_sound(timeline: Timeline) -> Iterator[Finding]:
         meanings = "; ".join(
             f"Xid {number}: {PROGRAM_XIDS.get(number, 'no sign of a broken card')}" for number in numbers
         )
-        yield found(
-            rules.DC309,
-            timeline,
+        yield LogFinding(
             program_faults,
             f"the driver wrote {meanings}",
-            fix=Fix(
+            Fix(
                 "debug the program first: these Xids follow from its faults, and the GPU is probably healthy",
                 where="code",
             ),
-            severity=Severity.INFO,
-            role="context",
+            notice=True,
         )
 
 
-@probe(rules.DC314)
-def container_keeps_its_gpus(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC314, "nvml-unknown", per_attempt=True)
+def container_keeps_its_gpus(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """NVML fails with an unknown error, as in a container whose cgroup was rewritten."""
-    events = timeline.of("nvml-unknown")
-    if not events:
-        return
     # a card that has fallen off the bus ends in the same words
     if any(_is_hardware(event) for event in timeline.of("gpu-xid")) or timeline.has("gpu-off-the-bus", "gpu-no-handle"):
-        return
-    yield found(
-        rules.DC314,
-        timeline,
+        return None
+    return LogFinding(
         events,
         f"NVML can't be used ({events[0].values['what']}): the container has lost access to its GPUs",
-        fix=Fix(
-            "restart the container. A reload of systemd rewrites the cgroup: to prevent it, name the device "
-            "nodes with --device, use CDI, or update the NVIDIA container toolkit",
-            where="launch-line",
-        ),
-        **severity_of(timeline, events[0]),
+        shared_fixes.RESTART_THE_CONTAINER,
     )
 
 
-@probe(rules.DC333)
-def compatibility_library_fits(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC333, "cuda-compat", per_attempt=True)
+def compatibility_library_fits(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """CUDA reports 803 or 804: its compatibility library is loaded instead of the driver's, and can't work there."""
-    events = timeline.of("cuda-compat")
-    if not events:
-        return
     number = "804" if "forward compatibility" in events[0].text else "803"
-    yield found(
-        rules.DC333,
-        timeline,
+    return LogFinding(
         events,
         f"CUDA's compatibility library does not fit this card or its driver (error {number})",
-        fix=Fix(
+        Fix(
             "remove the compat folder from LD_LIBRARY_PATH where the job or the image sets it, or the package "
             "cuda-compat from the image. After an update of the host's driver start the container again",
             where="job-script",
         ),
-        **severity_of(timeline, events[0]),
     )
 
 
-@probe(rules.DC335)
-def torch_has_code_for_the_gpus(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC335, per_attempt=True)
+def torch_has_code_for_the_gpus(timeline: Timeline) -> Iterator[LogFinding]:
     """A kernel of torch or NCCL was not compiled for this GPU. torch's warning alone is information."""
     own = timeline.of("nccl-no-kernel")
     events = [*timeline.of("no-kernel-image"), *own]
     warnings = timeline.of("architecture-warning")
     if not events and not warnings:
         return
-    first = (events or list(warnings))[0]
     cards = sorted({_card(event) for event in warnings})
     card = f" ({', '.join(cards[:3])})" if cards else ""
     whose = "NCCL" if own and len(own) == len(events) else "torch"
@@ -370,91 +308,67 @@ def torch_has_code_for_the_gpus(timeline: Timeline) -> Iterator[Finding]:
         and timeline.world_size_known
         and len(ranks) < timeline.world_size
     )
-    yield found(
-        rules.DC335,
-        timeline,
+    yield LogFinding(
         [*events, *warnings],
         f"{whose} was built without code for this GPU{card}"
         + (f"; only rank{'s' * (len(ranks) > 1)} {rank_ranges(ranks)} of {timeline.world_size} failed" if some else ""),
-        fix=Fix(
+        Fix(
             "use the NCCL of torch's own packages instead of one that was built without this architecture"
             if whose == "NCCL"
             else "install a build of torch for this GPU (newer cards need a newer CUDA, older ones an older), or "
             "mask it",
             where="host",
         ),
-        **(severity_of(timeline, first) if events else {"severity": Severity.INFO, "role": "context"}),
+        notice=not events,
     )
 
 
-@probe(rules.DC336)
-def peer_access_works(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC336, per_attempt=True)
+def peer_access_works(timeline: Timeline) -> Iterator[LogFinding]:
     """A framework refuses GeForce cards, CUDA refuses peer access, or RCCL's warning of the IOMMU precedes a hang."""
     if events := timeline.of("geforce-guard"):
-        yield found(
-            rules.DC336,
-            timeline,
+        yield LogFinding(
             events,
             f"these cards (RTX {events[0].values['series']} series) have no peer access, and the framework does not "
             "start until P2P and InfiniBand are disabled",
-            fix=Fix(
+            Fix(
                 "switch both ways off for these cards, or start with 'accelerate launch', which does it",
                 command="export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1",
                 where="job-script",
             ),
-            **severity_of(timeline, events[0]),
         )
     elif events := timeline.of("no-peer-access"):
-        yield found(
-            rules.DC336,
-            timeline,
+        yield LogFinding(
             events,
             "two GPUs of this host can't reach each other's memory, and were made to",
-            fix=Fix(
+            Fix(
                 "unset NCCL_P2P_LEVEL and NCCL_IGNORE_DISABLED_P2P. If neither is set, one run with "
                 "NCCL_P2P_DISABLE=1 confirms it ('nvidia-smi topo -p2p r' shows what the driver allows)",
                 command="nvidia-smi topo -p2p r",
                 where="host",
             ),
-            **severity_of(timeline, events[0]),
         )
     elif events := timeline.of("iommu-warning"):
         hung = _only_waited(timeline)
-        yield found(
-            rules.DC336,
-            timeline,
+        yield LogFinding(
             events,
             "the kernel runs without iommu=pt" + (", and a collective of the GPUs hung" if hung else ""),
-            fix=Fix(
-                "if a first collective hangs: one run with NCCL_P2P_DISABLE=1 that works confirms it; then have an "
-                "administrator boot with iommu=pt, or switch the IOMMU and PCIe ACS off in the firmware",
-                by="admin",
-                where="host",
-            ),
-            severity=Severity.ERROR if hung else Severity.INFO,
-            role="cause" if hung else "context",
+            shared_fixes.NO_IOMMU,
+            notice=not hung,
         )
 
 
-@probe(rules.DC337)
-def wsl_can_do_it(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC337, "cuda-unknown", "no-pci-path", per_attempt=True)
+def wsl_can_do_it(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """NCCL fails with CUDA's unknown error, or finds no GPU in /sys, on a host of Windows' naming or kernel."""
-    events = timeline.of("cuda-unknown", "no-pci-path")
-    if not events or not timeline.has("wsl"):
-        return
-    yield found(
-        rules.DC337,
-        timeline,
+    if not timeline.has("wsl"):
+        return None
+    return LogFinding(
         [*events, *timeline.of("wsl")[:1]],
         "NCCL fails with CUDA's unknown error (999) under WSL2"
         if events[0].signature == "cuda-unknown"
         else "NCCL finds no path of the GPU in /sys, which WSL2 does not have",
-        fix=Fix(
-            "update Windows' NVIDIA driver and WSL (wsl --update); where NCCL fails with 'unknown error', use gloo, or "
-            "Linux itself",
-            where="host",
-        ),
-        **severity_of(timeline, events[0]),
+        shared_fixes.NEWER_WSL,
     )
 
 
@@ -613,66 +527,64 @@ def _only_waited(timeline: Timeline) -> bool:
     )
 
 
-gpus_take_more_than_one_process = signature_probe(
-    f"{__name__}.gpus_take_more_than_one_process",
-    rules.DC307,
-    "CUDA reports a device as busy: in exclusive mode another process holds it.",
-    "gpu-busy",
-    "a GPU takes one process only, and has one already",
-    Fix(
-        "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the mode); an "
-        "administrator can put the mode back: nvidia-smi -c DEFAULT",
-        where="host",
+ROWS = register_rows(
+    __name__,
+    # CUDA reports a device as busy: in exclusive mode another process holds it.
+    SignatureRow(
+        "gpus_take_more_than_one_process",
+        rules.DC307,
+        "gpu-busy",
+        "a GPU takes one process only, and has one already",
+        Fix(
+            "start one rank for each free GPU ('nvidia-smi' shows who is on them, 'nvidia-smi -q -d COMPUTE' the "
+            "mode); an administrator can put the mode back: nvidia-smi -c DEFAULT",
+            where="host",
+        ),
     ),
-)
-fabric_manager_runs = signature_probe(
-    f"{__name__}.fabric_manager_runs",
-    rules.DC312,
-    "CUDA reports 802: NVSwitch's fabric manager does not run, or has another version.",
-    "fabric-manager",
-    "CUDA can't start on this machine with NVSwitch: its fabric manager is not ready (802)",
-    Fix(
-        "have an administrator start the fabric manager, of exactly the driver's version (see nvidia-smi): "
-        "systemctl enable --now nvidia-fabricmanager",
-        by="admin",
-        where="host",
+    # CUDA reports 802: NVSwitch's fabric manager does not run, or has another version.
+    SignatureRow(
+        "fabric_manager_runs",
+        rules.DC312,
+        "fabric-manager",
+        "CUDA can't start on this machine with NVSwitch: its fabric manager is not ready (802)",
+        shared_fixes.start_fabric_manager("see nvidia-smi"),
     ),
-)
-driver_and_library_fit = signature_probe(
-    f"{__name__}.driver_and_library_fit",
-    rules.DC313,
-    "NVML or the kernel module reports different versions of the two parts of the driver.",
-    "nvml-mismatch",
-    "the NVIDIA driver in the kernel and its library have different versions",
-    Fix(
-        "the driver was updated while it was in use. Have an administrator reboot the host, or reload the nvidia "
-        "modules while nothing uses the GPUs. A container with its own driver library must use the host's",
-        by="admin",
-        where="host",
+    # NVML or the kernel module reports different versions of the two parts of the driver.
+    SignatureRow(
+        "driver_and_library_fit",
+        rules.DC313,
+        "nvml-mismatch",
+        "the NVIDIA driver in the kernel and its library have different versions",
+        Fix(
+            "the driver was updated while it was in use. Have an administrator reboot the host, or reload the nvidia "
+            "modules while nothing uses the GPUs. A container with its own driver library must use the host's",
+            by="admin",
+            where="host",
+        ),
     ),
-)
-nccl_is_the_one_of_torch = signature_probe(
-    f"{__name__}.nccl_is_the_one_of_torch",
-    rules.DC331,
-    "The loader finds an NCCL without a symbol that torch needs.",
-    "nccl-symbol",
-    "another NCCL library is found before the one of torch: it has no {symbol}",
-    Fix(
-        "keep one package nvidia-nccl-cu…, the one that 'pip show torch' lists, and reinstall it with "
-        "--force-reinstall --no-deps. Remove folders with another libnccl.so.2 from LD_LIBRARY_PATH and LD_PRELOAD",
-        command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
-        where="host",
+    # The loader finds an NCCL without a symbol that torch needs.
+    SignatureRow(
+        "nccl_is_the_one_of_torch",
+        rules.DC331,
+        "nccl-symbol",
+        "another NCCL library is found before the one of torch: it has no {symbol}",
+        Fix(
+            "keep one package nvidia-nccl-cu…, the one that 'pip show torch' lists, and reinstall it with "
+            "--force-reinstall --no-deps. Remove folders with another libnccl.so.2 from LD_LIBRARY_PATH and LD_PRELOAD",
+            command="python -m pip list | grep nvidia-nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD",
+            where="host",
+        ),
     ),
-)
-nccl_is_installed = signature_probe(
-    f"{__name__}.nccl_is_installed",
-    rules.DC332,
-    "The loader finds no libnccl.so.2.",
-    "nccl-missing",
-    "the NCCL library that torch needs is missing",
-    Fix(
-        "install the package nvidia-nccl-cu… that 'pip show torch' lists, with --force-reinstall --no-deps, into "
-        "the Python of the job on every node",
-        where="host",
+    # The loader finds no libnccl.so.2.
+    SignatureRow(
+        "nccl_is_installed",
+        rules.DC332,
+        "nccl-missing",
+        "the NCCL library that torch needs is missing",
+        Fix(
+            "install the package nvidia-nccl-cu… that 'pip show torch' lists, with --force-reinstall --no-deps, into "
+            "the Python of the job on every node",
+            where="host",
+        ),
     ),
 )

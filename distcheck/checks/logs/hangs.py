@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, Rule, Severity, rank_names
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
-from .context import came_through, failed_elsewhere, hosts_of, is_of_launcher, same_writer, severity_of
-from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline, found
+from .context import came_through, each_line_once, failed_elsewhere, hosts_of, is_of_launcher, same_writer
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
+from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline
 from .pickling import LIST_OF_ALL
-from .signature_rows import signature_probe
 from .waiting_ranks import (
     LastCollective,
     WaitingRank,
@@ -26,7 +26,6 @@ from .waiting_ranks import (
     gloo_waits,
     odd_one,
     rank_of,
-    ranks_in_words,
     watchdog_waits,
 )
 
@@ -86,8 +85,8 @@ _STACK = Fix(
 )
 
 
-@probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701, rules.DC726)
-def collectives_end(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701, rules.DC726)
+def collectives_end(timeline: Timeline) -> Iterator[LogFinding]:
     """No rank waited in a collective until its time was over.
 
     All ranks in the same one: the way between them, or the only rank that is not there. Different ones: another branch,
@@ -97,19 +96,14 @@ def collectives_end(timeline: Timeline) -> Iterator[Finding]:
     if not events:
         return
     verdict = _consequence(timeline, waits, events) or _judge(timeline, waits, behind)
-    loudness = severity_of(timeline)
-    if timeline.went_on:
-        verdict = verdict._replace(role="context")
-    yield found(
-        verdict.rule,
-        timeline,
+    yield LogFinding(
         events,
         verdict.message,
-        fix=verdict.fix,
-        severity=loudness["severity"],
+        verdict.fix,
         role=verdict.role,
         rank=verdict.rank,
         evidence={"waiting": [wait.rank for wait in waits][:64], "behind": [item.rank for item in behind][:64]},
+        rule=verdict.rule,
     )
 
 
@@ -264,7 +258,7 @@ def _left_behind(
     last = sorted({item.enqueued for item in behind})
     at = f"#{last[0]}" if len(last) == 1 else f"#{last[0]} to #{last[-1]}"
     message = (
-        f"{describe_waits(waits)}{limit}, and {ranks_in_words(late)} never called it: the last that "
+        f"{describe_waits(waits)}{limit}, and {rank_names(late)} never called it: the last that "
         f"{'it' if len(late) == 1 else 'they'} called is {at}"
     )
     waiting = [wait.rank for wait in waits]
@@ -289,7 +283,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         seen_by = sorted({int(event.values["from"]) for event in dumps})
         return HangVerdict(
             rules.DC511,
-            f"{ranks_in_words(seen_by)} saw first that a collective did not end, and had the other ranks write what "
+            f"{rank_names(seen_by)} saw first that a collective did not end, and had the other ranks write what "
             "they know; who did not come to it is not in this text",
             _fetch(seen_by),
             -1,
@@ -297,7 +291,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         )
     first = any(wait.sequence == 1 for wait in waits)
     if absent and _is_further(timeline, absent, [wait.rank for wait in waits]):
-        message = f"{description}, and {ranks_in_words(absent)} had no batches left for it"
+        message = f"{description}, and {rank_names(absent)} had no batches left for it"
         return HangVerdict(rules.DC519, message, _EVEN_INPUTS, absent[0] if len(absent) == 1 else -1)
     if len(absent) == 1 and (timeline.world_size_known or len(waits) > 2):
         return HangVerdict(
@@ -310,10 +304,10 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
     if absent and waits:
         unheard_of = set(timeline.silent_ranks)
         silent = [rank for rank in absent if rank in unheard_of]
-        unheard = f"; nothing of {ranks_in_words(silent)} is in this text" if silent else ""
+        unheard = f"; nothing of {rank_names(silent)} is in this text" if silent else ""
         return HangVerdict(
             rules.DC511,
-            f"{description}; {ranks_in_words(absent)} logged no such wait{unheard}",
+            f"{description}; {rank_names(absent)} logged no such wait{unheard}",
             _connection_fix(timeline, first) if first else _fetch(absent),
             -1,
             "timeout",
@@ -347,7 +341,7 @@ def _is_of_a_part(waits: Sequence[WaitingRank]) -> bool:
 
 def _fetch(ranks: Sequence[int]) -> Fix:
     return Fix(
-        f"get the text of {ranks_in_words(ranks)} as well (torchrun --log-dir logs --tee 3 keeps each rank's); see "
+        f"get the text of {rank_names(ranks)} as well (torchrun --log-dir logs --tee 3 keeps each rank's); see "
         "whether they are alive and where, with 'py-spy dump --pid PID' on their hosts",
         command="torchrun --log-dir logs --tee 3 …",
         where="launch-line",
@@ -412,8 +406,8 @@ def _judge_dumps(timeline: Timeline) -> HangVerdict | None:
     return HangVerdict(rule, f"{message} (flight recorder)", fix, failed_rank)
 
 
-@probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701)
-def recorders_agree(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511, rules.DC517, rules.DC519, rules.DC701)
+def recorders_agree(timeline: Timeline) -> Iterator[LogFinding]:
     """Flight recorders without a log: ranks called different collectives, or one is behind."""
     if not timeline.dumps or _who_waits(timeline)[2]:
         return
@@ -422,23 +416,22 @@ def recorders_agree(timeline: Timeline) -> Iterator[Finding]:
         return
     path = timeline.sources[timeline.dumps[0].source].path
     event = Event("flight-recorder", Kind.TIMEOUT, LineAuthor(), timeline.dumps[0].source, 1, None, path)
-    yield found(
-        verdict.rule,
-        timeline,
+    yield LogFinding(
         [event],
         verdict.message,
-        fix=verdict.fix,
+        verdict.fix,
         severity=Severity.ERROR,
         role="cause",
         rank=verdict.rank,
+        rule=verdict.rule,
     )
 
 
 # barriers and monitors that name whom they miss
 
 
-@probe(rules.DC511)
-def barriers_are_passed(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511)
+def barriers_are_passed(timeline: Timeline) -> Iterator[LogFinding]:
     """No monitored barrier missed a rank (gloo; torch also makes one before each collective under DETAIL)."""
     events = timeline.of("monitored-barrier")
     missing = sorted({int(number) for event in events for number in re.findall(r"\d+", event.values["missing"])})
@@ -447,15 +440,13 @@ def barriers_are_passed(timeline: Timeline) -> Iterator[Finding]:
     milliseconds = events[0].number("timeout_ms")
     within = f" within {milliseconds / 1000:g} s" if milliseconds else ""
     failed = _failed_before(timeline, missing)
-    yield found(
-        rules.DC511,
-        timeline,
+    yield LogFinding(
         events,
-        f"{ranks_in_words(missing)} did not come to the barrier{within}; rank {events[0].values['rank']} waited"
+        f"{rank_names(missing)} did not come to the barrier{within}; rank {events[0].values['rank']} waited"
         + (f"; rank {failed} had failed before" if failed is not None else ""),
-        fix=_STACK,
+        _STACK,
         rank=missing[0] if len(missing) == 1 else -1,
-        **(severity_of(timeline) if _merely_waited(timeline, events) else _waiting(timeline)),
+        role="cause" if _merely_waited(timeline, events) else "timeout",
     )
 
 
@@ -469,11 +460,6 @@ def _merely_waited(timeline: Timeline, events: Sequence[Event]) -> bool:
     )
 
 
-def _waiting(timeline: Timeline) -> dict[str, Any]:
-    loudness = severity_of(timeline)
-    return loudness if timeline.went_on else {**loudness, "role": "timeout"}
-
-
 def _failed_before(timeline: Timeline, ranks: Sequence[int]) -> int | None:
     for event in timeline.events:
         if event.kind in (Kind.CAUSE, Kind.FAILURE) and event.signature != "error-line" and event.who.rank in ranks:
@@ -481,31 +467,28 @@ def _failed_before(timeline: Timeline, ranks: Sequence[int]) -> int | None:
     return None
 
 
-@probe(rules.DC511)
-def monitors_see_progress(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC511, "heartbeat-timeout")
+def monitors_see_progress(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """Report a process that a monitor of NCCL's watchdog ended while it hung, unless time-outs show the same."""
-    events = timeline.of("heartbeat-timeout")
-    if not events or timeline.has("watchdog-timeout"):
-        return
+    if timeline.has("watchdog-timeout"):
+        return None
     ranks = sorted({rank for event in events if (rank := rank_of(event)) is not None})
     seconds = next((event.values["seconds"] for event in events if event.values.get("seconds")), "")
-    yield found(
-        rules.DC511,
-        timeline,
+    return LogFinding(
         events,
-        f"{ranks_in_words(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
+        f"{rank_names(ranks) if ranks else 'a rank'} stood still{f' for {seconds} s' if seconds else ''}: not even "
         "NCCL's watchdog went on",
-        fix=Fix(
+        Fix(
             "something holds the interpreter's lock or the CUDA driver: 'py-spy dump --native --pid PID' while it "
             "hangs, 'dmesg -T' for Xid lines (DC309); TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only if it is really slow",
             where="host",
         ),
-        **_waiting(timeline),
+        role="timeout",
     )
 
 
-@probe(rules.DC511, rules.DC726)
-def communicators_are_set_up(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC511, rules.DC726)
+def communicators_are_set_up(timeline: Timeline) -> Iterator[LogFinding]:
     """The rank that gives out NCCL's unique id comes to the first collective in time."""
     events = [event for event in timeline.of("unique-id-timeout") if event.values.get("peer")]
     if not events or timeline.has("watchdog-timeout"):
@@ -513,46 +496,38 @@ def communicators_are_set_up(timeline: Timeline) -> Iterator[Finding]:
     peer = int(events[0].values["peer"])
     waiting = sorted({int(event.values["rank"]) for event in events})
     waits = [WaitingRank(rank, None, "BARRIER", 1) for rank in waiting]
-    description = f"{ranks_in_words(waiting)} waited in the first collective for rank {peer}, which did not come"
+    description = f"{rank_names(waiting)} waited in the first collective for rank {peer}, which did not come"
     busy = _busy_rank_zero(timeline, waits) if peer == 0 else None
     if busy is not None:
-        yield found(
-            rules.DC726,
-            timeline,
+        yield LogFinding(
             [*events, busy],
             f"{description}: it was still at work ({busy.text[:80].strip()})",
-            fix=_RANK_ZERO,
+            _RANK_ZERO,
             rank=0,
-            **severity_of(timeline),
+            rule=rules.DC726,
         )
         return
-    yield found(rules.DC511, timeline, events, description, fix=_STACK, rank=peer, **_waiting(timeline))
+    yield LogFinding(events, description, _STACK, role="timeout", rank=peer)
 
 
-@probe(rules.DC701)
-def no_rank_is_behind(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC701, "desync-behind")
+def no_rank_is_behind(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """torch's own desync report (TORCH_NCCL_DESYNC_DEBUG) names ranks that are behind."""
-    events = timeline.of("desync-behind")
-    if not events:
-        return
     late = sorted({int(number) for event in events for number in re.findall(r"\d+", event.values["ranks"])})
     number = events[0].values["sequence"]
-    yield found(
-        rules.DC701,
-        timeline,
+    return LogFinding(
         events,
-        f"{ranks_in_words(late)} never came to collective #{number}, for which the others wait",
-        fix=_OTHER_BRANCH,
+        f"{rank_names(late)} never came to collective #{number}, for which the others wait",
+        _OTHER_BRANCH,
         rank=late[0] if len(late) == 1 else -1,
-        **severity_of(timeline),
     )
 
 
 # mismatches that a backend reports
 
 
-@probe(rules.DC517)
-def collectives_match(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC517)
+def collectives_match(timeline: Timeline) -> Iterator[LogFinding]:
     """No backend saw ranks that call different collectives, or the same with other sizes."""
     events = timeline.of("collective-mismatch", "gloo-size-mismatch", "nccl-mismatch")
     if not events:
@@ -568,18 +543,15 @@ def collectives_match(timeline: Timeline) -> Iterator[Finding]:
         description = f"{first.values['sent']} bytes came where {first.values['expected']} were expected"
     else:
         description = first.text[:160].strip().rstrip(".")
-    yield found(
-        rules.DC517,
-        timeline,
+    yield LogFinding(
         events,
         f"ranks call different collectives: {description}",
-        fix=_MAKE_EQUAL,
+        _MAKE_EQUAL,
         rank=failed_rank,
-        **severity_of(timeline),
     )
 
 
-def _lists_out_of_step(timeline: Timeline) -> Iterator[Finding]:
+def _lists_out_of_step(timeline: Timeline) -> Iterator[LogFinding]:
     """What a list of objects from all ranks brought is no pickle: some ranks were in another collective."""
     events = [
         *timeline.of("list-out-of-step"),
@@ -592,15 +564,12 @@ def _lists_out_of_step(timeline: Timeline) -> Iterator[Finding]:
         ),
     ]
     if events:
-        yield found(
-            rules.DC517,
-            timeline,
+        yield LogFinding(
             events,
             "all_gather_list could not read what the other ranks brought: some were in another collective, or had "
             "no batches left",
-            fix=_MAKE_EQUAL,
+            _MAKE_EQUAL,
             rank=-1,
-            **severity_of(timeline),
         )
 
 
@@ -613,12 +582,9 @@ def _fingerprints(timeline: Timeline) -> dict[int, str]:
     return prints
 
 
-@probe(rules.DC507)
-def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC507, "ddp-model-differs", "ddp-param-differs")
+def models_are_alike(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """DDP found the same model on all ranks."""
-    events = timeline.of("ddp-model-differs", "ddp-param-differs")
-    if not events:
-        return
     first = events[0].values
     if events[0].signature == "ddp-model-differs":
         description = f"rank {first['rank']} has {first['own']} parameters, rank {first['other']} {first['others']}"
@@ -630,18 +596,15 @@ def models_are_alike(timeline: Timeline) -> Iterator[Finding]:
             f"{first['what']} of parameter {first['index']} are {first['own']} on {who}, and others on rank "
             f"{first['other']}"
         )
-    yield found(
-        rules.DC507,
-        timeline,
+    return LogFinding(
         events,
         f"ranks build different models: {description}",
-        fix=Fix(
+        Fix(
             "bring all hosts to one commit and one configuration, and build the model without anything that depends on "
             "the rank, the host or its data; 'git rev-parse HEAD' on each host shows the commits",
             where="host",
         ),
         rank=-1,
-        **severity_of(timeline),
     )
 
 
@@ -655,8 +618,8 @@ _COME = Fix(
 )
 
 
-@probe(rules.DC501)
-def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC501)
+def every_rank_meets(timeline: Timeline) -> Iterator[LogFinding]:
     """All ranks came to the store or the rendezvous in time: else it names the one, or counts them.
 
     A key of gloo ends in the rank that never came; a count of clients is of nodes where torchrun's agents wait.
@@ -676,22 +639,17 @@ def every_rank_meets(timeline: Timeline) -> Iterator[Finding]:
         return
     if not events or (not named and not counts and not ended and timeline.has("watchdog-timeout", "unique-id-timeout")):
         return
-    events = list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
+    events = each_line_once(events)
     missing = named or _uncounted(timeline, counts)
     message = _missing_text(timeline, missing, counts, ended, keys)
     earlier = failed_elsewhere(
         timeline, events, {event.signature for event in timeline.events if event.kind >= Kind.TIMEOUT}
     )
-    role = "timeout" if earlier is not None else "cause"
-    loudness = severity_of(timeline)
-    yield found(
-        rules.DC501,
-        timeline,
+    yield LogFinding(
         events,
         message,
-        fix=_COME,
-        severity=loudness["severity"],
-        role="context" if timeline.went_on else role,
+        _COME,
+        role="cause" if earlier is None else "timeout",
         rank=missing[0] if len(missing) == 1 else -1,
     )
 
@@ -712,7 +670,7 @@ def _missing_text(
 ) -> str:
     if missing:
         count = next((f" ({event.values['joined']} of {event.values['expected']} came)" for event in counts), "")
-        return f"{ranks_in_words(missing)} never joined the rendezvous of all ranks{count}"
+        return f"{rank_names(missing)} never joined the rendezvous of all ranks{count}"
     if counts:
         first = counts[0].values
         return f"only {first['joined']} of {first['expected']} joined the rendezvous of all ranks (or nodes) in time"
@@ -724,8 +682,8 @@ def _missing_text(
     return f"a key of the store was never set by the rank that should have ({key})"
 
 
-@probe(rules.DC726)
-def no_rank_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC726)
+def no_rank_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[LogFinding]:
     """No rank's wait at the store ran out while another process, by its last words, was still at work.
 
     Only where that work was not done, and comes right before: an older progress bar means nothing.
@@ -735,15 +693,11 @@ def no_rank_is_kept_waiting_at_the_store(timeline: Timeline) -> Iterator[Finding
         return
     waits, work = kept
     minutes = (waits[0].number("timeout_ms") or 0) / 60_000
-    yield found(
-        rules.DC726,
-        timeline,
+    yield LogFinding(
         [*waits, work],
-        f"{ranks_in_words(rank for event in waits if (rank := rank_of(event)) is not None)} waited at the store until "
+        f"{rank_names(rank for event in waits if (rank := rank_of(event)) is not None)} waited at the store until "
         f"{minutes:g} minutes were over, and another process was still at work: {_work_text(work)}",
-        fix=_RANK_ZERO,
-        severity=Severity.ERROR,
-        role="cause",
+        _RANK_ZERO,
         rank=0,
     )
 
@@ -790,64 +744,46 @@ def _is_under_way(event: Event) -> bool:
     return done is not None and int(done) < 100
 
 
-@probe(rules.DC501)
-def no_rank_waits_at_the_store(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC501, "store-barrier-waiting")
+def no_rank_waits_at_the_store(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """A log does not end with ranks that still wait in the store's barrier for others."""
-    events = timeline.of("store-barrier-waiting")
-    if not events or any(event.kind < Kind.SIGNAL for event in timeline.events) or timeline.went_on:
-        return
+    if any(event.kind < Kind.SIGNAL for event in timeline.events) or timeline.went_on:
+        return None
     at_end = [event for event in events if event.line >= timeline.sources[event.source].lines - 2]
     if not at_end:
-        return
+        return None
     joined, expected = at_end[-1].values.get("joined"), at_end[-1].values.get("expected")
-    yield found(
-        rules.DC501,
-        timeline,
+    return LogFinding(
         at_end,
         f"ranks still wait at the end of this log: {joined} of {expected} have come",
-        fix=_COME,
-        severity=Severity.ERROR,
-        role="cause",
+        _COME,
         rank=-1,
     )
 
 
-_ONE_EACH = Fix(
-    "give each node its own --node-rank and start each once (under srun: one torchrun a node); where tasks are "
-    "ranks, set RANK in each task from the task's own number, never once for all of them",
-    where="launch-line",
-)
-
-
-@probe(rules.DC502)
-def every_rank_is_there_once(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC502)
+def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
     """Report a rank that NCCL got twice, or one beyond the size of its communicator, or two servers of one store."""
     events = timeline.of("rank-doubled")
     if not events:
         if servers := two_servers(timeline):
-            yield found(
-                rules.DC502,
-                timeline,
+            yield LogFinding(
                 servers,
                 "two processes took themselves for rank 0: one serves the store and waits for the others, and the "
                 "other could not listen on its port",
-                fix=_ONE_EACH,
+                shared_fixes.ONE_NODE_RANK_EACH,
                 rank=0,
-                **severity_of(timeline),
             )
         return
     doubled = sorted({int(event.values["doubled"]) for event in events})
     size = events[0].values["world_size"]
-    yield found(
-        rules.DC502,
-        timeline,
+    yield LogFinding(
         events,
-        f"{ranks_in_words(doubled)} of {size} came twice"
+        f"{rank_names(doubled)} of {size} came twice"
         if any(number < int(size) for number in doubled)
-        else f"{ranks_in_words(doubled)} came to a job of {size} ranks",
-        fix=_ONE_EACH,
+        else f"{rank_names(doubled)} came to a job of {size} ranks",
+        shared_fixes.ONE_NODE_RANK_EACH,
         rank=doubled[0] if len(doubled) == 1 else -1,
-        **severity_of(timeline),
     )
 
 
@@ -903,12 +839,9 @@ _WORDS = {
 }
 
 
-@probe(rules.DC512)
-def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC512, "nccl-error", "invalid-scalar-type")
+def no_collective_failed(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """NCCL returned no error. These are classes, not causes: whatever names one comes before."""
-    events = list(timeline.of("nccl-error", "invalid-scalar-type"))
-    if not events:
-        return
     first = events[0]
     name = first.values.get("class") or _WORDS.get(first.values.get("words") or "", "")
     last = next(
@@ -922,27 +855,21 @@ def no_collective_failed(timeline: Timeline) -> Iterator[Finding]:
         "",
     )
     spelt, meaning = _CLASSES.get(name, ("", ""))
-    who = ranks_in_words(rank for event in events if (rank := event.who.rank) is not None)
+    who = rank_names(rank for event in events if (rank := event.who.rank) is not None)
     on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
     description = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
-    loudness = severity_of(timeline)
-    yield found(
-        rules.DC512,
-        timeline,
-        events,
-        description.rstrip(". "),
-        fix=_READ_NCCL if spelt else _CAST,
-        severity=loudness["severity"],
-        role="context" if timeline.went_on else "failure",
-    )
+    return LogFinding(events, description.rstrip(". "), _READ_NCCL if spelt else _CAST, role="failure")
 
 
-inputs_are_even = signature_probe(
-    f"{__name__}.inputs_are_even",
-    rules.DC519,
-    "torch's Join saw a rank that ran out of inputs before the others.",
-    "uneven-inputs",
-    "a rank has fewer batches than the others, and Join stopped all of them",
-    _EVEN_INPUTS,
-    rank=-1,
+ROWS = register_rows(
+    __name__,
+    # torch's Join saw a rank that ran out of inputs before the others.
+    SignatureRow(
+        "inputs_are_even",
+        rules.DC519,
+        "uneven-inputs",
+        "a rank has fewer batches than the others, and Join stopped all of them",
+        _EVEN_INPUTS,
+        rank=-1,
+    ),
 )

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, rank_ranges
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, rank_names, rank_ranges
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
-from .context import is_of_launcher, severity_of
-from .model import ENDED_BY_SIGTERM, Event, Timeline, found
-from .waiting_ranks import ranks_in_words
+from .context import is_of_launcher
+from .log_probe import LogFinding, log_probe, signature_probe
+from .model import ENDED_BY_SIGTERM, Event, Timeline
 
 #: Names and addresses that lead back to the writer itself.
 _OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
@@ -20,37 +20,26 @@ _OWN = re.compile(r"(?:127\.|localhost|::1|0\.0\.0\.0|\[?::ffff:127\.)")
 _MOST_NAMED = 4
 
 
-@probe(rules.DC117)
-def launcher_outlives_its_terminal(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC117, "hangup")
+def launcher_outlives_its_terminal(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
     """No launcher was ended by the hang-up of its terminal (signal 1); signal 15 and 2 are others' orders."""
-    events = timeline.of("hangup")
-    if not events or _failed_before(timeline, events[0]):
-        return
-    yield found(
-        rules.DC117,
-        timeline,
+    if _failed_before(timeline, events[0]):
+        return None
+    return LogFinding(
         events,
         "the launcher got SIGHUP when its terminal closed, and ended all ranks. torchrun installs its own "
         "handler, so nohup does not protect it",
-        fix=Fix(
+        Fix(
             "start it in tmux or screen, as a job of the scheduler, or in a session without terminal: "
             "setsid torchrun … > train.log 2>&1 &",
             where="launch-line",
         ),
         rank=-1,
-        **severity_of(timeline),
     )
 
 
-_LONGER = Fix(
-    "request more time in the job script (#SBATCH --time=…), and let the script save a checkpoint on SIGTERM "
-    "(#SBATCH --signal=TERM@120)",
-    where="job-script",
-)
-
-
-@probe(rules.DC125)
-def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC125)
+def scheduler_lets_it_run(timeline: Timeline) -> Iterator[LogFinding]:
     """No scheduler ended the job: its time was over, its resources went to others, or its node was emptied.
 
     SIGTERM to a launcher without an earlier failure is only a hint: its sender is not in the log. Ctrl-C and scancel
@@ -63,14 +52,12 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
         job = f" job {first.values['job']}" if first.values.get("job") else " the job"
         limit = first.signature == "time-limit"
         resource = f": its node was low on {first.values['resource']}" if first.values.get("resource") else ""
-        yield found(
-            rules.DC125,
-            timeline,
+        yield LogFinding(
             events,
             f"the scheduler ended{job}{host}: its time limit was over"
             if limit
             else f"the scheduler took the place of{job}{host}: preemption or eviction{resource}",
-            fix=_LONGER
+            shared_fixes.MORE_TIME
             if limit
             else Fix(
                 "let the script save a checkpoint on SIGTERM and resume from it (#SBATCH --requeue, "
@@ -78,7 +65,6 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
                 where="job-script",
             ),
             rank=-1,
-            **severity_of(timeline),
         )
         return
     stopped = timeline.of("told-to-stop")
@@ -86,19 +72,16 @@ def scheduler_lets_it_run(timeline: Timeline) -> Iterator[Finding]:
         return
     if timeline.has("step-cancelled") or any(event.kind in (Kind.TIMEOUT, Kind.LOST) for event in timeline.events):
         return
-    yield found(
-        rules.DC125,
-        timeline,
+    yield LogFinding(
         stopped,
         "the launcher got SIGTERM from outside before any failure: a time limit, a preemption, an eviction, or a kill",
-        fix=Fix(
+        Fix(
             "read the reason from the scheduler ('sacct -j JOB --format=State,Elapsed,Timelimit,ExitCode', 'kubectl "
             "describe pod'). Then set a longer limit, and save a checkpoint on SIGTERM (#SBATCH --signal=TERM@120)",
             where="job-script",
         ),
-        severity=Severity.INFO,
-        role="context",
         rank=-1,
+        notice=True,
     )
 
 
@@ -112,8 +95,8 @@ def _failed_before(timeline: Timeline, event: Event) -> bool:
     return False
 
 
-@probe(rules.DC118)
-def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC118)
+def first_attempt_is_seen(timeline: Timeline) -> Iterator[LogFinding]:
     """The job was not restarted: else its end shows the last attempt, and the first error stands further up."""
     events = timeline.of("restart") or tuple(
         event for event in timeline.events if event.attempt > 0 and event.kind <= Kind.TABLE
@@ -121,20 +104,17 @@ def first_attempt_is_seen(timeline: Timeline) -> Iterator[Finding]:
     if timeline.attempts < 2 or not events:
         return
     times = timeline.attempts - 1
-    yield found(
-        rules.DC118,
-        timeline,
+    yield LogFinding(
         events[:20],
         f"the ranks were restarted {times} time{'s' * (times != 1)}: what the log ends with is of the last attempt",
-        fix=Fix("while you debug, start with --max-restarts=0", where="launch-line"),
-        severity=Severity.INFO,
-        role="context",
+        shared_fixes.NO_RESTARTS,
         rank=-1,
+        notice=True,
     )
 
 
-@probe(rules.DC518)
-def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC518)
+def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[LogFinding]:
     """The text holds only consequences. The fix names the log to fetch.
 
     Consequences are lost peers, signals and launchers' tables. A rank that failed by itself is reported instead.
@@ -152,22 +132,19 @@ def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[Finding]:
     what = "lost a peer that died first" if lost else "were ended by their launcher"
     who = sorted({event.who.rank for event in events if event.who.rank is not None})
     text = f"ranks {rank_ranges(who)}" if len(who) > 1 else f"rank {who[0]}" if who else "ranks"
-    yield found(
-        rules.DC518,
-        timeline,
+    yield LogFinding(
         events[:50],
         f"{text} {what}, and why is not in this text{where}",
-        fix=Fix(
+        Fix(
             f"{_fetch(lost, [worker.rank for worker in dead if worker.rank is not None])}; torchrun --log-dir "
             "logs --tee 3 keeps each rank's text, and torch.distributed.elastic.multiprocessing.errors.record around "
             "main() its traceback",
             command="torchrun --log-dir logs --tee 3 …",
             where="launch-line",
         ),
-        severity=Severity.INFO,
-        role="context",
         rank=-1,
         evidence={"peers": _peers(lost), "silent_ranks": list(timeline.silent_ranks[:64])},
+        notice=True,
     )
 
 
@@ -190,7 +167,7 @@ def _peers(lost: Sequence[Event]) -> list[str]:
 def _where_to_look(timeline: Timeline, lost: Sequence[Event]) -> str:
     """``: rank 0, or 10.0.0.5:40112, was lost; ranks 4-7 are not in this text``."""
     named = _lost_ranks(lost)
-    parts = [*([ranks_in_words(named)] if named else []), *_peers(lost)][:_MOST_NAMED]
+    parts = [*([rank_names(named)] if named else []), *_peers(lost)][:_MOST_NAMED]
     one = len(parts) == 1 and len(named) < 2
     text = f": {' and '.join(parts)} {'was' if one else 'were'} lost" if parts else ""
     silent = timeline.silent_ranks if timeline.world_size_known else ()
@@ -211,8 +188,8 @@ def _fetch(lost: Sequence[Event], dead: Sequence[int]) -> str:
     gone = [rank for rank in named if rank not in writers] or ([] if peers else named)
     dead = [rank for rank in dead if rank not in writers]
     if gone or peers:
-        parts = [*([ranks_in_words(gone)] if gone else []), *(f"the process at {peer}" for peer in peers)]
+        parts = [*([rank_names(gone)] if gone else []), *(f"the process at {peer}" for peer in peers)]
         return f"read the log of {' and of '.join(parts[:_MOST_NAMED])}, on its own host"
     if dead:
-        return f"read the log of {ranks_in_words(dead)}, which the launcher reports as failed"
+        return f"read the log of {rank_names(dead)}, which the launcher reports as failed"
     return "read the log of the rank that ended first, on its own host"

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, Rule, grouped
+from distcheck.rules import shared_fixes
 from distcheck.rules.double_launch import KEEP_ONE, start_once
 
-from .context import came_through, severity_of
-from .model import Event, Timeline, found
-from .signature_rows import signature_probe
+from .context import came_through
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows
+from .model import Event, Timeline
 
 #: Files of torchrun's agent: a failure in them is not a rank's.
 AGENT = (
@@ -26,11 +26,6 @@ AGENT = (
 )
 _SPAWN = ("torch/multiprocessing/spawn.py", "multiprocessing/spawn.py", "multiprocessing/popen_spawn")
 _SPAWNING = ("mp.spawn(", "start_processes(")
-_ONE_LAUNCHER = (
-    "let one launcher set all of them: torchrun does; remove exports of rank variables from the job "
-    "script, the shell's start-up files and the container's environment"
-)
-HOST_OF_TASK_0 = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
 
 
 def is_under_torchrun(timeline: Timeline) -> bool:
@@ -82,8 +77,8 @@ def script_of(event: Event) -> str:
 # DC101
 
 
-@probe(rules.DC101)
-def rendezvous_variables_were_set(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC101)
+def rendezvous_variables_were_set(timeline: Timeline) -> Iterator[LogFinding]:
     """A process reads RANK or a similar variable that is not set: no launcher, or a scheduler with other names."""
     events = [
         *timeline.of("rendezvous-env-missing"),
@@ -94,29 +89,23 @@ def rendezvous_variables_were_set(timeline: Timeline) -> Iterator[Finding]:
         first = min(events, key=timeline.events.index)
         names = list(dict.fromkeys(filter(None, (_missing_variable(event) for event in events))))
         tasks = {event.who.task for event in events if event.who.task is not None}
-        yield found(
-            rules.DC101,
-            timeline,
+        yield LogFinding(
             [first, *(event for event in events if event is not first)],
             _what_is_missing(names, scheduler_of(timeline), len(tasks)),
-            fix=_set_them(first, names, scheduler_of(timeline)),
+            _set_them(first, names, scheduler_of(timeline)),
             evidence={"variables": names},
-            **severity_of(timeline),
         )
     arguments = timeline.of("rendezvous-argument-missing")
     if arguments:
         first = arguments[0]
         name = (first.values.get("argument") or "rank").replace(" ", "_")
-        yield found(
-            rules.DC101,
-            timeline,
+        yield LogFinding(
             arguments,
             f"init_process_group was given an address of its own, and no {name}",
-            fix=Fix(
+            Fix(
                 "omit init_method and start with torchrun, or pass rank= and world_size= as well",
                 where="code",
             ),
-            **severity_of(timeline),
         )
 
 
@@ -180,7 +169,7 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
     if scheduler == "slurm" or (scheduler is None and event.who.task is not None):
         line = (
             "srun bash -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
-            f"MASTER_ADDR={HOST_OF_TASK_0} MASTER_PORT=29500; exec python {script}'"
+            f"MASTER_ADDR={shared_fixes.FIRST_HOST_OF_SLURM} MASTER_PORT=29500; exec python {script}'"
         )
     elif scheduler == "mpi":
         line = (
@@ -191,34 +180,23 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
     else:
         line = f"torchrun --standalone --nproc-per-node=gpu {script}"
         return Fix("start it with torchrun, in place of python", command=line, where="launch-line")
-    return Fix(
-        "hand the numbers on in each task; exported once in the body of the job script, RANK would be 0 for all "
-        f"tasks: {line}",
-        command=line,
-        where="launch-line",
-    )
+    return shared_fixes.number_the_tasks(line)
 
 
 # DC103
 
 
-@probe(rules.DC103)
-def ranks_agreed(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC103)
+def ranks_agreed(timeline: Timeline) -> Iterator[LogFinding]:
     """A rank that is not below the number of ranks."""
-    groups: dict[str, list[Event]] = {}
-    for event in timeline.of("rank-out-of-range", "local-ranks-differ"):
-        groups.setdefault(_contradiction(event), []).append(event)
+    groups = grouped(timeline.of("rank-out-of-range", "local-ranks-differ"), lambda event: _contradiction(event))
     for message, events in groups.items():
         rank = events[0].number("rank")
-        yield found(
-            rules.DC103,
-            timeline,
+        yield LogFinding(
             events,
             message,
-            fix=Fix(_ONE_LAUNCHER, where="job-script"),
-            # the group's own size is surer than the number of a file or a task
+            shared_fixes.ONE_LAUNCHER,
             rank=rank if "size" in events[0].values or events[0].who.rank is None else events[0].who.rank,
-            **severity_of(timeline),
         )
 
 
@@ -239,8 +217,8 @@ def _contradiction(event: Event) -> str:
 # DC104
 
 
-@probe(rules.DC104)
-def the_store_was_served(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC104)
+def the_store_was_served(timeline: Timeline) -> Iterator[LogFinding]:
     """Under torchrun, a group with its own ``tcp://`` address waits for a server that no process starts."""
     if not is_under_torchrun(timeline):
         return
@@ -253,19 +231,16 @@ def the_store_was_served(timeline: Timeline) -> Iterator[Finding]:
     ]
     events = list({(event.source, event.line): event for event in events}.values())
     if events:
-        yield found(
-            rules.DC104,
-            timeline,
+        yield LogFinding(
             events,
             "init_process_group has a tcp:// address of its own under torchrun, whose "
             "TORCHELASTIC_USE_AGENT_STORE=True makes every rank a client: no process serves that store",
-            fix=Fix(
+            Fix(
                 "omit init_method (env://), so that the ranks use torchrun's store; a group of a nested program: "
                 "start that program without TORCHELASTIC_ variables",
                 where="code",
             ),
             rank=-1 if len({event.who.rank for event in events}) > 1 else None,
-            **severity_of(timeline),
         )
 
 
@@ -277,8 +252,8 @@ def _went_into(event: Event, name: str) -> bool:
 # DC106
 
 
-@probe(rules.DC106)
-def ranks_were_started_once(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC106)
+def ranks_were_started_once(timeline: Timeline) -> Iterator[LogFinding]:
     """Two launchers: several agents want one port, or processes are spawned in what torchrun has started already."""
     yield from _several_agents(timeline)
     lines = {(event.source, event.line) for event in timeline.events if came_through(event, *_SPAWN, *_SPAWNING)}
@@ -288,17 +263,14 @@ def ranks_were_started_once(timeline: Timeline) -> Iterator[Finding]:
         if (event.source, event.line) in lines and ("DC401" in event.codes or event.signature == "group-twice")
     ]
     if spawned and is_under_torchrun(timeline):
-        yield found(
-            rules.DC106,
-            timeline,
+        yield LogFinding(
             spawned,
             "the script spawns its ranks itself, and torchrun has started it once for each rank already",
             fix=Fix(KEEP_ONE, where="code"),
-            **severity_of(timeline),
         )
 
 
-def _several_agents(timeline: Timeline) -> Iterator[Finding]:
+def _several_agents(timeline: Timeline) -> Iterator[LogFinding]:
     """More than one task of a step tried to bind the port, and it is launchers that did."""
     binds = [event for event in timeline.events if "DC401" in event.codes]
     agents = [event for event in binds if came_through(event, *AGENT)]
@@ -311,24 +283,21 @@ def _several_agents(timeline: Timeline) -> Iterator[Finding]:
     named = f"port {port}" if port else "one port"
     starter = "mpirun" if scheduler_of(timeline) == "mpi" else "srun"
     who = f"tasks {', '.join(map(str, tasks))}" if len(tasks) > 1 else "several launchers"
-    yield found(
-        rules.DC106,
-        timeline,
+    yield LogFinding(
         [*agents, *(event for event in binds if event not in agents)],
         f"{who} of one step each started a launcher that wants {named}: {starter} starts the launcher several times, "
         "and each starts all ranks",
-        fix=start_once("torchrun", starter),
+        start_once("torchrun", starter),
         rank=-1,
         evidence={"tasks": tasks},
-        **severity_of(timeline),
     )
 
 
 # what healthy jobs print, too
 
 
-@probe(rules.DC111)
-def variables_have_their_new_names(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC111)
+def variables_have_their_new_names(timeline: Timeline) -> Iterator[LogFinding]:
     """torch warns that a variable was renamed. It still reads the old name."""
     for event in first_of_each(timeline.of("renamed-variable"), "old"):
         old, new = event.values.get("old"), event.values.get("new")
@@ -342,8 +311,8 @@ def variables_have_their_new_names(timeline: Timeline) -> Iterator[Finding]:
         )
 
 
-@probe(rules.DC806)
-def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC806)
+def node_rank_counts(timeline: Timeline) -> Iterator[LogFinding]:
     """torchrun warns that this rendezvous ignores the node rank or the address."""
     for event in first_of_each(timeline.of("node-rank-ignored"), "option"):
         option = f"--{(event.values.get('option') or 'node_rank').replace('_', '-')}"
@@ -360,31 +329,31 @@ def node_rank_counts(timeline: Timeline) -> Iterator[Finding]:
         )
 
 
-def _notice(rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, fix: Fix) -> Finding:
-    return found(rule, timeline, events, message, fix=fix, severity=Severity.INFO, role="context")
+def _notice(rule: Rule, timeline: Timeline, events: Iterable[Event], message: str, fix: Fix) -> LogFinding:
+    return LogFinding(events, message, fix, rule=rule, notice=True)
 
 
-threads_were_set = signature_probe(
-    f"{__name__}.threads_were_set",
-    rules.DC115,
-    "torchrun gave each worker one thread.",
-    "omp-threads-default",
-    "torchrun set OMP_NUM_THREADS=1 for its ranks",
-    Fix(
-        "set it to the cores of a rank, less those that its data loaders take, before the launcher starts",
-        where="job-script",
+ROWS = register_rows(
+    __name__,
+    # torchrun gave each worker one thread.
+    SignatureRow(
+        "threads_were_set",
+        rules.DC115,
+        "omp-threads-default",
+        "torchrun set OMP_NUM_THREADS=1 for its ranks",
+        shared_fixes.THREADS_OF_A_RANK,
+        notice=True,
     ),
-    notice=True,
-)
-launcher_is_no_old_one = signature_probe(
-    f"{__name__}.launcher_is_no_old_one",
-    rules.DC801,
-    "The old launcher warns about itself; its effects are DC207.",
-    "deprecated-launcher",
-    "torch.distributed.launch is deprecated",
-    Fix(
-        "start torchrun instead, which has the same options. The script then reads LOCAL_RANK from its environment",
-        where="launch-line",
+    # The old launcher warns about itself; its effects are DC207.
+    SignatureRow(
+        "launcher_is_no_old_one",
+        rules.DC801,
+        "deprecated-launcher",
+        "torch.distributed.launch is deprecated",
+        Fix(
+            "start torchrun instead, which has the same options. The script then reads LOCAL_RANK from its environment",
+            where="launch-line",
+        ),
+        notice=True,
     ),
-    notice=True,
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 
-from .context import came_through, failed_elsewhere, found_at_first_failed, hosts_of, ranks_text, severity_of, value_of
+from .context import came_through, failed_elsewhere, hosts_of, ranks_text, value_of
+from .log_probe import LogFinding, log_probe, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, Timeline, WorkerFailure
 
 #: Code of Python that allocates in /dev/shm and only reports that no space is left: heaps, semaphores.
@@ -25,8 +26,8 @@ _SMALL_SIZE = "16g"
 # /dev/shm
 
 
-@probe(rules.DC320)
-def shared_memory_was_too_small(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC320, at_first_failed=True)
+def shared_memory_was_too_small(timeline: Timeline) -> Iterator[LogFinding]:
     """/dev/shm was full: by NCCL's words, by torch's, or by a worker that died of a bus error.
 
     ``No space left on device`` alone is a disk (DC327), unless the text or the traceback leads to shared memory.
@@ -43,18 +44,13 @@ def shared_memory_was_too_small(timeline: Timeline) -> Iterator[Finding]:
     where = f" ({file})" if file else ""
     by_worker = any("DataLoader" in event.text or "in worker" in event.text for event in events)
     who = ranks_text(events)
-    yield found_at_first_failed(
-        rules.DC320,
-        timeline,
+    yield LogFinding(
         events,
-        (
-            f"{'a data-loader worker of ' + who if who and by_worker else 'a data-loader worker'} died of a bus error: "
-            "/dev/shm, through which it hands over its batches, is full"
-            if by_worker and not size
-            else f"/dev/shm has no room{wanted}{where}{' on ' + who if who else ''}"
-        ),
-        fix=_enlarge_shared_memory(timeline),
-        **severity_of(timeline),
+        f"{'a data-loader worker of ' + who if who and by_worker else 'a data-loader worker'} died of a bus error: "
+        "/dev/shm, through which it hands over its batches, is full"
+        if by_worker and not size
+        else f"/dev/shm has no room{wanted}{where}{' on ' + who if who else ''}",
+        _enlarge_shared_memory(timeline),
     )
 
 
@@ -80,7 +76,7 @@ def in_order(timeline: Timeline, events: Sequence[Event]) -> list[Event]:
     return list(chosen.values())
 
 
-def _died_of_a_bus_error(timeline: Timeline) -> Iterator[Finding]:
+def _died_of_a_bus_error(timeline: Timeline) -> Iterator[LogFinding]:
     rows = [worker for worker in timeline.workers if worker.exitcode in _BUS_ERROR]
     events = list(timeline.of("bus-error"))
     if not events or (timeline.workers and not rows) or timeline.went_on:
@@ -88,26 +84,18 @@ def _died_of_a_bus_error(timeline: Timeline) -> Iterator[Finding]:
     if failed_elsewhere(timeline, events, ("bus-error",)) is not None:
         return
     who = ranks_text(events) or _rank_of(rows)
-    yield found_at_first_failed(
-        rules.DC320,
-        timeline,
+    yield LogFinding(
         events,
         f"{who or 'a process'} died of a bus error (SIGBUS): mostly that is /dev/shm, which is full when NCCL or a "
         "data loader writes to it",
-        fix=_enlarge_shared_memory(timeline),
-        severity=Severity.ERROR,
-        role="cause",
+        _enlarge_shared_memory(timeline),
         rank=rows[0].rank if rows else None,
     )
 
 
 def _enlarge_shared_memory(timeline: Timeline) -> Fix:
     if _in_kubernetes(timeline):
-        return Fix(
-            "mount a memory volume at /dev/shm in the pod: an emptyDir with 'medium: Memory' and a sizeLimit of "
-            f"{_SMALL_SIZE.upper()}i, below the container's memory limit",
-            where="job-script",
-        )
+        return shared_fixes.memory_volume(_SMALL_SIZE)
     return Fix(
         f"start the container with --shm-size={_SMALL_SIZE} or --ipc=host (Docker, Podman), or mount a memory volume "
         "at /dev/shm (Kubernetes: emptyDir with 'medium: Memory'); on a host without container remove what crashed "
@@ -133,8 +121,8 @@ def _rank_of(rows: Sequence[WorkerFailure]) -> str:
 # descriptors, locked memory, threads
 
 
-@probe(rules.DC321)
-def files_could_be_opened(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC321, at_first_failed=True)
+def files_could_be_opened(timeline: Timeline) -> Iterator[LogFinding]:
     """A process ran into its limit of open files; ``received 0 items of ancdata`` is the same limit elsewhere."""
     events = in_order(timeline, timeline.of("too-many-files", "shared-object-not-opened"))
     named = [event for event in events if event.signature == "too-many-files"]
@@ -149,49 +137,35 @@ def files_could_be_opened(timeline: Timeline) -> Iterator[Finding]:
         else ""
     )
     who = ranks_text(events)
-    yield found_at_first_failed(
-        rules.DC321,
-        timeline,
+    yield LogFinding(
         events,
         f"{who or 'a process'} ran into its limit of open files"
         + (": each tensor that a data-loader worker hands over takes one" if passed else ""),
-        fix=Fix(
+        Fix(
             f"raise the soft limit in the job script, before the launch, on every node{sharing}",
             command="ulimit -n 65536",
             where="job-script",
         ),
-        **severity_of(timeline),
     )
 
 
-@probe(rules.DC322)
-def memory_could_be_locked(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC322, "locked-memory", at_first_failed=True)
+def memory_could_be_locked(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """The RDMA library could not pin memory: ``Cannot allocate memory`` of an ibv_ call is a limit, and no lack."""
-    events = list(timeline.of("locked-memory"))
-    if not events:
-        return
     limit = value_of(timeline.of("locked-memory-small"), "bytes")
     current = value_of(events, "current") or (f"{int(limit):,} bytes" if limit and limit.isdecimal() else None)
     call = value_of(events, "call")
-    yield found_at_first_failed(
-        rules.DC322,
-        timeline,
+    return LogFinding(
         events,
         f"memory could not be locked for RDMA{f' (ibv_{call})' if call else ''}: the limit of locked memory is "
         + (current or "too low"),
-        fix=_lock_more(timeline),
-        **severity_of(timeline),
+        _lock_more(timeline),
     )
 
 
 def _lock_more(timeline: Timeline) -> Fix:
     if _in_slurm(timeline):
-        return Fix(
-            "have an administrator set LimitMEMLOCK=infinity for slurmd, and PropagateResourceLimitsExcept=MEMLOCK in "
-            "slurm.conf, without which jobs inherit the limit of the login shell",
-            by="admin",
-            where="host",
-        )
+        return shared_fixes.LOCK_MORE_IN_SLURM
     return Fix(
         "start the container with --ulimit memlock=-1 (Kubernetes: capability IPC_LOCK); without container have an "
         "administrator allow it ('memlock unlimited' in /etc/security/limits.conf for logins, LimitMEMLOCK=infinity "
@@ -200,58 +174,46 @@ def _lock_more(timeline: Timeline) -> Fix:
     )
 
 
-@probe(rules.DC324)
-def threads_could_be_started(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC324, "thread-limit", at_first_failed=True)
+def threads_could_be_started(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """A process or thread could not be started: the limit of the user, of the container or of the service."""
-    events = list(timeline.of("thread-limit"))
-    if not events:
-        return
     number = value_of(events, "threads")
     who = ranks_text(events)
-    yield found_at_first_failed(
-        rules.DC324,
-        timeline,
+    return LogFinding(
         events,
         f"{who or 'a process'} could not start another thread or process"
         + (f" (it wanted {number} of them)" if number else "")
         + ": the limit of processes is reached",
-        fix=Fix(
+        Fix(
             "set OMP_NUM_THREADS=1 and start fewer data-loader workers, or raise the limit (ulimit -u in the job "
             "script; docker run --pids-limit=-1; podPidsLimit of the kubelet; TasksMax of the service)",
             command="export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1",
             where="job-script",
         ),
-        **severity_of(timeline),
     )
 
 
-@probe(rules.DC325)
-def workers_fit_the_cpus(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC325, "many-workers", at_first_failed=True)
+def workers_fit_the_cpus(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """A data loader has more workers than this rank has CPUs; slow, and never why a job died."""
-    events = timeline.of("many-workers")
-    if not events:
-        return
     workers, most = value_of(events, "workers"), value_of(events, "most")
-    yield found_at_first_failed(
-        rules.DC325,
-        timeline,
+    return LogFinding(
         events,
         f"each rank's data loader starts {workers} workers, and only {most} CPUs are there for them",
-        fix=Fix(
+        Fix(
             f"give the ranks more CPUs (--cpus-per-task, at the srun as well; resources.limits.cpu; docker --cpus), or "
             f"num_workers={most}",
             where="job-script",
         ),
-        severity=Severity.INFO,
-        role="context",
+        notice=True,
     )
 
 
 # the host's memory
 
 
-@probe(rules.DC323)
-def memory_was_enough(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC323, at_first_failed=True)
+def memory_was_enough(timeline: Timeline) -> Iterator[LogFinding]:
     """The host, the container or the job ran out of memory (a GPU prints ``CUDA out of memory``).
 
     The kernel, the scheduler or the orchestrator reports it; or a process could not allocate; or SIGKILL is all that is
@@ -271,21 +233,17 @@ def memory_was_enough(timeline: Timeline) -> Iterator[Finding]:
         return
     who = _rank_of(rows) or ranks_text(events) or "a process"
     host = next((row.host for row in rows if row.host), None) or value_of(events, "node")
-    yield found_at_first_failed(
-        rules.DC323,
-        timeline,
+    yield LogFinding(
         events,
         f"{who}{f' on {host}' if host else ''} was killed (SIGKILL) before anything else failed, which is mostly the "
         "kernel that had no memory left for it",
-        fix=_more_memory(timeline, sure=False),
-        severity=Severity.ERROR,
-        role="cause",
+        _more_memory(timeline, sure=False),
         rank=rows[0].rank if rows else None,
         evidence={"host": host} if host else None,
     )
 
 
-def _out_of_memory(timeline: Timeline, events: list[Event]) -> Finding:
+def _out_of_memory(timeline: Timeline, events: list[Event]) -> LogFinding:
     first = events[0]
     rows = [row for row in timeline.workers if row.exitcode in _KILLED]
     pids = {event.values.get("pid") for event in events}
@@ -299,15 +257,7 @@ def _out_of_memory(timeline: Timeline, events: list[Event]) -> Finding:
     else:
         message = f"{who} was killed because the host, container or job was out of memory"
     rank = row.rank if row is not None and first.who.rank is None else None
-    return found_at_first_failed(
-        rules.DC323,
-        timeline,
-        events,
-        message,
-        fix=_more_memory(timeline, sure=True),
-        rank=rank,
-        **severity_of(timeline),
-    )
+    return LogFinding(events, message, _more_memory(timeline, sure=True), rank=rank)
 
 
 def _is_about_rdma(event: Event) -> bool:
@@ -376,15 +326,13 @@ def _follows(event: Event, killed: Event, rows: Sequence[WorkerFailure]) -> bool
 
 
 def _more_memory(timeline: Timeline, *, sure: bool) -> Fix:
-    less = "start fewer data-loader workers and let ranks share or map the data (torch.load with mmap=True)"
     look = "" if sure else "see whether it was memory ('dmesg | grep -i oom', 'sacct -o MaxRSS,State'); then "
-    if _in_slurm(timeline):
-        return Fix(f"{look}request more with --mem (--mem=0 is all of a node), or {less}", where="job-script")
-    if _in_kubernetes(timeline):
-        return Fix(f"{look}raise resources.limits.memory of the container, or {less}", where="job-script")
+    if _in_slurm(timeline) or _in_kubernetes(timeline):
+        more = shared_fixes.MORE_MEMORY_IN_SLURM if _in_slurm(timeline) else shared_fixes.MORE_MEMORY_IN_A_POD
+        return more._replace(text=f"{look}{more.text}")
     return Fix(
         f"{look}give it more memory (--mem in Slurm, resources.limits.memory in Kubernetes, --memory in Docker), or "
-        f"start fewer ranks on this host, or {less}",
+        f"start fewer ranks on this host, or {shared_fixes.LESS_MEMORY}",
         where="job-script",
     )
 
@@ -392,8 +340,8 @@ def _more_memory(timeline: Timeline, *, sure: bool) -> Fix:
 # disks
 
 
-@probe(rules.DC327)
-def disk_had_room(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC327, at_first_failed=True)
+def disk_had_room(timeline: Timeline) -> Iterator[LogFinding]:
     """A file could not be written for want of room, or the quota is used up; /dev/shm is another rule's (DC320)."""
     shared = {(event.source, event.line) for event in timeline.of("shm-full")}
     events = [
@@ -409,14 +357,7 @@ def disk_had_room(timeline: Timeline) -> Iterator[Finding]:
         return
     first = events[0]
     file = value_of(events, "file")
-    yield found_at_first_failed(
-        rules.DC327,
-        timeline,
-        events,
-        _disk_text(first, file),
-        fix=_make_room(first, file),
-        **severity_of(timeline),
-    )
+    yield LogFinding(events, _disk_text(first, file), _make_room(first, file))
 
 
 def _disk_text(event: Event, file: str | None) -> str:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, Severity
+from distcheck.rules import shared_fixes
 
 from .context import (
     came_through,
+    each_line_once,
     failed_elsewhere,
-    found_at_first_failed,
     grouped,
     hosts_of,
     in_a_command,
     is_loopback,
     on_one_host,
     ranks_text,
-    severity_of,
     value_of,
 )
 from .hangs import two_servers
-from .launcher import HOST_OF_TASK_0, ranks_were_started_once
+from .launcher import ranks_were_started_once
+from .log_probe import LogFinding, log_probe
 from .model import Event, Timeline
 
 #: Code of torch that makes or joins the store of the rendezvous.
@@ -45,8 +45,8 @@ _FEW_TRIES = 3
 # the port
 
 
-@probe(rules.DC401)
-def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC401, at_first_failed=True)
+def port_is_taken(timeline: Timeline) -> Iterator[LogFinding]:
     """A store of torch could not listen on its port, because another process does.
 
     Ignored: a port of the user's own server; only a traceback or text of torch's rendezvous counts. Next to another
@@ -57,31 +57,23 @@ def port_is_taken(timeline: Timeline) -> Iterator[Finding]:
     if not taken and timeline.has("listen-failed") and tried:
         taken = list(timeline.of("listen-failed"))
     by_port: dict[str | None, list[Event]] = {}
-    for (port,), events in grouped(_each_line_once(taken), "port"):
+    for (port,), events in grouped(each_line_once(taken), "port"):
         # not every line about the same port has its number
         by_port.setdefault(port or value_of(tried, "port"), []).extend(events)
     for number, events in by_port.items():
         which = f"port {number}" if number else "the port of the rendezvous"
-        loudness = severity_of(timeline)
-        if any(ranks_were_started_once(timeline)) or two_servers(timeline):
-            loudness = {"severity": Severity.INFO, "role": "context"}
-        yield found_at_first_failed(
-            rules.DC401,
-            timeline,
+        yield LogFinding(
             events,
             f"{which} is taken: another process listens there, and the store of this job can't",
-            fix=_another_port(number),
-            **loudness,
+            _another_port(number),
+            notice=any(ranks_were_started_once(timeline)) or bool(two_servers(timeline)),
         )
     for event in timeline.of("port-of-another")[:1]:
         whose = "a web server or a proxy" if event.values.get("got") == _HTTP else "a program that is no store of torch"
-        yield found_at_first_failed(
-            rules.DC401,
-            timeline,
+        yield LogFinding(
             timeline.of("port-of-another"),
             f"{whose} answers on the port of the rendezvous",
-            fix=_another_port(None),
-            **severity_of(timeline),
+            _another_port(None),
         )
 
 
@@ -111,22 +103,18 @@ def _another_port(number: str | None) -> Fix:
     )
 
 
-def _each_line_once(events: Sequence[Event]) -> list[Event]:
-    return list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
-
-
 # the master
 
 
-@probe(rules.DC403, rules.DC404, rules.DC408, rules.DC411)
-def master_was_not_reached(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC403, rules.DC404, rules.DC408, rules.DC411, at_first_failed=True)
+def master_was_not_reached(timeline: Timeline) -> Iterator[LogFinding]:
     """Ranks or agents did not reach the rendezvous, and gave up.
 
     Its name did not resolve (DC404); no node took itself for the host of the rendezvous (DC408); the address belongs
     to a container's own network (DC411); else nothing answered there (DC403). Left alone: tries that succeeded later,
     and a master that had died of something else before.
     """
-    missed = [event for event in _each_line_once(timeline.of(*_MISSED)) if _gave_up(timeline, event)]
+    missed = [event for event in each_line_once(timeline.of(*_MISSED)) if _gave_up(timeline, event)]
     if not missed:
         missed = _still_trying(timeline)
     if not missed or timeline.went_on:
@@ -169,7 +157,7 @@ def _still_trying(timeline: Timeline) -> list[Event]:
 
 def _judge_master(
     timeline: Timeline, host: str, port: str, events: list[Event], rendezvous: list[Event]
-) -> Iterator[Finding]:
+) -> Iterator[LogFinding]:
     lookups = [event for event in timeline.of("name-unresolved") if event.values.get("host") == host]
     place = f"{host}:{port}" if host else "the address of the rendezvous"
     dead = failed_elsewhere(timeline, events, _FAMILY)
@@ -181,26 +169,24 @@ def _judge_master(
     elif _is_containers_own(host) and not on_one_host(timeline):
         yield _in_a_container(timeline, host, events, role)
     elif _is_nobodys(timeline, host, rendezvous):
-        yield found_at_first_failed(
-            rules.DC408,
-            timeline,
+        yield LogFinding(
             [*events, *rendezvous],
             f"all nodes, the endpoint's own host among them, gave up on {place}: none of them took itself for the host "
             "of the rendezvous, so no process listens there",
-            fix=Fix(
+            Fix(
                 "add --rdzv-conf=is_host=1 to the launch on the endpoint's host and --rdzv-conf=is_host=0 on all "
                 "others. Or use the name that this host has for itself (hostname) as the endpoint",
                 where="launch-line",
             ),
-            severity=Severity.ERROR,
             role=role,
             rank=-1,
+            rule=rules.DC408,
         )
     else:
         yield _unreached(timeline, host, port, events, role)
 
 
-def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], role: str) -> Finding:
+def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], role: str) -> LogFinding:
     tries = [event for event in (*timeline.of("client-tried"), *events) if event.values.get("host") in (host, "", None)]
     why = value_of(tries, "why") or _why_in(events)
     waited = value_of(events, "waited")
@@ -214,26 +200,20 @@ def _unreached(timeline: Timeline, host: str, port: str, events: list[Event], ro
         )
         message += ": no process of this host serves the store there"
     elif "refused" in why:
-        fix = Fix(
-            "start the launch on the first node; where it runs already, compare the port, and see whether a firewall "
-            "there rejects it",
-            where="launch-line",
-        )
+        fix = shared_fixes.START_ON_THE_FIRST_NODE
         message += ": the connection was refused, so nothing listens on that port, or a firewall rejects it"
     else:
         fix = _open_port(host, port)
         message += f": {why}" if why else ": the first node is not up, the address is wrong, or a firewall drops it"
     who = ranks_text(events)
-    return found_at_first_failed(
-        rules.DC403,
-        timeline,
+    return LogFinding(
         events,
         f"{message}; {who} gave up" if who else message,
-        fix=fix,
-        severity=Severity.ERROR,
+        fix,
         role=role,
         rank=-1 if len({event.who.rank for event in events}) > 1 else None,
         evidence={"host": host, "port": port},
+        rule=rules.DC403,
     )
 
 
@@ -275,8 +255,8 @@ def _is_nobodys(timeline: Timeline, host: str, rendezvous: list[Event]) -> bool:
 # names
 
 
-@probe(rules.DC404)
-def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC404, at_first_failed=True)
+def name_was_not_found(timeline: Timeline) -> Iterator[LogFinding]:
     """The name of the rendezvous host did not resolve, and the rank gave up or made no progress.
 
     Left alone: names that resolved at a later try, and look-ups of other programs (a download's, a tracker's).
@@ -284,7 +264,7 @@ def name_was_not_found(timeline: Timeline) -> Iterator[Finding]:
     lost = [*timeline.of("host-not-found"), *(event for event in timeline.of("name-exception") if _is_ours(event))]
     if lost:
         if not timeline.went_on:
-            yield _unresolved(timeline, "", _each_line_once(lost), lost[0], "cause")
+            yield _unresolved(timeline, "", each_line_once(lost), lost[0], "cause")
         return
     if any(_gave_up(timeline, event) for event in timeline.of(*_MISSED)):
         return  # reported with the unreachable master
@@ -315,39 +295,36 @@ def _is_last_word(timeline: Timeline, events: Sequence[Event]) -> bool:
     return timeline.sources[last.source].lines - last.line <= _FEW_TRIES * 4 + last.repeated * 2
 
 
-def _unresolved(timeline: Timeline, host: str, events: list[Event], lookup: Event, role: str) -> Finding:
+def _unresolved(timeline: Timeline, host: str, events: list[Event], lookup: Event, role: str) -> LogFinding:
     why = (lookup.values.get("why") or "it is not known").strip()
     name = f"the name {host!r}" if host else "the name of the first node"
     who = ranks_text(events)
-    return found_at_first_failed(
-        rules.DC404,
-        timeline,
+    return LogFinding(
         events,
         f"{name} does not resolve{f' on {who}' if who else ''} ({why})",
-        fix=_resolve(host, why),
+        _resolve(host, why),
         severity=Severity.ERROR,
         role=role,
         evidence={"name": host, "answer": why},
+        rule=rules.DC404,
     )
 
 
-def _of_docker_desktop(timeline: Timeline, host: str, events: list[Event], role: str) -> Finding:
-    return found_at_first_failed(
-        rules.DC404,
-        timeline,
+def _of_docker_desktop(timeline: Timeline, host: str, events: list[Event], role: str) -> LogFinding:
+    return LogFinding(
         events,
         f"this computer's own name leads to {host}, which the hosts file has from Docker Desktop and which is none of "
         "its addresses now",
-        fix=Fix(
+        Fix(
             "on one machine start torchrun with --local-addr=127.0.0.1 (without torchrun: MASTER_ADDR=127.0.0.1); on "
             "several with the address that the other nodes know; or take the line out of the hosts file",
             command="torchrun --local-addr=127.0.0.1 …",
             where="launch-line",
         ),
-        severity=Severity.ERROR,
         role=role,
         rank=-1,
         evidence={"name": host},
+        rule=rules.DC404,
     )
 
 
@@ -355,7 +332,7 @@ def _resolve(host: str, why: str) -> Fix:
     if "[" in host or "," in host:
         return Fix(
             "that is a list of nodes, and no name of one: give MASTER_ADDR the first of them",
-            command=f"export MASTER_ADDR={HOST_OF_TASK_0}",
+            command=f"export MASTER_ADDR={shared_fixes.FIRST_HOST_OF_SLURM}",
             where="job-script",
         )
     if "Temporary failure" in why:
@@ -371,11 +348,7 @@ def _resolve(host: str, why: str) -> Fix:
             where="launch-line",
         )
     if "-master-" in host or "-worker-" in host or ".svc" in host:
-        return Fix(
-            f"wait until {host} resolves before the launch (an init container that tries to connect), and give its "
-            "headless Service publishNotReadyAddresses: true; a pod's name appears some seconds after the pod",
-            where="job-script",
-        )
+        return shared_fixes.wait_for_name(host)
     node = f"the node that calls itself {host}" if host else "the first node"
     name = in_a_command(host)
     return Fix(
@@ -386,8 +359,8 @@ def _resolve(host: str, why: str) -> Fix:
     )
 
 
-@probe(rules.DC409)
-def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC409, at_first_failed=True)
+def ipv6_is_noise(timeline: Timeline) -> Iterator[LogFinding]:
     """Warnings of a host without IPv6, or without names for addresses: harmless as long as IPv4 works."""
     events = [
         *timeline.of("ipv6-noise", "reverse-name-noise", "address-family"),
@@ -397,29 +370,26 @@ def ipv6_is_noise(timeline: Timeline) -> Iterator[Finding]:
         return
     of_names = all(event.signature == "reverse-name-noise" for event in events)
     what = "an address has no name" if of_names else "this host has no working IPv6"
-    yield found_at_first_failed(
-        rules.DC409,
-        timeline,
+    yield LogFinding(
         events,
         f"torch warns that {what}, which is harmless if the rendezvous uses IPv4",
-        fix=Fix("none is needed; an IPv4 address in place of the name spares you the warning", where="launch-line"),
-        severity=Severity.INFO,
-        role="context",
+        Fix("none is needed; an IPv4 address in place of the name spares you the warning", where="launch-line"),
+        notice=True,
     )
 
 
 # connections between ranks
 
 
-@probe(rules.DC405, rules.DC411, rules.DC412)
-def ranks_did_not_connect(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC405, rules.DC411, rules.DC412, at_first_failed=True)
+def ranks_did_not_connect(timeline: Timeline) -> Iterator[LogFinding]:
     """Ranks completed the rendezvous, then could not connect to each other on the ports that NCCL and gloo choose.
 
     The address shows why: loopback is what a peer's own host name resolves to (DC405), Docker's bridge leads nowhere
     else (DC411); any other is closed or wrong (DC412). Left alone: tries that succeeded, a refusal by a peer that had
     failed before, and loopback on a single host.
     """
-    failed = _each_line_once(timeline.of("gloo-connect", "nccl-connect"))
+    failed = each_line_once(timeline.of("gloo-connect", "nccl-connect"))
     failed = failed or [event for event in timeline.of("gloo-tried") if event.values.get("again") == "0"]
     if not failed and not timeline.has("exception"):
         failed = _tries_without_end(timeline)
@@ -449,44 +419,36 @@ def _is_containers_own(address: str) -> bool:
     return address.startswith(_BRIDGE) and address != _BRIDGES_HOST
 
 
-def _advertises_loopback(timeline: Timeline, events: list[Event]) -> Finding:
+def _advertises_loopback(timeline: Timeline, events: list[Event]) -> LogFinding:
     address = events[0].values["address"]
-    return found_at_first_failed(
-        rules.DC405,
-        timeline,
+    return LogFinding(
         events,
         f"a peer on another host gave {address} as its own address, which is loopback: its host name resolves to "
         "that there",
-        fix=Fix(
+        Fix(
             "export GLOO_SOCKET_IFNAME on each node with its interface to the other nodes ('ip route' shows it). "
             "Or have an administrator map the host name to its network address in /etc/hosts, on its own line",
             where="job-script",
         ),
-        severity=Severity.ERROR,
-        role="cause",
         rank=-1,
         evidence={"address": address},
+        rule=rules.DC405,
     )
 
 
-def _in_a_container(timeline: Timeline, address: str, events: list[Event], role: str) -> Finding:
-    return found_at_first_failed(
-        rules.DC411,
-        timeline,
+def _in_a_container(timeline: Timeline, address: str, events: list[Event], role: str) -> LogFinding:
+    return LogFinding(
         events,
         f"the rendezvous address {address} is in a container's own network, which does not lead to other machines",
-        fix=Fix(
-            "start the containers with --network=host on all hosts, so that they listen on the machines' own addresses",
-            where="launch-line",
-        ),
-        severity=Severity.ERROR,
+        shared_fixes.NETWORK_OF_THE_HOST,
         role=role,
         rank=-1,
         evidence={"address": address},
+        rule=rules.DC411,
     )
 
 
-def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
+def _blocked(timeline: Timeline, events: list[Event]) -> LogFinding:
     library = "gloo" if events[0].signature.startswith("gloo") else "NCCL"
     why = value_of(events, "why") or _why_in(events) or "no answer"
     targets = sorted({event.values["address"] for event in events if event.values.get("address")})
@@ -515,46 +477,39 @@ def _blocked(timeline: Timeline, events: list[Event]) -> Finding:
             by="admin",
             where="host",
         )
-    return found_at_first_failed(
-        rules.DC412,
-        timeline,
+    return LogFinding(
         events,
         f"the rendezvous completed, but {library} could not connect to {where}: {why}",
-        fix=fix,
-        severity=Severity.ERROR,
-        role="cause",
+        fix,
         evidence={"addresses": targets[:8], "answer": why},
+        rule=rules.DC412,
     )
 
 
-@probe(rules.DC407, rules.DC405)
-def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC407, rules.DC405, at_first_failed=True)
+def gloo_has_an_interface(timeline: Timeline) -> Iterator[LogFinding]:
     """Gloo could not use what GLOO_SOCKET_IFNAME names; a name of digits alone resolves to 0.0.0.N."""
     for (name, address), events in grouped(timeline.of("gloo-interface"), "name", "address"):
         shown = (name or address).strip()
         if address.startswith("0.0."):
-            yield found_at_first_failed(
-                rules.DC405,
-                timeline,
+            yield LogFinding(
                 events,
                 f"gloo took {address} for this host's address: a host name of digits alone is read as a number",
-                fix=Fix(
+                Fix(
                     "export GLOO_SOCKET_IFNAME with the interface that leads to the other nodes, or have the host "
                     "given a name with a letter in it",
                     where="job-script",
                 ),
                 evidence={"address": address},
-                **severity_of(timeline),
+                rule=rules.DC405,
             )
             continue
         list_of_nccl = shown.startswith(("^", "="))
         problem = "it takes no list as NCCL does, only names of interfaces" if list_of_nccl else "it is not there"
-        yield found_at_first_failed(
-            rules.DC407,
-            timeline,
+        yield LogFinding(
             events,
             f"gloo can't use GLOO_SOCKET_IFNAME={shown}: {problem}",
-            fix=Fix(
+            Fix(
                 "set it to the exact name of the interface that leads to the other nodes, or unset it. Then gloo "
                 "uses the interface of the host name. If nodes use different names, set it on each node ('ip -br "
                 "address' lists them)",
@@ -562,5 +517,4 @@ def gloo_has_an_interface(timeline: Timeline) -> Iterator[Finding]:
                 where="job-script",
             ),
             evidence={"value": shown},
-            **severity_of(timeline),
         )

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 
-from .context import came_through, severity_of
+from .context import came_through
 from .launcher import first_of_each, listed, script_of
-from .model import Event, Timeline, found
-from .signature_rows import signature_probe
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows
+from .model import Event, Timeline
 
 _LOCAL_RANK = re.compile(r"(?:^|[\s'\"\[])-{0,2}(local[-_]rank)\b")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z_-]*)")
@@ -40,26 +40,21 @@ _OF_LAUNCHERS = frozenset(
 # DC102
 
 
-@probe(rules.DC102)
-def rendezvous_values_were_readable(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC102)
+def rendezvous_values_were_readable(timeline: Timeline) -> Iterator[LogFinding]:
     """A number, a port, an address or an option of the launch that torch could not use."""
-    for events, message, fix in (
-        *_bad_numbers(timeline),
-        *_bad_ports(timeline),
-        *_bad_endpoints(timeline),
-        *_bad_options(timeline),
-    ):
-        yield found(rules.DC102, timeline, events, message, fix=fix, **severity_of(timeline))
+    yield from _bad_numbers(timeline)
+    yield from _bad_ports(timeline)
+    yield from _bad_endpoints(timeline)
+    yield from _bad_options(timeline)
 
 
-_Complaint = tuple[list[Event], str, Fix]
 _RANK_VARIABLE = re.compile(
     r"\b(MASTER_PORT|MASTER_ADDR|LOCAL_WORLD_SIZE|WORLD_SIZE|LOCAL_RANK|RANK|NODE_RANK|NNODES|NPROC_PER_NODE)\b"
 )
-_ONE_PORT = "set one port, from 1024 to 32767, for all ranks"
 
 
-def _bad_numbers(timeline: Timeline) -> Iterator[_Complaint]:
+def _bad_numbers(timeline: Timeline) -> Iterator[LogFinding]:
     groups: dict[tuple[str, str], list[Event]] = {}
     for event in timeline.of("not-a-number"):
         value = (event.values.get("value") or "")[1:-1]
@@ -69,19 +64,17 @@ def _bad_numbers(timeline: Timeline) -> Iterator[_Complaint]:
     for (name, value), events in groups.items():
         if value.startswith("tcp://"):
             why = f"{name} is {value!r}: Kubernetes puts that there for a Service named 'master'"
-            remedy = (
-                "rename that Service, or set 'enableServiceLinks: false' in the pod, so that MASTER_PORT stays free"
-            )
+            remedy = shared_fixes.FREE_MASTER_PORT
         elif name == "--nnodes":
             why, remedy = f"--nnodes is {value!r}, expected a number or MIN:MAX", "write --nnodes=2, or --nnodes=1:4"
-            yield events, why, Fix(remedy, where="launch-line")
+            yield LogFinding(events, why, Fix(remedy, where="launch-line"))
             continue
         elif name == "MASTER_PORT":
-            why, remedy = f"MASTER_PORT is {value!r}, expected a port from 1 to 65535", _ONE_PORT
+            why, remedy = f"MASTER_PORT is {value!r}, expected a port from 1 to 65535", shared_fixes.ONE_PORT
         else:
             why = f"{name} is {value!r}, expected a whole number" if value else f"{name} is empty"
             remedy = f"let the launcher set {name}, and export it nowhere"
-        yield events, why, Fix(remedy, where="job-script")
+        yield LogFinding(events, why, Fix(remedy, where="job-script"))
 
 
 def _variable_behind(event: Event, value: str) -> str | None:
@@ -100,38 +93,37 @@ def _variable_behind(event: Event, value: str) -> str | None:
     return "MASTER_PORT" if came_through(event, "torch/distributed/rendezvous.py") else None
 
 
-def _bad_ports(timeline: Timeline) -> Iterator[_Complaint]:
-    ports = list(timeline.of("port-out-of-range"))
-    if ports:
+def _bad_ports(timeline: Timeline) -> Iterator[LogFinding]:
+    if ports := timeline.of("port-out-of-range"):
         value = next((event.values["value"] for event in ports if event.values.get("value")), None)
-        yield (
+        yield LogFinding(
             ports,
             f"MASTER_PORT is {value}, and ports end at 65535" if value else "the port is none from 0 to 65535",
-            Fix(_ONE_PORT, where="job-script"),
+            Fix(shared_fixes.ONE_PORT, where="job-script"),
         )
-    arguments = list(timeline.of("store-arguments"))
-    if arguments:
-        yield (
+    if arguments := timeline.of("store-arguments"):
+        yield LogFinding(
             arguments,
             "the address, the port or the number of ranks is not what the store takes, such as a port that is text",
-            Fix(f"pass the port as a number: int(...); {_ONE_PORT}", where="code"),
+            Fix(f"pass the port as a number: int(...); {shared_fixes.ONE_PORT}", where="code"),
         )
-    zero = list(timeline.of("world-size-zero"))
-    if zero:
-        yield zero, "WORLD_SIZE is 0", Fix("let the launcher set WORLD_SIZE, and export it nowhere", where="job-script")
+    if zero := timeline.of("world-size-zero"):
+        yield LogFinding(
+            zero, "WORLD_SIZE is 0", Fix("let the launcher set WORLD_SIZE, and export it nowhere", where="job-script")
+        )
 
 
-def _bad_endpoints(timeline: Timeline) -> Iterator[_Complaint]:
+def _bad_endpoints(timeline: Timeline) -> Iterator[LogFinding]:
     for event in first_of_each(timeline.of("endpoint-malformed"), "value"):
         value, part = event.values.get("value"), event.values.get("part") or "host"
-        yield (
+        yield LogFinding(
             [event],
             f"the rendezvous endpoint is {value!r}, and torchrun can't use its {part}",
-            Fix("write it as HOST:PORT, such as --rdzv-endpoint=node1:29400", where="launch-line"),
+            shared_fixes.HOST_AND_PORT,
         )
     for event in first_of_each(timeline.of("address-malformed"), "address"):
         address = event.values.get("address") or ""
-        yield (
+        yield LogFinding(
             [event],
             f"MASTER_ADDR is {address!r}, expected a bare host name or address",
             Fix(
@@ -142,9 +134,9 @@ def _bad_endpoints(timeline: Timeline) -> Iterator[_Complaint]:
         )
 
 
-def _bad_options(timeline: Timeline) -> Iterator[_Complaint]:
+def _bad_options(timeline: Timeline) -> Iterator[LogFinding]:
     for event in first_of_each(timeline.of("option-malformed"), "value"):
-        yield (
+        yield LogFinding(
             [event],
             f"the launcher can't use an option's value: {_behind_exception(event.text)}",
             Fix("give the option a value that the launcher takes (torchrun --help)", where="launch-line"),
@@ -153,13 +145,10 @@ def _bad_options(timeline: Timeline) -> Iterator[_Complaint]:
         launcher = event.values.get("launcher") or "the launcher"
         if "<command>" in launcher or launcher == "Accelerate CLI tool":
             launcher = "accelerate launch"
-        yield (
+        yield LogFinding(
             [event],
             f"{launcher} ended at once: {event.values.get('what')}",
-            Fix(
-                "write its own options as its --help spells them, then the script, then the script's options",
-                where="launch-line",
-            ),
+            shared_fixes.OWN_OPTIONS_FIRST,
         )
 
 
@@ -174,8 +163,8 @@ def _behind_exception(text: str) -> str:
 # DC207, DC803
 
 
-@probe(rules.DC207)
-def script_took_the_local_rank(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC207)
+def script_took_the_local_rank(timeline: Timeline) -> Iterator[LogFinding]:
     """The script refuses the option that its launcher adds, or waits for one that its launcher never gives."""
     refused = [
         event
@@ -186,34 +175,26 @@ def script_took_the_local_rank(timeline: Timeline) -> Iterator[Finding]:
         given = _spelling(refused[0])
         since = " from torch 2.0 on" if given == "--local-rank" else " up to torch 1.13"
         program = _program(refused[0])
-        yield found(
-            rules.DC207,
-            timeline,
+        yield LogFinding(
             refused,
             f"the launcher adds {given} to the arguments of {program} (torch.distributed.launch{since}"
             f"{', DeepSpeed always' if given == '--local_rank' else ''}), which does not know it",
-            fix=Fix(
+            Fix(
                 f'start it with torchrun, which passes none, and read int(os.environ["LOCAL_RANK"]) in {program}; or '
                 'take both spellings: add_argument("--local-rank", "--local_rank", type=int)',
                 where="code",
             ),
             rank=-1 if len({event.who.rank for event in refused}) > 1 else None,
-            **severity_of(timeline),
         )
     required = [
         event for event in timeline.of("arguments-required") if _LOCAL_RANK.search(event.values.get("arguments") or "")
     ]
     if required:
         program = _program(required[0])
-        yield found(
-            rules.DC207,
-            timeline,
+        yield LogFinding(
             required,
             f"{program} insists on {_spelling(required[0])}, which torchrun does not pass",
-            fix=Fix(
-                f'read int(os.environ["LOCAL_RANK"]) in {program}, which torchrun sets for each rank', where="code"
-            ),
-            **severity_of(timeline),
+            Fix(f'read int(os.environ["LOCAL_RANK"]) in {program}, which torchrun sets for each rank', where="code"),
         )
 
 
@@ -233,8 +214,8 @@ def _of_a_launcher(event: Event) -> bool:
     return re.search(r"(?:\btorchrun|CLI tool|\[<args>\](?: launch)?|\bdeepspeed): error:", event.text) is not None
 
 
-@probe(rules.DC803)
-def launcher_got_its_options(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC803)
+def launcher_got_its_options(timeline: Timeline) -> Iterator[LogFinding]:
     """The script refuses an option that only launchers know: it stands behind the script's name."""
     groups: dict[tuple[str, ...], list[Event]] = {}
     for event in timeline.of("arguments-refused"):
@@ -244,17 +225,14 @@ def launcher_got_its_options(timeline: Timeline) -> Iterator[Finding]:
     for names, events in groups.items():
         program = _program(events[0])
         stands, gets = ("stands", "gets it") if len(names) == 1 else ("stand", "gets them")
-        yield found(
-            rules.DC803,
-            timeline,
+        yield LogFinding(
             events,
             f"{listed(list(names))} {stands} behind {program}, which {gets}, and not the launcher",
-            fix=Fix(
+            Fix(
                 f"write the launcher's options before {program}: torchrun {_as_typed(events[0], names)} {program}",
                 where="launch-line",
             ),
             rank=-1 if len({event.who.rank for event in events}) > 1 else None,
-            **severity_of(timeline),
         )
 
 
@@ -271,15 +249,18 @@ def _launchers_options(arguments: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"--{name}" for name in names if name.replace("_", "-") in _OF_LAUNCHERS))
 
 
-debug_level_was_readable = signature_probe(
-    f"{__name__}.debug_level_was_readable",
-    rules.DC112,
-    "TORCH_DISTRIBUTED_DEBUG has an unknown value, so that torch cannot be imported.",
-    "debug-level-invalid",
-    "TORCH_DISTRIBUTED_DEBUG is none of OFF, INFO and DETAIL, so that torch can't be imported",
-    Fix(
-        "set it to one of the three words, or take it out",
-        command="unset TORCH_DISTRIBUTED_DEBUG",
-        where="job-script",
+ROWS = register_rows(
+    __name__,
+    # TORCH_DISTRIBUTED_DEBUG has an unknown value, so that torch cannot be imported.
+    SignatureRow(
+        "debug_level_was_readable",
+        rules.DC112,
+        "debug-level-invalid",
+        "TORCH_DISTRIBUTED_DEBUG is none of OFF, INFO and DETAIL, so that torch can't be imported",
+        Fix(
+            "set it to one of the three words, or take it out",
+            command="unset TORCH_DISTRIBUTED_DEBUG",
+            where="job-script",
+        ),
     ),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 
-from .context import came_through, found_at_first_failed, grouped, ranks_text, severity_of, value_of
+from .context import came_through, each_line_once, grouped, ranks_text, value_of
+from .log_probe import LogFinding, log_probe
 from .model import Event, Timeline
 
 #: Python's and torch's code that starts a process by pickling what it is to do.
@@ -38,18 +39,13 @@ _PREFIXES = {
 }
 #: First bytes that are no pickle, as the operand that torch's unpickler stumbles over.
 _NO_PICKLES = {"60": "a web page", "118": "a pointer of Git LFS", "123": "JSON", "80": "a zip archive"}
-_COPY_AGAIN = Fix(
-    "copy or download it again, and compare its size with the one where it comes from; if that one is broken too, save "
-    "it again: to another name, then os.replace",
-    where="code",
-)
 
 
 # writing
 
 
-@probe(rules.DC601, rules.DC602, rules.DC605)
-def objects_pickle(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC601, rules.DC602, rules.DC605, at_first_failed=True)
+def objects_pickle(timeline: Timeline) -> Iterator[LogFinding]:
     """Something could not be pickled: a handle of torch.distributed (DC602), what a process that is spawned was to get
     (DC605), or a member of what is saved or copied (DC601)."""
     events = list(timeline.of("unpicklable", "unpicklable-group"))
@@ -88,57 +84,51 @@ def _place(events: Sequence[Event]) -> str:
     return ""
 
 
-def _handle(timeline: Timeline, events: list[Event], what: str) -> Finding:
+def _handle(timeline: Timeline, events: list[Event], what: str) -> LogFinding:
     shown = what.rpartition(".")[2] if what.startswith(_HANDLES) else "DistributedDataParallel on a group of its own"
-    return found_at_first_failed(
-        rules.DC602,
-        timeline,
+    return LogFinding(
         events,
         f"an object holds a {shown}, which is a handle of this process and can't be pickled{_place(events)}",
-        fix=Fix(
+        Fix(
             "remove it (__getstate__) and make it again with dist.new_group(ranks) after loading; deepcopy and save "
             "the model inside (model.module, its state_dict) before it is wrapped",
             where="code",
         ),
         evidence={"type": what},
-        **severity_of(timeline),
+        rule=rules.DC602,
     )
 
 
-def _spawned(timeline: Timeline, events: list[Event], what: str) -> Finding:
-    return found_at_first_failed(
-        rules.DC605,
-        timeline,
+def _spawned(timeline: Timeline, events: list[Event], what: str) -> LogFinding:
+    return LogFinding(
         events,
         f"a process could not be spawned: what it was to get holds {what}, which can't be pickled{_place(events)}",
-        fix=Fix(
+        Fix(
             "define functions and classes at the top level of a module, without lambdas and local functions. "
             "Create locks, open files and generators inside the new process. A data loader on Linux may use "
             'multiprocessing_context="fork"',
             where="code",
         ),
         evidence={"type": what},
-        **severity_of(timeline),
+        rule=rules.DC605,
     )
 
 
-def _member(timeline: Timeline, events: list[Event], what: str) -> Finding:
-    return found_at_first_failed(
-        rules.DC601,
-        timeline,
+def _member(timeline: Timeline, events: list[Event], what: str) -> LogFinding:
+    return LogFinding(
         events,
         f"{what} can't be pickled{_place(events)}",
-        fix=Fix(
+        Fix(
             "remove it (__getstate__) and make it again after loading; functions and classes must stand at the top "
             "of a module; save a state_dict rather than the object",
             where="code",
         ),
         evidence={"type": what},
-        **severity_of(timeline),
+        rule=rules.DC601,
     )
 
 
-def _lost_by_children(timeline: Timeline) -> Iterator[Finding]:
+def _lost_by_children(timeline: Timeline) -> Iterator[LogFinding]:
     events = [event for event in timeline.of("spawned-child-lost-it") if event.traceback is None or _is_spawned(event)]
     if events:
         yield _spawned(timeline, events, value_of(events, "object") or "an object of the main script")
@@ -147,8 +137,8 @@ def _lost_by_children(timeline: Timeline) -> Iterator[Finding]:
 # reading
 
 
-@probe(rules.DC611, rules.DC612)
-def weights_load_alone(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC611, rules.DC612, at_first_failed=True)
+def weights_load_alone(timeline: Timeline) -> Iterator[LogFinding]:
     """torch.load refused a file that holds more than tensors (torch 2.6 and newer load only tensors by default).
 
     Where the operand that it stumbled over is the first byte of a web page or of a pointer, the file is broken (DC612).
@@ -161,27 +151,21 @@ def weights_load_alone(timeline: Timeline) -> Iterator[Finding]:
         return
     operand = value_of(operands, "operand")
     if not named and operand in _NO_PICKLES:
-        yield found_at_first_failed(
-            rules.DC612,
-            timeline,
+        yield LogFinding(
             first,
             f"the file is no checkpoint: it begins as {_NO_PICKLES[operand]} does",
-            fix=Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
-            if operand == "118"
-            else _COPY_AGAIN,
-            **severity_of(timeline),
+            shared_fixes.FETCH_FROM_LFS if operand == "118" else shared_fixes.COPY_AGAIN,
+            rule=rules.DC612,
         )
         return
     refused = list(dict.fromkeys(event.values["global"] for event in named if event.values.get("global")))
     shown = ", ".join(refused[:4])
     safe = all(part.isidentifier() for name in refused for part in name.split("."))
-    yield found_at_first_failed(
-        rules.DC611,
-        timeline,
+    yield LogFinding(
         first,
         "torch.load with weights_only=True refused the file: "
         + (f"it needs {shown}" if shown else "it holds more than tensors and plain values"),
-        fix=Fix(
+        Fix(
             "read what these are. If you trust them, allow them before torch.load, or save the checkpoint again with "
             "plain values only. weights_only=False runs any code in the file: use it only for files that you wrote"
             if refused
@@ -191,7 +175,6 @@ def weights_load_alone(timeline: Timeline) -> Iterator[Finding]:
             where="code",
         ),
         evidence={"globals": refused[:16]},
-        **severity_of(timeline),
     )
 
 
@@ -200,8 +183,8 @@ def _allow(name: str) -> str:
     return f"from {module} import {member}\ntorch.serialization.add_safe_globals([{member}])"
 
 
-@probe(rules.DC612, rules.DC720)
-def files_are_whole(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC612, rules.DC720, at_first_failed=True)
+def files_are_whole(timeline: Timeline) -> Iterator[LogFinding]:
     """A checkpoint is cut off, or is none; where several ranks were writing it, that is why (DC720).
 
     Left alone: what a child process or a collective could not unpickle, which is no file.
@@ -212,7 +195,7 @@ def files_are_whole(timeline: Timeline) -> Iterator[Finding]:
         return
     events = [
         event
-        for event in _once(timeline.of("broken-file", "broken-pickle", "git-lfs-pointer"))
+        for event in each_line_once(timeline.of("broken-file", "broken-pickle", "git-lfs-pointer"))
         if _is_a_file(timeline, event)
     ]
     events = events or [event for event in timeline.of("exception") if _is_of_a_loader(event)]
@@ -227,21 +210,12 @@ def files_are_whole(timeline: Timeline) -> Iterator[Finding]:
     pointer = any(event.signature == "git-lfs-pointer" for event in events) or value_of(events, "key") == "'v'"
     who = ranks_text(events)
     problem = "it is a pointer of Git LFS in place of the file" if pointer else why or "it ends too early"
-    yield found_at_first_failed(
-        rules.DC612,
-        timeline,
+    yield LogFinding(
         events,
         f"{f'the file {file}' if file else 'a file'} is broken{f', as {who} found' if who else ''}: "
         f"{problem}{_place(events)}",
-        fix=Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
-        if pointer
-        else _COPY_AGAIN,
-        **severity_of(timeline),
+        shared_fixes.FETCH_FROM_LFS if pointer else shared_fixes.COPY_AGAIN,
     )
-
-
-def _once(events: Sequence[Event]) -> list[Event]:
-    return list({(event.source, event.line): event for event in reversed(events)}.values())[::-1]
 
 
 def _is_a_file(timeline: Timeline, event: Event) -> bool:
@@ -302,27 +276,25 @@ def _has_rank(file: str, event: Event) -> bool:
     return f"rank{event.who.rank}" in file or f"rank_{event.who.rank}" in file or f"_{event.who.rank}." in file
 
 
-def _torn(timeline: Timeline, events: list[Event], file: str | None) -> Finding:
-    return found_at_first_failed(
-        rules.DC720,
-        timeline,
+def _torn(timeline: Timeline, events: list[Event], file: str | None) -> LogFinding:
+    return LogFinding(
         events,
         f"several ranks write {file or 'one checkpoint'} at the same time, and it was torn{_place(events)}",
-        fix=Fix(
+        Fix(
             "save on rank 0 only (if dist.get_rank() == 0), to another name and then os.replace, with a "
             "dist.barrier() on all ranks before anybody reads it",
             where="code",
         ),
         evidence={"file": file} if file else None,
-        **severity_of(timeline),
+        rule=rules.DC720,
     )
 
 
 # states and devices
 
 
-@probe(rules.DC614)
-def keys_fit(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC614, at_first_failed=True)
+def keys_fit(timeline: Timeline) -> Iterator[LogFinding]:
     """load_state_dict misses every key because they carry a wrapper's prefix, or lack it.
 
     Other keys that don't fit are another model: no rule's matter.
@@ -336,37 +308,24 @@ def keys_fit(timeline: Timeline) -> Iterator[Finding]:
         in_model = bool(missing and prefix in missing and not (surplus and prefix in surplus))
         if not (missing and surplus) or not (in_file or in_model):
             continue
-        events = _once([*timeline.of("state-mismatch"), *timeline.of("state-keys")])
-        yield found_at_first_failed(
-            rules.DC614,
-            timeline,
+        events = each_line_once([*timeline.of("state-mismatch"), *timeline.of("state-keys")])
+        yield LogFinding(
             events,
             f"the keys of the checkpoint begin with {prefix} ({surplus}): it was saved from {wrapper}, and the bare "
             "model misses every one"
             if in_file
             else f"the model is wrapped in {wrapper}, so its keys begin with {prefix} ({missing}), and those of the "
             "checkpoint do not",
-            fix=Fix(
-                "take the prefix away after loading (or save the state_dict of the model inside)"
-                if in_file
-                else "load into the model before it is wrapped, or into model.module",
-                command=_without(prefix) if in_file else None,
-                where="code",
-            ),
+            shared_fixes.strip_prefix(prefix)
+            if in_file
+            else Fix("load into the model before it is wrapped, or into model.module", where="code"),
             evidence={"prefix": prefix, "missing": missing, "unexpected": surplus},
-            **severity_of(timeline),
         )
         return
 
 
-def _without(prefix: str) -> str:
-    if prefix == "module.":
-        return 'torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state_dict, "module.")'
-    return f'state_dict = {{key.replace("{prefix}", ""): value for key, value in state_dict.items()}}'
-
-
-@probe(rules.DC723)
-def checkpoints_load_on_their_rank(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC723, at_first_failed=True)
+def checkpoints_load_on_their_rank(timeline: Timeline) -> Iterator[LogFinding]:
     """torch.load put a checkpoint where it was saved from: a GPU that is not there, or GPU 0 for every rank.
 
     A GPU that is full counts only where torch.load filled it, and where a rank other than 0 used GPU 0.
@@ -384,18 +343,7 @@ def checkpoints_load_on_their_rank(timeline: Timeline) -> Iterator[Finding]:
         if not events:
             return
         message = f"{ranks_text(events)} ran out of memory on GPU 0 in torch.load, where every rank loads to"
-    yield found_at_first_failed(
-        rules.DC723,
-        timeline,
-        _once(events),
-        message,
-        fix=Fix(
-            "load to the CPU, and move the model to the rank's own device afterwards",
-            command='torch.load(path, map_location="cpu")',
-            where="code",
-        ),
-        **severity_of(timeline),
-    )
+    yield LogFinding(each_line_once(events), message, shared_fixes.load_to_the_cpu("path"))
 
 
 def _fills_gpu_0(event: Event) -> bool:

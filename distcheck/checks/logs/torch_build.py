@@ -6,50 +6,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix, grouped
+from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
-from .context import came_through, severity_of
+from .context import came_through
 from .launcher import AGENT, first_of_each
-from .model import Event, Timeline, found
-
-_BUILD_FOR_GPUS = (
-    "install a build for the GPUs in the Python that the job uses (the selector at pytorch.org/get-started "
-    "gives the command); without GPUs use the backend gloo"
-)
-_Complaint = tuple[list[Event], str, Fix]
-
+from .log_probe import LogFinding, log_probe, signature_probe
+from .model import Event, Timeline
 
 # DC120, DC121
 
 
-@probe(rules.DC120)
-def backend_was_built_in(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC120)
+def backend_was_built_in(timeline: Timeline) -> Iterator[LogFinding]:
     """torch has no such backend, or the backend has nothing for these tensors or this operation."""
-    for events, message, fix in (*_absent_backends(timeline), *_absent_operations(timeline)):
-        yield found(rules.DC120, timeline, events, message, fix=fix, **severity_of(timeline))
+    yield from _absent_backends(timeline)
+    yield from _absent_operations(timeline)
 
 
-def _absent_backends(timeline: Timeline) -> Iterator[_Complaint]:
-    groups: dict[str, list[Event]] = {}
-    for event in timeline.of("backend-absent"):
-        groups.setdefault(event.values.get("backend") or "CUDA", []).append(event)
+def _absent_backends(timeline: Timeline) -> Iterator[LogFinding]:
+    groups = grouped(timeline.of("backend-absent"), lambda event: event.values.get("backend") or "CUDA")
     if not groups and (warned := _died_without_nccl(timeline)):
         groups["nccl"] = warned
     for backend, events in groups.items():
         known = backend.upper() in ("NCCL", "CUDA")
         if known and any(_is_on_windows(event) for event in events):
-            fix = Fix('use init_process_group(backend="gloo") here, or a Linux host (WSL2 counts)', where="code")
+            fix = shared_fixes.GLOO_ON_WINDOWS
         elif known:
-            fix = Fix(_BUILD_FOR_GPUS, where="host")
+            fix = shared_fixes.BUILD_FOR_GPUS
         else:
             fix = Fix(f'use backend="nccl" or "gloo"; {backend} needs a torch that was built with it', where="code")
         built = "CUDA" if backend == "CUDA" else f"the backend {backend.lower()}"
-        yield events, f"the torch of this Python is built without {built}", fix
+        yield LogFinding(events, f"the torch of this Python is built without {built}", fix)
 
 
 def _died_without_nccl(timeline: Timeline) -> list[Event]:
@@ -75,13 +67,12 @@ def _is_on_windows(event: Event) -> bool:
     return event.traceback is not None and any("\\" in frame.path for frame in event.traceback.frames)
 
 
-def _absent_operations(timeline: Timeline) -> Iterator[_Complaint]:
-    devices = list(timeline.of("backend-for-other-device"))
-    if devices:
+def _absent_operations(timeline: Timeline) -> Iterator[LogFinding]:
+    if devices := timeline.of("backend-for-other-device"):
         device = devices[0].values.get("device") or "cpu"
         other = "nccl" if device == "cpu" else "gloo"
         text = "move the tensor to this rank's GPU first" if device == "cpu" else "the group is for the CPU only"
-        yield (
+        yield LogFinding(
             devices,
             f"the process group has no backend for tensors on the device {device}"
             + (f": it was made for {other} alone" if device in ("cpu", "cuda") else ""),
@@ -97,35 +88,28 @@ def _absent_operations(timeline: Timeline) -> Iterator[_Complaint]:
         else:
             message = f"the backend {backend} has no {operation}"
             fix = Fix("use another operation, or a group with a backend that has it", where="code")
-        yield [event], message, fix
+        yield LogFinding([event], message, fix)
 
 
-@probe(rules.DC121)
-def gpus_could_be_counted(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC121)
+def gpus_could_be_counted(timeline: Timeline) -> Iterator[LogFinding]:
     """torchrun was to count the GPUs, and there was none that it could use."""
     events = timeline.of("no-gpu-to-count")
     if events:
         device = (events[0].values.get("device") or "Cuda").lower()
         option = "xpu" if device == "xpu" else "gpu"
-        yield found(
-            rules.DC121,
-            timeline,
+        yield LogFinding(
             events,
             f"--nproc-per-node={option} counts GPUs, and this process can use none",
-            fix=Fix(
-                "give a number: --nproc-per-node=2 for two processes on the CPU. If there should be GPUs, fix "
-                "that first (nvidia-smi lists them)",
-                where="launch-line",
-            ),
-            **severity_of(timeline),
+            shared_fixes.NUMBER_OF_PROCESSES,
         )
 
 
 # DC122, DC123, DC124
 
 
-@probe(rules.DC122)
-def torch_was_the_installed_one(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC122)
+def torch_was_the_installed_one(timeline: Timeline) -> Iterator[LogFinding]:
     """``import torch`` took a file or a source tree that lies in the way."""
     shadowed, trees = timeline.of("module-shadowed"), timeline.of("source-tree-shadows")
     if shadowed:
@@ -139,26 +123,16 @@ def torch_was_the_installed_one(timeline: Timeline) -> Iterator[Finding]:
             if attribute
             else ""
         )
-        yield found(
-            rules.DC122,
-            timeline,
+        yield LogFinding(
             shadowed,
             seen + (f": it has no {attribute}" if attribute else ""),
-            fix=Fix(f"{remedy}, and remove the compiled copy in __pycache__ next to it{check}", where="code"),
-            **severity_of(timeline),
+            Fix(f"{remedy}, and remove the compiled copy in __pycache__ next to it{check}", where="code"),
         )
     if trees:
-        yield found(
-            rules.DC122,
-            timeline,
+        yield LogFinding(
             trees,
             "import torch takes a source tree of torch whose extension is not built",
-            fix=Fix(
-                "start the job from another folder, or build the tree in place "
-                "(python -m pip install --no-build-isolation -e .)",
-                where="launch-line",
-            ),
-            **severity_of(timeline),
+            shared_fixes.BUILD_THE_TREE,
         )
 
 
@@ -175,12 +149,9 @@ def _shadow(event: Event) -> str | None:
     return named[1].replace("\\", "/").rpartition("/")[2] if named else None
 
 
-@probe(rules.DC123)
-def store_needed_no_libuv(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC123, "no-libuv")
+def store_needed_no_libuv(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """The store was to be served with libuv, which torch for Windows lacks."""
-    events = timeline.of("no-libuv")
-    if not events:
-        return
     agent = any(came_through(event, *AGENT) for event in events)
     fix = (
         Fix(
@@ -192,18 +163,11 @@ def store_needed_no_libuv(timeline: Timeline) -> Iterator[Finding]:
         else Fix("switch it off where all ranks get it", command="set USE_LIBUV=0", where="job-script", safe=True)
     )
     requested = "torchrun requests a store with libuv" if agent else "the store is requested with libuv"
-    yield found(
-        rules.DC123,
-        timeline,
-        events,
-        f"{requested}, and this torch is built without it",
-        fix=fix,
-        **severity_of(timeline),
-    )
+    return LogFinding(events, f"{requested}, and this torch is built without it", fix)
 
 
-@probe(rules.DC124)
-def no_proxy_stood_before_etcd(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC124)
+def no_proxy_stood_before_etcd(timeline: Timeline) -> Iterator[LogFinding]:
     """A proxy refused a request of an etcd rendezvous; a download that a proxy refused is none of ours."""
     events = [
         event
@@ -212,14 +176,11 @@ def no_proxy_stood_before_etcd(timeline: Timeline) -> Iterator[Finding]:
         and ("etcd" in event.text.lower() or came_through(event, "etcd") or timeline.has("etcd"))
     ]
     if events:
-        yield found(
-            rules.DC124,
-            timeline,
+        yield LogFinding(
             events,
             "a proxy refused a request to the etcd server of the rendezvous",
-            fix=Fix(
+            Fix(
                 "add the etcd host, or its domain with a leading dot, to no_proxy in the job script",
                 where="job-script",
             ),
-            **severity_of(timeline),
         )

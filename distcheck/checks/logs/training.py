@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
-from distcheck.core.registry import probe
+from distcheck.core.model import Fix
+from distcheck.rules import shared_fixes
 
-from .context import came_through, severity_of
-from .model import Event, Timeline, found
-from .signature_rows import signature_probe
+from .context import came_through
+from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
+from .model import Event, Timeline
 
 
 def _place(event: Event) -> str:
@@ -22,12 +22,9 @@ def _place(event: Event) -> str:
     return f"{name}:{frame.line}" + ("" if frame.function == "<module>" else f" in {frame.function}")
 
 
-@probe(rules.DC740)
-def group_was_there_before_its_use(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC740, "group-missing")
+def group_was_there_before_its_use(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """A collective or a wrapper used the process group before it was created, or after it was destroyed."""
-    events = timeline.of("group-missing")
-    if not events:
-        return
     first = events[0]
     place = _place(first)
     ended = "destroyed" in first.text or came_through(first, "destroy_process_group")
@@ -41,101 +38,86 @@ def group_was_there_before_its_use(timeline: Timeline) -> Iterator[Finding]:
         if ended
         else f"{what} is used before it exists, or after it was destroyed"
     )
-    yield found(
-        rules.DC740,
-        timeline,
+    return LogFinding(
         events,
         message + (f": {place}" if place else ""),
-        fix=Fix(
+        Fix(
             "call torch.distributed.init_process_group() before it, right after the device is set, and destroy "
             "the group last. In code that also runs alone, check dist.is_available() and dist.is_initialized()",
             where="code",
         ),
         evidence={"place": place or None},
-        **severity_of(timeline),
     )
 
 
-@probe(rules.DC741)
-def group_was_made_once(timeline: Timeline) -> Iterator[Finding]:
+@signature_probe(rules.DC741, "group-twice")
+def group_was_made_once(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
     """``init_process_group`` was called where a group was there already."""
-    events = timeline.of("group-twice")
-    if not events:
-        return
     place = _place(events[0])
-    yield found(
-        rules.DC741,
-        timeline,
+    return LogFinding(
         events,
         "the process group is created a second time" + (f": {place}" if place else ""),
-        fix=Fix(
+        Fix(
             "create it at one call site, or check first: if not torch.distributed.is_initialized(): "
             "init_process_group(…)",
             where="code",
         ),
         evidence={"place": place or None},
-        **severity_of(timeline),
     )
 
 
-@probe(rules.DC754)
-def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[Finding]:
+@log_probe(rules.DC754)
+def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[LogFinding]:
     """DDP waited for gradients that never came, or got one twice."""
     events = timeline.of("unused-parameters")
     if events:
         named = [event for event in timeline.of("unused-parameters-named") if event.values]
         which = next((event.values.get("names") or event.values.get("indices") for event in named), None)
         known = f": {which.strip(' .')}" if which else ""
-        yield found(
-            rules.DC754,
-            timeline,
+        yield LogFinding(
             events,
             f"parameters of the model got no gradient in the step before{known}",
-            fix=Fix(
+            Fix(
                 "use all outputs in the loss, or freeze parameters that are not trained (requires_grad_(False), "
                 "before DDP(...)). If branches are skipped on purpose, set find_unused_parameters=True. "
                 "TORCH_DISTRIBUTED_DEBUG=INFO names the parameters",
                 where="code",
             ),
             evidence={"parameters": which},
-            **severity_of(timeline),
         )
     if twice := timeline.of("parameter-ready-twice"):
-        yield found(
-            rules.DC754,
-            timeline,
+        yield LogFinding(
             twice,
             "the gradient of a parameter came twice in one step: find_unused_parameters=True with activation "
             "checkpointing, or parameters that are used again",
-            fix=Fix(
+            Fix(
                 "omit find_unused_parameters, and let checkpoint(..., use_reentrant=False); where the "
                 "same parameters are used in every step, static_graph=True",
                 where="code",
             ),
-            **severity_of(timeline),
         )
     if needless := timeline.of("unused-flag"):
-        yield found(
-            rules.DC754,
-            timeline,
+        yield LogFinding(
             needless,
             "find_unused_parameters=True found no unused parameter, and costs time in every step",
-            fix=Fix(
+            Fix(
                 "remove it where every parameter gets a gradient; with the same unused ones in every step, "
                 "static_graph=True",
                 where="code",
             ),
-            severity=Severity.INFO,
-            role="context",
+            notice=True,
         )
 
 
-group_was_destroyed = signature_probe(
-    f"{__name__}.group_was_destroyed",
-    rules.DC743,
-    "NCCL or torch reports at the end that the process group was not destroyed.",
-    "group-not-destroyed",
-    "the process group is not destroyed at the end",
-    Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
-    notice=True,
+ROWS = register_rows(
+    __name__,
+    # NCCL or torch reports at the end that the process group was not destroyed.
+    SignatureRow(
+        "group_was_destroyed",
+        rules.DC743,
+        "group-not-destroyed",
+        "the process group is not destroyed at the end",
+        shared_fixes.DESTROY_THE_GROUP,
+        notice=True,
+    ),
 )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from distcheck.core.model import rank_ranges
+from distcheck.core.model import rank_names
 
 from .model import Event, Timeline
 
@@ -249,13 +249,7 @@ def describe_waits(waits: Iterable[WaitingRank]) -> str:
     for wait in waits:
         groups.setdefault(wait.description, []).append(wait.rank)
     parts = [
-        f"{ranks_in_words(ranks)} {'wait' + 's' * (len(ranks) == 1) + ' ' if number == 0 else ''}in {what}"
+        f"{rank_names(ranks)} {'wait' + 's' * (len(ranks) == 1) + ' ' if number == 0 else ''}in {what}"
         for number, (what, ranks) in enumerate(groups.items())
     ]
     return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more call sites" if len(parts) > 4 else "")
-
-
-def ranks_in_words(ranks: Iterable[int]) -> str:
-    """``rank 3`` or ``ranks 0-2,5``."""
-    numbers = sorted(set(ranks))
-    return f"rank{'s' * (len(numbers) != 1)} {rank_ranges(numbers)}"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
+from distcheck.rules import shared_fixes
 
 from .picklefile import Anomaly, PickleFile
 from .verdict import FileVerdict, Policy, WeightsOnly, purpose_of
@@ -201,7 +202,7 @@ def the_file_is_whole(judged: JudgedFile) -> Iterator[Finding]:
             unresolved.why,
             where=Where(path=file.path, offset=unresolved.offset),
             evidence={"format": file.format, "kind": "malformed", "size_bytes": file.size},
-            fix=_COPY_AGAIN,
+            fix=shared_fixes.COPY_AGAIN,
         )
     if file.storages_absent:
         number = len(file.storages_absent)
@@ -210,20 +211,13 @@ def the_file_is_whole(judged: JudgedFile) -> Iterator[Finding]:
             f"{_some(file.storages_absent)}",
             where=Where(path=file.path),
             evidence={"absent": list(file.storages_absent[:_LISTED]), "size_bytes": file.size},
-            fix=_COPY_AGAIN,
+            fix=shared_fixes.COPY_AGAIN,
         )
-
-
-_COPY_AGAIN = Fix(
-    "copy or download it again, and compare its size with the one where it comes from; if that one is broken too, "
-    "save it again: to another name, then os.replace",
-    where="code",
-)
 
 
 def _fix(anomaly: Anomaly) -> Fix:
     if anomaly.fix and anomaly.fix.startswith("git lfs pull"):
-        return Fix("fetch the file that the pointer stands for", command="git lfs pull", where="this-shell")
+        return shared_fixes.FETCH_FROM_LFS
     if anomaly.fix:
         return Fix(anomaly.fix, where="code")
     if anomaly.kind == "disagree":
@@ -234,7 +228,7 @@ def _fix(anomaly: Anomaly) -> Fix:
         )
     if anomaly.kind == "note":
         return Fix("nothing has to be done; a file as torch.save writes it does not have this", where="code")
-    return _COPY_AGAIN
+    return shared_fixes.COPY_AGAIN
 
 
 def _worst_first(anomalies: list[Anomaly]) -> list[Anomaly]:
@@ -260,11 +254,7 @@ def tensors_load_on_any_machine(judged: JudgedFile) -> Iterator[Finding]:
         f"({', '.join(tags)}): {_who_is_surprised(pinned, judged.policy.gpus)}",
         where=Where(path=judged.file.path),
         evidence={"locations": dict(list(found.items())[:_LISTED]), "gpus": judged.policy.gpus},
-        fix=Fix(
-            "load to the CPU, and move the model to the rank's own device afterwards",
-            command=f'torch.load({_quoted(judged.file.path)}, map_location="cpu")',
-            where="code",
-        ),
+        fix=shared_fixes.load_to_the_cpu(_quoted(judged.file.path)),
     )
 
 
@@ -302,21 +292,8 @@ def keys_are_those_of_the_model(judged: JudgedFile) -> Iterator[Finding]:
             f"{wrapper}, and load_state_dict of the bare model misses every one",
             where=Where(path=judged.file.path, object=prefix),
             evidence={"prefix": prefix, "keys": count, "of": total, "example": example},
-            fix=Fix(
-                "take the prefix away after loading (or save the state_dict of the model inside)",
-                command=_without(prefix),
-                where="code",
-            ),
+            fix=shared_fixes.strip_prefix(prefix),
         )
-
-
-def _without(prefix: str) -> str:
-    if prefix == "module.":
-        return 'torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state_dict, "module.")'
-    if prefix == "_orig_mod.":
-        return 'state_dict = {key.removeprefix("_orig_mod."): value for key, value in state_dict.items()}'
-    # these wrap layers inside of the model as well
-    return f'state_dict = {{key.replace("{prefix}", ""): value for key, value in state_dict.items()}}'
 
 
 @probe(rules.DC615)

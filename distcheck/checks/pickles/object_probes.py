@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity, Where
+from distcheck.core.model import Finding, Fix, Rule, Severity, Where, grouped
 from distcheck.core.registry import probe
 
 from . import kinds
@@ -57,9 +57,7 @@ def pickling_only_pickles(report: PickleReport) -> Iterator[Finding]:
 
 def _refused(rule: Rule, report: PickleReport, offenders: Iterable[Offender]) -> Iterator[Finding]:
     refusal = kinds.REFUSALS.get(report.mode, kinds.REFUSALS["pickle"])
-    places: dict[tuple[str, str], list[Offender]] = {}
-    for offender in offenders:
-        places.setdefault((offender.type, kinds.pattern(offender.place)), []).append(offender)
+    places = grouped(offenders, lambda offender: (offender.type, kinds.pattern(offender.place)))
     single = [[item] for group in places.values() if len(group) <= _NAMED for item in group]
     many = [group for group in places.values() if len(group) > _NAMED]
     groups = [*many, *single]
@@ -92,9 +90,7 @@ def _refused_one(rule: Rule, report: PickleReport, group: list[Offender], refusa
 
 
 def _cautions(rule: Rule, report: PickleReport, cautions: Iterable[Caution]) -> Iterator[Finding]:
-    groups: dict[tuple[str, str, str], list[Caution]] = {}
-    for item in cautions:
-        groups.setdefault((item.kind, item.type, item.why), []).append(item)
+    groups = grouped(cautions, lambda item: (item.kind, item.type, item.why))
     for group in groups.values():
         first = group[0]
         more = f" and {len(group) - 1} more" if len(group) > 1 else ""

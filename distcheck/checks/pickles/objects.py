@@ -342,7 +342,7 @@ def _offender(
         why=explanation.why,
         fix=explanation.fix,
         aliases=aliases,
-        error=_shown(finding.error, _LONGEST_ERROR),
+        error=kinds.shown(finding.error, _LONGEST_ERROR),
         kind=explanation.kind,
         owner=owner,
         attribute=attribute,
@@ -381,11 +381,6 @@ def _what_holds(finding: WalkStop, where: ObjectPath) -> str:
         return f"an own {name}.__reduce__ (pickle calls no __getstate__ of an exception)"
     parameters = object_layout.defined(kind, "__dataclass_params__")
     return "frozen" if parameters is not object_layout.MISSING and getattr(parameters, "frozen", False) is True else ""
-
-
-def _shown(text: str, longest: int) -> str:
-    """A text of unknown origin, fit to be printed."""
-    return text if len(text) <= longest and text.isprintable() else kinds.shown(text, longest)
 
 
 def _owner(where: ObjectPath) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:

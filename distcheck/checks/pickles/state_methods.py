@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from distcheck.core.model import grouped
+
 from . import kinds
 from .picklability import Offender, PickleReport
 
@@ -101,9 +103,7 @@ def _by_owner(offenders: tuple[Offender, ...]) -> dict[str, dict[str, list[Offen
 
 def _loose(offenders: list[Offender]) -> Iterator[str]:
     """Comments for what no class holds: members of plain containers, functions, the object itself."""
-    groups: dict[tuple[str, str], list[Offender]] = {}
-    for offender in offenders:
-        groups.setdefault((offender.type, kinds.pattern(offender.path)), []).append(offender)
+    groups = grouped(offenders, lambda offender: (offender.type, kinds.pattern(offender.path)))
     for group in list(groups.values())[:_LOOSE]:
         more = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
         yield f"# {kinds.shown(group[0].path)}{more}: no class holds it; {kinds.shown(group[0].fix, 400)}"

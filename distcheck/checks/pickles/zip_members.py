@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .source_bytes import ByteSource, PartSource
 from .stream_collector import Collector, ScanItem, counted, shown
@@ -126,13 +126,13 @@ def compare(member: Member, opened: Opened, notes: Collector, label: str) -> Non
     for thing, here, there in (("size", member.size, local.size), ("packed size", member.packed, local.packed)):
         if there not in _UNSTATED and here != there:
             disagree(f"its {thing} is {here:,} in the directory and {there:,} before its bytes")
-    _compare_bytes(member, opened, notes, label)
+    _compare_bytes(member, opened, notes, disagree)
 
 
 _FIX = "don't load it; have its author save it again, or load the weights from a safetensors file"
 
 
-def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str) -> None:
+def _compare_bytes(member: Member, opened: Opened, notes: Collector, disagree: Callable[[str], None]) -> None:
     """The part of :func:`compare` that reads the member."""
     content = opened.content
     crc = 0
@@ -141,21 +141,9 @@ def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str)
         if content.exhausted:
             return  # noted by the source
         if content.problem is not None:
-            notes.report(
-                "disagree",
-                f"{content.problem}: torch loads what comes before, other readers refuse it",
-                member=label,
-                offset=member.header,
-                fix=_FIX,
-            )
+            disagree(f"{content.problem}: torch loads what comes before, other readers refuse it")
         elif size != member.size:
-            notes.report(
-                "disagree",
-                f"it unpacks to {counted(size, 'byte')}, the directory states {member.size:,}",
-                member=label,
-                offset=member.header,
-                fix=_FIX,
-            )
+            disagree(f"it unpacks to {counted(size, 'byte')}, the directory states {member.size:,}")
     else:
         offset = 0
         while part := content.read(offset, 1 << 20):
@@ -164,13 +152,7 @@ def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str)
             if notes.out_of_time():
                 return
         if member.packed != member.size:
-            notes.report(
-                "disagree",
-                f"it is stored as {counted(member.packed, 'byte')} and stated to unpack to {member.size:,}",
-                member=label,
-                offset=member.header,
-                fix=_FIX,
-            )
+            disagree(f"it is stored as {counted(member.packed, 'byte')} and stated to unpack to {member.size:,}")
     if crc != member.crc:
         if member.crc == 0 and member.flags & DESCRIPTOR and member.method == STORED:
             notes.report(
@@ -179,13 +161,9 @@ def _compare_bytes(member: Member, opened: Opened, notes: Collector, label: str)
                 " tools complain",
             )
         else:
-            notes.report(
-                "disagree",
+            disagree(
                 f"its checksum is wrong (CRC-32 {member.crc:#010x} stated, {crc:#010x} found): torch loads it, other"
-                " readers refuse it",
-                member=label,
-                offset=member.header,
-                fix=_FIX,
+                " readers refuse it"
             )
 
 

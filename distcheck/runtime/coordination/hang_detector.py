@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, rank_ranges
+from distcheck.core.model import Finding, Fix, Rule, rank_names, rank_ranges
 from distcheck.core.registry import probe
 
 from .call_mismatch import (
@@ -27,7 +27,7 @@ from .call_mismatch import (
     stands_in_a_branch_on_the_rank,
 )
 from .call_signatures import agreed
-from .locations import rank_names, where_of
+from .locations import where_of
 from .model import SETUP, UNSEEN, CallMismatch, CollectiveCall, Position, Positions
 
 #: States of a rank that will make no further call, as far as known.

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from distcheck.core.model import Where, rank_ranges
+from distcheck.core.model import Where, rank_names, rank_ranges
 
 #: Ranges of ranks in one sentence.
 _RANGES = 4
-
-
-def rank_names(ranks: Iterable[int]) -> str:
-    """Return ``rank 1`` or ``ranks 0-3``."""
-    listed = set(ranks)
-    return f"rank{'s' * (len(listed) > 1)} {rank_ranges(listed)}"
 
 
 def few_rank_names(ranks: Iterable[int]) -> str:

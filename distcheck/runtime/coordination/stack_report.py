@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import rank_ranges
+from distcheck.core.model import rank_names, rank_ranges
 
-from .locations import rank_names
 from .model import Frame, Position, Positions
 
 #: A file of torch that only wraps collectives.

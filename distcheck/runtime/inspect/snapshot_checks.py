@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.checks.cluster.hostlist import place_hosts
-from distcheck.core.model import Finding, Fix, NotChecked, Rule, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotChecked, Rule, Severity, Where, rank_names, rank_ranges
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.locations import few_ranges, few_rank_names, rank_names, split_place
+from distcheck.runtime.coordination.locations import few_ranges, few_rank_names, split_place
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
 from distcheck.runtime.coordination.rank_monitor import HANG_TIMEOUT_S
 

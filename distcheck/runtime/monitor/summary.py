@@ -12,10 +12,11 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotChecked, Severity, rank_ranges
+from distcheck.core.model import Finding, Fix, NotChecked, Severity, rank_names, rank_ranges
 from distcheck.core.registry import probe
+from distcheck.rules import shared_fixes
 from distcheck.runtime.coordination.ledger import _TOGETHER, CallSiteTotals, Ledger, Summary
-from distcheck.runtime.coordination.locations import rank_names, where_of
+from distcheck.runtime.coordination.locations import where_of
 from distcheck.runtime.coordination.long_waits import LongWait
 
 #: Backends whose calls last until the collective has ended.
@@ -160,7 +161,7 @@ def groups_are_destroyed(summary: Summary) -> Iterator[Finding]:
             "destroy_process_group()",
             where=where_of("", kept),
             evidence={"ranks": rank_ranges(kept)},
-            fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+            fix=shared_fixes.DESTROY_THE_GROUP,
         )
 
 

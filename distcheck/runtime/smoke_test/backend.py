@@ -13,9 +13,8 @@ from distcheck import rules
 from distcheck.checks.cluster.hostlist import place_hosts, shorten_hosts
 from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
 from distcheck.checks.host.gpu_access import GpuAccess, GpuState, count_names
-from distcheck.core.model import Finding, Fix, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, Where, rank_names, rank_ranges
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.locations import rank_names
 
 from .model import Options
 

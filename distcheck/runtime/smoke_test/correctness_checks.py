@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from distcheck import rules
 from distcheck.checks.cluster.records import Cluster
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_names, rank_ranges
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.locations import few_ranges, rank_names
+from distcheck.runtime.coordination.locations import few_ranges
 from distcheck.runtime.coordination.protocol import unpacked_ranks
 
 from .cases import DTYPES, SUMS

@@ -16,6 +16,7 @@ from distcheck.checks.cluster.records import Cluster, HostRdmaPort, HostRecord
 from distcheck.checks.logs.nccl_info import Transport
 from distcheck.core.model import Finding, Fix, NotApplicable, Unavailable, Where
 from distcheck.core.registry import probe
+from distcheck.rules import shared_fixes
 
 #: Words in the names of NVIDIA's GPUs on boards where every GPU has NVLink: all of one entry.
 _NVLINK_BOARDS = (
@@ -221,10 +222,5 @@ def _why_shared_memory(transport: Transport, host: HostRecord) -> tuple[str, Fix
         return f"NCCL_P2P_LEVEL={level[0]} forbids it", _leave_out("NCCL_P2P_LEVEL", level[1], then)
     return (
         "its log shows no reason",
-        Fix(
-            "check that the driver lets the GPUs reach each other, and that each task sees all GPUs of its host. "
-            "In containers with one GPU each NCCL can't use NVLink",
-            command="nvidia-smi topo -p2p r",
-            where="host",
-        ),
+        shared_fixes.CHECK_PEER_ACCESS,
     )

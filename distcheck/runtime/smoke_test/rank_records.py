@@ -21,10 +21,10 @@ from distcheck.core.model import (
     Report,
     merge_findings,
     merge_not_checked,
+    rank_names,
     to_plain,
 )
 from distcheck.rules import Selection
-from distcheck.runtime.coordination.locations import rank_names
 from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.coordination.root_cause import compose_failure
 

@@ -164,10 +164,10 @@ def test_two_ranks_in_the_memory_of_one_gpu_share_it() -> None:
     ("probe", "line"),
     [
         (gpus.driver_is_new_enough, "The NVIDIA driver on your system is too old (found version 11040)."),
-        (gpus.fabric_manager_runs, "Error 802: system not yet initialized"),
-        (gpus.driver_and_library_fit, "Failed to initialize NVML: Driver/library version mismatch"),
+        (gpus.ROWS["fabric_manager_runs"], "Error 802: system not yet initialized"),
+        (gpus.ROWS["driver_and_library_fit"], "Failed to initialize NVML: Driver/library version mismatch"),
         (gpus.gpus_are_sound, "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."),
-        (gpus.gpus_take_more_than_one_process, "all CUDA-capable devices are busy or unavailable"),
+        (gpus.ROWS["gpus_take_more_than_one_process"], "all CUDA-capable devices are busy or unavailable"),
     ],
 )
 def test_what_a_job_survives_is_no_error(probe: object, line: str) -> None:

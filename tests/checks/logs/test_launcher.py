@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from distcheck.checks.logs.launcher import (
-    launcher_is_no_old_one,
+    ROWS,
     node_rank_counts,
     ranks_agreed,
     ranks_were_started_once,
     rendezvous_variables_were_set,
     the_store_was_served,
-    threads_were_set,
     variables_have_their_new_names,
 )
 from distcheck.checks.logs.model import Event, LineAuthor, Timeline
@@ -177,8 +176,12 @@ def test_processes_spawned_under_torchrun() -> None:
             "PYTORCH_CUDA_ALLOC_CONF is deprecated, use PYTORCH_ALLOC_CONF instead",
             "DC111",
         ),
-        (threads_were_set, "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default", "DC115"),
-        (launcher_is_no_old_one, "FutureWarning: The module torch.distributed.launch is deprecated", "DC801"),
+        (
+            ROWS["threads_were_set"],
+            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
+            "DC115",
+        ),
+        (ROWS["launcher_is_no_old_one"], "FutureWarning: The module torch.distributed.launch is deprecated", "DC801"),
         (node_rank_counts, "node_rank is only used for static rdzv_backend.", "DC806"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distcheck.checks.logs.options import (
-    debug_level_was_readable,
+    ROWS,
     launcher_got_its_options,
     rendezvous_values_were_readable,
     script_took_the_local_rank,
@@ -70,7 +70,7 @@ def test_one_value_is_said_once_for_all_ranks() -> None:
 
 def test_debug_level() -> None:
     line = "ValueError: The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL."
-    assert [rule for rule, *_ in found_by(debug_level_was_readable, timeline(said(line)))] == ["DC112"]
+    assert [rule for rule, *_ in found_by(ROWS["debug_level_was_readable"], timeline(said(line)))] == ["DC112"]
 
 
 @pytest.mark.parametrize(

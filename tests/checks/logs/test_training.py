@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from distcheck.checks.logs.training import (
+    ROWS,
     every_parameter_got_a_gradient,
-    group_was_destroyed,
     group_was_made_once,
     group_was_there_before_its_use,
 )
@@ -47,7 +47,9 @@ def test_a_group_that_is_made_twice() -> None:
 @pytest.mark.parametrize("went_on", [True, False])
 def test_a_group_that_nobody_destroyed_is_a_remark(went_on: bool) -> None:
     line = "Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL."
-    assert [word for _, word, _ in found_by(group_was_destroyed, timeline(said(line), went_on=went_on))] == ["info"]
+    assert [word for _, word, _ in found_by(ROWS["group_was_destroyed"], timeline(said(line), went_on=went_on))] == [
+        "info"
+    ]
 
 
 def test_parameters_without_a_gradient_are_named() -> None:

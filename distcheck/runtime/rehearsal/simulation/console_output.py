@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, grouped, rank_ranges
 from distcheck.core.registry import fact, probe
 
-from .plan import Rehearsal, RehearsalPlan, grouped, where
+from .plan import Rehearsal, RehearsalPlan, where
 
 #: Steps in which a line must have come: a banner comes once.
 _STEPS = 2

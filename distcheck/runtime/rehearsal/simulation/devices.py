@@ -9,12 +9,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, grouped, rank_names, rank_ranges
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.locations import rank_names
 
 from .gpu_bindings import Bound, GroupDevice, Load, Taken
-from .plan import grouped, where
+from .plan import where
 
 #: Bytes in a megabyte, as messages count them.
 _MEGABYTE = 1e6

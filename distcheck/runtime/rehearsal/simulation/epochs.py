@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Fix, Severity, rank_names
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.hang_detector import is_hung
-from distcheck.runtime.coordination.locations import rank_names, where_of
+from distcheck.runtime.coordination.locations import where_of
 from distcheck.runtime.coordination.model import Positions
 
 from .sampling import SHOWN, LoaderUse, Pass, Samples, few, numbers, sort_key

@@ -13,11 +13,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, rank_ranges
+from distcheck.core.model import Finding, Fix, NotApplicable, Severity, grouped, rank_names, rank_ranges
 from distcheck.core.registry import fact, probe
-from distcheck.runtime.coordination.locations import rank_names
 
-from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, grouped, where
+from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, where
 from .protected_paths import below
 
 Clock = Mapping[str, int]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Where, rank_ranges
+from distcheck.core.model import Finding, NotApplicable, Severity, Where, rank_names, rank_ranges
 from distcheck.core.registry import fact, probe
-from distcheck.runtime.coordination.locations import rank_names
+from distcheck.rules import shared_fixes
 
 from .plan import Rehearsal
 
@@ -67,7 +67,7 @@ def groups_are_destroyed(groups: Groups) -> Iterator[Finding]:
     yield rules.DC743.found(
         f"the script ended, and the process group that it made here was not destroyed{some}",
         where=Where(path=made.path, line=made.line, ranks=rank_ranges(left)),
-        fix=Fix("call torch.distributed.destroy_process_group() on all ranks at the end", where="code"),
+        fix=shared_fixes.DESTROY_THE_GROUP,
         severity=Severity.INFO,
         evidence={"backend": made.backend, "destroyed_by": rank_ranges(groups.destroyed)},
     )

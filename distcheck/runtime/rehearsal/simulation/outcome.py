@@ -6,12 +6,11 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from distcheck.core.model import NotChecked, rank_ranges
-from distcheck.runtime.coordination.locations import rank_names
+from distcheck.core.model import NotChecked, grouped, rank_names, rank_ranges
 from distcheck.runtime.coordination.root_cause import reports_lost_peer
 
 from .launcher import ENDED, HUNG, NO_STORE, TIME, UNEVEN, RehearsalResult
-from .plan import End, Rehearsal, RehearsalPlan, grouped
+from .plan import End, Rehearsal, RehearsalPlan
 
 #: Lines of a rank's output that are shown where it failed.
 _LAST_LINES = 12

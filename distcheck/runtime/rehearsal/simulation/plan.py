@@ -103,14 +103,6 @@ def where(location: str, ranks: Iterable[int] = ()) -> Where:
     return Where(path=path, line=line, ranks=rank_ranges(ranks) or None)
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
-    """Return the items by their key, both in their order."""
-    found: dict[Any, list[Item]] = {}
-    for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
-
-
 class End(NamedTuple):
     """How a rank's process ended."""
 
