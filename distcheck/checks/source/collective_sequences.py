@@ -13,7 +13,7 @@ from . import vocabulary
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import PARTIAL, RANKS, Kind, NoConstant, RankCondition, Value, Who, value_of
+from .values import NOTHING_KNOWN, PARTIAL, RANKS, Certainty, Kind, NoConstant, RankCondition, Value, Who
 
 #: Deeper calls are not followed.
 _DEEPEST = 6
@@ -227,7 +227,7 @@ class Sequences:
     def _constant(self, file: int, term: int, outer: tuple[tuple[int, int], dict[str, Value]] | None) -> Value:
         parts = self.program.terms[file][term]
         if parts[0] == "p" and outer is not None and (file, parts[1]) == outer[0]:
-            return outer[1].get(parts[2], value_of(Kind.UNKNOWN, certain=False))
+            return outer[1].get(parts[2], NOTHING_KNOWN)
         return self.program.evaluator.value(file, term)
 
     def _may_hold(self, file: int, scope: int, term: int, polarity: bool, parameters: dict[str, Value]) -> bool:
@@ -467,11 +467,16 @@ def _in_endless_loop(row: EventRow, guard: Guard) -> bool:
 
 def partial_guards(row: EventRow) -> list[Guard]:
     """Return the guards that let some ranks of the job through and keep others away, for sure; outermost first."""
-    return [
-        guard
-        for guard in strict_guards(row)
-        if guard.who.who in PARTIAL and (guard.who.certain or _names_a_rank(row.program, row.file, guard.term))
-    ]
+    found = []
+    for guard in strict_guards(row):
+        if guard.who.who not in PARTIAL:
+            continue
+        if guard.who.traced:
+            found.append(guard)
+        elif _names_a_rank(row.program, row.file, guard.term):
+            # next to torch.distributed, the name is more than a guess
+            found.append(guard._replace(who=RankCondition(guard.who.who, Certainty.MERGED)))
+    return found
 
 
 def _names_a_rank(program: Program, file: int, number: int) -> bool:
@@ -580,7 +585,7 @@ def narrow_guards(row: EventRow) -> list[Guard]:
     return [
         guard
         for guard in strict_guards(row)
-        if guard.who.certain
+        if guard.who.traced
         and (guard.who.who in PARTIAL or (guard.who.who == Who.MEMBERS and _tests_membership(terms, guard.term)))
     ]
 

@@ -679,7 +679,7 @@ def local_rank_here(row: EventRow) -> str | None:
             continue
         value = other.term_value(other.payload[1])
         atoms = [atom for atom in value if atom.kind != Kind.CONST]
-        if atoms and all(atom.kind == Kind.LOCAL_RANK and atom.certain for atom in atoms):
+        if atoms and all(atom.kind == Kind.LOCAL_RANK and atom.traced for atom in atoms):
             return str(other.payload[0])
     return None
 

@@ -40,7 +40,7 @@ from .environment_variables import VariableWrite, writes
 from .link import reachable
 from .program import FEW, EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import RANKS, Atom, Kind, NoConstant, Value, Who
+from .values import RANKS, Atom, Certainty, Kind, NoConstant, Value, Who
 from .vocabulary import words
 
 _MASK = "CUDA_VISIBLE_DEVICES"
@@ -87,7 +87,7 @@ def global_rank_of(index: Value) -> Atom | None:
     for atom in index:
         if atom.when.who == Who.SINGLE:
             continue
-        if atom.kind == Kind.GLOBAL_RANK and atom.certain:
+        if atom.kind == Kind.GLOBAL_RANK and atom.traced:
             return atom
         if atom.kind == Kind.RANK and atom.const == "option":
             return atom
@@ -114,12 +114,15 @@ def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where:
     if program.is_test(row.file) or _spawned_rank(program, row) is not None:
         severity = Severity.INFO
     source = _origin(atom)
+    # an option that is called a rank and is used where a rank is expected is no mere guess
+    basis = atom._replace(certainty=min(atom.certainty, Certainty.MERGED))
+    severity, evidence = row.judged(rules.DC201, severity, (basis,), {"flow": program.flow(atom.flow)})
     return rules.DC201.found(
         f"{shown} uses the global rank{source} as a GPU index; each host counts its GPUs from 0",
         where=where,
         severity=severity,
         fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
-        evidence={"flow": program.flow(atom.flow)},
+        evidence=evidence,
     )
 
 
@@ -214,7 +217,7 @@ def masked_devices_are_renumbered(program: Program) -> Iterator[Finding]:
             yield _physical(program, row)
             continue
         atom = use.number.get(Kind.LOCAL_RANK)
-        if atom is None or not atom.certain or atom.const in ("current device", "modulo") or row.reached_by.who in FEW:
+        if atom is None or not atom.traced or atom.const in ("current device", "modulo") or row.reached_by.who in FEW:
             continue
         for write in masks:
             if _holds_for(program, write.row, row):
@@ -262,6 +265,7 @@ def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -
         f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
         f"{write.row.path}:{write.row.line}: inside of that mask the GPU is number 0",
         fix=f"use 0 here; or keep all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
+        basis=(atom, write.row.reached_by),
         flow=program.flow(atom.flow),
     )
 
@@ -578,7 +582,7 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
         if use.term < 0 or not may_be_negative(row, use.term) or keeps_negative_out(row, use.tests):
             continue
         atom = use.number.rank or use.number.get(Kind.ENV_TEXT, Kind.TEXT)
-        if atom is None or (atom.kind in RANKS and not atom.certain) or _after_a_start(program, row, atom):
+        if atom is None or (atom.kind in RANKS and not atom.traced) or _after_a_start(program, row, atom):
             continue
         option = row.terms[use.term]
         if option[0] == "a" and is_overwritten(program, call_paths.related(program, row.file), option[2]):
@@ -639,6 +643,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
             rules.DC303,
             f"every rank uses GPU {number}, and NCCL refuses two ranks of a host on one GPU",
             fix=f"{where}: `{own}`" if where.endswith(")") else f"use a separate GPU per rank: `{own}`",
+            basis=(call.reached_by,),
             group=f"{init.path}:{init.line}",
         )
     yield from _one_gpu_for_spawned(program)

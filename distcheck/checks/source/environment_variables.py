@@ -262,6 +262,7 @@ def _compared(
         edits=edits,
         safe=bool(edits) and numeric,
         risk=None if numeric or not edits else f"int() raises where {name} is no number",
+        basis=() if atom is None else (atom,),
         variable=name,
         flow=program.flow(atom.flow) if atom is not None else [],
     )

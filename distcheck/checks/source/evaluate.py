@@ -22,16 +22,20 @@ from .values import (
     RANKS,
     SIZES,
     Atom,
+    Certainty,
     FlowStep,
     Kind,
     RankCondition,
     Value,
     Who,
+    added,
     both,
     const,
     either,
     join,
+    merged,
     value_of,
+    weakened,
 )
 from .vocabulary import word_set
 
@@ -79,6 +83,15 @@ class Guard(NamedTuple):
     line: int
     term: int
     polarity: bool
+
+
+#: Steps that stand at no line of their own.
+_BRANCHES = FlowStep(
+    -1, 0, "merged: branches give different values, and it is not known which one runs", Certainty.MERGED
+)
+_BY_NAME = FlowStep(-1, 0, "merged: found by its name only", Certainty.MERGED)
+#: Where a number stands in for the rank.
+_ALONE = RankCondition(Who.SINGLE)
 
 
 class _Context(NamedTuple):
@@ -360,7 +373,8 @@ class Evaluator:
         if given is not None:
             found.append(given)
         if found:
-            return join(found)
+            text = f"merged: {name} is assigned different values"
+            return merged(found, FlowStep(-1, 0, text, Certainty.MERGED), within_one_object=True)
         if depth < 8:
             for base in self.bases(ref):
                 if base.kind == Kind.CLASS and base.const != ref:
@@ -463,7 +477,7 @@ class Evaluator:
         if operation == "?":
             return self.choice(file, term, context)
         if operation == "|":
-            return join((self.value(file, term[1], context), self.value(file, term[2], context)))
+            return self.either_of((self.value(file, term[1], context), self.value(file, term[2], context)))
         if operation in ("t", "l"):
             items = tuple(self.value(file, item, context) for item in term[1][:50])
             return value_of(Kind.TUPLE if operation == "t" else Kind.LIST, len(term[1]), items=items)
@@ -508,15 +522,17 @@ class Evaluator:
             return self.by_name(file, name)
         default = next((default for own, default, _ in scope.parameters if own == name), -1)
         found: list[Value] = []
-        for site in self.likely_callers((file, number))[:_MOST_BINDINGS]:
+        sites = self.likely_callers((file, number))[:_MOST_BINDINGS]
+        for site in sites:
             passed = self.passed(site, scope, name)
             if passed is not None:
-                found.append(passed)
+                found.append(weakened(passed, _BY_NAME) if site.weak else passed)
             elif default >= 0:
                 found.append(self.value(file, default))
         if not found and default >= 0:
             found.append(self.value(file, default))
-        joined = join(found) if found else NOTHING_KNOWN
+        text = f"merged: the {len(sites)} callers of {scope.name}() pass different values for {name}"
+        joined = merged(found, FlowStep(file, scope.line, text, Certainty.MERGED)) if found else NOTHING_KNOWN
         if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in joined):
             evidence = self.by_name(file, name)
             if evidence.has(*RANKS) and any(type(number) is int and number > 0 for number in joined.constants):
@@ -592,10 +608,15 @@ class Evaluator:
                 and self.distributed_files[file]
                 and plain not in ("gpu", "gpu_id")
             )
-            return value_of(kind, "name", certain=sure and kind == Kind.RANK)
+            return value_of(
+                kind, "name", certainty=Certainty.MERGED if sure and kind == Kind.RANK else Certainty.GUESSED
+            )
         who = vocabulary.TESTS.get(plain)
         if who is not None:
-            return value_of(Kind.TEST, who)
+            # where the library is imported that has this name, it is no guess
+            library = vocabulary.TESTS_OF_LIBRARIES.get(plain)
+            known = library is not None and any(dotted.startswith(library) for dotted in self.files[file].imports)
+            return value_of(Kind.TEST, who, certainty=Certainty.PROVEN if known else Certainty.MERGED)
         return NOTHING_KNOWN
 
     def variable(self, file: int, number: int, name: str, context: _Context | None = None) -> Value:
@@ -628,7 +649,12 @@ class Evaluator:
     def binding(self, file: int, scope: int, name: str) -> Value:
         """Return everything that is assigned to a name in a scope."""
         terms = self.index.scopes[file][scope].bindings[name]
-        found = join(self.value(file, term) for term in terms[-_MOST_BINDINGS:])
+        text = f"merged: {name} is assigned different values"
+        found = merged(
+            [self.value(file, term) for term in terms[-_MOST_BINDINGS:]],
+            FlowStep(-1, 0, text, Certainty.MERGED),
+            within_one_object=True,
+        )
         if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in found):
             evidence = self.by_name(file, name)
             if not evidence.has(Kind.UNKNOWN):
@@ -698,7 +724,7 @@ class Evaluator:
                     one = under(one, atom.when)
                 found.append(one)
         known = join(found) if found else NOTHING_KNOWN
-        if all(atom.kind == Kind.UNKNOWN or (atom.kind == Kind.METHOD and not atom.certain) for atom in known):
+        if all(atom.kind == Kind.UNKNOWN or (atom.kind == Kind.METHOD and not atom.traced) for atom in known):
             outside = self.assigned_outside(file, base_name, name)
             if outside is not None:
                 return outside
@@ -721,13 +747,15 @@ class Evaluator:
             return self.member(atom, name) or (
                 value_of(Kind.BARE, of=(atom,))
                 if name == "module"
-                else value_of(Kind.METHOD, name, of=(atom,), certain=False)
+                else value_of(Kind.METHOD, name, of=(atom,), certainty=Certainty.GUESSED)
             )
         if atom.kind == Kind.RESULT:
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
             if known is not None:
                 return algebra.from_table(known)
-            return value_of(Kind.METHOD, name, of=(atom,), certain=bool(atom.const))
+            return value_of(
+                Kind.METHOD, name, of=(atom,), certainty=Certainty.PROVEN if atom.const else Certainty.GUESSED
+            )
         if atom.kind == Kind.WRAPPED:
             if name in ("module", "_orig_mod"):
                 return (
@@ -752,10 +780,10 @@ class Evaluator:
                 found = self.option(file, name)
                 if found is not None:
                     return found
-            return value_of(Kind.METHOD, name, of=(atom,), certain=False)
+            return value_of(Kind.METHOD, name, of=(atom,), certainty=Certainty.GUESSED)
         if atom.kind == Kind.CONST and atom.const is None:
             return None
-        return value_of(Kind.METHOD, name, of=(atom,), certain=False)
+        return value_of(Kind.METHOD, name, of=(atom,), certainty=Certainty.GUESSED)
 
     def assigned_outside(self, file: int, base_name: str, name: str) -> Value | None:
         """What is assigned to such an attribute of an object so called, in this file or one that it is linked with."""
@@ -774,7 +802,10 @@ class Evaluator:
             option = self.option(file, name)
             if option is not None:
                 found.append(option)
-        joined = join(found)
+        text = f"merged: {base_name}.{name} is assigned different values"
+        joined = merged(found, FlowStep(-1, 0, text, Certainty.MERGED), within_one_object=True)
+        if base_name not in _OPTIONS:
+            joined = weakened(joined, _BY_NAME)
         return None if joined.only(Kind.UNKNOWN) else joined
 
     def related(self, one: int, other: int) -> bool:
@@ -808,14 +839,15 @@ class Evaluator:
             if kind is not None and value.rank is None and not value.has(*SIZES):
                 step = FlowStep(option_file, event[3], f"the option {name} of the command line")
                 sure = kind in (Kind.LOCAL_RANK, Kind.WORLD_SIZE)
-                found.append(value_of(kind, "option", certain=sure, flow=(step,)))
+                certainty = Certainty.PROVEN if sure else Certainty.GUESSED
+                found.append(value_of(kind, "option", certainty=certainty, flow=(step,)))
             action = keywords.get("action")
             if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
                 value = value_of(Kind.UNIFORM)
             elif value.has(Kind.CONST) and kind is None:
                 value = join((value, value_of(Kind.UNIFORM)))
             found.append(value)
-        return join(found)
+        return self.either_of(tuple(found)) if len(here) > 1 else join(found)
 
     def call(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         """Return what a call returns."""
@@ -923,7 +955,8 @@ class Evaluator:
             if dotted == "next":
                 return self.element(inner, file, term[2][0]) if term[2] else NOTHING_KNOWN
             if dotted == "bool" and term[2]:
-                return value_of(Kind.TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain)
+                who = algebra.truth(inner)
+                return value_of(Kind.TEST, who.who, certainty=who.certainty)
             return inner
         if dotted == "copy.deepcopy" and term[2]:
             return self.copied(self.value(file, term[2][0], context), (file, event))
@@ -945,7 +978,7 @@ class Evaluator:
             if isinstance(name, str):
                 base = self.value(file, term[2][0], context)
                 found = self.of_attribute(file, base, name, last_name(self.terms[file], term[2][0]))
-                if found.only(Kind.METHOD) and not all(atom.certain for atom in found):
+                if found.only(Kind.METHOD) and not all(atom.traced for atom in found):
                     found = self.by_name(file, name)
                 return join((found, self.value(file, term[2][2], context))) if len(term[2]) > 2 else found
         if dotted == "torch.device":
@@ -956,6 +989,10 @@ class Evaluator:
                 else None,
                 (file, event),
             )
+        if dotted in ("hasattr", "isinstance") and len(term[2]) == 2 and not self.linking:
+            known_test = self.is_wrapper(file, dotted, term, context)
+            if known_test is not None:
+                return const(known_test)
         if dotted in ("hasattr", "isinstance", "issubclass", "callable"):
             return value_of(Kind.UNIFORM)
         if dotted == "range":
@@ -1040,6 +1077,17 @@ class Evaluator:
         if not agreed and any(self.value(file, item, context).has(Kind.BATCH) for item in term[2]):
             return value_of(Kind.BATCH, dotted, call=(file, event))
         return value_of(Kind.RESULT, dotted, call=(file, event))
+
+    def is_wrapper(self, file: int, dotted: str, term: tuple[Any, ...], context: _Context | None) -> bool | None:
+        """Return whether a value is a wrapped model, if ``hasattr`` or ``isinstance`` tests that; None if unknown."""
+        tested = self.value(file, term[2][0], context)
+        if not tested.only(Kind.WRAPPED):
+            return None
+        ways = {atom.const for atom in tested}
+        if dotted == "hasattr":
+            return True if self.constant_of(file, term[2][1]) == "module" and ways <= {"ddp", "fsdp", "dp"} else None
+        given = {vocabulary.WRAPPERS.get(atom.const) for atom in self.value(file, term[2][1], context)}
+        return True if len(given) == 1 and given == ways else None
 
     def copied(self, value: Value, call: tuple[int, int]) -> Value:
         """A deep copy: the same kinds of values, but other objects. What is copied out of a wrapper is a model of its
@@ -1204,7 +1252,7 @@ class Evaluator:
             return value_of(Kind.RESULT, "generator", call=call)
         if not found:
             return const(None)
-        joined = join(found)
+        joined = self.either_of(tuple(found)) if _unclear(found) else join(found)
         if (
             joined.has(Kind.GROUP_RANK)
             and vocabulary.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == Kind.LOCAL_RANK
@@ -1307,7 +1355,7 @@ class Evaluator:
     def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         if term[1] == "not":
             who = self.test(file, number, context)
-            return value_of(Kind.TEST, who.who, certain=who.certain)
+            return value_of(Kind.TEST, who.who, certainty=who.certainty)
         inner = self.value(file, term[2], context)
         if term[1] == "reduced":
             return Value(
@@ -1318,7 +1366,7 @@ class Evaluator:
                 for atom in inner
             )
         if inner.rank is not None:
-            return value_of(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,))
+            return value_of(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,), certainty=inner.rank.certainty)
         return inner if inner.has(Kind.BATCH, Kind.UNIFORM) else NOTHING_KNOWN
 
     def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
@@ -1332,9 +1380,11 @@ class Evaluator:
         for atom in left:
             answer = algebra.compare_atom(operator, atom, right, root)
             if isinstance(answer, bool):
-                atoms.append(Atom(Kind.CONST, answer, when=atom.when))
+                # a number that stands in for the rank, where there is none
+                alone = atom.when.who == Who.EVERYONE and atom.kind == Kind.CONST and left.rank is not None
+                atoms.append(Atom(Kind.CONST, answer, when=_ALONE if alone else atom.when))
             else:
-                atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certain=answer.certain, flow=atom.flow))
+                atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certainty=answer.certainty, flow=atom.flow))
         return join((Value(atoms),))
 
     def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
@@ -1345,18 +1395,24 @@ class Evaluator:
             for value in values
         ) and any(value.has(Kind.TEST) for value in values):
             who = self.test(file, number, context)
-            return value_of(Kind.TEST, who.who, certain=who.certain)
+            return value_of(Kind.TEST, who.who, certainty=who.certainty)
         return join(values)
 
     def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
         # a comparison whose outcome is known; a flag that defaults to False may still be given as True
-        compared = self.terms[file][term[1]][0] == "="
+        compared = self.terms[file][term[1]][0] in ("=", "c")
         settled = self.value(file, term[1], context).constant if compared else None
         if isinstance(settled, bool):
             return self.value(file, term[2 if settled else 3], context)
         who = self.test(file, term[1], context)
         yes, no = self.value(file, term[2], context), self.value(file, term[3], context)
-        return join((under(yes, who), under(no, who.inverse())))
+        if who.who != Who.UNCLEAR:
+            return join((under(yes, who), under(no, who.inverse())))
+        return self.either_of((yes, no))
+
+    def either_of(self, values: tuple[Value, ...]) -> Value:
+        """Return what holds one of several values, and it is not known which one."""
+        return merged(values, _BRANCHES, within_one_object=True)
 
     def element(self, value: Value, file: int, term: int) -> Value:
         """Return what a loop over a value binds."""
@@ -1395,11 +1451,16 @@ class Evaluator:
         if not found:
             name = last_name(self.terms[file], term) if term >= 0 else ""
             if "loader" in name.lower() or "dataloader" in name.lower():
-                return value_of(Kind.BATCH, certain=False)
+                return value_of(Kind.BATCH, certainty=Certainty.GUESSED)
             return NOTHING_KNOWN
         return join(found)
 
     # tests and reach
+
+    def is_main_guard(self, file: int, number: int) -> bool:
+        """Return whether a term is ``__name__ == "__main__"``."""
+        parts = self.terms[file][number]
+        return parts[0] == "=" and "__name__" in (self.terms[file][side][-1] for side in parts[2:4])
 
     def test(self, file: int, number: int, context: _Context | None = None) -> RankCondition:
         """For whom a term is true."""
@@ -1469,13 +1530,16 @@ class Evaluator:
             if parts[0] == "c":
                 term = parts[1]
             name = last_name(terms, term).lower().strip("_")
-            if name in vocabulary.DECORATORS:
-                return RankCondition(vocabulary.DECORATORS[name])
-            for atom in self.value(file, term):
+            value = self.value(file, term)
+            for atom in value:
                 if atom.kind == Kind.FUNCTION:
                     who = self.of_decorator(atom.const)
                     if who is not None:
                         return who
+            if name in vocabulary.DECORATORS:
+                # imported from a library, it is the one that is known by this name
+                known = any(atom.kind in (Kind.NAMED, Kind.METHOD) and "." in str(atom.const) for atom in value)
+                return RankCondition(vocabulary.DECORATORS[name], Certainty.PROVEN if known else Certainty.MERGED)
         return ALWAYS
 
     def of_decorator(self, function: tuple[int, int]) -> RankCondition | None:
@@ -1528,6 +1592,8 @@ class Evaluator:
             condition = self.reached_by_site(site)
             if condition.who in algebra.WIDE:
                 return ALWAYS
+            if site.weak:
+                condition = RankCondition(condition.who, added(condition.certainty, Certainty.MERGED))
             conditions.append(condition)
         return algebra.widest(conditions)
 
@@ -1560,6 +1626,11 @@ def _speaks_of_ranks(imports: list[str]) -> bool:
         ):
             return True
     return False
+
+
+def _unclear(values: list[Value]) -> bool:
+    """Return whether the ranks that alternatives are for do not decide between them."""
+    return sum(any(atom.when.who == Who.EVERYONE for atom in value) for value in values) > 1
 
 
 def _is_collection(name: str) -> bool:

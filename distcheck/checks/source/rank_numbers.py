@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
@@ -124,7 +125,7 @@ def _local(value: Value | None, *, spawned: bool = False) -> Atom | None:
     for atom in value:
         if (
             atom.kind == Kind.LOCAL_RANK
-            and atom.certain
+            and atom.traced
             and (spawned or atom.const != "spawn")
             and not _is_replaced(value)
         ):
@@ -154,13 +155,9 @@ def _local_text(value: Value) -> Atom | None:
 
 
 def _local_as_global(program: Program, row: EventRow, atom: Atom, message: str, fix: str, where: Where) -> Finding:
-    return rules.DC219.found(
-        message,
-        where=where,
-        severity=Severity.INFO if program.is_test(row.file) else Severity.ERROR,
-        fix=Fix(fix, where="code"),
-        evidence={"flow": program.flow(atom.flow)},
-    )
+    evidence: dict[str, Any] = {"flow": program.flow(atom.flow)}
+    severity, evidence = row.judged(rules.DC219, row.level_in_tests, (atom,), evidence)
+    return rules.DC219.found(message, where=where, severity=severity, fix=Fix(fix, where="code"), evidence=evidence)
 
 
 def _shards(program: Program) -> Iterator[Finding]:
@@ -209,7 +206,7 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(_INIT):
         if _counted(call.argument(3, "world_size")) and not _starts_processes(program, call):
             rank = call.argument(4, "rank")
-            if rank is not None and (rank.constant == 0 or not any(atom.certain for atom in rank)):
+            if rank is not None and (rank.constant == 0 or not any(atom.traced for atom in rank)):
                 continue  # one process, or a worker of something who is not in sight
             yield _not_the_size(
                 program,
@@ -295,6 +292,7 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
                 rules.DC212,
                 f"{row.text()} uses the rank modulo the number of GPUs as the local rank",
                 fix='read the local rank: `int(os.environ["LOCAL_RANK"])`',
+                basis=(atom,),
                 flow=program.flow(atom.flow),
             )
 
@@ -306,7 +304,7 @@ def _remainder(row: EventRow, term: int) -> Atom | None:
         return None
     value = row.term_value(left)
     rank = value.get(Kind.GLOBAL_RANK, Kind.RANK)
-    return rank if rank is not None and rank.certain and not value.has(Kind.LOCAL_RANK) else None
+    return rank if rank is not None and rank.traced and not value.has(Kind.LOCAL_RANK) else None
 
 
 # one writer a host
@@ -347,7 +345,7 @@ def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
 
 def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[Finding]:
     reached_by = call.reached_by
-    if path < 0 or reached_by.who != Who.LOCAL_MAIN or not reached_by.certain or _is_of_a_host(program, call, path):
+    if path < 0 or reached_by.who != Who.LOCAL_MAIN or not reached_by.traced or _is_of_a_host(program, call, path):
         return
     guard = _guard_of(program, call)
     if guard is None:
@@ -361,6 +359,7 @@ def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iter
         rules.DC217,
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
         fix=f"test the global rank instead: `{_global_test(text)}`",
+        basis=(reached_by,),
         severity=Severity.INFO if quiet else Severity.WARNING,
         flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(flow)],
     )
@@ -403,7 +402,7 @@ def _names_one_process(program: Program, row: EventRow, term: int) -> bool:
     """Return whether a condition also tests the node, a spawned index, or something with such a name."""
     for number in program.subterms(row.file, term):
         for atom in program.evaluator.value(row.file, number):
-            if atom.kind == Kind.LOCAL_RANK and not atom.certain:
+            if atom.kind == Kind.LOCAL_RANK and not atom.traced:
                 return True
             if atom.kind == Kind.LOCAL_RANK and atom.const == "spawn" and not spans_hosts(program, row):
                 return True
@@ -494,7 +493,7 @@ def rank_tests_are_called(program: Program) -> Iterator[Finding]:
 
 def _tests_the_rank(program: Program, atom: Atom) -> bool:
     """Return whether an alternative is a function without arguments whose result depends on the rank or the group."""
-    if not atom.certain or atom.when.who != Who.EVERYONE:
+    if not atom.traced or atom.when.who != Who.EVERYONE:
         return False
     if atom.kind == Kind.NAMED:
         return atom.const in _OF_TORCH
@@ -505,4 +504,4 @@ def _tests_the_rank(program: Program, atom: Atom) -> bool:
     if scope.decorators or len(needed) > (1 if atom.of else 0):
         return False
     who = truth(program.evaluator.returned(atom.const))
-    return who.who in PARTIAL and who.certain
+    return who.who in PARTIAL and who.traced

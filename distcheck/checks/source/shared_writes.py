@@ -18,7 +18,7 @@ from .call_paths import CallPath
 from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import PARTIAL, Kind, NoConstant, Value, Who
+from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
 
 # saving
 
@@ -84,7 +84,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     if call_path is None or _only_of_this_process(call_path, path) or call.inside("except"):
         return
     value = call_paths.value_on(call_path, path)
-    certain = call_path.certain and call_paths.is_constant(value)
+    certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
     if not (checkpoint or certain):
         return
     severity = Severity.ERROR if certain and checkpoint else Severity.WARNING

@@ -236,7 +236,7 @@ def test_a_flag_that_something_unseen_may_set_too_is_not_certain() -> None:
     source = "def f(times):\n    stop = False\n    if dist.get_rank() == 0:\n        stop = True\n"
     source += "    while times:\n        stop = agreed(stop)\n    if stop:\n        show()\nf(1)"
     (call,) = program(main=HEAD + source).calls_named("show")
-    assert (call.reached_by.who, call.reached_by.certain) == (values.Who.MAIN, False)
+    assert (call.reached_by.who, call.reached_by.traced) == (values.Who.MAIN, False)
 
 
 def test_a_helper_of_another_file_is_guarded_by_its_callers() -> None:
