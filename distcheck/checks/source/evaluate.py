@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import algebra, vocabulary
 from .algebra import stepped, under
-from .link import EntrySite, Index, chain
+from .link import EntrySite, Index, chain, reachable
 from .source_text import argument_terms, destinations, first_parameter, last_name, mentions, plain_bindings, render
 from .summary import FileSummary, Scope
 from .values import (
@@ -119,6 +119,8 @@ class Evaluator:
         self._asking: dict[tuple[int, int], bool] = {}
         self._results: dict[tuple[int, int], Value] = {}
         self._related: dict[tuple[int, int], bool] = {}
+        self._importing: dict[int, list[int]] | None = None
+        self._importers: dict[int, frozenset[int]] = {}
         self._guards: dict[tuple[int, int], list[Guard]] = {}
         self.callers: dict[tuple[int, int], list[EntrySite]] = {}
         #: scopes that are handed around as values: their callers are not known
@@ -266,14 +268,19 @@ class Evaluator:
                 self._link_target(file, number, call, atom.const)
         term = terms[call[1]]
         if not found and term[0] == "a" and term[2] not in _COMMON and not term[2].startswith("__"):
-            candidates = self.methods.get(term[2], [])
+            candidates = self.methods_near(file, term[2])
             if 0 < len(candidates) <= 3:
                 for candidate in candidates:
                     self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
         elif not found and term[0] == "a":
             # a common name: whatever is called so may be called from here
-            for candidate in self.methods.get(term[2], [])[:20]:
+            for candidate in self.methods_near(file, term[2])[:20]:
                 self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
+
+    def methods_near(self, file: int, name: str) -> list[tuple[int, int]]:
+        """Return the methods of a name in the files that hang together with a file by imports."""
+        roots = self.index.roots()
+        return [method for method in self.methods.get(name, ()) if roots[method[0]] == roots[file]]
 
     def _escape(self, file: int, term: int, event: int) -> None:
         """A function that is an argument of a call may be called by the receiver."""
@@ -790,9 +797,9 @@ class Evaluator:
         if self.linking or not base_name:
             return None
         found = []
-        for store_file, number in self.outside.get((base_name, name), ())[:_MOST_BINDINGS]:
-            if store_file != file and not self.related(file, store_file):
-                continue
+        stores = self.outside.get((base_name, name), ())
+        near = [store for store in stores if store[0] == file or self.related(file, store[0])]
+        for store_file, number in near[:_MOST_BINDINGS]:
             event = self.events[store_file][number]
             value = under(self.value(store_file, event[9]), self.ranks_at_block(store_file, event[2]))
             found.append(stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
@@ -816,6 +823,23 @@ class Evaluator:
             known = self._related[key] = other in self.index.imported(one) or one in self.index.imported(other)
         return known
 
+    def in_one_program(self, one: int, other: int) -> bool:
+        """Return whether some file imports both, itself or through others."""
+        return not self.importers(one).isdisjoint(self.importers(other))
+
+    def importers(self, file: int) -> frozenset[int]:
+        """Return a file and all that import it, themselves or through others."""
+        if self._importing is None:
+            self._importing = {}
+            for number in range(len(self.files)):
+                for imported in self.index.imported(number):
+                    self._importing.setdefault(imported, []).append(number)
+        known = self._importers.get(file)
+        if known is None:
+            importing = self._importing
+            known = self._importers[file] = frozenset(reachable((file,), lambda node: importing.get(node, ())))
+        return known
+
     def option(self, file: int, name: str) -> Value | None:
         """A command-line option: what its name means, and its default."""
         declared = self.options.get(name)
@@ -823,9 +847,9 @@ class Evaluator:
             return None
         here = [item for item in declared if item[0] == file]
         if not here:
-            here = [item for item in declared if self.related(file, item[0])] or (
-                declared if len(declared) == 1 else []
-            )
+            here = [item for item in declared if self.related(file, item[0])] or [
+                item for item in declared if self.in_one_program(file, item[0])
+            ]
         if not here:
             return None
         found: list[Value] = []
@@ -1479,7 +1503,11 @@ class Evaluator:
             if term[0] == "u" and term[1] == "not":
                 found = self.test(file, term[2], context).inverse()
             elif term[0] == "and":
-                found = both(self.test(file, part, context) for part in term[1])
+                parts = [self.test(file, part, context) for part in term[1]]
+                found = both(parts)
+                if any(part.who == Who.UNCLEAR for part in parts) and found.who != Who.UNCLEAR:
+                    # what can't be seen may keep the others out as well, or let them in where this is negated
+                    found = found.at_best(Certainty.MERGED)
             elif term[0] == "or":
                 found = either([self.test(file, part, context) for part in term[1]])
             else:

@@ -707,29 +707,14 @@ class Program:
 
     def component(self, file: int) -> list[int]:
         """Return the files that hang together with a file by imports, itself included."""
-        return self._components()[self._roots()[file]]
+        return self._components()[self.index.roots()[file]]
 
     @cached
     def _components(self) -> dict[int, list[int]]:
         members: dict[int, list[int]] = {}
-        for number, root in enumerate(self._roots()):
+        for number, root in enumerate(self.index.roots()):
             members.setdefault(root, []).append(number)
         return members
-
-    @cached
-    def _roots(self) -> list[int]:
-        parents = list(range(len(self.index.files)))
-
-        def root(number: int) -> int:
-            while parents[number] != number:
-                parents[number] = parents[parents[number]]
-                number = parents[number]
-            return number
-
-        for file in range(len(parents)):
-            for other in self.index.imported(file):
-                parents[root(other)] = root(file)
-        return [root(number) for number in range(len(parents))]
 
     def importers(self, file: int) -> list[int]:
         """Return the files that import a file."""
@@ -737,11 +722,11 @@ class Program:
 
     def in_component(self, file: int, *dotted: str) -> bool:
         """Return whether a file, or one that hangs together with it by imports, calls one of these."""
-        return self._root_calls(self._roots()[file], dotted)
+        return self._root_calls(self.index.roots()[file], dotted)
 
     @cached
     def _root_calls(self, root: int, dotted: tuple[str, ...]) -> bool:
-        roots = self._roots()
+        roots = self.index.roots()
         return any(roots[call.file] == root for call in self.calls_to(*dotted))
 
     @cached

@@ -204,6 +204,8 @@ class Atom(NamedTuple):
 
 #: More alternatives than this are dropped.
 _MOST = 10
+#: Items by which tuples and lists differ.
+_COMPARED = 8
 #: Steps of a flow that are kept: the last ones.
 MOST_STEPS = 6
 
@@ -287,6 +289,8 @@ def join(values: Iterable[Value]) -> Value:
                 tuple((part.kind, repr(part.const)) for part in atom.of),
                 atom.when,
                 atom.call,
+                # one function may return several tuples of one length
+                tuple(tuple((part.kind, repr(part.const)) for part in item.atoms) for item in atom.items[:_COMPARED]),
             )
             if key not in seen or atom.certainty < seen[key].certainty:
                 seen[key] = atom
