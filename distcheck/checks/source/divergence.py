@@ -58,6 +58,8 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
         if collective is None or _only_groups(collective) or call.file in apart:
             continue
         for guard in guards:
+            if sequences.is_switched_off(collective, guard):
+                continue
             mismatch = _mismatch(sequences, call, guard)
             if mismatch is not None:
                 block = (call.file, call.scope, guard.line)

@@ -45,6 +45,8 @@ _DEEPEST = 60
 _MOST_NESTED = 2
 #: Calls that share nothing but a method's name with it: with more of them, any code may call it.
 _MOST_WEAK = 8
+#: Calls of one function that are evaluated apart.
+_MOST_SITES = 12
 #: Alternatives of one variable that are checked.
 _MOST_BINDINGS = 12
 #: Names of objects that hold the options of a program.
@@ -89,12 +91,13 @@ class Guard(NamedTuple):
 _BRANCHES = FlowStep(
     -1, 0, "merged: branches give different values, and it is not known which one runs", Certainty.MERGED
 )
+_BY_LOOP = FlowStep(-1, 0, "merged: one of several variables is read", Certainty.MERGED)
 _BY_NAME = FlowStep(-1, 0, "merged: found by its name only", Certainty.MERGED)
 #: Where a number stands in for the rank.
 _ALONE = RankCondition(Who.SINGLE)
 
 
-class _Context(NamedTuple):
+class CallContext(NamedTuple):
     """What the parameters of one scope hold in one call."""
 
     file: int
@@ -118,6 +121,7 @@ class Evaluator:
         self.nested = 0
         self._asking: dict[tuple[int, int], bool] = {}
         self._results: dict[tuple[int, int], Value] = {}
+        self._contexts: dict[tuple[int, int], tuple[CallContext, ...]] = {}
         self._related: dict[tuple[int, int], bool] = {}
         self._importing: dict[int, list[int]] | None = None
         self._importers: dict[int, frozenset[int]] = {}
@@ -433,7 +437,7 @@ class Evaluator:
 
     # values
 
-    def value(self, file: int, term: int, context: _Context | None = None) -> Value:
+    def value(self, file: int, term: int, context: CallContext | None = None) -> Value:
         """Return what a term may hold."""
         if term < 0:
             return const(None)
@@ -454,7 +458,7 @@ class Evaluator:
         memo[term] = found
         return found
 
-    def _value(self, file: int, number: int, context: _Context | None) -> Value:
+    def _value(self, file: int, number: int, context: CallContext | None) -> Value:
         term = self.terms[file][number]
         operation = term[0]
         if operation == "k":
@@ -626,7 +630,7 @@ class Evaluator:
             return value_of(Kind.TEST, who, certainty=Certainty.PROVEN if known else Certainty.MERGED)
         return NOTHING_KNOWN
 
-    def variable(self, file: int, number: int, name: str, context: _Context | None = None) -> Value:
+    def variable(self, file: int, number: int, name: str, context: CallContext | None = None) -> Value:
         """A variable as seen from a scope: all that was assigned to it in the scope that it belongs to."""
         scopes = self.index.scopes[file]
         scope = number
@@ -717,7 +721,7 @@ class Evaluator:
             return self.imported(file, what)
         return value_of(Kind.FUNCTION if kind == "fn" else Kind.CLASS, (file, what))
 
-    def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def attribute(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         base = self.value(file, term[1], context)
         return self.of_attribute(file, base, term[2], last_name(self.terms[file], term[1]))
 
@@ -873,7 +877,7 @@ class Evaluator:
             found.append(value)
         return self.either_of(tuple(found)) if len(here) > 1 else join(found)
 
-    def call(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def call(self, file: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return what a call returns."""
         callee = self.value(file, term[1], context)
         found: list[Value] = []
@@ -931,7 +935,7 @@ class Evaluator:
                 return found
         return term[2][position] if 0 <= position < len(term[2]) else -1
 
-    def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return the result of calling something outside of the project."""
         event = term[5]
         known = vocabulary.SOURCES.get(dotted)
@@ -995,7 +999,11 @@ class Evaluator:
             )
         if dotted in ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"):
             return self.of_environment(
-                file, self.argument(term, 0, "key"), self.argument(term, 1, "default"), self.line_of(file, event)
+                file,
+                self.argument(term, 0, "key"),
+                self.argument(term, 1, "default"),
+                self.line_of(file, event),
+                context,
             )
         if dotted == "getattr" and len(term[2]) >= 2:
             name = self.constant_of(file, term[2][1])
@@ -1102,7 +1110,7 @@ class Evaluator:
             return value_of(Kind.BATCH, dotted, call=(file, event))
         return value_of(Kind.RESULT, dotted, call=(file, event))
 
-    def is_wrapper(self, file: int, dotted: str, term: tuple[Any, ...], context: _Context | None) -> bool | None:
+    def is_wrapper(self, file: int, dotted: str, term: tuple[Any, ...], context: CallContext | None) -> bool | None:
         """Return whether a value is a wrapped model, if ``hasattr`` or ``isinstance`` tests that; None if unknown."""
         tested = self.value(file, term[2][0], context)
         if not tested.only(Kind.WRAPPED):
@@ -1160,19 +1168,28 @@ class Evaluator:
                 atoms.append(atom)
         return join((Value(atoms),))
 
-    def of_environment(self, file: int, name_term: int, default_term: int, line: int) -> Value:
-        """Return the text of a variable."""
+    def of_environment(
+        self, file: int, name_term: int, default_term: int, line: int, context: CallContext | None = None
+    ) -> Value:
+        """Return the text of a variable; of each, where a helper reads one of several."""
         if name_term < 0:
             return NOTHING_KNOWN
         name = self.constant_of(file, name_term)
-        if name is None:
-            name = next((item for item in self.value(file, name_term).constants if isinstance(item, str)), None)
-        if not isinstance(name, str):
+        constants = self.value(file, name_term, context).constants if name is None else (name,)
+        names = dict.fromkeys(item for item in constants if isinstance(item, str))
+        if not names:
             return NOTHING_KNOWN
-        default = self.value(file, default_term).atoms if default_term >= 0 else ()
-        kind = vocabulary.VARIABLES.get(name)
-        step = FlowStep(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
-        return value_of(Kind.ENV_TEXT, name, of=default, flow=(step,))
+        default = self.value(file, default_term, context).atoms if default_term >= 0 else ()
+        found = []
+        for item in names:
+            kind = vocabulary.VARIABLES.get(item)
+            step = FlowStep(file, line, f"the {kind}, from {item}" if kind else f"from {item}")
+            found.append(value_of(Kind.ENV_TEXT, item, of=default, flow=(step,)))
+        if len(found) == 1:
+            return found[0]
+        # variables of several launchers for one number agree
+        kinds = {vocabulary.VARIABLES.get(item) for item in names}
+        return join(found) if len(kinds) == 1 else Value(atom for one in found for atom in weakened(one, _BY_LOOP))
 
     def is_world(self, file: int, term: int) -> bool:
         """Return whether a ``group`` argument means the whole job."""
@@ -1187,7 +1204,7 @@ class Evaluator:
             for atom in value
         )
 
-    def of_function(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def of_function(self, file: int, atom: Atom, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return the result of a function of the project, for these arguments."""
         target_file, target = atom.const
         scope = self.index.scopes[target_file][target]
@@ -1217,9 +1234,77 @@ class Evaluator:
                 parameters[name] = self.by_name(target_file, name)
         self.nested += 1
         try:
-            return self.returned(atom.const, _Context(target_file, target, parameters, {}), call=(file, term[5]))
+            return self.returned(atom.const, CallContext(target_file, target, parameters, {}), call=(file, term[5]))
         finally:
             self.nested -= 1
+
+    def contexts(self, function: tuple[int, int]) -> tuple[CallContext, ...]:
+        """Return what the parameters of a function hold in each of its calls; nothing if not all calls are known."""
+        known = self._contexts.get(function)
+        if known is None:
+            known = self._contexts[function] = tuple(self._contexts_of(function))
+        return known
+
+    def _contexts_of(self, function: tuple[int, int]) -> Iterator[CallContext]:
+        file, number = function
+        scope = self.index.scopes[file][number]
+        sites = self.callers.get(function, [])
+        if (
+            not 0 < len(sites) <= _MOST_SITES
+            or function in self.escaped
+            or any(site.weak or site.kind != "call" for site in sites)
+        ):
+            return
+        for site in sites:
+            parameters: dict[str, Value] = {}
+            for name, default, star in scope.parameters:
+                if name == first_parameter(scope) and site.offset:
+                    parameters[name] = value_of(Kind.OBJECT, (file, scope.owner))
+                    continue
+                passed = NOTHING_KNOWN if star in ("*", "**") else self.passed(site, scope, name)
+                if passed is None:
+                    passed = self.value(file, default) if default >= 0 else NOTHING_KNOWN
+                parameters[name] = self.by_name(file, name) if passed.only(Kind.UNKNOWN) else passed
+            yield CallContext(file, number, parameters, {})
+
+    def settled(self, file: int, term: int, context: CallContext) -> bool | None:
+        """Return whether a condition is always true, or never, for the arguments of one call; else None."""
+        parts = self.terms[file][term]
+        if parts[0] == "u" and parts[1] == "not":
+            inner = self.settled(file, parts[2], context)
+            return None if inner is None else not inner
+        if parts[0] in ("and", "or"):
+            values = [self.settled(file, part, context) for part in parts[1]]
+            decisive: bool = parts[0] == "or"
+            if decisive in values:
+                return decisive
+            return None if None in values else not decisive
+        # what is counted or collected in a loop is no constant: only what the call passes is
+        sides = parts[2:4] if parts[0] == "=" else (term,)
+        if any(self.terms[file][side][0] not in ("p", "k") for side in sides):
+            return None
+        constant = self.value(file, term, context).constant
+        return bool(constant) if constant is None or isinstance(constant, (bool, int, str)) else None
+
+    def in_each_call(self, guard: Guard, file: int, scope: int) -> Guard | None:
+        """Return a guard as the call makes it that proves most; None where the arguments of all calls switch it off.
+
+        A guard that no parameter decides, or in a function whose calls are not all known, stays as it is.
+        """
+        names = {name for name, _, _ in self.index.scopes[file][scope].parameters}
+        if not names or not mentions(self.terms[file], [guard.term], names):
+            return guard
+        contexts = self.contexts((file, scope))
+        best: Guard | None = None
+        for context in contexts:
+            if self.settled(file, guard.term, context) is not None:
+                continue
+            who = self.test(file, guard.term, context)
+            if not guard.polarity:
+                who = who.inverse()
+            if who.who in PARTIAL and (best is None or who.certainty < best.who.certainty):
+                best = guard._replace(who=who)
+        return best if contexts else guard
 
     def events_of(self, function: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
         """Yield the events of a function, without those of nested functions."""
@@ -1250,7 +1335,7 @@ class Evaluator:
         return join(found[:4]) if found else NOTHING_KNOWN
 
     def returned(
-        self, function: tuple[int, int], context: _Context | None = None, call: tuple[int, int] | None = None
+        self, function: tuple[int, int], context: CallContext | None = None, call: tuple[int, int] | None = None
     ) -> Value:
         """Return what a function may return, each alternative with the condition under which it does."""
         if context is None:
@@ -1261,7 +1346,7 @@ class Evaluator:
             return known
         return self._returned(function, context, call)
 
-    def _returned(self, function: tuple[int, int], context: _Context | None, call: tuple[int, int] | None) -> Value:
+    def _returned(self, function: tuple[int, int], context: CallContext | None, call: tuple[int, int] | None) -> Value:
         file, number = function
         scope = self.index.scopes[file][number]
         found: list[Value] = []
@@ -1298,7 +1383,7 @@ class Evaluator:
                 return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), flow=(step,))
         return value_of(Kind.OBJECT, atom.const, call=(file, term[5]))
 
-    def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return the result of a method of something outside of the project."""
         name = atom.const
         owner = atom.of[0]
@@ -1351,10 +1436,10 @@ class Evaluator:
         dotted = f"{owner.const}.{name}" if owner.kind == Kind.RESULT and owner.const else ""
         return value_of(Kind.RESULT, dotted, call=(file, event), of=atom.of)
 
-    def subscript(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def subscript(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         base = self.value(file, term[1], context)
         if base.named("os.environ"):
-            return self.of_environment(file, term[2], -1, self.reads[file].get(number, 0))
+            return self.of_environment(file, term[2], -1, self.reads[file].get(number, 0), context)
         index = self.value(file, term[2], context).constant
         found = []
         for atom in base:
@@ -1376,7 +1461,7 @@ class Evaluator:
                 found.append(NOTHING_KNOWN)
         return join(found) if found else NOTHING_KNOWN
 
-    def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def unary(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         if term[1] == "not":
             who = self.test(file, number, context)
             return value_of(Kind.TEST, who.who, certainty=who.certainty)
@@ -1393,7 +1478,7 @@ class Evaluator:
             return value_of(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,), certainty=inner.rank.certainty)
         return inner if inner.has(Kind.BATCH, Kind.UNIFORM) else NOTHING_KNOWN
 
-    def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def compare(self, file: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """A comparison: for whom it is true, alternative by alternative."""
         operator = term[1]
         left, right = self.value(file, term[2], context), self.value(file, term[3], context)
@@ -1411,7 +1496,7 @@ class Evaluator:
                 atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certainty=answer.certainty, flow=atom.flow))
         return join((Value(atoms),))
 
-    def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def logical(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """``and`` and ``or``: a test of tests, otherwise one of the operands."""
         values = [self.value(file, part, context) for part in term[1]]
         if all(
@@ -1422,7 +1507,7 @@ class Evaluator:
             return value_of(Kind.TEST, who.who, certainty=who.certainty)
         return join(values)
 
-    def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def choice(self, file: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         # a comparison whose outcome is known; a flag that defaults to False may still be given as True
         compared = self.terms[file][term[1]][0] in ("=", "c")
         settled = self.value(file, term[1], context).constant if compared else None
@@ -1486,7 +1571,7 @@ class Evaluator:
         parts = self.terms[file][number]
         return parts[0] == "=" and "__name__" in (self.terms[file][side][-1] for side in parts[2:4])
 
-    def test(self, file: int, number: int, context: _Context | None = None) -> RankCondition:
+    def test(self, file: int, number: int, context: CallContext | None = None) -> RankCondition:
         """For whom a term is true."""
         if number < 0:
             return NOT_CLEAR
@@ -1518,7 +1603,7 @@ class Evaluator:
             memo[number] = found
         return found
 
-    def guards(self, file: int, block: int, context: _Context | None = None) -> list[Guard]:
+    def guards(self, file: int, block: int, context: CallContext | None = None) -> list[Guard]:
         """Return the conditions around a block within its own scope that depend on ranks, outermost first."""
         if context is not None or self.linking:
             return self._guards_at(file, block, context)
@@ -1527,7 +1612,7 @@ class Evaluator:
             known = self._guards[file, block] = self._guards_at(file, block, None)
         return known
 
-    def _guards_at(self, file: int, block: int, context: _Context | None) -> list[Guard]:
+    def _guards_at(self, file: int, block: int, context: CallContext | None) -> list[Guard]:
         found = []
         uniform: dict[int, bool] = {}
         for number, (_, kind, term, polarity, line, _) in chain(self.blocks[file], block):
@@ -1538,11 +1623,11 @@ class Evaluator:
                 if who.who not in (Who.EVERYONE, Who.UNCLEAR):
                     found.append(Guard(who, kind, number, line, term, polarity))
                 else:
-                    _assume(self.terms[file], term, polarity, uniform)
+                    assume(self.terms[file], term, polarity, uniform)
         # `if not flag and rank != 0: return` keeps no rank from what stands under `if flag:`
-        return [guard for guard in found if _truth(self.terms[file], guard.term, uniform) is not guard.polarity]
+        return [guard for guard in found if truth_of(self.terms[file], guard.term, uniform) is not guard.polarity]
 
-    def ranks_at_block(self, file: int, block: int, context: _Context | None = None) -> RankCondition:
+    def ranks_at_block(self, file: int, block: int, context: CallContext | None = None) -> RankCondition:
         """Return who reaches a block within its own scope."""
         if block <= 0:
             return ALWAYS
@@ -1667,19 +1752,19 @@ def _is_collection(name: str) -> bool:
     return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))
 
 
-def _assume(terms: list[tuple[Any, ...]], term: int, truth: bool, known: dict[int, bool]) -> None:
+def assume(terms: list[tuple[Any, ...]], term: int, truth: bool, known: dict[int, bool]) -> None:
     """Add to ``known`` what follows from the truth of a condition."""
     parts = terms[term]
     if parts[0] == "u" and parts[1] == "not":
-        _assume(terms, parts[2], not truth, known)
+        assume(terms, parts[2], not truth, known)
     elif parts[0] == ("and" if truth else "or"):
         for part in parts[1]:
-            _assume(terms, part, truth, known)
+            assume(terms, part, truth, known)
     else:
         known[term] = truth
 
 
-def _truth(terms: list[tuple[Any, ...]], term: int, known: dict[int, bool]) -> bool | None:
+def truth_of(terms: list[tuple[Any, ...]], term: int, known: dict[int, bool]) -> bool | None:
     """Return whether a condition is true for certain, or false for certain, given that of other terms; else None."""
     if term in known:
         return known[term]
@@ -1687,10 +1772,10 @@ def _truth(terms: list[tuple[Any, ...]], term: int, known: dict[int, bool]) -> b
     if parts[0] == "k":
         return bool(parts[2])
     if parts[0] == "u" and parts[1] == "not":
-        inner = _truth(terms, parts[2], known)
+        inner = truth_of(terms, parts[2], known)
         return None if inner is None else not inner
     if parts[0] in ("and", "or"):
-        values = [_truth(terms, part, known) for part in parts[1]]
+        values = [truth_of(terms, part, known) for part in parts[1]]
         decisive: bool = parts[0] == "or"
         if decisive in values:
             return decisive

@@ -17,7 +17,7 @@ from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 from . import source_text
 from . import vocabulary as names
 from .algebra import device_of
-from .evaluate import Evaluator, Guard
+from .evaluate import CallContext, Evaluator, Guard
 from .link import FileFacts, Index, chain
 from .summary import Block, FileSummary, Scope
 from .values import (
@@ -313,26 +313,45 @@ class EventRow:
             flow = list(evidence.get("flow", ()))
             if not any("merged:" in line for line in flow):
                 evidence = {**evidence, "flow": [*flow, *self.program.flow((reach,))]}
+        elif certainty == Certainty.PROVEN and "flow" in evidence:
+            # what other calls pass does not matter for the one that proves it
+            flow = [line for line in evidence["flow"] if "merged:" not in line]
+            evidence = {**evidence, "flow": flow}
         return severity_for(rule, level, certainty), evidence
 
     def unproven_reach(self, by_rank: bool) -> FlowStep | None:
         """Return the condition on the way to this row that is not proven; None where all of them are.
 
+        It is enough if they are for one call of the function.
+
         :param by_rank: the finding is about who gets here, so that any condition that is not resolved counts
         """
-        evaluator = self.program.evaluator
-        for _, node in self.blocks:
-            if node[1] == "if" or (node[1].startswith("exit:") and node[1] != "exit:raise"):
-                if evaluator.is_main_guard(self.file, node[2]):
-                    continue
-                who = evaluator.test(self.file, node[2])
-                known = not by_rank if who.who == Who.UNCLEAR else who.certainty == Certainty.PROVEN
-                if who.who != Who.EVERYONE and not known:
-                    text = f"merged: it is not resolved for which ranks `{self.term_text(node[2])}` holds"
-                    return FlowStep(self.file, node[4], text, Certainty.MERGED)
+        step = self._unproven_condition(by_rank, None)
+        if step is not None and all(
+            self._unproven_condition(by_rank, context) is not None
+            for context in self.program.evaluator.contexts((self.file, self.scope))
+        ):
+            return step
         if self.entry.who != Who.EVERYONE and self.entry.certainty != Certainty.PROVEN:
             text = f"merged: not all callers of {self.function.name}() are for the same ranks"
             return FlowStep(self.file, self.function.line, text, Certainty.MERGED)
+        return None
+
+    def _unproven_condition(self, by_rank: bool, context: CallContext | None) -> FlowStep | None:
+        evaluator = self.program.evaluator
+        for _, node in self.blocks:
+            if node[1] != "if" and (not node[1].startswith("exit:") or node[1] == "exit:raise"):
+                continue
+            if evaluator.is_main_guard(self.file, node[2]):
+                continue
+            settled = None if context is None else evaluator.settled(self.file, node[2], context)
+            if settled is node[3]:
+                continue
+            who = evaluator.test(self.file, node[2], context)
+            known = not by_rank if who.who == Who.UNCLEAR else who.certainty == Certainty.PROVEN
+            if settled is not None or (who.who != Who.EVERYONE and not known):
+                text = f"merged: it is not resolved for which ranks `{self.term_text(node[2])}` holds"
+                return FlowStep(self.file, node[4], text, Certainty.MERGED)
         return None
 
     def where(self) -> Where:

@@ -1,4 +1,6 @@
-"""Two callers pass a rank, and one passes a number: the test is no proof that ranks part here."""
+"""One caller passes the rank: that call is proven, whatever others pass. Where no call is known, nothing is proven."""
+
+import threading
 
 import torch
 import torch.distributed as dist
@@ -6,16 +8,25 @@ import torch.distributed as dist
 
 def report(total: torch.Tensor, me: int) -> None:
     if me == 0:
+        dist.all_reduce(total)  # expect: DC701
+        print(total)
+
+
+def handed_on(total: torch.Tensor, me: int) -> None:
+    if me == 0:
         dist.all_reduce(total)  # expect: DC701=warning
         print(total)
 
 
 def train(total: torch.Tensor) -> None:
     report(total, dist.get_rank())
+    handed_on(total, dist.get_rank())
 
 
 def evaluate(total: torch.Tensor) -> None:
     report(total, 0)
+    handed_on(total, 0)
+    threading.Timer(1, handed_on).start()
 
 
 if __name__ == "__main__":
