@@ -551,7 +551,10 @@ def _in_endless_loop(row: EventRow, guard: Guard) -> bool:
 def partial_guards(row: EventRow) -> list[Guard]:
     """Return the guards that let some ranks of the job through and keep others away, for sure; outermost first."""
     found = []
-    for guard in strict_guards(row):
+    guards = strict_guards(row)
+    if is_alone(guards):
+        return []
+    for guard in guards:
         if guard.who.who not in PARTIAL:
             continue
         for_a_call = row.program.evaluator.in_each_call(guard, row.file, row.scope)
@@ -563,6 +566,11 @@ def partial_guards(row: EventRow) -> list[Guard]:
             # next to torch.distributed, the name is more than a guess
             found.append(guard._replace(who=RankCondition(guard.who.who, Certainty.MERGED)))
     return found
+
+
+def is_alone(guards: list[Guard]) -> bool:
+    """Return whether one of several guards lets a process through only where there is no other."""
+    return any(guard.who.who == Who.SINGLE and guard.who.traced for guard in guards)
 
 
 def _names_a_rank(program: Program, file: int, number: int) -> bool:
@@ -668,7 +676,10 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
 def narrow_guards(row: EventRow) -> list[Guard]:
     """Return the guards that keep some ranks away, membership of a group included where it is needed right there."""
     terms, evaluator = row.program.terms[row.file], row.program.evaluator
-    every = (evaluator.in_each_call(guard, row.file, row.scope) for guard in strict_guards(row))
+    guards = strict_guards(row)
+    if is_alone(guards):
+        return []
+    every = (evaluator.in_each_call(guard, row.file, row.scope) for guard in guards)
     return [
         guard
         for guard in every

@@ -273,8 +273,8 @@ class Index:
     def _nearest(self, names: tuple[str, ...], file: int) -> tuple[int, tuple[str, ...]] | None:
         """Return the file that an absolute import means, and the names left over; None where two are equally near.
 
-        What is imported is found from a folder on the path: that of the importing file, or one above it, or a folder
-        next to one of these (``src``). The nearest folder wins, and in one folder the longest name.
+        What is imported is found from a folder on the path: that of the importing file or one above it, and only then a
+        folder next to one of these (``src``). The nearest folder wins, and in one folder the longest name.
         """
         own = self.parts[file]
         best: tuple[int, int, int] | None = None
@@ -293,7 +293,7 @@ class Index:
                 aside = len(above) - shared
                 if aside > 1:
                     continue
-                near = (shared, -aside, length)
+                near = (-aside, shared, length)
                 if best is None or near > best:
                     best, found = near, []
                 if near == best:

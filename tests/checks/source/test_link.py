@@ -27,6 +27,8 @@ def index(*paths: str) -> Index:
         ("train.py", "utils", ["a/utils.py", "utils.py"], "utils.py", ()),
         # a folder next to it
         ("tools/train.py", "lib.utils", ["src/lib/utils.py"], "src/lib/utils.py", ()),
+        # a folder above comes before one that is next to the file
+        ("lib/tools/train.py", "lib.log", ["lib/other/lib.py", "lib/log.py", "lib/__init__.py"], "lib/log.py", ()),
         # a name of a near module is no far module
         ("a/train.py", "utils.log", ["a/utils.py", "b/utils/log.py"], "a/utils.py", ("log",)),
         ("a/train.py", "utils.log", ["a/utils/__init__.py", "a/utils/log.py"], "a/utils/log.py", ()),
