@@ -620,11 +620,14 @@ def _sentinel(program: Program, use: DeviceUse, atom: Atom) -> Finding:
 
 # one device for all ranks
 
+#: What binds a GPU that NCCL serves.
+_CUDA_BINDERS = tuple(name for name in BINDERS if name.startswith(("torch.cuda.", "torch.accelerator.")))
+
 
 @probe(rules.DC303)
 def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
     """Ranks of one group that NCCL serves don't all take the same GPU."""
-    for call in program.calls_to(*BINDERS, _INIT):
+    for call in program.calls_to(*_CUDA_BINDERS, _INIT):
         number, where = _literal_of(call)
         if (
             number is None
@@ -663,7 +666,7 @@ def _literal_of(call: SourceCall) -> tuple[int | None, str]:
 
 def _only_number(value: Value | None) -> int | None:
     """Return the literal index of a device, where it can be nothing else."""
-    if value is None or len(value.atoms) != 1:
+    if value is None or len(value.atoms) != 1 or value.atoms[0].when.who == Who.SINGLE:
         return None
     atom = value.atoms[0]
     if atom.kind == Kind.CONST and type(atom.const) is int and atom.const >= 0:

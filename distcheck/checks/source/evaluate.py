@@ -71,6 +71,8 @@ _SPAWNS = frozenset(
 _PROCESSES = frozenset(
     {"torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process", "threading.Thread"}
 )
+#: Names of calls that make a process group.
+_GROUP_STARTS = frozenset({"init_process_group", "init_distributed"})
 #: Names of calls that start functions elsewhere.
 _STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
 
@@ -1350,6 +1352,7 @@ class Evaluator:
         file, number = function
         scope = self.index.scopes[file][number]
         found: list[Value] = []
+        starts: list[int] = []
         generator = False
         for event in self.events_of(function):
             if event[0] == "return":
@@ -1357,10 +1360,13 @@ class Evaluator:
                 found.append(under(value, self.ranks_at_block(file, event[2], context)))
             elif event[0] == "yield":
                 generator = True
+            elif event[0] == "call" and last_name(self.terms[file], self.terms[file][event[7]][1]) in _GROUP_STARTS:
+                starts.append(len(found))
         if generator:
             return value_of(Kind.RESULT, "generator", call=call)
         if not found:
             return const(None)
+        found = _without_a_group(found, starts)
         joined = self.either_of(tuple(found)) if _unclear(found) else join(found)
         if (
             joined.has(Kind.GROUP_RANK)
@@ -1718,6 +1724,36 @@ class Evaluator:
     def reached_by(self, file: int, scope: int, block: int) -> RankCondition:
         """Return who reaches a block: its guards, and whatever enters its scope."""
         return both((self.ranks_at_block(file, block), self.entry(file, scope)))
+
+
+def _without_a_group(returned: list[Value], starts: list[int]) -> list[Value]:
+    """Return what a function returns, with constants of a return without a process group for a run of one process.
+
+    ``return 0, 0, 1`` before the group is made, or next to ``return rank, local_rank, world_size``, holds for no rank
+    of a job.
+
+    :param starts: for each call that makes a group, the number of returns before it
+    """
+    ranked = any(_holds_ranks(value) for value in returned)
+    before = min(starts, default=0)
+    return [
+        under(value, RankCondition(Who.SINGLE))
+        if (position < before or (ranked and value.has(Kind.TUPLE))) and _is_fixed(value)
+        else value
+        for position, value in enumerate(returned)
+    ]
+
+
+def _holds_ranks(value: Value) -> bool:
+    return any(atom.kind in RANKS or any(_holds_ranks(item) for item in atom.items) for atom in value)
+
+
+def _is_fixed(value: Value) -> bool:
+    """Return whether a value is nothing but constants, or a tuple of them."""
+    return all(
+        atom.kind == Kind.CONST or (atom.kind == Kind.TUPLE and all(item.only(Kind.CONST) for item in atom.items))
+        for atom in value
+    )
 
 
 def _speaks_of_ranks(imports: list[str]) -> bool:
