@@ -6,6 +6,7 @@ in :mod:`.ranks`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -762,12 +763,90 @@ def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
         if use.row.kind == "call" and (row.file, row.number) in bound:
             continue
         number = _literal_index(use)
-        if number is None or not _all_ranks_run(program, row):
+        if number is None or not _all_ranks_run(program, row) or _is_replaced(program, row):
             continue
         seen.add((row.file, row.line))
         yield _shared(program, row, f"{use.shown} is GPU {number} on every rank", use.where())
     yield from _before_binding(program, seen)
     yield from _never_bound(program, seen)
+
+
+def _is_replaced(program: Program, row: EventRow) -> bool:
+    """Return whether what a row assigns is only a default: the rank's own device replaces it before it is used."""
+    term = row.payload[0] if row.kind == "call" else _assigned(row)
+    rows = program.rows_of(row.file, row.scope)
+    assignments = [one for one in rows if one.kind in ("bind", "attribute")]
+    for holder in assignments:
+        if _assigned(holder) != term:
+            continue
+        for other in assignments:
+            if (
+                program.may_precede(holder, other)
+                and _target(other) == _target(holder)
+                and _is_of_the_rank(other.term_value(_assigned(other)))
+                and not any(_uses(one, holder, term) for one in rows if holder.number < one.number < other.number)
+            ):
+                return True
+        if holder.kind == "attribute" and _is_replaced_elsewhere(program, holder):
+            return True
+    return False
+
+
+def _assigned(row: EventRow) -> int:
+    """Return the term that is assigned to a name or an attribute."""
+    term: int = row.payload[2 if row.kind == "attribute" else 1]
+    return term
+
+
+def _target(row: EventRow) -> tuple[str, ...]:
+    """Return what an assignment binds, as text."""
+    return (row.term_text(row.payload[0]), row.payload[1]) if row.kind == "attribute" else (row.payload[0],)
+
+
+def _is_of_the_rank(value: Value) -> bool:
+    """Return whether a value is, or is made of, the number of this process."""
+    return any(
+        one.kind in RANKS or one.kind == Kind.RANK_DEPENDENT or (one.kind == Kind.ENV_TEXT and one.const in _RANK_NAMES)
+        for atom in value
+        for one in (atom, *atom.of, *(inner for part in atom.of for inner in part.of))
+    )
+
+
+_RANK_NAMES = frozenset(name for name, kind in vocabulary.VARIABLES.items() if kind in RANKS)
+
+
+def _uses(row: EventRow, holder: EventRow, term: int) -> bool:
+    """Return whether a call is given what an assignment holds, by its name: equal literals are one term."""
+    if not isinstance(row, SourceCall):
+        return False
+    attribute = holder.kind == "attribute"
+    name = re.escape(holder.payload[1 if attribute else 0])
+    shape = rf"\.{name}\b(?!\s*\()" if attribute else rf"(?<![.\w]){name}\b(?!\s*\()"
+    if not re.search(shape, row.program.source(row.span)):
+        return False
+    return any(
+        number == term or (attribute and row.terms[number][0] == "a" and row.terms[number][2] == holder.payload[1])
+        for number in row.program.subterms(row.file, *row.argument_terms, row.term[1], names=False)
+    )
+
+
+def _is_replaced_elsewhere(program: Program, holder: EventRow) -> bool:
+    """Return whether a function that is called after an assignment gives the same option the rank's own device."""
+    base, name, _ = holder.payload[:3]
+    if last_name(holder.terms, base) in ("self", "cls"):
+        return False
+    called = {
+        function
+        for row in program.rows_of(holder.file, holder.scope)
+        if isinstance(row, SourceCall) and program.may_precede(holder, row)
+        for function in program.functions(row)
+    }
+    return any(
+        (other.file, other.scope) in called
+        and other.payload[1] == name
+        and _is_of_the_rank(other.term_value(_assigned(other)))
+        for other in program.rows("attribute", {file for file, _ in called})
+    )
 
 
 def _literal_index(use: DeviceUse) -> int | None:
