@@ -480,14 +480,40 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
         if program.is_test(write.row.file) or _starts_children(program, write.row):
             continue
         before = _cuda_before(program, write.row)
-        if before is not None:
+        if before is None:
+            continue
+        place = f"{before.path}:{before.line}"
+        message = f"{write.name} is set when {before.text()} at {place} has started CUDA: it has no effect"
+        chosen = _chosen_otherwise(program, write)
+        if chosen is not None:
             yield write.row.found(
                 rules.DC214,
-                f"{write.name} is set when {before.text()} at {before.path}:{before.line} has started CUDA: "
-                "it has no effect",
-                fix=f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
-                "this process, use torch.cuda.set_device",
+                f"{message}, and {chosen.text()} at {chosen.path}:{chosen.line} chooses the GPU anyway",
+                fix="delete the assignment; set earlier, it would renumber the GPUs for that line",
+                severity=Severity.INFO,
             )
+            continue
+        yield write.row.found(
+            rules.DC214,
+            message,
+            fix=f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
+            "this process, use torch.cuda.set_device",
+        )
+
+
+def _chosen_otherwise(program: Program, write: VariableWrite) -> EventRow | None:
+    """Return the line by which this process uses a GPU of its own, if the mask is not a literal list of other ones."""
+    if isinstance(write.value.constant, str):
+        return None
+    for call in called_in(program, (write.row.file,), *BINDERS):
+        index = call.argument(0, "device")
+        same = (call.file, call.scope) == (write.row.file, write.row.scope)
+        if index is not None and index.constant is NoConstant and same and not program.excludes(call, write.row):
+            return call
+    for use in device_uses(program):
+        if use.row.file == write.row.file and use.way != LOADED and _is_of_the_rank(use.number):
+            return use.row
+    return None
 
 
 def _starts_children(program: Program, row: EventRow) -> bool:
