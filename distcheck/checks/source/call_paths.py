@@ -156,10 +156,11 @@ def _inner_scopes(program: Program, file: int) -> dict[int, list[int]]:
     return found
 
 
+@cached
 def starts_a_group(program: Program, function: Function) -> bool:
     """Return whether what runs from here on creates a process group, in this process.
 
-    A wrapped model counts where nothing is seen of how the group came to be.
+    A wrapped model counts where nothing is seen of how the group came to be, unless a switch for it is off.
     """
     made = tables(program)
     reached = reached_from(program, function)
@@ -168,7 +169,33 @@ def starts_a_group(program: Program, function: Function) -> bool:
     if made.wrapping.isdisjoint(reached):
         return False
     files = related(program, function[0])
-    return not any(file in files for file, _ in made.starting)
+    if any(file in files for file, _ in made.starting):
+        return False
+    wraps = [call for call in program.calls_to(*_WRAPPERS) if (call.file, call.scope) in reached]
+    return not all(_is_switched_off(program, call, function, reached) for call in wraps)
+
+
+def _is_switched_off(program: Program, row: SourceCall, root: Function, reached: frozenset[Function]) -> bool:
+    """Return whether no call from a root on reaches a row: a parameter that a condition needs is False on each way."""
+    found = False
+    waiting: list[tuple[EventRow, tuple[SourceCall, ...]]] = [(row, ())]
+    for _ in range(_MOST_STEPS):
+        if not waiting:
+            return found
+        one, calls = waiting.pop()
+        function = (one.file, one.scope)
+        if function == root:
+            if _is_open(CallPath(row, calls, root, True)):
+                return False
+            found = True
+            continue
+        for site in program.evaluator.callers.get(function, ()):
+            call = SourceCall(program, site.file, site.event)
+            if site.kind == "call" and (call.file, call.scope) in reached and len(calls) < _DEEPEST:
+                if call in calls:
+                    continue
+                waiting.append((call, (*calls, call)))
+    return False
 
 
 def spawns_ranks(program: Program, function: Function) -> bool:
