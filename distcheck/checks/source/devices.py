@@ -23,6 +23,7 @@ from .device_uses import (
     CONTEXTS,
     GROUP,
     LOADED,
+    MADE,
     QUERIED,
     WRAPPED,
     DeviceUse,
@@ -32,14 +33,17 @@ from .device_uses import (
     files_from,
     fits_on_one_host,
     is_for_one_process,
+    is_never_used,
     is_overwritten,
     keeps_negative_out,
     local_rank_here,
     may_be_negative,
+    name_here,
+    roots_of,
 )
 from .environment_variables import VariableWrite, writes
-from .link import reachable
 from .program import FEW, EventRow, Program, SourceCall, cached
+from .several_hosts import HostFinding, by_hosts, quiet, sign_of_hosts
 from .source_text import last_name
 from .values import RANKS, Atom, Certainty, Kind, NoConstant, Value, Who
 from .vocabulary import words
@@ -59,6 +63,12 @@ _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes
 @probe(rules.DC201)
 def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
     """No GPU is chosen by the number of this process in the whole job."""
+    for found in program.table(global_ranks_as_devices):
+        yield found.finding
+
+
+def global_ranks_as_devices(program: Program) -> Iterator[HostFinding]:
+    """Yield the GPUs that are chosen by the number of this process in the whole job."""
     seen: set[tuple[int, int]] = set()
     for use in device_uses(program):
         row = use.row
@@ -66,19 +76,22 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
             continue
         atom = global_rank_of(use.number)
         if atom is not None and row.reached_by.who not in (Who.MAIN, Who.SINGLE) and not fits_on_one_host(row):
+            if use.way == MADE and is_never_used(row):
+                continue
             seen.add((row.file, row.line))
-            yield _global_rank(program, row, atom, use.shown, use.where())
+            yield _global_rank(program, row, use.number, atom, use.shown, use.where())
             continue
         index = use.number.get(Kind.LOCAL_RANK)
         if index is not None and index.const == "spawn" and use.way == BIND:
             init = _spawned_rank(program, row)
             if init is not None:
                 seen.add((row.file, row.line))
-                yield _single_host(program, row, index, init)
+                yield quiet(row, _single_host(program, row, index, init))
     for write in writes(program):
         atom = _rank_in_text(write.value) if write.name in _MASKS else None
         if atom is not None and global_rank_of(Value((atom,))) is not None and not fits_on_one_host(write.row):
-            yield _global_rank(program, write.row, atom, write.row.text(), write.row.where())
+            row = write.row
+            yield _global_rank(program, row, Value((atom,)), atom, row.text(), row.where())
 
 
 def global_rank_of(index: Value) -> Atom | None:
@@ -109,22 +122,19 @@ def _rank_in_text(value: Value) -> Atom | None:
     return None
 
 
-def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where: Where) -> Finding:
-    both_known = row.file in _files_with_local_rank(program)
-    severity = Severity.ERROR if both_known else Severity.WARNING
+def _global_rank(program: Program, row: EventRow, number: Value, atom: Atom, shown: str, where: Where) -> HostFinding:
+    finding = rules.DC201.found(
+        f"{shown} uses the global rank{_origin(atom)} as a GPU index; each host counts its GPUs from 0",
+        where=where,
+        fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
+        evidence={"flow": program.flow(atom.flow)},
+    )
     if program.is_test(row.file) or _spawned_rank(program, row) is not None:
-        severity = Severity.INFO
-    source = _origin(atom)
+        return quiet(row, finding)
     # an option that is called a rank and is used where a rank is expected is no mere guess
     basis = atom._replace(certainty=min(atom.certainty, Certainty.MERGED))
-    severity, evidence = row.judged(rules.DC201, severity, (basis,), {"flow": program.flow(atom.flow)})
-    return rules.DC201.found(
-        f"{shown} uses the global rank{source} as a GPU index; each host counts its GPUs from 0",
-        where=where,
-        severity=severity,
-        fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
-        evidence=evidence,
-    )
+    others = Certainty.PROVEN if number.only(atom.kind, Kind.CONST) else Certainty.MERGED
+    return by_hosts(row, rules.DC201, finding, (basis, others))
 
 
 def _origin(atom: Atom) -> str:
@@ -148,28 +158,14 @@ def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
         return '`int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])`'
     if program.imports_from(row.file, "accelerate"):
         return "`accelerator.local_process_index`, or `accelerator.device`"
-    if program.imports_from(row.file, "horovod"):
-        return "`hvd.local_rank()`"
+    horovod = name_here(row, "horovod.torch")
+    if horovod is not None:
+        return f"`{horovod}.local_rank()`"
     if atom.const == "sum":
         for step in atom.flow:
             if "spawn" in step.text:
                 return "the first argument of the spawned function, which counts the processes of this host"
     return '`int(os.environ["LOCAL_RANK"])`'
-
-
-@cached
-def _files_with_local_rank(program: Program) -> set[int]:
-    """Return the files that read the local rank."""
-    files = set()
-    for row in program.rows("read"):
-        atom = row.term_value(row.payload[0]).get(Kind.ENV_TEXT)
-        if atom is not None and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
-            files.add(row.file)
-    for call in program.calls_to("os.environ.get", "os.getenv"):
-        key = call.argument(0, "key")
-        if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == Kind.LOCAL_RANK:
-            files.add(call.file)
-    return files | {call.file for call in program.calls_to("torch.distributed.get_node_local_rank")}
 
 
 def _spawned_rank(program: Program, row: EventRow) -> SourceCall | None:
@@ -345,34 +341,6 @@ def _world_of_one(call: SourceCall) -> bool:
     return size is not None and size.constant == 1
 
 
-def roots_of(program: Program, row: EventRow) -> frozenset[Function]:
-    """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
-    return _roots_of(program, row.file, row.scope)
-
-
-@cached
-def _roots_of(program: Program, file: int, number: int) -> frozenset[Function]:
-    found: set[Function] = set()
-
-    def callers_of(one: Function) -> list[Function]:
-        scope = program.scope(one)
-        if scope.kind == "module":
-            found.add(one)
-            return []
-        sites = program.evaluator.callers.get(one, ())
-        callers = [(site.file, int(program.events[site.file][site.event][1])) for site in sites if not site.weak]
-        if scope.kind in ("lambda", "class") or (
-            not callers and program.scope((one[0], scope.parent)).kind != "module"
-        ):
-            callers.append((one[0], scope.parent))
-        if not callers and one in program.evaluator.escaped:
-            found.add(one)
-        return callers
-
-    reachable([(file, number)], callers_of, most=500)
-    return frozenset(found)
-
-
 def _is_bound(program: Program, files: Iterable[int]) -> bool:
     """Return whether anything in some files gives this process a device of its own."""
     wanted = set(files)
@@ -414,7 +382,7 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
     else:
         what = "the current device is GPU 0 on every rank"
     severity = Severity.WARNING
-    if (placed and bare is None and objects is None and guess is None) or program.is_test(call.file):
+    if program.is_test(call.file) or (placed and bare is None and objects is None and _guess_is_right(program, call)):
         severity = Severity.INFO
     own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
     return call.found(
@@ -423,6 +391,15 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
         fix=f'before it: `torch.cuda.set_device({own})`; and for the group: `device_id=torch.device("cuda", {own})`',
         severity=severity,
     )
+
+
+def _guess_is_right(program: Program, call: SourceCall) -> bool:
+    """Return whether the GPU that a barrier guesses is most likely the one that each rank uses anyway.
+
+    NCCL's process group takes the device that a collective has used before, and else the rank modulo the GPUs of the
+    host: on one host that is the rank.
+    """
+    return _is_spawned(call) or sign_of_hosts(program, call) is None
 
 
 def _is_current(program: Program, call: SourceCall) -> bool:

@@ -17,6 +17,7 @@ from distcheck.core.registry import probe
 from .device_uses import is_overwritten, is_read
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
 from .program import EventRow, Program, SourceCall, SourceSpan
+from .several_hosts import sign_of_hosts
 from .values import Atom, Kind, Value, Who
 from .vocabulary import INIT
 
@@ -314,6 +315,8 @@ def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | No
         or not program.is_distributed(row.file)
     ):
         return Severity.INFO
+    if constant.what == "MASTER_ADDR" and constant.host in _LOCAL and sign_of_hosts(program, row) is None:
+        return Severity.INFO  # right on one host, and nothing shows another
     return Severity.WARNING
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
@@ -15,9 +14,10 @@ from distcheck.core.registry import probe
 
 from . import vocabulary
 from .algebra import truth
-from .device_uses import argument_place, called_in, files_from, shapes_of
+from .device_uses import argument_place, called_in, files_from, shapes_of, torch_distributed
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
+from .several_hosts import HostFinding, HostSign, by_hosts, quiet
 from .values import PARTIAL, Atom, FlowStep, Kind, Value, Who
 
 _INIT = "torch.distributed.init_process_group"
@@ -46,6 +46,12 @@ _LOOPBACK = re.compile(r"^(tcp://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:|/|
 @probe(rules.DC219)
 def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]:
     """Where a number among all processes is needed, no number within a host is given."""
+    for found in program.table(local_ranks_as_global):
+        yield found.finding
+
+
+def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
+    """Yield the numbers within a host where a number among all processes is needed."""
     for call in program.calls_to(_INIT):
         atom = _local(call.argument(4, "rank"))
         size = call.argument(3, "world_size")
@@ -66,12 +72,13 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
     for call in program.calls_to(*_SAMPLERS):
         atom = _local(call.argument(2, "rank"), spawned=spans_hosts(program, call))
         if atom is not None:
+            torch = torch_distributed(call)
             yield _local_as_global(
                 program,
                 call,
                 atom,
                 "DistributedSampler gets the local rank: every host trains on the same part of the data",
-                "pass `dist.get_rank()` and `dist.get_world_size()`, or drop both: the sampler finds them",
+                f"pass `{torch}.get_rank()` and `{torch}.get_world_size()`, or drop both: the sampler finds them",
                 argument_place(call, 2, "rank"),
             )
     yield from _shards(program)
@@ -154,13 +161,14 @@ def _local_text(value: Value) -> Atom | None:
     return _local(value)
 
 
-def _local_as_global(program: Program, row: EventRow, atom: Atom, message: str, fix: str, where: Where) -> Finding:
-    evidence: dict[str, Any] = {"flow": program.flow(atom.flow)}
-    severity, evidence = row.judged(rules.DC219, row.level_in_tests, (atom,), evidence)
-    return rules.DC219.found(message, where=where, severity=severity, fix=Fix(fix, where="code"), evidence=evidence)
+def _local_as_global(program: Program, row: EventRow, atom: Atom, message: str, fix: str, where: Where) -> HostFinding:
+    finding = rules.DC219.found(
+        message, where=where, fix=Fix(fix, where="code"), evidence={"flow": program.flow(atom.flow)}
+    )
+    return quiet(row, finding) if program.is_test(row.file) else by_hosts(row, rules.DC219, finding, (atom,))
 
 
-def _shards(program: Program) -> Iterator[Finding]:
+def _shards(program: Program) -> Iterator[HostFinding]:
     for call in program.calls_named("shard", "split_dataset_by_node"):
         if call.method == "shard":
             size, number = call.argument(0, "num_shards"), call.argument(1, "index")
@@ -173,12 +181,12 @@ def _shards(program: Program) -> Iterator[Finding]:
                 call,
                 atom,
                 f"{call.text()} picks the part of the local rank out of as many as there are ranks in the job",
-                "pick the part of `dist.get_rank()`",
+                f"pick the part of `{torch_distributed(call)}.get_rank()`",
                 call.where(),
             )
 
 
-def _slices(program: Program) -> Iterator[Finding]:
+def _slices(program: Program) -> Iterator[HostFinding]:
     """``files[local_rank::world_size]``."""
     for file, shapes in enumerate(shapes_of(program)):
         for number, term in shapes.strides:
@@ -192,7 +200,7 @@ def _slices(program: Program) -> Iterator[Finding]:
                     atom,
                     "the slice starts at the local rank and steps by the world size: hosts read the same items, "
                     "and the other items are never used",
-                    "start at `dist.get_rank()`",
+                    f"start at `{torch_distributed(row)}.get_rank()`",
                     row.where(),
                 )
 
@@ -336,6 +344,12 @@ _PATHS = {
 @probe(rules.DC217)
 def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
     """What all hosts share is written by one rank of the job, not by one of each host."""
+    for found in program.table(writers_of_each_host):
+        yield found.finding
+
+
+def writers_of_each_host(program: Program) -> Iterator[HostFinding]:
+    """Yield what one rank of each host writes although all hosts share it."""
     for call in program.calls_to(*_PATHS):
         position, keyword = next(_PATHS[target] for target in call.targets if target in _PATHS)
         yield from _written_by_each_host(program, call, call.argument_term(position, keyword))
@@ -343,7 +357,7 @@ def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
         yield from _written_by_each_host(program, call, call.argument_term(0, "save_directory"))
 
 
-def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[Finding]:
+def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[HostFinding]:
     reached_by = call.reached_by
     if path < 0 or reached_by.who != Who.LOCAL_MAIN or not reached_by.traced or _is_of_a_host(program, call, path):
         return
@@ -354,18 +368,51 @@ def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iter
     flow = _flow_of(program, row.file, term)
     if _names_one_process(program, row, term):
         return
-    quiet = program.is_test(call.file)
-    yield call.found(
+    finding = call.found(
         rules.DC217,
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
-        fix=f"test the global rank instead: `{_global_test(text)}`",
-        basis=(reached_by,),
-        severity=Severity.INFO if quiet else Severity.WARNING,
+        fix=f"test the global rank instead: `{_global_test(row, text)}`",
         flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(flow)],
+    )
+    if program.is_test(call.file) or _others_of_the_host_wait(program, call):
+        yield quiet(call, finding)
+        return
+    other = _written_by_one_rank(program, call)
+    sign = None
+    if other is not None:
+        sign = HostSign(other.path, other.line, "another file is written where the global rank is tested")
+    yield by_hosts(call, rules.DC217, finding, (reached_by,), sign)
+
+
+def _written_by_one_rank(program: Program, call: SourceCall) -> SourceCall | None:
+    """Return a write of the same file's that a test of the global rank guards: the code distinguishes the two ranks."""
+    for other in (*program.calls_to(*_PATHS), *program.calls_named("save_pretrained", files=(call.file,))):
+        if other.file == call.file and other.reached_by.who == Who.MAIN:
+            tested = [guard.term for guard in other.guards if guard.who.who == Who.MAIN]
+            if any(_tests_global_rank(program, other.file, term) for term in tested):
+                return other
+    return None
+
+
+def _tests_global_rank(program: Program, file: int, term: int) -> bool:
+    return any(
+        atom.kind == Kind.GLOBAL_RANK and atom.traced
+        for number in program.subterms(file, term, names=False)
+        for atom in program.evaluator.value(file, number)
     )
 
 
-def _global_test(text: str) -> str:
+def _others_of_the_host_wait(program: Program, call: SourceCall) -> bool:
+    """Return whether the other ranks of each host wait at a barrier of their own: one file a host is meant."""
+    return any(
+        isinstance(row, SourceCall)
+        and row.method in ("barrier", "wait_for_everyone")
+        and row.own_reached_by.who in (Who.LOCAL_OTHERS, Who.LOCAL_MAIN)
+        for row in program.rows_of(call.file, call.scope)
+    )
+
+
+def _global_test(row: EventRow, text: str) -> str:
     """Return the condition that one rank of the job fulfils, in the words of this one where it has such."""
     for local, whole in (
         ("is_local_main_process", "is_main_process"),
@@ -373,7 +420,7 @@ def _global_test(text: str) -> str:
     ):
         if local in text:
             return text.replace(local, whole)
-    return "dist.get_rank() == 0"
+    return f"{torch_distributed(row)}.get_rank() == 0"
 
 
 def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow, int, str] | None:

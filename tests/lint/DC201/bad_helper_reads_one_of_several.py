@@ -17,6 +17,7 @@ def env2int(names, default=-1):
 def main() -> None:
     rank = env2int(["PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK"], 0)
     local_rank = env2int(["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK"], 0)
+    print("nodes:", os.environ.get("SLURM_NNODES", "1"))
     dist.init_process_group("nccl", rank=rank)
     torch.cuda.set_device(local_rank)
     part = torch.ones(1, device=f"cuda:{rank}")  # expect: DC201
