@@ -29,6 +29,7 @@ import torch.distributed as dist
 
 dist.init_process_group("nccl")
 torch.cuda.set_device(dist.get_rank())
+node_rank = dist.get_rank() // 8
 """
 POD = """\
 apiVersion: v1

@@ -26,9 +26,10 @@ def main():
 main()
 """
 MILD = """\
+import os
 import torch
 import torch.distributed as dist
-
+print(os.environ["SLURM_NNODES"])
 dist.init_process_group("nccl")
 torch.cuda.set_device(dist.get_rank())
 """
@@ -182,7 +183,7 @@ def test_milder_findings_are_warnings_and_fail_on_raises_them(pytester: pytest.P
     write(pytester, train__py=MILD)
     result = run(pytester, "--distcheck", "--distcheck-select", "DC201")
     result.assert_outcomes(passed=2, warnings=1)
-    result.stdout.fnmatch_lines(["*train.py:5: DistcheckWarning: DC201 global-rank-as-device: *"])
+    result.stdout.fnmatch_lines(["*train.py:6: DistcheckWarning: DC201 global-rank-as-device: *"])
     result = run(pytester, "--distcheck", "--distcheck-select", "DC201", "--distcheck-fail-on", "warning")
     result.assert_outcomes(passed=1, failed=1)
     result = run(pytester, "--distcheck", "--distcheck-select", "DC201", "-W", "error::UserWarning")

@@ -24,7 +24,8 @@ from distcheck.checks.source.summary import ENGINE_VERSION, pack
 
 from .test_cli import SCHEMA, distcheck, environment, report_of
 
-#: Two errors: the global rank as a device where the local one is known, and a variable compared with a number.
+#: A warning and an error: the global rank as a device in a script for several nodes, and a variable compared with a
+#: number.
 TRAIN = """\
 # Started by torchrun.
 
@@ -40,7 +41,7 @@ def main():
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
     if os.environ["RANK"] == 0:  # the first
-        print("first")
+        print("first of", os.environ.get("NNODES"))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -98,19 +99,22 @@ def test_full_shows_the_line_with_a_caret_the_help_and_the_flow(tmp_path: Path) 
     assert result.returncode == 1
     lines = result.stdout.splitlines()
     assert lines[0] == "distcheck lint · 1 file"
-    (head,) = [line for line in lines if line.startswith("error DC201 global-rank-as-device  (train.py:")]
+    (head,) = [line for line in lines if line.startswith("warning DC201 global-rank-as-device  (train.py:")]
     column = int(head.removesuffix(")").rsplit(":", 1)[1])
     shown = lines.index(f"  {DEVICE} |     torch.cuda.set_device(rank)")
     assert shown > lines.index(head)
     assert lines[shown + 1].startswith("     | " + " " * (column - 1) + "^^^^")
     (help_line,) = [line for line in lines[shown:] if line.startswith("  help:") and "local_rank" in line]
     assert not any(line.startswith("  flow:") for line in lines), "the only step repeats the message"
-    assert lines[-1].startswith("2 errors, 0 warnings, 0 info, 0 not checked · ")
+    assert lines[-1].startswith("1 error, 1 warning, 0 info, 0 not checked · ")
     assert help_line
 
 
 def test_full_shows_a_flow_of_several_steps(tmp_path: Path) -> None:
-    train = "import os\nimport torch\n\n\ndef main(mine):\n    torch.cuda.set_device(mine)\n\n\nmain(int(os.environ['RANK']))\n"
+    train = (
+        "import os\nimport torch\n\n\ndef main(mine):\n    torch.cuda.set_device(mine)\n\n\n"
+        "main(int(os.environ['RANK']))\nprint(os.environ['NNODES'])\n"
+    )
     lines = lint(project(tmp_path, train=train)).stdout.splitlines()
     first = next(index for index, line in enumerate(lines) if line.startswith("  flow: train.py:9: the global rank"))
     assert lines[first + 1].startswith("        train.py:9: passed as mine to main()")
@@ -155,7 +159,7 @@ def test_the_other_formats_take_it(tmp_path: Path, output_format: str) -> None:
 def test_quiet_is_one_line(tmp_path: Path) -> None:
     for arguments in (("-q",), ("-q", "--output-format", "concise")):
         result = lint(project(tmp_path, train=TRAIN), *arguments)
-        assert result.stdout.startswith("2 errors, 0 warnings")
+        assert result.stdout.startswith("1 error, 1 warning")
         assert len(result.stdout.splitlines()) == 1
         assert result.stderr == ""
 
@@ -164,7 +168,7 @@ def test_statistics_count(tmp_path: Path) -> None:
     folder = project(tmp_path, train=TRAIN, b=TRAIN)
     result = lint(folder, "--statistics")
     assert [line.split()[:3] for line in result.stdout.splitlines()] == [
-        ["2", "DC201", "error"],
+        ["2", "DC201", "warning"],
         ["2", "DC209", "error"],
     ]
     assert result.returncode == 1
@@ -369,7 +373,7 @@ def test_fix_fixes_what_is_safe_and_keeps_the_rest_as_it_was(tmp_path: Path) -> 
         "\n", "\r\n"
     )
     assert path.read_bytes() == TRAIN.replace("\n", "\r\n").encode()
-    result = lint(folder, "--fix")
+    result = lint(folder, "--fix", "--fail-on", "warning")
     assert result.returncode == 1
     assert "fixed 1 finding in 1 file" in result.stderr
     assert "DC209" not in result.stdout
@@ -531,13 +535,11 @@ def test_a_file_that_is_not_ours_to_read_is_told(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_utf_8_is_a_name(tmp_path: Path) -> None:
-    text = (
-        "import torch\nimport torch.distributed as dist\n\n\ndef run():\n    torch.cuda.set_device(dist.get_rank())\n"
-    )
+    text = "import torch\nimport torch.distributed as dist\n\n\ndef run(node_rank):\n    print(node_rank)\n    torch.cuda.set_device(dist.get_rank())\n"
     (tmp_path / os.fsdecode(b"bad\xff.py")).write_text(text)
     result = lint(tmp_path, "--output-format", "concise")
     assert "DC201" in result.stdout
-    assert "bad\\udcff.py:6:" in result.stdout
+    assert "bad\\udcff.py:7:" in result.stdout
 
 
 def test_a_notebooks_findings_name_their_cell(tmp_path: Path) -> None:
@@ -658,7 +660,7 @@ def test_fixes_do_not_follow_a_link_out_of_the_checkout(tmp_path: Path) -> None:
     assert f"out.py is left as it is: it is a link to {outside}, outside of the checkout" in result.stderr
     assert outside.read_text() == TRAIN
     assert (folder / "real.py").read_text() != TRAIN
-    assert lint(folder, "--fix", "again.py").returncode == 1
+    assert lint(folder, "--fix", "--fail-on", "warning", "again.py").returncode == 1
     assert (folder / "again.py").is_symlink()
 
 

@@ -20,8 +20,8 @@ from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE
 from . import context
 from .counts import tasks_on_node
 from .model import LaunchFile, LaunchFiles, LaunchSite, Word
-from .paths import the_one
-from .scripts import STARTED_BY, ScriptStart, Started
+from .paths import normalized, the_one
+from .scripts import STARTED_BY, ScriptStart, Started, names_of
 
 if TYPE_CHECKING:
     from distcheck.checks.source.program import EventRow, Program, SourceCall
@@ -543,46 +543,124 @@ def _flow(parser: _Parser) -> dict[str, list[str]]:
     return {} if option is None else {"flow": [f"{option.path}:{option.line}: {option.text()}"]}
 
 
-# the global rank as a device
+# the local rank and the global one
 
 
-@probe(rules.DC201)
-def global_rank_names_a_device_on_several_nodes(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
-    """The global rank as a device index is an error if the script certainly runs on several nodes."""
+@probe(rules.DC201, rules.DC217, rules.DC219)
+def ranks_are_mixed_up_on_several_nodes(launch_files: LaunchFiles, started: Started) -> Iterator[Finding]:
+    """What is only wrong with a second host is louder if a launch line has one, or may have one."""
     program = started.program
     if program is None:
         return
-    several = [start for start in started.starts if _on_several_nodes(start.site)]
-    if not several:
+    configured = _configured_for_several(launch_files)
+    lines = [
+        line
+        for _, site in launch_files.sites()
+        if (line := _line_of_nodes(started, program, site, configured=configured)) is not None
+    ]
+    if not lines:
         return
-    from distcheck.checks.source.device_uses import device_uses, files_from
-    from distcheck.checks.source.devices import global_rank_names_a_device, roots_of
+    from distcheck.checks.source.devices import global_ranks_as_devices
+    from distcheck.checks.source.rank_numbers import local_ranks_as_global, writers_of_each_host
+    from distcheck.checks.source.several_hosts import files_around
 
-    uses = {(use.row.path, use.row.line): use.row for use in device_uses(program)}
-    for finding in global_rank_names_a_device(program):
-        if finding.severity is Severity.INFO:
-            continue
-        row = uses.get((finding.where.path or "", finding.where.line or 0))
-        file = next(
-            (number for number, facts in enumerate(program.index.files) if facts.path == finding.where.path), None
-        )
-        for start in several:
-            files = files_from(program, start.script)
-            entered = {file} if row is None else {root[0] for root in roots_of(program, row)}
-            if file in files and entered & files:
-                line = f"{start.site.span.path}:{start.site.span.line}"
-                yield finding._replace(
-                    severity=Severity.ERROR,
-                    message=f"{finding.message}, and {line} starts it on several nodes",
-                    evidence={**finding.evidence, STARTED_BY: line},
-                )
-                break
+    lines.sort(key=lambda line: not line.certain)
+    for table in (global_ranks_as_devices, local_ranks_as_global, writers_of_each_host):
+        for found in program.table(table):
+            if found.worst is Severity.INFO:
+                continue
+            around = files_around(program, found.row)
+            line = next((line for line in lines if line.scripts & around), None)
+            if line is not None:
+                yield _with_nodes(found.finding, line, found.worst)
+
+
+#: Folders at the beginning of a path that a variable holds, or that are relative to an unknown one.
+_UNKNOWN_FOLDERS = re.compile(r"^(?:(?:[^/]*\$[^/]*|\.\.?)/)+")
+
+
+class _LineOfNodes(NamedTuple):
+    """A launch line with several nodes."""
+
+    site: LaunchSite
+    #: the files that it may start
+    scripts: frozenset[int]
+    #: it starts its script on several nodes; otherwise it may do so
+    certain: bool
+
+
+def _line_of_nodes(started: Started, program: Program, site: LaunchSite, *, configured: bool) -> _LineOfNodes | None:
+    """Return a line that starts files of the program on several nodes, or on as many as a variable holds."""
+    several = _on_several_nodes(site)
+    if not several and not _may_have_nodes(site, configured=configured):
+        return None
+    start = started.of(site)
+    if start is not None:
+        return _LineOfNodes(site, frozenset({start.script}), several)
+    scripts = frozenset(_likely_scripts(program, site))
+    return _LineOfNodes(site, scripts, False) if scripts else None
+
+
+def _configured_for_several(launch_files: LaunchFiles) -> bool:
+    """Return whether a configuration of Accelerate has several machines."""
+    return any(
+        (machines := config.get("num_machines")) is not None and (machines.number or 0) > 1
+        for file in launch_files.files
+        for config in file.configurations
+        if config.launcher == "accelerate"
+    )
 
 
 def _on_several_nodes(site: LaunchSite) -> bool:
     if site.pods is not None and site.pods.nodes is not None and (site.pods.nodes.number or 0) > 1:
         return True
     return context.several_nodes(site) is True
+
+
+def _may_have_nodes(site: LaunchSite, *, configured: bool) -> bool:
+    """Return whether the nodes of a line are more than one, or a variable: one is only its default.
+
+    :param configured: a configuration of Accelerate has several machines
+    """
+    command = site.command
+    if command.standalone:
+        return False
+    word = site.value(*context.NODES_OPTIONS)
+    if word is not None:
+        return bool(command.unknown & {"nnodes_min", "nnodes_max"} or word.origins or "$" in word.written)
+    if command.launcher == "deepspeed" and command.hostfile is not None:
+        return True
+    if command.launcher == "accelerate" and configured:
+        return True
+    return "nodes" in command.unknown or (context.job_nodes(site) or 1) > 1
+
+
+def _likely_scripts(program: Program, site: LaunchSite) -> Iterator[int]:
+    """Yield the file whose path ends like the script of a line, if there is one only."""
+    by_name: dict[str, list[tuple[int, str]]] = program.notes.setdefault("files by name", {})
+    if not by_name:
+        for number, facts in enumerate(program.index.files):
+            path = normalized(facts.path)
+            by_name.setdefault(path.rpartition("/")[2], []).append((number, path))
+    found = {
+        number
+        for given in names_of(site)
+        if (name := _UNKNOWN_FOLDERS.sub("", given))
+        for number, path in by_name.get(name.rpartition("/")[2], ())
+        if f"/{path}".endswith(f"/{name}")
+    }
+    if len(found) == 1:
+        yield from found
+
+
+def _with_nodes(finding: Finding, line: _LineOfNodes, worst: Severity) -> Finding:
+    place = f"{line.site.span.path}:{line.site.span.line}"
+    how = "on several nodes" if line.certain else "on as many nodes as a variable holds"
+    return finding._replace(
+        severity=worst if line.certain else min(worst, Severity.WARNING),
+        message=f"{finding.message}, and {place} starts it {how}",
+        evidence={**finding.evidence, STARTED_BY: place},
+    )
 
 
 # the old launcher

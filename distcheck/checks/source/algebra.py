@@ -11,18 +11,21 @@ from typing import Any
 from . import vocabulary
 from .values import (
     ALWAYS,
+    MOST_STEPS,
     NOT_CLEAR,
     NOTHING_KNOWN,
     PARTIAL,
     RANKS,
     SIZES,
     Atom,
+    Certainty,
     FlowStep,
     Kind,
     NoConstant,
     RankCondition,
     Value,
     Who,
+    added,
     both,
     const,
     either,
@@ -55,25 +58,31 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
         return text_of([left, right])
     if one is not None and operator == "%" and one.kind in (Kind.GLOBAL_RANK, Kind.RANK):
         if sizes is not None:
-            return value_of(Kind.LOCAL_RANK, "modulo", certain=one.certain, flow=one.flow)
-        return value_of(Kind.RANK_DEPENDENT, "modulo", of=(one,), flow=one.flow)
+            return value_of(Kind.LOCAL_RANK, "modulo", certainty=one.certainty, flow=one.flow)
+        return value_of(Kind.RANK_DEPENDENT, "modulo", of=(one,), certainty=one.certainty, flow=one.flow)
     if one is not None and operator == "//" and one.kind in (Kind.GLOBAL_RANK, Kind.RANK) and sizes is not None:
-        return value_of(Kind.NODE_RANK, certain=one.certain, flow=one.flow)
+        return value_of(Kind.NODE_RANK, certainty=one.certainty, flow=one.flow)
     if operator == "*":
         for rank, size in ((one, right), (other, left)):
             if rank is not None and (
                 (rank.kind == Kind.NODE_RANK and size.rank is None)
                 or (rank.kind in (Kind.RANK, Kind.GLOBAL_RANK) and size.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE))
             ):
-                return value_of(Kind.NODE_OFFSET, certain=rank.certain, flow=rank.flow)
+                return value_of(Kind.NODE_OFFSET, certainty=rank.certainty, flow=rank.flow)
         if left.has(*SIZES) and right.has(*SIZES):
             return value_of(Kind.WORLD_SIZE)
     if operator == "+":
         for offset, rank in ((left.get(Kind.NODE_OFFSET), other), (right.get(Kind.NODE_OFFSET), one)):
             if offset is not None and rank is not None:
-                return value_of(Kind.GLOBAL_RANK, "sum", flow=offset.flow + rank.flow)
+                return value_of(
+                    Kind.GLOBAL_RANK,
+                    "sum",
+                    # the sum is evidence for what both parts are called
+                    certainty=min(max(offset.certainty, rank.certainty), Certainty.MERGED),
+                    flow=offset.flow + rank.flow,
+                )
         if left.has(Kind.NODE_OFFSET) or right.has(Kind.NODE_OFFSET):
-            return value_of(Kind.GLOBAL_RANK, "sum", certain=False)
+            return value_of(Kind.GLOBAL_RANK, "sum", certainty=Certainty.GUESSED)
     if left.has(Kind.BATCH) or right.has(Kind.BATCH):
         return value_of(Kind.BATCH)
     rank = one or other
@@ -86,7 +95,7 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
             Kind.RANK_DEPENDENT,
             operator,
             of=(rank,) if rank is not None else (),
-            certain=rank is None or rank.certain,
+            certainty=Certainty.PROVEN if rank is None else rank.certainty,
             flow=rank.flow if rank is not None else (),
         )
     if left.has(Kind.WRAPPED) or right.has(Kind.WRAPPED):
@@ -152,6 +161,10 @@ def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> RankCon
         and right.named("os.environ")
     ):
         return RankCondition(Who.SINGLE if negative else Who.DISTRIBUTED)
+    if atom.kind == Kind.CONST and operator in ("in", "not in") and right.only(Kind.TUPLE, Kind.LIST):
+        listed = [item.constant for one in right for item in one.items]
+        if len(right.atoms) == 1 and listed and NoConstant not in listed:
+            return (atom.const in listed) is not negative
     if atom.kind == Kind.CONST and constant is not NoConstant:
         return compare_constants(operator, atom.const, constant)
     if constant is None and operator in ("is", "is not", "==", "!="):
@@ -161,24 +174,24 @@ def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> RankCon
             return RankCondition(Who.DISTRIBUTED if negative else Who.SINGLE)
         return (
             NOT_CLEAR
-            if atom.kind in (Kind.UNKNOWN, Kind.METHOD) and not (atom.kind == Kind.METHOD and atom.certain)
+            if atom.kind in (Kind.UNKNOWN, Kind.METHOD) and not (atom.kind == Kind.METHOD and atom.traced)
             else negative
         )
     if atom.kind in RANKS or (atom.kind == Kind.ENV_TEXT and atom.const in vocabulary.VARIABLES):
         kind = atom.kind if atom.kind in RANKS else vocabulary.VARIABLES[atom.const]
         if kind in SIZES:
             return compare_size(operator, as_number(constant))
-        return compare_rank(operator, kind, atom.certain, right, root)
+        return compare_rank(operator, kind, atom.certainty, right, root)
     if atom.kind in SIZES:
         return compare_size(operator, constant)
     if atom.kind == Kind.RANK_DEPENDENT:
-        return RankCondition(Who.SOME, atom.certain)
+        return RankCondition(Who.SOME, atom.certainty)
     if atom.kind == Kind.BATCH or right.has(Kind.BATCH):
         return RankCondition(Who.BY_DATA)
     if right.has(Kind.RANK_DEPENDENT):
         return RankCondition(Who.SOME)
     if atom.kind == Kind.TEST and constant in (True, False) and operator in ("==", "!=", "is", "is not"):
-        who = RankCondition(atom.const, atom.certain)
+        who = RankCondition(atom.const, atom.certainty)
         return who if bool(constant) != negative else who.inverse()
     if atom.kind in (Kind.UNIFORM, Kind.ENV_TEXT):
         return ALWAYS
@@ -194,7 +207,7 @@ def compare_size(operator: str, constant: Any) -> RankCondition:
     return ALWAYS
 
 
-def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bool) -> RankCondition:
+def compare_rank(operator: str, kind: str, certainty: int, right: Value, root: bool) -> RankCondition:
     """``rank == 0``, ``local_rank in (-1, 0)``, ``rank < n`` and the like."""
     few = {Kind.GLOBAL_RANK: Who.MAIN, Kind.RANK: Who.MAIN, Kind.LOCAL_RANK: Who.LOCAL_MAIN}.get(kind, Who.SOME)
     if operator in ("in", "not in"):
@@ -203,10 +216,10 @@ def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bo
             if atom.kind in (Kind.TUPLE, Kind.LIST):
                 numbers.extend(item.constant for item in atom.items)
         if not numbers or any(not isinstance(number, int) for number in numbers):
-            return RankCondition(Who.MEMBERS, certain)
+            return RankCondition(Who.MEMBERS, certainty)
         ranks = [number for number in numbers if number >= 0]
         who = RankCondition(
-            (few if ranks == [0] else Who.ONE) if len(ranks) == 1 else Who.SOME if ranks else Who.SINGLE, certain
+            (few if ranks == [0] else Who.ONE) if len(ranks) == 1 else Who.SOME if ranks else Who.SINGLE, certainty
         )
         return who if operator == "in" else who.inverse()
     number = as_number(right.constant) if right.constant is not NoConstant else NoConstant
@@ -216,12 +229,16 @@ def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bo
             if constants == {0} and not right.has(Kind.UNKNOWN):
                 number = 0
             else:
-                sure = certain and (root or right.has(Kind.UNIFORM, *SIZES) or bool(constants))
-                return RankCondition(Who.ONE if operator == "==" else Who.ALL_BUT_ONE, sure)
+                # which rank it is differs by caller or branch, and may be all of them one after another
+                sure = root or right.has(Kind.UNIFORM, *SIZES) or bool(constants)
+                who = RankCondition(Who.ONE if operator == "==" else Who.ALL_BUT_ONE, certainty)
+                return who if sure else who.at_best(Certainty.GUESSED)
         elif right.has(*SIZES):
-            return RankCondition(Who.SOME, certain) if not (operator == "<" and right.has(Kind.WORLD_SIZE)) else ALWAYS
+            return (
+                RankCondition(Who.SOME, certainty) if not (operator == "<" and right.has(Kind.WORLD_SIZE)) else ALWAYS
+            )
         else:
-            return RankCondition(Who.SOME, certain and right.has(Kind.UNIFORM, Kind.CONST))
+            return RankCondition(Who.SOME, certainty if right.has(Kind.UNIFORM, Kind.CONST) else Certainty.GUESSED)
     if not isinstance(number, (int, float)):
         return NOT_CLEAR
     if number == -1 and operator in ("==", "!=", ">", "<="):
@@ -231,12 +248,12 @@ def compare_rank(operator: str, kind: str, certain: bool, right: Value, root: bo
     if number < 0:
         return ALWAYS
     if (operator, number) in (("==", 0), ("<", 1), ("<=", 0), ("is", 0)):
-        return RankCondition(few, certain)
+        return RankCondition(few, certainty)
     if (operator, number) in (("!=", 0), (">", 0), (">=", 1), ("is not", 0)):
-        return RankCondition(few, certain).inverse() if few != Who.SOME else RankCondition(Who.SOME, certain)
+        return RankCondition(few, certainty).inverse() if few != Who.SOME else RankCondition(Who.SOME, certainty)
     if operator in ("==", "!="):
-        return RankCondition(Who.ONE if operator == "==" else Who.ALL_BUT_ONE, certain)
-    return RankCondition(Who.SOME, certain)
+        return RankCondition(Who.ONE if operator == "==" else Who.ALL_BUT_ONE, certainty)
+    return RankCondition(Who.SOME, certainty)
 
 
 def under(value: Value, who: RankCondition) -> Value:
@@ -252,7 +269,7 @@ def stepped(value: Value, file: int, line: int, text: str) -> Value:
         return value
     step = FlowStep(file, line, text)
     return Value(
-        atom._replace(flow=(*atom.flow, step)[-6:])
+        atom._replace(flow=(*atom.flow, step)[-MOST_STEPS:])
         if atom.kind in RANKS or atom.kind in (Kind.WRAPPED, Kind.DEVICE, Kind.RANK_DEPENDENT)
         else atom
         for atom in value
@@ -282,15 +299,15 @@ def truth(value: Value) -> RankCondition:
             (true if atom.const else false).append(atom.when)
             continue
         if atom.kind == Kind.TEST:
-            who = RankCondition(atom.const, atom.certain)
+            who = RankCondition(atom.const, atom.certainty)
         elif atom.kind in (Kind.GLOBAL_RANK, Kind.RANK):
-            who = RankCondition(Who.OTHERS, atom.certain)
+            who = RankCondition(Who.OTHERS, atom.certainty)
         elif atom.kind == Kind.LOCAL_RANK:
-            who = RankCondition(Who.LOCAL_OTHERS, atom.certain)
+            who = RankCondition(Who.LOCAL_OTHERS, atom.certainty)
         elif atom.kind == Kind.RANK_DEPENDENT:
-            who = RankCondition(Who.SOME, atom.certain)
+            who = RankCondition(Who.SOME, atom.certainty)
         elif atom.kind == Kind.BATCH:
-            who = RankCondition(Who.BY_DATA, atom.certain)
+            who = RankCondition(Who.BY_DATA, atom.certainty)
         elif atom.kind in (Kind.UNIFORM, *SIZES, Kind.ENV_TEXT):
             who = ALWAYS
         elif (
@@ -315,19 +332,24 @@ def truth(value: Value) -> RankCondition:
         # a flag that some ranks set, and that something unseen may set as well (a broadcast)
         flags = [atom.when for atom in value if atom.kind != Kind.TEST and atom.when.who in PARTIAL]
         if all(who in flags for who in ranked):
-            return RankCondition(found.who, False)
+            return RankCondition(found.who, Certainty.GUESSED)
+    if any(who.who in (Who.EVERYONE, Who.UNCLEAR) for who in true):
+        # elsewhere the same flag is true on all ranks, or something that can't be seen
+        return found.at_best(Certainty.MERGED)
     return found
 
 
 def widest(ways: list[RankCondition]) -> RankCondition:
     """Return who gets in by any of several ways, each of which is for some ranks only."""
     named = {way.who for way in ways}
-    certain = all(way.certain for way in ways)
+    weakest = max(way.certainty for way in ways)
     if len(named) == 1:
-        return RankCondition(ways[0].who, certain)
+        return RankCondition(ways[0].who, weakest)
     if named <= {Who.MAIN, Who.ONE, Who.LOCAL_MAIN}:
-        return RankCondition(Who.LOCAL_MAIN if Who.LOCAL_MAIN in named else Who.ONE, certain)
-    return either(ways)
+        who = Who.LOCAL_MAIN if Who.LOCAL_MAIN in named else Who.ONE
+        return RankCondition(who, added(weakest, Certainty.MERGED))
+    found = either(ways)
+    return found if found.who == Who.EVERYONE else found.at_best(Certainty.MERGED)
 
 
 def device_of(atom: Atom) -> tuple[str, tuple[Atom, ...]]:

@@ -15,7 +15,7 @@ from .collective_sequences import sequences_of
 from .link import reachable
 from .program import PARTIAL, EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import Atom, FlowStep, Kind, Value, Who
+from .values import Atom, Certainty, FlowStep, Kind, Value, Who, added
 
 #: (file, number of the scope)
 Function = tuple[int, int]
@@ -77,8 +77,8 @@ class CallPath(NamedTuple):
     calls: tuple[SourceCall, ...]
     #: what the processes start with: a module, a spawned function, or a function that makes a group alone
     root: Function
-    #: all of it is known: every rank starts the root, and no call was found by its name alone
-    certain: bool
+    #: merged where it is not known that every rank starts the root, or where a call was found by its name alone
+    certainty: int
 
     @property
     def steps(self) -> list[FlowStep]:
@@ -156,10 +156,11 @@ def _inner_scopes(program: Program, file: int) -> dict[int, list[int]]:
     return found
 
 
+@cached
 def starts_a_group(program: Program, function: Function) -> bool:
     """Return whether what runs from here on creates a process group, in this process.
 
-    A wrapped model counts where nothing is seen of how the group came to be.
+    A wrapped model counts where nothing is seen of how the group came to be, unless a switch for it is off.
     """
     made = tables(program)
     reached = reached_from(program, function)
@@ -168,7 +169,33 @@ def starts_a_group(program: Program, function: Function) -> bool:
     if made.wrapping.isdisjoint(reached):
         return False
     files = related(program, function[0])
-    return not any(file in files for file, _ in made.starting)
+    if any(file in files for file, _ in made.starting):
+        return False
+    wraps = [call for call in program.calls_to(*_WRAPPERS) if (call.file, call.scope) in reached]
+    return not all(_is_switched_off(program, call, function, reached) for call in wraps)
+
+
+def _is_switched_off(program: Program, row: SourceCall, root: Function, reached: frozenset[Function]) -> bool:
+    """Return whether no call from a root on reaches a row: a parameter that a condition needs is False on each way."""
+    found = False
+    waiting: list[tuple[EventRow, tuple[SourceCall, ...]]] = [(row, ())]
+    for _ in range(_MOST_STEPS):
+        if not waiting:
+            return found
+        one, calls = waiting.pop()
+        function = (one.file, one.scope)
+        if function == root:
+            if _is_open(CallPath(row, calls, root, True)):
+                return False
+            found = True
+            continue
+        for site in program.evaluator.callers.get(function, ()):
+            call = SourceCall(program, site.file, site.event)
+            if site.kind == "call" and (call.file, call.scope) in reached and len(calls) < _DEEPEST:
+                if call in calls:
+                    continue
+                waiting.append((call, (*calls, call)))
+    return False
 
 
 def spawns_ranks(program: Program, function: Function) -> bool:
@@ -219,16 +246,20 @@ def paths_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: boo
     Only so many steps are taken: in a project where everything calls everything, not all ways are found.
     """
     search = _Search(program, row, first_is_a_guard, weak=True, once=False)
-    yield from (call_path for call_path in search.ways(row, (), True, frozenset()) if _is_open(call_path))
+    yield from (call_path for call_path in search.ways(row, (), Certainty.PROVEN, frozenset()) if _is_open(call_path))
 
 
 @cached
 def path_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
-    """One of :func:`ways_of_all`: a certain one, if there is one."""
-    sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), True, frozenset())
-    best = next((call_path for call_path in sure if call_path.certain and _is_open(call_path)), None)
+    """One of :func:`paths_of_all_ranks`: a proven one, if there is one."""
+    sure = _Search(program, row, first_is_a_guard, weak=False, once=True).ways(row, (), Certainty.PROVEN, frozenset())
+    best = next(
+        (call_path for call_path in sure if call_path.certainty == Certainty.PROVEN and _is_open(call_path)), None
+    )
     if best is None:
-        every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(row, (), True, frozenset())
+        every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(
+            row, (), Certainty.PROVEN, frozenset()
+        )
         best = next(filter(_is_open, every), None)
     return best
 
@@ -248,7 +279,7 @@ class _Search:
         self.steps = _MOST_STEPS
 
     def ways(
-        self, row: EventRow, calls: tuple[SourceCall, ...], certain: bool, seen: frozenset[Function]
+        self, row: EventRow, calls: tuple[SourceCall, ...], certainty: int, seen: frozenset[Function]
     ) -> Iterator[CallPath]:
         self.steps -= 1
         function = (row.file, row.scope)
@@ -265,14 +296,14 @@ class _Search:
         evaluator = program.evaluator
         if scope.kind == "module":
             if starts_a_group(program, function) and not spawns_ranks(program, function):
-                yield CallPath(self.target, calls, function, certain)
+                yield CallPath(self.target, calls, function, certainty)
             return
         if scope.kind in ("class", "lambda"):
             # the body of a class runs where it stands; a lambda is called by whatever it is handed to
             if scope.kind == "class" and not any(_block_guards(program, row.file, scope.block)):
                 outer = next(iter(program.rows_of(row.file, scope.parent)), None)
                 if outer is not None:
-                    yield from self.ways(outer, calls, certain, seen)
+                    yield from self.ways(outer, calls, certainty, seen)
             return
         if evaluator.decorated(*function).who in PARTIAL:
             return
@@ -283,15 +314,16 @@ class _Search:
             if site.weak and not _is_likely(program, call, function):
                 continue
             if site.kind == "call" or call.is_to("threading.Thread"):
-                yield from self.ways(call, (*calls, call), certain and not site.weak, seen)
+                step = Certainty.MERGED if site.weak else Certainty.PROVEN
+                yield from self.ways(call, (*calls, call), added(certainty, step), seen)
             elif starts_a_group(program, function) and not is_guarded(call):
-                yield CallPath(self.target, calls, function, certain)
+                yield CallPath(self.target, calls, function, certainty)
         if sites:
             return
         for call in _handed_on(program, function):
-            yield from self.ways(call, (*calls, call), False, seen)
+            yield from self.ways(call, (*calls, call), added(certainty, Certainty.MERGED), seen)
         if _starts_by_itself(program, function):
-            yield CallPath(self.target, calls, function, False)
+            yield CallPath(self.target, calls, function, added(certainty, Certainty.MERGED))
 
 
 def _is_likely(program: Program, call: SourceCall, function: Function) -> bool:
@@ -347,7 +379,7 @@ def _is_open(call_path: CallPath) -> bool:
     """Whether no condition on a path needs a parameter that is not given on it: ``if trt_file is not None``."""
     calls = call_path.calls
     for position, row in enumerate((call_path.row, *calls)):
-        here = CallPath(row, calls[position:], call_path.root, call_path.certain)
+        here = CallPath(row, calls[position:], call_path.root, call_path.certainty)
         for _, (_, kind, term, polarity, _, _) in row.blocks:
             if (kind == "if" or kind.startswith("exit:")) and _fails(here, term, polarity):
                 return False

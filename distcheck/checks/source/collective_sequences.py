@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from . import vocabulary
-from .evaluate import Guard
+from .evaluate import Guard, assume, truth_of
 from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import PARTIAL, RANKS, Kind, NoConstant, RankCondition, Value, Who, value_of
+from .values import NOTHING_KNOWN, PARTIAL, RANKS, Certainty, Kind, NoConstant, RankCondition, Value, Who
 
 #: Deeper calls are not followed.
 _DEEPEST = 6
@@ -67,6 +67,27 @@ class CollectiveSite(NamedTuple):
     exact: bool
     #: the call of the first collective itself: the row, or one inside of what it calls
     innermost: SourceCall
+    #: for each collective: what must hold of values at the row, so that it is reached inside of what the row calls
+    assumes: tuple[tuple[_Assumed, ...], ...] = ()
+
+
+class _Assumed(NamedTuple):
+    """A value of a function that is true, or false: a term, the names of attributes below it, and its truth."""
+
+    term: int
+    attributes: tuple[str, ...]
+    truth: bool
+
+
+class _Reached(NamedTuple):
+    """A collective behind a call."""
+
+    call: SourceCall
+    operation: str
+    #: exactly once
+    once: bool
+    #: in terms of the function that was entered
+    assumes: tuple[_Assumed, ...]
 
 
 class _CollectiveStep(NamedTuple):
@@ -133,8 +154,10 @@ class Sequences:
         found = list(self._behind(functions[0], self._parameters(call, functions[0], None), 0))
         if not found:
             return None
-        operations = tuple(name for _, name, _ in found[:_MOST])
-        return CollectiveSite(call, operations, all(once for _, _, once in found) and len(found) < _MOST, found[0][0])
+        operations = tuple(one.operation for one in found[:_MOST])
+        exact = all(one.once for one in found) and len(found) < _MOST
+        assumes = tuple(self._in_caller(call, functions[0], one.assumes) for one in found[:_MOST])
+        return CollectiveSite(call, operations, exact, found[0].call, assumes)
 
     def effectful(self, function: tuple[int, int]) -> bool:
         """Return whether a function has a collective in it, or in what it calls, reached by all who enter it."""
@@ -183,22 +206,82 @@ class Sequences:
         self._steps[function] = tuple(found)
         return self._steps[function]
 
-    def _behind(
-        self, function: tuple[int, int], parameters: dict[str, Value], depth: int
-    ) -> Iterator[tuple[SourceCall, str, bool]]:
-        """Yield the collectives that a function makes for these arguments: call, operation, whether exactly once."""
+    def _behind(self, function: tuple[int, int], parameters: dict[str, Value], depth: int) -> Iterator[_Reached]:
+        """Yield the collectives that a function makes for these arguments."""
         if depth > _DEEPEST:
             return
         file, scope = function
         for step in self.steps(function):
             if any(not self._may_hold(file, scope, term, polarity, parameters) for term, polarity in step.conditions):
                 continue
+            known: dict[int, bool] = {}
+            for term, polarity in step.conditions:
+                assume(self.program.terms[file], term, polarity, known)
+            own = tuple(_Assumed(*self._path(file, term), truth) for term, truth in known.items())
             if step.own is not None:
-                yield step.call, operation(step.own), step.once
+                yield _Reached(step.call, operation(step.own), step.once, own)
             elif step.inner is not None and self.effectful(step.inner):
                 inner = self._parameters(step.call, step.inner, (function, parameters))
-                for call, name, once in self._behind(step.inner, inner, depth + 1):
-                    yield call, name, once and step.once
+                for found in self._behind(step.inner, inner, depth + 1):
+                    assumed = (*own, *self._in_caller(step.call, step.inner, found.assumes))
+                    yield found._replace(once=found.once and step.once, assumes=assumed)
+
+    def _path(self, file: int, term: int) -> tuple[int, tuple[str, ...]]:
+        """Return the value that an attribute is read from, and the names on the way."""
+        terms = self.program.terms[file]
+        names: list[str] = []
+        while terms[term][0] == "a":
+            names.append(terms[term][2])
+            term = terms[term][1]
+        return term, tuple(reversed(names))
+
+    def _in_caller(
+        self, call: SourceCall, function: tuple[int, int], assumed: tuple[_Assumed, ...]
+    ) -> tuple[_Assumed, ...]:
+        """Return what is assumed of the parameters of a function, in terms of the function that calls it."""
+        terms = self.program.terms[function[0]]
+        found = []
+        for one in assumed:
+            parts = terms[one.term]
+            given = self._given(call, function, parts[2]) if parts[0] == "p" and parts[1] == function[1] else -1
+            if given >= 0:
+                base, names = self._path(call.file, given)
+                found.append(_Assumed(base, (*names, *one.attributes), one.truth))
+        return tuple(found)
+
+    def _given(self, call: SourceCall, function: tuple[int, int], name: str) -> int:
+        """Return the term that a call gives for a parameter (also for the object of a method), or -1."""
+        positional = [parameter for parameter, _, star in self.program.scope(function).parameters if not star]
+        if name not in positional:
+            return call.argument_term(None, name)
+        callee = call.terms[call.term[1]]
+        bound = any(atom.kind == Kind.FUNCTION and atom.of for atom in call.callee)
+        position = positional.index(name) - (1 if bound else 0)
+        if position < 0:
+            return int(callee[1]) if callee[0] == "a" else -1
+        return call.argument_term(position, name)
+
+    def is_switched_off(self, collective: CollectiveSite, guard: Guard) -> bool:
+        """Return whether a guard lets all ranks through wherever the collectives inside of the call are reached.
+
+        One flag decides both: ``if not shared and rank != 0: return`` before ``self.flush()``, which communicates only
+        if ``shared``.
+        """
+        terms = self.program.terms[collective.row.file]
+        paths = {
+            number: self._path(collective.row.file, number)
+            for number in self.program.subterms(collective.row.file, guard.term, names=False)
+        }
+        for assumes in collective.assumes:
+            known = {
+                number: one.truth
+                for number, (base, names) in paths.items()
+                for one in assumes
+                if names == one.attributes and terms[base] == terms[one.term]
+            }
+            if truth_of(terms, guard.term, known) is not guard.polarity:
+                return False
+        return bool(collective.assumes)
 
     def _parameters(
         self, call: SourceCall, function: tuple[int, int], outer: tuple[tuple[int, int], dict[str, Value]] | None
@@ -227,7 +310,7 @@ class Sequences:
     def _constant(self, file: int, term: int, outer: tuple[tuple[int, int], dict[str, Value]] | None) -> Value:
         parts = self.program.terms[file][term]
         if parts[0] == "p" and outer is not None and (file, parts[1]) == outer[0]:
-            return outer[1].get(parts[2], value_of(Kind.UNKNOWN, certain=False))
+            return outer[1].get(parts[2], NOTHING_KNOWN)
         return self.program.evaluator.value(file, term)
 
     def _may_hold(self, file: int, scope: int, term: int, polarity: bool, parameters: dict[str, Value]) -> bool:
@@ -467,11 +550,27 @@ def _in_endless_loop(row: EventRow, guard: Guard) -> bool:
 
 def partial_guards(row: EventRow) -> list[Guard]:
     """Return the guards that let some ranks of the job through and keep others away, for sure; outermost first."""
-    return [
-        guard
-        for guard in strict_guards(row)
-        if guard.who.who in PARTIAL and (guard.who.certain or _names_a_rank(row.program, row.file, guard.term))
-    ]
+    found = []
+    guards = strict_guards(row)
+    if is_alone(guards):
+        return []
+    for guard in guards:
+        if guard.who.who not in PARTIAL:
+            continue
+        for_a_call = row.program.evaluator.in_each_call(guard, row.file, row.scope)
+        if for_a_call is None:
+            continue
+        if for_a_call.who.traced:
+            found.append(for_a_call)
+        elif _names_a_rank(row.program, row.file, guard.term):
+            # next to torch.distributed, the name is more than a guess
+            found.append(guard._replace(who=RankCondition(guard.who.who, Certainty.MERGED)))
+    return found
+
+
+def is_alone(guards: list[Guard]) -> bool:
+    """Return whether one of several guards lets a process through only where there is no other."""
+    return any(guard.who.who == Who.SINGLE and guard.who.traced for guard in guards)
 
 
 def _names_a_rank(program: Program, file: int, number: int) -> bool:
@@ -576,11 +675,16 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
 
 def narrow_guards(row: EventRow) -> list[Guard]:
     """Return the guards that keep some ranks away, membership of a group included where it is needed right there."""
-    terms = row.program.terms[row.file]
+    terms, evaluator = row.program.terms[row.file], row.program.evaluator
+    guards = strict_guards(row)
+    if is_alone(guards):
+        return []
+    every = (evaluator.in_each_call(guard, row.file, row.scope) for guard in guards)
     return [
         guard
-        for guard in strict_guards(row)
-        if guard.who.certain
+        for guard in every
+        if guard is not None
+        and guard.who.traced
         and (guard.who.who in PARTIAL or (guard.who.who == Who.MEMBERS and _tests_membership(terms, guard.term)))
     ]
 

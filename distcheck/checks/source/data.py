@@ -20,7 +20,7 @@ from .link import reachable
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Block
-from .values import Atom, Kind, NoConstant, Value
+from .values import Atom, Certainty, Kind, NoConstant, Value
 from .vocabulary import words
 
 #: Loaders whose first parameters are data set, batch size and shuffle, and that take a sampler by its name.
@@ -395,6 +395,7 @@ def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
             fix=f"drop shuffle: the sampler shuffles; if {text} may be None: shuffle=({text} is None)"
             if text.isidentifier()
             else "drop shuffle: the sampler defines the order",
+            basis=(at_once,),
             flow=program.flow(at_once.flow),
         )
 
@@ -404,7 +405,7 @@ def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int
     terms = loader.terms
     if terms[shuffle][0] == "p" and terms[sampler][0] == "p":
         for call in program.callers((loader.file, loader.scope))[:20]:
-            call_path = CallPath(loader, (call,), (call.file, call.scope), True)
+            call_path = CallPath(loader, (call,), (call.file, call.scope), Certainty.PROVEN)
             if call_paths.value_on(call_path, shuffle).constant is True:
                 found = _sampler_of(program, loader.file, call_paths.value_on(call_path, sampler))
                 if found is not None:
@@ -493,7 +494,7 @@ def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding 
     known = shuffle < 0 or call_paths.value_on(made, shuffle).constant is not NoConstant
     if kind.excused or not (kind.certain or shuffled):
         return None
-    certain = kind.certain and wrapped is not None and known and made.certain and step.certain
+    certain = kind.certain and wrapped is not None and known and made.certainty == step.certainty == Certainty.PROVEN
     severity = Severity.ERROR if certain else Severity.WARNING
     if call_paths.owned_by_a_framework(step) or call_paths.owned_by_a_framework(made) or call_paths.in_tests(step):
         severity = Severity.INFO
@@ -705,7 +706,7 @@ def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tup
 
 def _is_of_this_rank(row: SourceCall, term: int, calls: tuple[SourceCall, ...]) -> bool:
     """Return whether a seed is another number on each rank, as these calls have passed it."""
-    call_path = CallPath(row, calls, (row.file, row.scope), True)
+    call_path = CallPath(row, calls, (row.file, row.scope), Certainty.PROVEN)
     found, given, _ = call_paths.term_on(call_path, row, term)
     return call_paths.differs(found, given, by_data=False) or _is_of_time(found, given, 0)
 

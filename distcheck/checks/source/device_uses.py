@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import Where
 
-from .call_paths import operands
+from .call_paths import Function, operands
 from .link import reachable
 from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
@@ -470,6 +470,34 @@ def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[Sour
     return [call for call in program.calls_to(*dotted) if call.file in wanted]
 
 
+def roots_of(program: Program, row: EventRow) -> frozenset[Function]:
+    """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
+    return _roots_of(program, row.file, row.scope)
+
+
+@cached
+def _roots_of(program: Program, file: int, number: int) -> frozenset[Function]:
+    found: set[Function] = set()
+
+    def callers_of(one: Function) -> list[Function]:
+        scope = program.scope(one)
+        if scope.kind == "module":
+            found.add(one)
+            return []
+        sites = program.evaluator.callers.get(one, ())
+        callers = [(site.file, int(program.events[site.file][site.event][1])) for site in sites if not site.weak]
+        if scope.kind in ("lambda", "class") or (
+            not callers and program.scope((one[0], scope.parent)).kind != "module"
+        ):
+            callers.append((one[0], scope.parent))
+        if not callers and one in program.evaluator.escaped:
+            found.add(one)
+        return callers
+
+    reachable([(file, number)], callers_of, most=500)
+    return frozenset(found)
+
+
 # conditions
 
 
@@ -669,19 +697,41 @@ def keeps_negative_out(row: EventRow, tests: Iterable[tuple[int, bool]] = (), de
 
 
 def local_rank_here(row: EventRow) -> str | None:
-    """A name of the row's scope or module that holds the local rank, as it would be written here."""
+    """A name that holds the local rank whenever a row runs, as it would be written here."""
     program = row.program
     scopes = {row.scope, 0}
-    for other in program.rows("bind"):
-        if other.file != row.file or other.scope not in scopes or other.payload[0] == "_":
+    for other in program.rows("bind", (row.file,)):
+        if other.scope not in scopes or other.payload[0] == "_" or not _is_bound_by_then(program, other, row):
             continue
-        if (other.scope == row.scope and other.number > row.number) or not other.term_value(other.payload[1]).atoms:
-            continue
-        value = other.term_value(other.payload[1])
-        atoms = [atom for atom in value if atom.kind != Kind.CONST]
-        if atoms and all(atom.kind == Kind.LOCAL_RANK and atom.certain for atom in atoms):
+        atoms = [atom for atom in other.term_value(other.payload[1]) if atom.kind != Kind.CONST]
+        if atoms and all(atom.kind == Kind.LOCAL_RANK and atom.traced for atom in atoms):
             return str(other.payload[0])
     return None
+
+
+def _is_bound_by_then(program: Program, one: EventRow, row: EventRow) -> bool:
+    """Return whether what is bound in a row has its name whenever another row runs."""
+    if one.scope == row.scope:
+        return program.dominates(one, row)
+    return not one.inside("if", "for", "while", "except")
+
+
+def name_here(row: EventRow, dotted: str) -> str | None:
+    """The name under which a module is imported where a row runs, None where it is not."""
+    program = row.program
+    scopes = program.index.scopes[row.file]
+    imports = [other for other in program.rows("import", (row.file,)) if other.payload[0] == dotted]
+    for number in dict.fromkeys((row.scope, 0)):
+        own = scopes[number].bindings
+        names = [name for name, terms in own.items() if any(row.terms[term] == ("i", dotted) for term in terms)]
+        if names and any(other.scope == number and _is_bound_by_then(program, other, row) for other in imports):
+            return names[0]
+    return None
+
+
+def torch_distributed(row: EventRow) -> str:
+    """Return what ``torch.distributed`` is called where a row runs."""
+    return name_here(row, "torch.distributed") or "torch.distributed"
 
 
 # options that never reach their use
@@ -726,3 +776,62 @@ def is_read(program: Program, files: frozenset[int], name: str) -> bool:
             if parts[0] in ("a", "s") and _names(terms, number, name):
                 return True
     return False
+
+
+# devices that are made for nothing
+
+
+def is_never_used(row: EventRow) -> bool:
+    """Return whether a device gets a name, and nothing ever reads that name: making it does not fail."""
+    program = row.program
+    term = row.payload[0] if row.kind == "call" else row.payload[_ASSIGNED[row.kind]]
+    holders = [
+        other
+        for other in program.rows_of(row.file, row.scope)
+        if other.kind in ("bind", "attribute") and other.payload[_ASSIGNED[other.kind]] == term
+    ]
+    if not holders or row.at_module_level or any(term in operands(parts) for parts in row.terms):
+        return False
+    own = {row.number, *(holder.number for holder in holders)}
+    for number, event in enumerate(program.events[row.file]):
+        if number not in own and term in event[7:] and event[0] != "call":
+            return False
+    return not any(_is_read_again(holder) for holder in holders)
+
+
+def _is_read_again(holder: EventRow) -> bool:
+    """Return whether a name or an attribute is read anywhere."""
+    program = holder.program
+    if holder.kind == "bind":
+        return any(parts[0] == "v" and parts[2] == holder.payload[0] for parts in holder.terms)
+    owner = program.evaluator.owner_of(holder.file, holder.scope)
+    if owner < 0 or last_name(holder.terms, holder.payload[0]) not in ("self", "cls"):
+        return True
+    name = holder.payload[1]
+    for file in program.component(holder.file):
+        for parts in program.terms[file]:
+            if parts[0] == "k" and parts[2] == name:
+                return True  # getattr(self, "device")
+            if parts[0] == "a" and parts[2] == name and _may_be_of(program, file, parts[1], (holder.file, owner)):
+                return True
+    return False
+
+
+def _may_be_of(program: Program, file: int, term: int, owner: Function) -> bool:
+    """Return whether a term may be an instance of a class, or of one that derives from it."""
+    if file == owner[0] and last_name(program.terms[file], term) in ("self", "cls"):
+        return True
+    return any(
+        atom.kind in (Kind.OBJECT, Kind.CLASS) and _is_or_derives(program, atom.const, owner)
+        for atom in program.evaluator.value(file, term)
+    )
+
+
+def _is_or_derives(program: Program, ref: Function, owner: Function, depth: int = 0) -> bool:
+    return ref == owner or (
+        depth < 8
+        and any(
+            base.kind == Kind.CLASS and _is_or_derives(program, base.const, owner, depth + 1)
+            for base in program.evaluator.bases(ref)
+        )
+    )

@@ -6,6 +6,7 @@ in :mod:`.ranks`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from .device_uses import (
     CONTEXTS,
     GROUP,
     LOADED,
+    MADE,
     QUERIED,
     WRAPPED,
     DeviceUse,
@@ -31,16 +33,19 @@ from .device_uses import (
     files_from,
     fits_on_one_host,
     is_for_one_process,
+    is_never_used,
     is_overwritten,
     keeps_negative_out,
     local_rank_here,
     may_be_negative,
+    name_here,
+    roots_of,
 )
 from .environment_variables import VariableWrite, writes
-from .link import reachable
 from .program import FEW, EventRow, Program, SourceCall, cached
+from .several_hosts import HostFinding, by_hosts, quiet, sign_of_hosts
 from .source_text import last_name
-from .values import RANKS, Atom, Kind, NoConstant, Value, Who
+from .values import RANKS, Atom, Certainty, Kind, NoConstant, Value, Who
 from .vocabulary import words
 
 _MASK = "CUDA_VISIBLE_DEVICES"
@@ -58,6 +63,12 @@ _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes
 @probe(rules.DC201)
 def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
     """No GPU is chosen by the number of this process in the whole job."""
+    for found in program.table(global_ranks_as_devices):
+        yield found.finding
+
+
+def global_ranks_as_devices(program: Program) -> Iterator[HostFinding]:
+    """Yield the GPUs that are chosen by the number of this process in the whole job."""
     seen: set[tuple[int, int]] = set()
     for use in device_uses(program):
         row = use.row
@@ -65,19 +76,22 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
             continue
         atom = global_rank_of(use.number)
         if atom is not None and row.reached_by.who not in (Who.MAIN, Who.SINGLE) and not fits_on_one_host(row):
+            if use.way == MADE and is_never_used(row):
+                continue
             seen.add((row.file, row.line))
-            yield _global_rank(program, row, atom, use.shown, use.where())
+            yield _global_rank(program, row, use.number, atom, use.shown, use.where())
             continue
         index = use.number.get(Kind.LOCAL_RANK)
         if index is not None and index.const == "spawn" and use.way == BIND:
             init = _spawned_rank(program, row)
             if init is not None:
                 seen.add((row.file, row.line))
-                yield _single_host(program, row, index, init)
+                yield quiet(row, _single_host(program, row, index, init))
     for write in writes(program):
         atom = _rank_in_text(write.value) if write.name in _MASKS else None
         if atom is not None and global_rank_of(Value((atom,))) is not None and not fits_on_one_host(write.row):
-            yield _global_rank(program, write.row, atom, write.row.text(), write.row.where())
+            row = write.row
+            yield _global_rank(program, row, Value((atom,)), atom, row.text(), row.where())
 
 
 def global_rank_of(index: Value) -> Atom | None:
@@ -87,7 +101,7 @@ def global_rank_of(index: Value) -> Atom | None:
     for atom in index:
         if atom.when.who == Who.SINGLE:
             continue
-        if atom.kind == Kind.GLOBAL_RANK and atom.certain:
+        if atom.kind == Kind.GLOBAL_RANK and atom.traced:
             return atom
         if atom.kind == Kind.RANK and atom.const == "option":
             return atom
@@ -108,19 +122,19 @@ def _rank_in_text(value: Value) -> Atom | None:
     return None
 
 
-def _global_rank(program: Program, row: EventRow, atom: Atom, shown: str, where: Where) -> Finding:
-    both_known = row.file in _files_with_local_rank(program)
-    severity = Severity.ERROR if both_known else Severity.WARNING
-    if program.is_test(row.file) or _spawned_rank(program, row) is not None:
-        severity = Severity.INFO
-    source = _origin(atom)
-    return rules.DC201.found(
-        f"{shown} uses the global rank{source} as a GPU index; each host counts its GPUs from 0",
+def _global_rank(program: Program, row: EventRow, number: Value, atom: Atom, shown: str, where: Where) -> HostFinding:
+    finding = rules.DC201.found(
+        f"{shown} uses the global rank{_origin(atom)} as a GPU index; each host counts its GPUs from 0",
         where=where,
-        severity=severity,
         fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
         evidence={"flow": program.flow(atom.flow)},
     )
+    if program.is_test(row.file) or _spawned_rank(program, row) is not None:
+        return quiet(row, finding)
+    # an option that is called a rank and is used where a rank is expected is no mere guess
+    basis = atom._replace(certainty=min(atom.certainty, Certainty.MERGED))
+    others = Certainty.PROVEN if number.only(atom.kind, Kind.CONST) else Certainty.MERGED
+    return by_hosts(row, rules.DC201, finding, (basis, others))
 
 
 def _origin(atom: Atom) -> str:
@@ -144,28 +158,14 @@ def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
         return '`int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])`'
     if program.imports_from(row.file, "accelerate"):
         return "`accelerator.local_process_index`, or `accelerator.device`"
-    if program.imports_from(row.file, "horovod"):
-        return "`hvd.local_rank()`"
+    horovod = name_here(row, "horovod.torch")
+    if horovod is not None:
+        return f"`{horovod}.local_rank()`"
     if atom.const == "sum":
         for step in atom.flow:
             if "spawn" in step.text:
                 return "the first argument of the spawned function, which counts the processes of this host"
     return '`int(os.environ["LOCAL_RANK"])`'
-
-
-@cached
-def _files_with_local_rank(program: Program) -> set[int]:
-    """Return the files that read the local rank."""
-    files = set()
-    for row in program.rows("read"):
-        atom = row.term_value(row.payload[0]).get(Kind.ENV_TEXT)
-        if atom is not None and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
-            files.add(row.file)
-    for call in program.calls_to("os.environ.get", "os.getenv"):
-        key = call.argument(0, "key")
-        if key is not None and vocabulary.VARIABLES.get(str(key.constant)) == Kind.LOCAL_RANK:
-            files.add(call.file)
-    return files | {call.file for call in program.calls_to("torch.distributed.get_node_local_rank")}
 
 
 def _spawned_rank(program: Program, row: EventRow) -> SourceCall | None:
@@ -214,7 +214,7 @@ def masked_devices_are_renumbered(program: Program) -> Iterator[Finding]:
             yield _physical(program, row)
             continue
         atom = use.number.get(Kind.LOCAL_RANK)
-        if atom is None or not atom.certain or atom.const in ("current device", "modulo") or row.reached_by.who in FEW:
+        if atom is None or not atom.traced or atom.const in ("current device", "modulo") or row.reached_by.who in FEW:
             continue
         for write in masks:
             if _holds_for(program, write.row, row):
@@ -262,6 +262,7 @@ def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -
         f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
         f"{write.row.path}:{write.row.line}: inside of that mask the GPU is number 0",
         fix=f"use 0 here; or keep all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
+        basis=(atom, write.row.reached_by),
         flow=program.flow(atom.flow),
     )
 
@@ -340,34 +341,6 @@ def _world_of_one(call: SourceCall) -> bool:
     return size is not None and size.constant == 1
 
 
-def roots_of(program: Program, row: EventRow) -> frozenset[Function]:
-    """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
-    return _roots_of(program, row.file, row.scope)
-
-
-@cached
-def _roots_of(program: Program, file: int, number: int) -> frozenset[Function]:
-    found: set[Function] = set()
-
-    def callers_of(one: Function) -> list[Function]:
-        scope = program.scope(one)
-        if scope.kind == "module":
-            found.add(one)
-            return []
-        sites = program.evaluator.callers.get(one, ())
-        callers = [(site.file, int(program.events[site.file][site.event][1])) for site in sites if not site.weak]
-        if scope.kind in ("lambda", "class") or (
-            not callers and program.scope((one[0], scope.parent)).kind != "module"
-        ):
-            callers.append((one[0], scope.parent))
-        if not callers and one in program.evaluator.escaped:
-            found.add(one)
-        return callers
-
-    reachable([(file, number)], callers_of, most=500)
-    return frozenset(found)
-
-
 def _is_bound(program: Program, files: Iterable[int]) -> bool:
     """Return whether anything in some files gives this process a device of its own."""
     wanted = set(files)
@@ -409,7 +382,7 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
     else:
         what = "the current device is GPU 0 on every rank"
     severity = Severity.WARNING
-    if (placed and bare is None and objects is None and guess is None) or program.is_test(call.file):
+    if program.is_test(call.file) or (placed and bare is None and objects is None and _guess_is_right(program, call)):
         severity = Severity.INFO
     own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
     return call.found(
@@ -418,6 +391,15 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
         fix=f'before it: `torch.cuda.set_device({own})`; and for the group: `device_id=torch.device("cuda", {own})`',
         severity=severity,
     )
+
+
+def _guess_is_right(program: Program, call: SourceCall) -> bool:
+    """Return whether the GPU that a barrier guesses is most likely the one that each rank uses anyway.
+
+    NCCL's process group takes the device that a collective has used before, and else the rank modulo the GPUs of the
+    host: on one host that is the rank.
+    """
+    return _is_spawned(call) or sign_of_hosts(program, call) is None
 
 
 def _is_current(program: Program, call: SourceCall) -> bool:
@@ -475,14 +457,40 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
         if program.is_test(write.row.file) or _starts_children(program, write.row):
             continue
         before = _cuda_before(program, write.row)
-        if before is not None:
+        if before is None:
+            continue
+        place = f"{before.path}:{before.line}"
+        message = f"{write.name} is set when {before.text()} at {place} has started CUDA: it has no effect"
+        chosen = _chosen_otherwise(program, write)
+        if chosen is not None:
             yield write.row.found(
                 rules.DC214,
-                f"{write.name} is set when {before.text()} at {before.path}:{before.line} has started CUDA: "
-                "it has no effect",
-                fix=f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
-                "this process, use torch.cuda.set_device",
+                f"{message}, and {chosen.text()} at {chosen.path}:{chosen.line} chooses the GPU anyway",
+                fix="delete the assignment; set earlier, it would renumber the GPUs for that line",
+                severity=Severity.INFO,
             )
+            continue
+        yield write.row.found(
+            rules.DC214,
+            message,
+            fix=f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
+            "this process, use torch.cuda.set_device",
+        )
+
+
+def _chosen_otherwise(program: Program, write: VariableWrite) -> EventRow | None:
+    """Return the line by which this process uses a GPU of its own, if the mask is not a literal list of other ones."""
+    if isinstance(write.value.constant, str):
+        return None
+    for call in called_in(program, (write.row.file,), *BINDERS):
+        index = call.argument(0, "device")
+        same = (call.file, call.scope) == (write.row.file, write.row.scope)
+        if index is not None and index.constant is NoConstant and same and not program.excludes(call, write.row):
+            return call
+    for use in device_uses(program):
+        if use.row.file == write.row.file and use.way != LOADED and _is_of_the_rank(use.number):
+            return use.row
+    return None
 
 
 def _starts_children(program: Program, row: EventRow) -> bool:
@@ -578,7 +586,7 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
         if use.term < 0 or not may_be_negative(row, use.term) or keeps_negative_out(row, use.tests):
             continue
         atom = use.number.rank or use.number.get(Kind.ENV_TEXT, Kind.TEXT)
-        if atom is None or (atom.kind in RANKS and not atom.certain) or _after_a_start(program, row, atom):
+        if atom is None or (atom.kind in RANKS and not atom.traced) or _after_a_start(program, row, atom):
             continue
         option = row.terms[use.term]
         if option[0] == "a" and is_overwritten(program, call_paths.related(program, row.file), option[2]):
@@ -616,11 +624,14 @@ def _sentinel(program: Program, use: DeviceUse, atom: Atom) -> Finding:
 
 # one device for all ranks
 
+#: What binds a GPU that NCCL serves.
+_CUDA_BINDERS = tuple(name for name in BINDERS if name.startswith(("torch.cuda.", "torch.accelerator.")))
+
 
 @probe(rules.DC303)
 def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
     """Ranks of one group that NCCL serves don't all take the same GPU."""
-    for call in program.calls_to(*BINDERS, _INIT):
+    for call in program.calls_to(*_CUDA_BINDERS, _INIT):
         number, where = _literal_of(call)
         if (
             number is None
@@ -639,6 +650,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
             rules.DC303,
             f"every rank uses GPU {number}, and NCCL refuses two ranks of a host on one GPU",
             fix=f"{where}: `{own}`" if where.endswith(")") else f"use a separate GPU per rank: `{own}`",
+            basis=(call.reached_by,),
             group=f"{init.path}:{init.line}",
         )
     yield from _one_gpu_for_spawned(program)
@@ -658,7 +670,7 @@ def _literal_of(call: SourceCall) -> tuple[int | None, str]:
 
 def _only_number(value: Value | None) -> int | None:
     """Return the literal index of a device, where it can be nothing else."""
-    if value is None or len(value.atoms) != 1:
+    if value is None or len(value.atoms) != 1 or value.atoms[0].when.who == Who.SINGLE:
         return None
     atom = value.atoms[0]
     if atom.kind == Kind.CONST and type(atom.const) is int and atom.const >= 0:
@@ -754,12 +766,90 @@ def ranks_do_not_share_a_literal_device(program: Program) -> Iterator[Finding]:
         if use.row.kind == "call" and (row.file, row.number) in bound:
             continue
         number = _literal_index(use)
-        if number is None or not _all_ranks_run(program, row):
+        if number is None or not _all_ranks_run(program, row) or _is_replaced(program, row):
             continue
         seen.add((row.file, row.line))
         yield _shared(program, row, f"{use.shown} is GPU {number} on every rank", use.where())
     yield from _before_binding(program, seen)
     yield from _never_bound(program, seen)
+
+
+def _is_replaced(program: Program, row: EventRow) -> bool:
+    """Return whether what a row assigns is only a default: the rank's own device replaces it before it is used."""
+    term = row.payload[0] if row.kind == "call" else _assigned(row)
+    rows = program.rows_of(row.file, row.scope)
+    assignments = [one for one in rows if one.kind in ("bind", "attribute")]
+    for holder in assignments:
+        if _assigned(holder) != term:
+            continue
+        for other in assignments:
+            if (
+                program.may_precede(holder, other)
+                and _target(other) == _target(holder)
+                and _is_of_the_rank(other.term_value(_assigned(other)))
+                and not any(_uses(one, holder, term) for one in rows if holder.number < one.number < other.number)
+            ):
+                return True
+        if holder.kind == "attribute" and _is_replaced_elsewhere(program, holder):
+            return True
+    return False
+
+
+def _assigned(row: EventRow) -> int:
+    """Return the term that is assigned to a name or an attribute."""
+    term: int = row.payload[2 if row.kind == "attribute" else 1]
+    return term
+
+
+def _target(row: EventRow) -> tuple[str, ...]:
+    """Return what an assignment binds, as text."""
+    return (row.term_text(row.payload[0]), row.payload[1]) if row.kind == "attribute" else (row.payload[0],)
+
+
+def _is_of_the_rank(value: Value) -> bool:
+    """Return whether a value is, or is made of, the number of this process."""
+    return any(
+        one.kind in RANKS or one.kind == Kind.RANK_DEPENDENT or (one.kind == Kind.ENV_TEXT and one.const in _RANK_NAMES)
+        for atom in value
+        for one in (atom, *atom.of, *(inner for part in atom.of for inner in part.of))
+    )
+
+
+_RANK_NAMES = frozenset(name for name, kind in vocabulary.VARIABLES.items() if kind in RANKS)
+
+
+def _uses(row: EventRow, holder: EventRow, term: int) -> bool:
+    """Return whether a call is given what an assignment holds, by its name: equal literals are one term."""
+    if not isinstance(row, SourceCall):
+        return False
+    attribute = holder.kind == "attribute"
+    name = re.escape(holder.payload[1 if attribute else 0])
+    shape = rf"\.{name}\b(?!\s*\()" if attribute else rf"(?<![.\w]){name}\b(?!\s*\()"
+    if not re.search(shape, row.program.source(row.span)):
+        return False
+    return any(
+        number == term or (attribute and row.terms[number][0] == "a" and row.terms[number][2] == holder.payload[1])
+        for number in row.program.subterms(row.file, *row.argument_terms, row.term[1], names=False)
+    )
+
+
+def _is_replaced_elsewhere(program: Program, holder: EventRow) -> bool:
+    """Return whether a function that is called after an assignment gives the same option the rank's own device."""
+    base, name, _ = holder.payload[:3]
+    if last_name(holder.terms, base) in ("self", "cls"):
+        return False
+    called = {
+        function
+        for row in program.rows_of(holder.file, holder.scope)
+        if isinstance(row, SourceCall) and program.may_precede(holder, row)
+        for function in program.functions(row)
+    }
+    return any(
+        (other.file, other.scope) in called
+        and other.payload[1] == name
+        and _is_of_the_rank(other.term_value(_assigned(other)))
+        for other in program.rows("attribute", {file for file, _ in called})
+    )
 
 
 def _literal_index(use: DeviceUse) -> int | None:

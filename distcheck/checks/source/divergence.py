@@ -58,6 +58,8 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
         if collective is None or _only_groups(collective) or call.file in apart:
             continue
         for guard in guards:
+            if sequences.is_switched_off(collective, guard):
+                continue
             mismatch = _mismatch(sequences, call, guard)
             if mismatch is not None:
                 block = (call.file, call.scope, guard.line)
@@ -101,7 +103,7 @@ def groups_are_made_by_all_ranks(program: Program) -> Iterator[Finding]:
             ranks is None
             or _is_own_group(ranks)
             or _is_local(CollectiveSite(call, (), True, call))
-            or any(guard.who.certain for guard in narrow_guards(call))
+            or any(guard.who.traced for guard in narrow_guards(call))
         ):
             continue
         if all(_depends_on_rank(Value((atom,))) for atom in ranks):
@@ -233,6 +235,7 @@ def _in_branch(program: Program, collective: CollectiveSite, guard: Guard) -> Fi
         rules.DC701,
         f"{_subject(program, collective)}, but {who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
         fix=text,
+        basis=(guard.who,),
         severity=call.milder_in_tests(rules.DC701),
         **_evidence(program, collective, guard, condition),
     )
@@ -249,6 +252,7 @@ def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) 
         f"{_subject(program, collective)}, but {who_runs(guard.who)} there: others exit by `{leaving}` in line {line}",
         fix=f"move the call above line {guard.line}, or invert that test, so the rest of the ranks skip only "
         "what one rank has to do",
+        basis=(guard.who,),
         severity=call.milder_in_tests(rules.DC702),
         **_evidence(program, collective, guard, condition),
     )
@@ -263,6 +267,7 @@ def _differ(program: Program, guard: Guard, collective: CollectiveSite, name: st
         f"`{call.text()}` does {name} in one arm of `{condition}` in line {guard.line}, and the ranks in the other "
         f"{others}",
         fix="use the same collectives in the same order in both arms, or move the shared ones after the branch",
+        basis=(guard.who,),
         severity=call.milder_in_tests(rules.DC703),
         **_evidence(program, collective, guard, condition),
     )
@@ -278,6 +283,7 @@ def _group(program: Program, collective: CollectiveSite, guard: Guard) -> Findin
         f"{guard.line}",
         fix=f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
         "the group is used; or pass use_local_synchronization=True",
+        basis=(guard.who,),
         severity=call.milder_in_tests(rules.DC706),
         **_evidence(program, collective, guard, condition),
     )
@@ -309,7 +315,7 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
         if not scope.decorators:
             continue
         who = program.evaluator.decorated(file, number)
-        if who.who not in PARTIAL or not who.certain:
+        if who.who not in PARTIAL or not who.traced:
             continue
         for row in program.rows_of(file, number):
             if not isinstance(row, SourceCall) or partial_guards(row):
@@ -322,6 +328,7 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
                 f"{_subject(program, collective)}, but {who_runs(who)} there, by a decorator of {scope.name}()",
                 fix=f"move the call out of {scope.name}(), or remove the decorator, and let only the output depend on "
                 "the rank",
+                basis=(who,),
                 severity=row.milder_in_tests(rules.DC701),
                 flow=[f"{row.path}:{scope.line}: {who_runs(who)} into {scope.name}()"],
                 reached_by=who.who,
@@ -368,6 +375,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
             f"{_subject(program, collective)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
             f"{_taken(guard.who)} out of it",
             fix="let one rank decide, broadcast the decision, and let all ranks exit the loop together",
+            basis=(guard.who,),
             severity=row.milder_in_tests(rules.DC702),
             **_evidence(program, collective, guard, condition),
         )
@@ -423,7 +431,7 @@ def _is_own_group(value: Value) -> bool:
 def _depends_on_rank(value: Value, depth: int = 0) -> bool:
     """Return whether a list of ranks, or a bound of a range, is made from this process's own rank."""
     for atom in value:
-        if not atom.certain:
+        if not atom.traced:
             continue
         if atom.kind in (Kind.RANK_DEPENDENT, Kind.NODE_OFFSET) or (
             atom.kind in RANKS and atom.kind != Kind.GROUP_RANK

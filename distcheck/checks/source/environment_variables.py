@@ -250,7 +250,8 @@ def _compared(
     missing = any(not isinstance(item, str) for item in _defaults(value))
     condition = f" where {name} is set" if missing else ""
     # int(None) raises: without a default, a missing variable has to stay missing
-    sure = span is not None and operator not in _AS_NUMBERS and _always_text(program, row, term, value)
+    always = _always_text(program, row, term, value)
+    sure = span is not None and operator not in _AS_NUMBERS and always
     edits = _around(program, span) if span is not None and sure else ()
     # the text of a variable that no launcher sets may be anything
     numeric = name in _NUMBERED
@@ -258,16 +259,62 @@ def _compared(
     return row.found(
         rules.DC209,
         f"{what} is compared with the number {number_text}: '{operator}' {outcome}{condition}",
-        fix=f"convert it: int({text}) {_AS_NUMBERS.get(operator, operator)} {number_text}",
+        fix=_comparable(text, _AS_NUMBERS.get(operator, operator), number_text, always=always),
+        severity=_loss(row, name, operator, always=always),
         edits=edits,
         safe=bool(edits) and numeric,
         risk=None if numeric or not edits else f"int() raises where {name} is no number",
+        basis=() if atom is None else (atom,),
         variable=name,
         flow=program.flow(atom.flow) if atom is not None else [],
     )
 
 
 _AS_NUMBERS = {"is": "==", "is not": "!="}
+#: Beginnings of variables that bear on distributed training without being set by launchers.
+_OF_THE_FIELD = (
+    "MASTER_", "NCCL_", "TORCH", "PET_", "SLURM_", "OMPI_", "PMI", "HOROVOD_", "CUDA_", "GLOO_", "DIST", "NODE",
+    "WORLD", "RDZV", "OMP_", "ACCELERATE_", "FSDP_", "DEEPSPEED_", "DS_", "XLA_", "HIP_", "ROCR_",
+)  # fmt: skip
+
+
+def _comparable(text: str, operator: str, number: str, *, always: bool) -> str:
+    """Return the fix in words; ``int()`` of a variable that may be missing raises a TypeError."""
+    if always:
+        return f"convert it: int({text}) {operator} {number}"
+    if operator in ("==", "!=") and re.fullmatch(r"-?\d+", number):
+        return f'compare it with text, since the variable may be missing: {text} {operator} "{number}"'
+    return f"give the variable a default where it is read, and convert it: int(…) {operator} {number}"
+
+
+def _loss(row: EventRow, name: str, operator: str, *, always: bool) -> Severity | None:
+    """Return the level of a comparison whose outcome is fixed; None for that of the rule.
+
+    It is an error for what launchers set. A test that takes a missing variable for the first rank may be right for the
+    launchers that the script has, and what other variables switch is not known to bear on the ranks.
+    """
+    if operator not in _EQUALITY:
+        return None if always or name in _NUMBERED else Severity.WARNING
+    if name not in _NUMBERED:
+        return Severity.WARNING if name.startswith(_OF_THE_FIELD) else Severity.INFO
+    return Severity.WARNING if _also_tested_for_absence(row, name) else None
+
+
+def _also_tested_for_absence(row: EventRow, name: str) -> bool:
+    """Return whether the comparison is a part of a condition that also tests whether the variable is set."""
+    terms = row.terms
+    for parts in terms:
+        if parts[0] not in ("or", "and") or row.payload[0] not in parts[1]:
+            continue
+        for part in parts[1]:
+            tested = terms[part]
+            if tested[0] == "=" and tested[1] in ("in", "not in") and terms[tested[2]] == ("k", "str", name):
+                return True
+            if tested[0] == "=" and tested[1] in ("is", "is not") and terms[tested[3]] == ("k", "none", None):
+                value = row.term_value(tested[2]).get(Kind.ENV_TEXT)
+                if value is not None and value.const == name:
+                    return True
+    return False
 
 
 def _always_text(program: Program, row: EventRow, term: int, value: Value) -> bool:

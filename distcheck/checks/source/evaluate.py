@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import algebra, vocabulary
 from .algebra import stepped, under
-from .link import EntrySite, Index, chain
+from .link import EntrySite, Index, chain, reachable
 from .source_text import argument_terms, destinations, first_parameter, last_name, mentions, plain_bindings, render
 from .summary import FileSummary, Scope
 from .values import (
@@ -22,16 +22,20 @@ from .values import (
     RANKS,
     SIZES,
     Atom,
+    Certainty,
     FlowStep,
     Kind,
     RankCondition,
     Value,
     Who,
+    added,
     both,
     const,
     either,
     join,
+    merged,
     value_of,
+    weakened,
 )
 from .vocabulary import word_set
 
@@ -41,6 +45,8 @@ _DEEPEST = 60
 _MOST_NESTED = 2
 #: Calls that share nothing but a method's name with it: with more of them, any code may call it.
 _MOST_WEAK = 8
+#: Calls of one function that are evaluated apart.
+_MOST_SITES = 12
 #: Alternatives of one variable that are checked.
 _MOST_BINDINGS = 12
 #: Names of objects that hold the options of a program.
@@ -65,6 +71,8 @@ _SPAWNS = frozenset(
 _PROCESSES = frozenset(
     {"torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process", "threading.Thread"}
 )
+#: Names of calls that make a process group.
+_GROUP_STARTS = frozenset({"init_process_group", "init_distributed"})
 #: Names of calls that start functions elsewhere.
 _STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
 
@@ -81,7 +89,17 @@ class Guard(NamedTuple):
     polarity: bool
 
 
-class _Context(NamedTuple):
+#: Steps that stand at no line of their own.
+_BRANCHES = FlowStep(
+    -1, 0, "merged: branches give different values, and it is not known which one runs", Certainty.MERGED
+)
+_BY_LOOP = FlowStep(-1, 0, "merged: one of several variables is read", Certainty.MERGED)
+_BY_NAME = FlowStep(-1, 0, "merged: found by its name only", Certainty.MERGED)
+#: Where a number stands in for the rank.
+_ALONE = RankCondition(Who.SINGLE)
+
+
+class CallContext(NamedTuple):
     """What the parameters of one scope hold in one call."""
 
     file: int
@@ -105,7 +123,10 @@ class Evaluator:
         self.nested = 0
         self._asking: dict[tuple[int, int], bool] = {}
         self._results: dict[tuple[int, int], Value] = {}
+        self._contexts: dict[tuple[int, int], tuple[CallContext, ...]] = {}
         self._related: dict[tuple[int, int], bool] = {}
+        self._importing: dict[int, list[int]] | None = None
+        self._importers: dict[int, frozenset[int]] = {}
         self._guards: dict[tuple[int, int], list[Guard]] = {}
         self.callers: dict[tuple[int, int], list[EntrySite]] = {}
         #: scopes that are handed around as values: their callers are not known
@@ -253,14 +274,19 @@ class Evaluator:
                 self._link_target(file, number, call, atom.const)
         term = terms[call[1]]
         if not found and term[0] == "a" and term[2] not in _COMMON and not term[2].startswith("__"):
-            candidates = self.methods.get(term[2], [])
+            candidates = self.methods_near(file, term[2])
             if 0 < len(candidates) <= 3:
                 for candidate in candidates:
                     self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
         elif not found and term[0] == "a":
             # a common name: whatever is called so may be called from here
-            for candidate in self.methods.get(term[2], [])[:20]:
+            for candidate in self.methods_near(file, term[2])[:20]:
                 self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
+
+    def methods_near(self, file: int, name: str) -> list[tuple[int, int]]:
+        """Return the methods of a name in the files that hang together with a file by imports."""
+        roots = self.index.roots()
+        return [method for method in self.methods.get(name, ()) if roots[method[0]] == roots[file]]
 
     def _escape(self, file: int, term: int, event: int) -> None:
         """A function that is an argument of a call may be called by the receiver."""
@@ -360,7 +386,8 @@ class Evaluator:
         if given is not None:
             found.append(given)
         if found:
-            return join(found)
+            text = f"merged: {name} is assigned different values"
+            return merged(found, FlowStep(-1, 0, text, Certainty.MERGED), within_one_object=True)
         if depth < 8:
             for base in self.bases(ref):
                 if base.kind == Kind.CLASS and base.const != ref:
@@ -412,7 +439,7 @@ class Evaluator:
 
     # values
 
-    def value(self, file: int, term: int, context: _Context | None = None) -> Value:
+    def value(self, file: int, term: int, context: CallContext | None = None) -> Value:
         """Return what a term may hold."""
         if term < 0:
             return const(None)
@@ -433,7 +460,7 @@ class Evaluator:
         memo[term] = found
         return found
 
-    def _value(self, file: int, number: int, context: _Context | None) -> Value:
+    def _value(self, file: int, number: int, context: CallContext | None) -> Value:
         term = self.terms[file][number]
         operation = term[0]
         if operation == "k":
@@ -463,7 +490,7 @@ class Evaluator:
         if operation == "?":
             return self.choice(file, term, context)
         if operation == "|":
-            return join((self.value(file, term[1], context), self.value(file, term[2], context)))
+            return self.either_of((self.value(file, term[1], context), self.value(file, term[2], context)))
         if operation in ("t", "l"):
             items = tuple(self.value(file, item, context) for item in term[1][:50])
             return value_of(Kind.TUPLE if operation == "t" else Kind.LIST, len(term[1]), items=items)
@@ -508,15 +535,17 @@ class Evaluator:
             return self.by_name(file, name)
         default = next((default for own, default, _ in scope.parameters if own == name), -1)
         found: list[Value] = []
-        for site in self.likely_callers((file, number))[:_MOST_BINDINGS]:
+        sites = self.likely_callers((file, number))[:_MOST_BINDINGS]
+        for site in sites:
             passed = self.passed(site, scope, name)
             if passed is not None:
-                found.append(passed)
+                found.append(weakened(passed, _BY_NAME) if site.weak else passed)
             elif default >= 0:
                 found.append(self.value(file, default))
         if not found and default >= 0:
             found.append(self.value(file, default))
-        joined = join(found) if found else NOTHING_KNOWN
+        text = f"merged: the {len(sites)} callers of {scope.name}() pass different values for {name}"
+        joined = merged(found, FlowStep(file, scope.line, text, Certainty.MERGED)) if found else NOTHING_KNOWN
         if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in joined):
             evidence = self.by_name(file, name)
             if evidence.has(*RANKS) and any(type(number) is int and number > 0 for number in joined.constants):
@@ -592,13 +621,18 @@ class Evaluator:
                 and self.distributed_files[file]
                 and plain not in ("gpu", "gpu_id")
             )
-            return value_of(kind, "name", certain=sure and kind == Kind.RANK)
+            return value_of(
+                kind, "name", certainty=Certainty.MERGED if sure and kind == Kind.RANK else Certainty.GUESSED
+            )
         who = vocabulary.TESTS.get(plain)
         if who is not None:
-            return value_of(Kind.TEST, who)
+            # where the library is imported that has this name, it is no guess
+            library = vocabulary.TESTS_OF_LIBRARIES.get(plain)
+            known = library is not None and any(dotted.startswith(library) for dotted in self.files[file].imports)
+            return value_of(Kind.TEST, who, certainty=Certainty.PROVEN if known else Certainty.MERGED)
         return NOTHING_KNOWN
 
-    def variable(self, file: int, number: int, name: str, context: _Context | None = None) -> Value:
+    def variable(self, file: int, number: int, name: str, context: CallContext | None = None) -> Value:
         """A variable as seen from a scope: all that was assigned to it in the scope that it belongs to."""
         scopes = self.index.scopes[file]
         scope = number
@@ -628,7 +662,12 @@ class Evaluator:
     def binding(self, file: int, scope: int, name: str) -> Value:
         """Return everything that is assigned to a name in a scope."""
         terms = self.index.scopes[file][scope].bindings[name]
-        found = join(self.value(file, term) for term in terms[-_MOST_BINDINGS:])
+        text = f"merged: {name} is assigned different values"
+        found = merged(
+            [self.value(file, term) for term in terms[-_MOST_BINDINGS:]],
+            FlowStep(-1, 0, text, Certainty.MERGED),
+            within_one_object=True,
+        )
         if all(atom.kind in (Kind.UNKNOWN, Kind.CONST) for atom in found):
             evidence = self.by_name(file, name)
             if not evidence.has(Kind.UNKNOWN):
@@ -684,7 +723,7 @@ class Evaluator:
             return self.imported(file, what)
         return value_of(Kind.FUNCTION if kind == "fn" else Kind.CLASS, (file, what))
 
-    def attribute(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def attribute(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         base = self.value(file, term[1], context)
         return self.of_attribute(file, base, term[2], last_name(self.terms[file], term[1]))
 
@@ -698,7 +737,7 @@ class Evaluator:
                     one = under(one, atom.when)
                 found.append(one)
         known = join(found) if found else NOTHING_KNOWN
-        if all(atom.kind == Kind.UNKNOWN or (atom.kind == Kind.METHOD and not atom.certain) for atom in known):
+        if all(atom.kind == Kind.UNKNOWN or (atom.kind == Kind.METHOD and not atom.traced) for atom in known):
             outside = self.assigned_outside(file, base_name, name)
             if outside is not None:
                 return outside
@@ -721,13 +760,15 @@ class Evaluator:
             return self.member(atom, name) or (
                 value_of(Kind.BARE, of=(atom,))
                 if name == "module"
-                else value_of(Kind.METHOD, name, of=(atom,), certain=False)
+                else value_of(Kind.METHOD, name, of=(atom,), certainty=Certainty.GUESSED)
             )
         if atom.kind == Kind.RESULT:
             known = vocabulary.ATTRIBUTES.get((atom.const, name))
             if known is not None:
                 return algebra.from_table(known)
-            return value_of(Kind.METHOD, name, of=(atom,), certain=bool(atom.const))
+            return value_of(
+                Kind.METHOD, name, of=(atom,), certainty=Certainty.PROVEN if atom.const else Certainty.GUESSED
+            )
         if atom.kind == Kind.WRAPPED:
             if name in ("module", "_orig_mod"):
                 return (
@@ -752,19 +793,19 @@ class Evaluator:
                 found = self.option(file, name)
                 if found is not None:
                     return found
-            return value_of(Kind.METHOD, name, of=(atom,), certain=False)
+            return value_of(Kind.METHOD, name, of=(atom,), certainty=Certainty.GUESSED)
         if atom.kind == Kind.CONST and atom.const is None:
             return None
-        return value_of(Kind.METHOD, name, of=(atom,), certain=False)
+        return value_of(Kind.METHOD, name, of=(atom,), certainty=Certainty.GUESSED)
 
     def assigned_outside(self, file: int, base_name: str, name: str) -> Value | None:
         """What is assigned to such an attribute of an object so called, in this file or one that it is linked with."""
         if self.linking or not base_name:
             return None
         found = []
-        for store_file, number in self.outside.get((base_name, name), ())[:_MOST_BINDINGS]:
-            if store_file != file and not self.related(file, store_file):
-                continue
+        stores = self.outside.get((base_name, name), ())
+        near = [store for store in stores if store[0] == file or self.related(file, store[0])]
+        for store_file, number in near[:_MOST_BINDINGS]:
             event = self.events[store_file][number]
             value = under(self.value(store_file, event[9]), self.ranks_at_block(store_file, event[2]))
             found.append(stepped(value, store_file, event[3], f"kept as {base_name}.{name}"))
@@ -774,7 +815,10 @@ class Evaluator:
             option = self.option(file, name)
             if option is not None:
                 found.append(option)
-        joined = join(found)
+        text = f"merged: {base_name}.{name} is assigned different values"
+        joined = merged(found, FlowStep(-1, 0, text, Certainty.MERGED), within_one_object=True)
+        if base_name not in _OPTIONS:
+            joined = weakened(joined, _BY_NAME)
         return None if joined.only(Kind.UNKNOWN) else joined
 
     def related(self, one: int, other: int) -> bool:
@@ -785,6 +829,23 @@ class Evaluator:
             known = self._related[key] = other in self.index.imported(one) or one in self.index.imported(other)
         return known
 
+    def in_one_program(self, one: int, other: int) -> bool:
+        """Return whether some file imports both, itself or through others."""
+        return not self.importers(one).isdisjoint(self.importers(other))
+
+    def importers(self, file: int) -> frozenset[int]:
+        """Return a file and all that import it, themselves or through others."""
+        if self._importing is None:
+            self._importing = {}
+            for number in range(len(self.files)):
+                for imported in self.index.imported(number):
+                    self._importing.setdefault(imported, []).append(number)
+        known = self._importers.get(file)
+        if known is None:
+            importing = self._importing
+            known = self._importers[file] = frozenset(reachable((file,), lambda node: importing.get(node, ())))
+        return known
+
     def option(self, file: int, name: str) -> Value | None:
         """A command-line option: what its name means, and its default."""
         declared = self.options.get(name)
@@ -792,9 +853,9 @@ class Evaluator:
             return None
         here = [item for item in declared if item[0] == file]
         if not here:
-            here = [item for item in declared if self.related(file, item[0])] or (
-                declared if len(declared) == 1 else []
-            )
+            here = [item for item in declared if self.related(file, item[0])] or [
+                item for item in declared if self.in_one_program(file, item[0])
+            ]
         if not here:
             return None
         found: list[Value] = []
@@ -808,16 +869,17 @@ class Evaluator:
             if kind is not None and value.rank is None and not value.has(*SIZES):
                 step = FlowStep(option_file, event[3], f"the option {name} of the command line")
                 sure = kind in (Kind.LOCAL_RANK, Kind.WORLD_SIZE)
-                found.append(value_of(kind, "option", certain=sure, flow=(step,)))
+                certainty = Certainty.PROVEN if sure else Certainty.GUESSED
+                found.append(value_of(kind, "option", certainty=certainty, flow=(step,)))
             action = keywords.get("action")
             if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
                 value = value_of(Kind.UNIFORM)
             elif value.has(Kind.CONST) and kind is None:
                 value = join((value, value_of(Kind.UNIFORM)))
             found.append(value)
-        return join(found)
+        return self.either_of(tuple(found)) if len(here) > 1 else join(found)
 
-    def call(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def call(self, file: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return what a call returns."""
         callee = self.value(file, term[1], context)
         found: list[Value] = []
@@ -875,7 +937,7 @@ class Evaluator:
                 return found
         return term[2][position] if 0 <= position < len(term[2]) else -1
 
-    def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return the result of calling something outside of the project."""
         event = term[5]
         known = vocabulary.SOURCES.get(dotted)
@@ -923,7 +985,8 @@ class Evaluator:
             if dotted == "next":
                 return self.element(inner, file, term[2][0]) if term[2] else NOTHING_KNOWN
             if dotted == "bool" and term[2]:
-                return value_of(Kind.TEST, algebra.truth(inner).who, certain=algebra.truth(inner).certain)
+                who = algebra.truth(inner)
+                return value_of(Kind.TEST, who.who, certainty=who.certainty)
             return inner
         if dotted == "copy.deepcopy" and term[2]:
             return self.copied(self.value(file, term[2][0], context), (file, event))
@@ -938,14 +1001,18 @@ class Evaluator:
             )
         if dotted in ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop"):
             return self.of_environment(
-                file, self.argument(term, 0, "key"), self.argument(term, 1, "default"), self.line_of(file, event)
+                file,
+                self.argument(term, 0, "key"),
+                self.argument(term, 1, "default"),
+                self.line_of(file, event),
+                context,
             )
         if dotted == "getattr" and len(term[2]) >= 2:
             name = self.constant_of(file, term[2][1])
             if isinstance(name, str):
                 base = self.value(file, term[2][0], context)
                 found = self.of_attribute(file, base, name, last_name(self.terms[file], term[2][0]))
-                if found.only(Kind.METHOD) and not all(atom.certain for atom in found):
+                if found.only(Kind.METHOD) and not all(atom.traced for atom in found):
                     found = self.by_name(file, name)
                 return join((found, self.value(file, term[2][2], context))) if len(term[2]) > 2 else found
         if dotted == "torch.device":
@@ -956,6 +1023,10 @@ class Evaluator:
                 else None,
                 (file, event),
             )
+        if dotted in ("hasattr", "isinstance") and len(term[2]) == 2 and not self.linking:
+            known_test = self.is_wrapper(file, dotted, term, context)
+            if known_test is not None:
+                return const(known_test)
         if dotted in ("hasattr", "isinstance", "issubclass", "callable"):
             return value_of(Kind.UNIFORM)
         if dotted == "range":
@@ -1041,6 +1112,17 @@ class Evaluator:
             return value_of(Kind.BATCH, dotted, call=(file, event))
         return value_of(Kind.RESULT, dotted, call=(file, event))
 
+    def is_wrapper(self, file: int, dotted: str, term: tuple[Any, ...], context: CallContext | None) -> bool | None:
+        """Return whether a value is a wrapped model, if ``hasattr`` or ``isinstance`` tests that; None if unknown."""
+        tested = self.value(file, term[2][0], context)
+        if not tested.only(Kind.WRAPPED):
+            return None
+        ways = {atom.const for atom in tested}
+        if dotted == "hasattr":
+            return True if self.constant_of(file, term[2][1]) == "module" and ways <= {"ddp", "fsdp", "dp"} else None
+        given = {vocabulary.WRAPPERS.get(atom.const) for atom in self.value(file, term[2][1], context)}
+        return True if len(given) == 1 and given == ways else None
+
     def copied(self, value: Value, call: tuple[int, int]) -> Value:
         """A deep copy: the same kinds of values, but other objects. What is copied out of a wrapper is a model of its
         own.
@@ -1088,19 +1170,28 @@ class Evaluator:
                 atoms.append(atom)
         return join((Value(atoms),))
 
-    def of_environment(self, file: int, name_term: int, default_term: int, line: int) -> Value:
-        """Return the text of a variable."""
+    def of_environment(
+        self, file: int, name_term: int, default_term: int, line: int, context: CallContext | None = None
+    ) -> Value:
+        """Return the text of a variable; of each, where a helper reads one of several."""
         if name_term < 0:
             return NOTHING_KNOWN
         name = self.constant_of(file, name_term)
-        if name is None:
-            name = next((item for item in self.value(file, name_term).constants if isinstance(item, str)), None)
-        if not isinstance(name, str):
+        constants = self.value(file, name_term, context).constants if name is None else (name,)
+        names = dict.fromkeys(item for item in constants if isinstance(item, str))
+        if not names:
             return NOTHING_KNOWN
-        default = self.value(file, default_term).atoms if default_term >= 0 else ()
-        kind = vocabulary.VARIABLES.get(name)
-        step = FlowStep(file, line, f"the {kind}, from {name}" if kind else f"from {name}")
-        return value_of(Kind.ENV_TEXT, name, of=default, flow=(step,))
+        default = self.value(file, default_term, context).atoms if default_term >= 0 else ()
+        found = []
+        for item in names:
+            kind = vocabulary.VARIABLES.get(item)
+            step = FlowStep(file, line, f"the {kind}, from {item}" if kind else f"from {item}")
+            found.append(value_of(Kind.ENV_TEXT, item, of=default, flow=(step,)))
+        if len(found) == 1:
+            return found[0]
+        # variables of several launchers for one number agree
+        kinds = {vocabulary.VARIABLES.get(item) for item in names}
+        return join(found) if len(kinds) == 1 else Value(atom for one in found for atom in weakened(one, _BY_LOOP))
 
     def is_world(self, file: int, term: int) -> bool:
         """Return whether a ``group`` argument means the whole job."""
@@ -1115,7 +1206,7 @@ class Evaluator:
             for atom in value
         )
 
-    def of_function(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def of_function(self, file: int, atom: Atom, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return the result of a function of the project, for these arguments."""
         target_file, target = atom.const
         scope = self.index.scopes[target_file][target]
@@ -1145,9 +1236,77 @@ class Evaluator:
                 parameters[name] = self.by_name(target_file, name)
         self.nested += 1
         try:
-            return self.returned(atom.const, _Context(target_file, target, parameters, {}), call=(file, term[5]))
+            return self.returned(atom.const, CallContext(target_file, target, parameters, {}), call=(file, term[5]))
         finally:
             self.nested -= 1
+
+    def contexts(self, function: tuple[int, int]) -> tuple[CallContext, ...]:
+        """Return what the parameters of a function hold in each of its calls; nothing if not all calls are known."""
+        known = self._contexts.get(function)
+        if known is None:
+            known = self._contexts[function] = tuple(self._contexts_of(function))
+        return known
+
+    def _contexts_of(self, function: tuple[int, int]) -> Iterator[CallContext]:
+        file, number = function
+        scope = self.index.scopes[file][number]
+        sites = self.callers.get(function, [])
+        if (
+            not 0 < len(sites) <= _MOST_SITES
+            or function in self.escaped
+            or any(site.weak or site.kind != "call" for site in sites)
+        ):
+            return
+        for site in sites:
+            parameters: dict[str, Value] = {}
+            for name, default, star in scope.parameters:
+                if name == first_parameter(scope) and site.offset:
+                    parameters[name] = value_of(Kind.OBJECT, (file, scope.owner))
+                    continue
+                passed = NOTHING_KNOWN if star in ("*", "**") else self.passed(site, scope, name)
+                if passed is None:
+                    passed = self.value(file, default) if default >= 0 else NOTHING_KNOWN
+                parameters[name] = self.by_name(file, name) if passed.only(Kind.UNKNOWN) else passed
+            yield CallContext(file, number, parameters, {})
+
+    def settled(self, file: int, term: int, context: CallContext) -> bool | None:
+        """Return whether a condition is always true, or never, for the arguments of one call; else None."""
+        parts = self.terms[file][term]
+        if parts[0] == "u" and parts[1] == "not":
+            inner = self.settled(file, parts[2], context)
+            return None if inner is None else not inner
+        if parts[0] in ("and", "or"):
+            values = [self.settled(file, part, context) for part in parts[1]]
+            decisive: bool = parts[0] == "or"
+            if decisive in values:
+                return decisive
+            return None if None in values else not decisive
+        # what is counted or collected in a loop is no constant: only what the call passes is
+        sides = parts[2:4] if parts[0] == "=" else (term,)
+        if any(self.terms[file][side][0] not in ("p", "k") for side in sides):
+            return None
+        constant = self.value(file, term, context).constant
+        return bool(constant) if constant is None or isinstance(constant, (bool, int, str)) else None
+
+    def in_each_call(self, guard: Guard, file: int, scope: int) -> Guard | None:
+        """Return a guard as the call makes it that proves most; None where the arguments of all calls switch it off.
+
+        A guard that no parameter decides, or in a function whose calls are not all known, stays as it is.
+        """
+        names = {name for name, _, _ in self.index.scopes[file][scope].parameters}
+        if not names or not mentions(self.terms[file], [guard.term], names):
+            return guard
+        contexts = self.contexts((file, scope))
+        best: Guard | None = None
+        for context in contexts:
+            if self.settled(file, guard.term, context) is not None:
+                continue
+            who = self.test(file, guard.term, context)
+            if not guard.polarity:
+                who = who.inverse()
+            if who.who in PARTIAL and (best is None or who.certainty < best.who.certainty):
+                best = guard._replace(who=who)
+        return best if contexts else guard
 
     def events_of(self, function: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
         """Yield the events of a function, without those of nested functions."""
@@ -1178,7 +1337,7 @@ class Evaluator:
         return join(found[:4]) if found else NOTHING_KNOWN
 
     def returned(
-        self, function: tuple[int, int], context: _Context | None = None, call: tuple[int, int] | None = None
+        self, function: tuple[int, int], context: CallContext | None = None, call: tuple[int, int] | None = None
     ) -> Value:
         """Return what a function may return, each alternative with the condition under which it does."""
         if context is None:
@@ -1189,10 +1348,11 @@ class Evaluator:
             return known
         return self._returned(function, context, call)
 
-    def _returned(self, function: tuple[int, int], context: _Context | None, call: tuple[int, int] | None) -> Value:
+    def _returned(self, function: tuple[int, int], context: CallContext | None, call: tuple[int, int] | None) -> Value:
         file, number = function
         scope = self.index.scopes[file][number]
         found: list[Value] = []
+        starts: list[int] = []
         generator = False
         for event in self.events_of(function):
             if event[0] == "return":
@@ -1200,11 +1360,14 @@ class Evaluator:
                 found.append(under(value, self.ranks_at_block(file, event[2], context)))
             elif event[0] == "yield":
                 generator = True
+            elif event[0] == "call" and last_name(self.terms[file], self.terms[file][event[7]][1]) in _GROUP_STARTS:
+                starts.append(len(found))
         if generator:
             return value_of(Kind.RESULT, "generator", call=call)
         if not found:
             return const(None)
-        joined = join(found)
+        found = _without_a_group(found, starts)
+        joined = self.either_of(tuple(found)) if _unclear(found) else join(found)
         if (
             joined.has(Kind.GROUP_RANK)
             and vocabulary.NAMES.get(scope.name.lower().strip("_").removeprefix("get_")) == Kind.LOCAL_RANK
@@ -1226,7 +1389,7 @@ class Evaluator:
                 return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), flow=(step,))
         return value_of(Kind.OBJECT, atom.const, call=(file, term[5]))
 
-    def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def of_method(self, file: int, atom: Atom, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return the result of a method of something outside of the project."""
         name = atom.const
         owner = atom.of[0]
@@ -1279,10 +1442,10 @@ class Evaluator:
         dotted = f"{owner.const}.{name}" if owner.kind == Kind.RESULT and owner.const else ""
         return value_of(Kind.RESULT, dotted, call=(file, event), of=atom.of)
 
-    def subscript(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def subscript(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         base = self.value(file, term[1], context)
         if base.named("os.environ"):
-            return self.of_environment(file, term[2], -1, self.reads[file].get(number, 0))
+            return self.of_environment(file, term[2], -1, self.reads[file].get(number, 0), context)
         index = self.value(file, term[2], context).constant
         found = []
         for atom in base:
@@ -1304,10 +1467,10 @@ class Evaluator:
                 found.append(NOTHING_KNOWN)
         return join(found) if found else NOTHING_KNOWN
 
-    def unary(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def unary(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         if term[1] == "not":
             who = self.test(file, number, context)
-            return value_of(Kind.TEST, who.who, certain=who.certain)
+            return value_of(Kind.TEST, who.who, certainty=who.certainty)
         inner = self.value(file, term[2], context)
         if term[1] == "reduced":
             return Value(
@@ -1318,10 +1481,10 @@ class Evaluator:
                 for atom in inner
             )
         if inner.rank is not None:
-            return value_of(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,))
+            return value_of(Kind.RANK_DEPENDENT, term[1], of=(inner.rank,), certainty=inner.rank.certainty)
         return inner if inner.has(Kind.BATCH, Kind.UNIFORM) else NOTHING_KNOWN
 
-    def compare(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def compare(self, file: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """A comparison: for whom it is true, alternative by alternative."""
         operator = term[1]
         left, right = self.value(file, term[2], context), self.value(file, term[3], context)
@@ -1332,12 +1495,14 @@ class Evaluator:
         for atom in left:
             answer = algebra.compare_atom(operator, atom, right, root)
             if isinstance(answer, bool):
-                atoms.append(Atom(Kind.CONST, answer, when=atom.when))
+                # a number that stands in for the rank, where there is none
+                alone = atom.when.who == Who.EVERYONE and atom.kind == Kind.CONST and left.rank is not None
+                atoms.append(Atom(Kind.CONST, answer, when=_ALONE if alone else atom.when))
             else:
-                atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certain=answer.certain, flow=atom.flow))
+                atoms.append(Atom(Kind.TEST, answer.who, when=atom.when, certainty=answer.certainty, flow=atom.flow))
         return join((Value(atoms),))
 
-    def logical(self, file: int, number: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def logical(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """``and`` and ``or``: a test of tests, otherwise one of the operands."""
         values = [self.value(file, part, context) for part in term[1]]
         if all(
@@ -1345,18 +1510,24 @@ class Evaluator:
             for value in values
         ) and any(value.has(Kind.TEST) for value in values):
             who = self.test(file, number, context)
-            return value_of(Kind.TEST, who.who, certain=who.certain)
+            return value_of(Kind.TEST, who.who, certainty=who.certainty)
         return join(values)
 
-    def choice(self, file: int, term: tuple[Any, ...], context: _Context | None) -> Value:
+    def choice(self, file: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         # a comparison whose outcome is known; a flag that defaults to False may still be given as True
-        compared = self.terms[file][term[1]][0] == "="
+        compared = self.terms[file][term[1]][0] in ("=", "c")
         settled = self.value(file, term[1], context).constant if compared else None
         if isinstance(settled, bool):
             return self.value(file, term[2 if settled else 3], context)
         who = self.test(file, term[1], context)
         yes, no = self.value(file, term[2], context), self.value(file, term[3], context)
-        return join((under(yes, who), under(no, who.inverse())))
+        if who.who != Who.UNCLEAR:
+            return join((under(yes, who), under(no, who.inverse())))
+        return self.either_of((yes, no))
+
+    def either_of(self, values: tuple[Value, ...]) -> Value:
+        """Return what holds one of several values, and it is not known which one."""
+        return merged(values, _BRANCHES, within_one_object=True)
 
     def element(self, value: Value, file: int, term: int) -> Value:
         """Return what a loop over a value binds."""
@@ -1395,13 +1566,18 @@ class Evaluator:
         if not found:
             name = last_name(self.terms[file], term) if term >= 0 else ""
             if "loader" in name.lower() or "dataloader" in name.lower():
-                return value_of(Kind.BATCH, certain=False)
+                return value_of(Kind.BATCH, certainty=Certainty.GUESSED)
             return NOTHING_KNOWN
         return join(found)
 
     # tests and reach
 
-    def test(self, file: int, number: int, context: _Context | None = None) -> RankCondition:
+    def is_main_guard(self, file: int, number: int) -> bool:
+        """Return whether a term is ``__name__ == "__main__"``."""
+        parts = self.terms[file][number]
+        return parts[0] == "=" and "__name__" in (self.terms[file][side][-1] for side in parts[2:4])
+
+    def test(self, file: int, number: int, context: CallContext | None = None) -> RankCondition:
         """For whom a term is true."""
         if number < 0:
             return NOT_CLEAR
@@ -1418,7 +1594,11 @@ class Evaluator:
             if term[0] == "u" and term[1] == "not":
                 found = self.test(file, term[2], context).inverse()
             elif term[0] == "and":
-                found = both(self.test(file, part, context) for part in term[1])
+                parts = [self.test(file, part, context) for part in term[1]]
+                found = both(parts)
+                if any(part.who == Who.UNCLEAR for part in parts) and found.who != Who.UNCLEAR:
+                    # what can't be seen may keep the others out as well, or let them in where this is negated
+                    found = found.at_best(Certainty.MERGED)
             elif term[0] == "or":
                 found = either([self.test(file, part, context) for part in term[1]])
             else:
@@ -1429,7 +1609,7 @@ class Evaluator:
             memo[number] = found
         return found
 
-    def guards(self, file: int, block: int, context: _Context | None = None) -> list[Guard]:
+    def guards(self, file: int, block: int, context: CallContext | None = None) -> list[Guard]:
         """Return the conditions around a block within its own scope that depend on ranks, outermost first."""
         if context is not None or self.linking:
             return self._guards_at(file, block, context)
@@ -1438,7 +1618,7 @@ class Evaluator:
             known = self._guards[file, block] = self._guards_at(file, block, None)
         return known
 
-    def _guards_at(self, file: int, block: int, context: _Context | None) -> list[Guard]:
+    def _guards_at(self, file: int, block: int, context: CallContext | None) -> list[Guard]:
         found = []
         uniform: dict[int, bool] = {}
         for number, (_, kind, term, polarity, line, _) in chain(self.blocks[file], block):
@@ -1449,11 +1629,11 @@ class Evaluator:
                 if who.who not in (Who.EVERYONE, Who.UNCLEAR):
                     found.append(Guard(who, kind, number, line, term, polarity))
                 else:
-                    _assume(self.terms[file], term, polarity, uniform)
+                    assume(self.terms[file], term, polarity, uniform)
         # `if not flag and rank != 0: return` keeps no rank from what stands under `if flag:`
-        return [guard for guard in found if _truth(self.terms[file], guard.term, uniform) is not guard.polarity]
+        return [guard for guard in found if truth_of(self.terms[file], guard.term, uniform) is not guard.polarity]
 
-    def ranks_at_block(self, file: int, block: int, context: _Context | None = None) -> RankCondition:
+    def ranks_at_block(self, file: int, block: int, context: CallContext | None = None) -> RankCondition:
         """Return who reaches a block within its own scope."""
         if block <= 0:
             return ALWAYS
@@ -1469,13 +1649,16 @@ class Evaluator:
             if parts[0] == "c":
                 term = parts[1]
             name = last_name(terms, term).lower().strip("_")
-            if name in vocabulary.DECORATORS:
-                return RankCondition(vocabulary.DECORATORS[name])
-            for atom in self.value(file, term):
+            value = self.value(file, term)
+            for atom in value:
                 if atom.kind == Kind.FUNCTION:
                     who = self.of_decorator(atom.const)
                     if who is not None:
                         return who
+            if name in vocabulary.DECORATORS:
+                # imported from a library, it is the one that is known by this name
+                known = any(atom.kind in (Kind.NAMED, Kind.METHOD) and "." in str(atom.const) for atom in value)
+                return RankCondition(vocabulary.DECORATORS[name], Certainty.PROVEN if known else Certainty.MERGED)
         return ALWAYS
 
     def of_decorator(self, function: tuple[int, int]) -> RankCondition | None:
@@ -1528,6 +1711,8 @@ class Evaluator:
             condition = self.reached_by_site(site)
             if condition.who in algebra.WIDE:
                 return ALWAYS
+            if site.weak:
+                condition = RankCondition(condition.who, added(condition.certainty, Certainty.MERGED))
             conditions.append(condition)
         return algebra.widest(conditions)
 
@@ -1539,6 +1724,36 @@ class Evaluator:
     def reached_by(self, file: int, scope: int, block: int) -> RankCondition:
         """Return who reaches a block: its guards, and whatever enters its scope."""
         return both((self.ranks_at_block(file, block), self.entry(file, scope)))
+
+
+def _without_a_group(returned: list[Value], starts: list[int]) -> list[Value]:
+    """Return what a function returns, with constants of a return without a process group for a run of one process.
+
+    ``return 0, 0, 1`` before the group is made, or next to ``return rank, local_rank, world_size``, holds for no rank
+    of a job.
+
+    :param starts: for each call that makes a group, the number of returns before it
+    """
+    ranked = any(_holds_ranks(value) for value in returned)
+    before = min(starts, default=0)
+    return [
+        under(value, RankCondition(Who.SINGLE))
+        if (position < before or (ranked and value.has(Kind.TUPLE))) and _is_fixed(value)
+        else value
+        for position, value in enumerate(returned)
+    ]
+
+
+def _holds_ranks(value: Value) -> bool:
+    return any(atom.kind in RANKS or any(_holds_ranks(item) for item in atom.items) for atom in value)
+
+
+def _is_fixed(value: Value) -> bool:
+    """Return whether a value is nothing but constants, or a tuple of them."""
+    return all(
+        atom.kind == Kind.CONST or (atom.kind == Kind.TUPLE and all(item.only(Kind.CONST) for item in atom.items))
+        for atom in value
+    )
 
 
 def _speaks_of_ranks(imports: list[str]) -> bool:
@@ -1562,25 +1777,30 @@ def _speaks_of_ranks(imports: list[str]) -> bool:
     return False
 
 
+def _unclear(values: list[Value]) -> bool:
+    """Return whether the ranks that alternatives are for do not decide between them."""
+    return sum(any(atom.when.who == Who.EVERYONE for atom in value) for value in values) > 1
+
+
 def _is_collection(name: str) -> bool:
     """Return whether a name is that of a loader or data set, whose length ranks share."""
     plain = name.lower()
     return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))
 
 
-def _assume(terms: list[tuple[Any, ...]], term: int, truth: bool, known: dict[int, bool]) -> None:
+def assume(terms: list[tuple[Any, ...]], term: int, truth: bool, known: dict[int, bool]) -> None:
     """Add to ``known`` what follows from the truth of a condition."""
     parts = terms[term]
     if parts[0] == "u" and parts[1] == "not":
-        _assume(terms, parts[2], not truth, known)
+        assume(terms, parts[2], not truth, known)
     elif parts[0] == ("and" if truth else "or"):
         for part in parts[1]:
-            _assume(terms, part, truth, known)
+            assume(terms, part, truth, known)
     else:
         known[term] = truth
 
 
-def _truth(terms: list[tuple[Any, ...]], term: int, known: dict[int, bool]) -> bool | None:
+def truth_of(terms: list[tuple[Any, ...]], term: int, known: dict[int, bool]) -> bool | None:
     """Return whether a condition is true for certain, or false for certain, given that of other terms; else None."""
     if term in known:
         return known[term]
@@ -1588,10 +1808,10 @@ def _truth(terms: list[tuple[Any, ...]], term: int, known: dict[int, bool]) -> b
     if parts[0] == "k":
         return bool(parts[2])
     if parts[0] == "u" and parts[1] == "not":
-        inner = _truth(terms, parts[2], known)
+        inner = truth_of(terms, parts[2], known)
         return None if inner is None else not inner
     if parts[0] in ("and", "or"):
-        values = [_truth(terms, part, known) for part in parts[1]]
+        values = [truth_of(terms, part, known) for part in parts[1]]
         decisive: bool = parts[0] == "or"
         if decisive in values:
             return decisive

@@ -206,6 +206,7 @@ class Index:
             if parts:
                 self._by_last.setdefault(parts[-1], []).append(number)
         self._imported: dict[int, frozenset[int]] = {}
+        self._roots: list[int] | None = None
         self._exactly = {parts: number for number, parts in reversed(list(enumerate(self.parts)))}
         self._found: dict[tuple[int, str], tuple[int, tuple[str, ...]] | None] = {}
 
@@ -227,6 +228,23 @@ class Index:
             found = self._imported[file] = frozenset(item[0] for item in located if item is not None)
         return found
 
+    def roots(self) -> list[int]:
+        """Return one number for each file; files that hang together by imports have the same one."""
+        if self._roots is None:
+            parents = list(range(len(self.files)))
+
+            def root(number: int) -> int:
+                while parents[number] != number:
+                    parents[number] = parents[parents[number]]
+                    number = parents[number]
+                return number
+
+            for file in range(len(parents)):
+                for other in self.imported(file):
+                    parents[root(other)] = root(file)
+            self._roots = [root(number) for number in range(len(parents))]
+        return self._roots
+
     def _locate(self, file: int, dotted: str) -> tuple[int, tuple[str, ...]] | None:
         names = tuple(part for part in dotted.lstrip(".").split(".") if part)
         level = len(dotted) - len(dotted.lstrip("."))
@@ -242,11 +260,7 @@ class Index:
             return None
         if not names or names[0] in OUTSIDE:
             return None
-        for length in range(len(names), 0, -1):
-            found = self._ending(names[:length], file)
-            if found is not None:
-                return found, names[length:]
-        return None
+        return self._nearest(names, file)
 
     def package(self, file: int) -> tuple[str, ...]:
         """Return the parts of the package that a file stands in."""
@@ -256,26 +270,39 @@ class Index:
     def _exact(self, parts: tuple[str, ...]) -> int | None:
         return self._exactly.get(parts)
 
-    def _ending(self, names: tuple[str, ...], file: int) -> int | None:
-        """A file whose path ends like this; the one nearest to the importing file."""
+    def _nearest(self, names: tuple[str, ...], file: int) -> tuple[int, tuple[str, ...]] | None:
+        """Return the file that an absolute import means, and the names left over; None where two are equally near.
+
+        What is imported is found from a folder on the path: that of the importing file or one above it, and only then a
+        folder next to one of these (``src``). The nearest folder wins, and in one folder the longest name.
+        """
         own = self.parts[file]
-        best, best_shared = None, -1
-        for number in self._by_last.get(names[-1], ()):
-            parts = self.parts[number]
-            if parts[-len(names) :] != names or number == file:
-                continue
-            above = parts[: len(parts) - len(names)]
-            # what is imported is found from a folder on the path: the importing file's own or one above it
-            shared = 0
-            for one, other in zip(above, own, strict=False):
-                if one != other:
-                    break
-                shared += 1
-            if len(above) - shared > 1:
-                continue
-            if shared > best_shared:
-                best, best_shared = number, shared
-        return best
+        best: tuple[int, int, int] | None = None
+        found: list[tuple[int, tuple[str, ...]]] = []
+        for length in range(len(names), 0, -1):
+            for number in self._by_last.get(names[length - 1], ()):
+                parts = self.parts[number]
+                if parts[-length:] != names[:length] or number == file:
+                    continue
+                above = parts[: len(parts) - length]
+                shared = 0
+                for one, other in zip(above, own, strict=False):
+                    if one != other:
+                        break
+                    shared += 1
+                aside = len(above) - shared
+                if aside > 1:
+                    continue
+                near = (-aside, shared, length)
+                if best is None or near > best:
+                    best, found = near, []
+                if near == best:
+                    found.append((number, names[length:]))
+        # a module and a package of one name in one folder: the package wins
+        located = {self.parts[number] for number, _ in found}
+        if len(located) != 1:
+            return None
+        return next((item for item in found if self.files[item[0]].path.endswith("__init__.py")), found[0])
 
 
 def module_parts(path: str) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
             f"`{condition}` {each} and {leaves}, while `{shared.text()}` in line {shared.line} needs all ranks",
             fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
             "every step, and test the result",
+            basis=(guard.who,),
             severity=row.milder_in_tests(rules.DC707),
             flow=flow_of(program, row.file, guard.term),
             shared=shared.text(),

@@ -325,6 +325,7 @@ def clip_on_fsdp1(program: Program) -> Iterator[Finding]:
             rules.DC753,
             f"{name} is sharded by FSDP, and clip_grad_norm_ computes the norm of this rank's shard only",
             fix=f"call {name}.clip_grad_norm_({limit}) on all ranks: it sums the norm over the shards",
+            basis=(atom,),
             severity=call.level_in_tests,
             flow=program.flow(atom.flow),
         )

@@ -69,6 +69,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             fix=f"run it on all ranks, or use the model without its wrapper on this rank: `{model}.module`"
             if model
             else "run it on all ranks, or call the model without its wrapper: `.module`",
+            basis=(guard.who, wrapper),
             severity=here.milder_in_tests(rules.DC704),
             flow=[
                 *program.flow(wrapper.flow),
@@ -111,6 +112,7 @@ def sharded_state_is_collected_by_all_ranks(program: Program) -> Iterator[Findin
             if writes
             else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
             "with the result",
+            basis=(guard.who,) if wrapper is None else (guard.who, wrapper),
             severity=here.milder_in_tests(rules.DC705),
             flow=[
                 *(program.flow(wrapper.flow) if wrapper is not None else ()),
@@ -144,7 +146,7 @@ def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
     if inner == call or inner.file != call.file:
         return call
     entry = inner.entry
-    return inner if entry.who in PARTIAL and entry.certain else call
+    return inner if entry.who in PARTIAL and entry.traced else call
 
 
 def _by(program: Program, call: SourceCall, here: SourceCall, guard: Guard) -> str:

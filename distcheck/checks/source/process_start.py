@@ -18,6 +18,7 @@ from distcheck.rules.double_launch import KEEP_ONE
 from .device_uses import is_overwritten, is_read
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
 from .program import EventRow, Program, SourceCall, SourceSpan
+from .several_hosts import sign_of_hosts
 from .values import Atom, Kind, Value, Who
 from .vocabulary import INIT
 
@@ -290,10 +291,7 @@ def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | No
     ):
         return None
     if isinstance(row, SourceCall) and constant.what == "init_method":
-        size, rank = row.argument(3, "world_size"), row.argument(4, "rank")
-        if (size is not None and size.constant == 1) or (
-            rank is not None and rank.constant == 0 and (size is None or size.constant in (None, 1))
-        ):
+        if _is_of_one_process(row):
             return None
         if not constant.ports and constant.host not in _LOCAL:
             return None
@@ -304,6 +302,10 @@ def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | No
     }
     if any(name in nearby and nearby[name].value.constant in ("0", "1") for name in ("RANK", "WORLD_SIZE")):
         return None  # one process that is its own launcher
+    if any(
+        _is_of_one_process(call) for call in program.calls_to(*INIT) if (call.file, call.scope) == (row.file, row.scope)
+    ):
+        return None
     if (
         program.is_test(row.file)
         or in_spawned_process(program, row)
@@ -313,7 +315,17 @@ def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | No
         or not program.is_distributed(row.file)
     ):
         return Severity.INFO
+    if constant.what == "MASTER_ADDR" and constant.host in _LOCAL and sign_of_hosts(program, row) is None:
+        return Severity.INFO  # right on one host, and nothing shows another
     return Severity.WARNING
+
+
+def _is_of_one_process(init: SourceCall) -> bool:
+    """Return whether a group has one rank."""
+    size, rank = init.argument(3, "world_size"), init.argument(4, "rank")
+    return (size is not None and size.constant == 1) or (
+        rank is not None and rank.constant == 0 and (size is None or size.constant is None)
+    )
 
 
 @probe(rules.DC744)

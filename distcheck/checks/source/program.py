@@ -17,10 +17,23 @@ from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 from . import source_text
 from . import vocabulary as names
 from .algebra import device_of
-from .evaluate import Evaluator, Guard
+from .evaluate import CallContext, Evaluator, Guard
 from .link import FileFacts, Index, chain
 from .summary import Block, FileSummary, Scope
-from .values import FEW, NOTHING_KNOWN, PARTIAL, Atom, FlowStep, Kind, RankCondition, Value, both
+from .values import (
+    FEW,
+    NOTHING_KNOWN,
+    PARTIAL,
+    Atom,
+    Certainty,
+    FlowStep,
+    Kind,
+    RankCondition,
+    Value,
+    Who,
+    added,
+    both,
+)
 
 __all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "device_of"]
 
@@ -60,6 +73,31 @@ def _stores_by_line(program: Program, file: int) -> dict[int, list[EventRow]]:
     for row in program.rows("attribute", (file,)):
         found.setdefault(row.line, []).append(row)
     return found
+
+
+def severity_for(rule: Rule, level: Severity, certainty: int) -> Severity:
+    """Return the severity of a finding of a rule: an error only if each step of its flow is proven.
+
+    One merged step makes it a warning at most; with two of them, or with nothing but a name, it is ``info``.
+    """
+    if certainty == Certainty.PROVEN:
+        return level
+    found = min(level, Severity.WARNING if certainty == Certainty.MERGED else Severity.INFO)
+    return found if found in rule.severities else Severity.INFO
+
+
+def certainty_of(*basis: Atom | RankCondition | int) -> int:
+    """Return how certain a finding is that rests on these alternatives and conditions."""
+    return added(
+        *(
+            added(item.certainty, item.when.certainty)
+            if isinstance(item, Atom)
+            else item.certainty
+            if isinstance(item, RankCondition)
+            else item
+            for item in basis
+        )
+    )
 
 
 class SourceSpan(NamedTuple):
@@ -241,15 +279,80 @@ class EventRow:
         message: str,
         *,
         fix: str,
+        basis: tuple[Atom | RankCondition | int, ...] = (),
         edits: tuple[Edit, ...] = (),
         safe: bool = False,
         risk: str | None = None,
         severity: Severity | None = None,
         **evidence: Any,
     ) -> Finding:
-        """Return a finding of a rule at this row, with a fix in the code."""
+        """Return a finding of a rule at this row, with a fix in the code.
+
+        :param basis: the alternatives and conditions that it rests on, in addition to who reaches the row
+        :param severity: another level than the rule's, if all of that is proven
+        """
         how = Fix(fix, edits=edits, safe=safe, where="code", risk=risk)
-        return rule.found(message, fix=how, where=self.where(), evidence=evidence, severity=severity)
+        level, evidence = self.judged(rule, severity, basis, evidence)
+        return rule.found(message, fix=how, where=self.where(), evidence=evidence, severity=level)
+
+    def judged(
+        self,
+        rule: Rule,
+        severity: Severity | None,
+        basis: tuple[Atom | RankCondition | int, ...],
+        evidence: dict[str, Any],
+    ) -> tuple[Severity, dict[str, Any]]:
+        """Return the severity of a finding here, and its evidence with the weakest step in the flow."""
+        level = rule.severity if severity is None else severity
+        certainty = certainty_of(*basis)
+        reach = None
+        if level is Severity.ERROR or certainty:
+            reach = self.unproven_reach(any(isinstance(item, RankCondition) for item in basis))
+        if reach is not None:
+            certainty = max(certainty, reach.certainty)
+            flow = list(evidence.get("flow", ()))
+            if not any("merged:" in line for line in flow):
+                evidence = {**evidence, "flow": [*flow, *self.program.flow((reach,))]}
+        elif certainty == Certainty.PROVEN and "flow" in evidence:
+            # what other calls pass does not matter for the one that proves it
+            flow = [line for line in evidence["flow"] if "merged:" not in line]
+            evidence = {**evidence, "flow": flow}
+        return severity_for(rule, level, certainty), evidence
+
+    def unproven_reach(self, by_rank: bool) -> FlowStep | None:
+        """Return the condition on the way to this row that is not proven; None where all of them are.
+
+        It is enough if they are for one call of the function.
+
+        :param by_rank: the finding is about who gets here, so that any condition that is not resolved counts
+        """
+        step = self._unproven_condition(by_rank, None)
+        if step is not None and all(
+            self._unproven_condition(by_rank, context) is not None
+            for context in self.program.evaluator.contexts((self.file, self.scope))
+        ):
+            return step
+        if self.entry.who != Who.EVERYONE and self.entry.certainty != Certainty.PROVEN:
+            text = f"merged: not all callers of {self.function.name}() are for the same ranks"
+            return FlowStep(self.file, self.function.line, text, Certainty.MERGED)
+        return None
+
+    def _unproven_condition(self, by_rank: bool, context: CallContext | None) -> FlowStep | None:
+        evaluator = self.program.evaluator
+        for _, node in self.blocks:
+            if node[1] != "if" and (not node[1].startswith("exit:") or node[1] == "exit:raise"):
+                continue
+            if evaluator.is_main_guard(self.file, node[2]):
+                continue
+            settled = None if context is None else evaluator.settled(self.file, node[2], context)
+            if settled is node[3]:
+                continue
+            who = evaluator.test(self.file, node[2], context)
+            known = not by_rank if who.who == Who.UNCLEAR else who.certainty == Certainty.PROVEN
+            if settled is not None or (who.who != Who.EVERYONE and not known):
+                text = f"merged: it is not resolved for which ranks `{self.term_text(node[2])}` holds"
+                return FlowStep(self.file, node[4], text, Certainty.MERGED)
+        return None
 
     def where(self) -> Where:
         """Its location for a finding; ``object`` is the function's qualified name, which keeps its key stable."""
@@ -309,6 +412,14 @@ class SourceCall(EventRow):
         terms = self.terms
         callee = terms[self.term[1]]
         return source_text.render(terms, callee[1]) if callee[0] == "a" else ""
+
+    def unproven_reach(self, by_rank: bool) -> FlowStep | None:
+        """Return the condition on the way to this call that is not proven, or that it may call something else."""
+        callee = self.callee
+        if len({(atom.kind, repr(atom.const)) for atom in callee}) > 1:
+            text = f"merged: `{self.term_text(self.term[1])}` is not the same on all paths"
+            return FlowStep(self.file, self.line, text, Certainty.MERGED)
+        return super().unproven_reach(by_rank)
 
     @property
     def result(self) -> Value:
@@ -615,29 +726,14 @@ class Program:
 
     def component(self, file: int) -> list[int]:
         """Return the files that hang together with a file by imports, itself included."""
-        return self._components()[self._roots()[file]]
+        return self._components()[self.index.roots()[file]]
 
     @cached
     def _components(self) -> dict[int, list[int]]:
         members: dict[int, list[int]] = {}
-        for number, root in enumerate(self._roots()):
+        for number, root in enumerate(self.index.roots()):
             members.setdefault(root, []).append(number)
         return members
-
-    @cached
-    def _roots(self) -> list[int]:
-        parents = list(range(len(self.index.files)))
-
-        def root(number: int) -> int:
-            while parents[number] != number:
-                parents[number] = parents[parents[number]]
-                number = parents[number]
-            return number
-
-        for file in range(len(parents)):
-            for other in self.index.imported(file):
-                parents[root(other)] = root(file)
-        return [root(number) for number in range(len(parents))]
 
     def importers(self, file: int) -> list[int]:
         """Return the files that import a file."""
@@ -645,11 +741,11 @@ class Program:
 
     def in_component(self, file: int, *dotted: str) -> bool:
         """Return whether a file, or one that hangs together with it by imports, calls one of these."""
-        return self._root_calls(self._roots()[file], dotted)
+        return self._root_calls(self.index.roots()[file], dotted)
 
     @cached
     def _root_calls(self, root: int, dotted: tuple[str, ...]) -> bool:
-        roots = self._roots()
+        roots = self.index.roots()
         return any(roots[call.file] == root for call in self.calls_to(*dotted))
 
     @cached
@@ -854,7 +950,9 @@ class Program:
         lines = []
         for flow in flows:
             for step in flow:
-                lines.append(f"{self._place(step.file, step.line)}: {step.text}")
+                # what joins values stands at no line of its own
+                place = f"{self._place(step.file, step.line)}: " if step.file >= 0 else ""
+                lines.append(f"{place}{step.text}")
         return list(dict.fromkeys(lines))
 
     def _place(self, file: int, line: int) -> str:

@@ -14,9 +14,10 @@ from distcheck.core.registry import probe
 
 from . import vocabulary
 from .algebra import truth
-from .device_uses import argument_place, called_in, files_from, shapes_of
+from .device_uses import argument_place, called_in, files_from, shapes_of, torch_distributed
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
+from .several_hosts import HostFinding, HostSign, by_hosts, quiet
 from .values import PARTIAL, Atom, FlowStep, Kind, Value, Who
 
 _INIT = "torch.distributed.init_process_group"
@@ -45,6 +46,12 @@ _LOOPBACK = re.compile(r"^(tcp://)?(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:|/|
 @probe(rules.DC219)
 def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]:
     """Where a number among all processes is needed, no number within a host is given."""
+    for found in program.table(local_ranks_as_global):
+        yield found.finding
+
+
+def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
+    """Yield the numbers within a host where a number among all processes is needed."""
     for call in program.calls_to(_INIT):
         atom = _local(call.argument(4, "rank"))
         size = call.argument(3, "world_size")
@@ -65,12 +72,13 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
     for call in program.calls_to(*_SAMPLERS):
         atom = _local(call.argument(2, "rank"), spawned=spans_hosts(program, call))
         if atom is not None:
+            torch = torch_distributed(call)
             yield _local_as_global(
                 program,
                 call,
                 atom,
                 "DistributedSampler gets the local rank: every host trains on the same part of the data",
-                "pass `dist.get_rank()` and `dist.get_world_size()`, or drop both: the sampler finds them",
+                f"pass `{torch}.get_rank()` and `{torch}.get_world_size()`, or drop both: the sampler finds them",
                 argument_place(call, 2, "rank"),
             )
     yield from _shards(program)
@@ -124,7 +132,7 @@ def _local(value: Value | None, *, spawned: bool = False) -> Atom | None:
     for atom in value:
         if (
             atom.kind == Kind.LOCAL_RANK
-            and atom.certain
+            and atom.traced
             and (spawned or atom.const != "spawn")
             and not _is_replaced(value)
         ):
@@ -153,17 +161,14 @@ def _local_text(value: Value) -> Atom | None:
     return _local(value)
 
 
-def _local_as_global(program: Program, row: EventRow, atom: Atom, message: str, fix: str, where: Where) -> Finding:
-    return rules.DC219.found(
-        message,
-        where=where,
-        severity=Severity.INFO if program.is_test(row.file) else Severity.ERROR,
-        fix=Fix(fix, where="code"),
-        evidence={"flow": program.flow(atom.flow)},
+def _local_as_global(program: Program, row: EventRow, atom: Atom, message: str, fix: str, where: Where) -> HostFinding:
+    finding = rules.DC219.found(
+        message, where=where, fix=Fix(fix, where="code"), evidence={"flow": program.flow(atom.flow)}
     )
+    return quiet(row, finding) if program.is_test(row.file) else by_hosts(row, rules.DC219, finding, (atom,))
 
 
-def _shards(program: Program) -> Iterator[Finding]:
+def _shards(program: Program) -> Iterator[HostFinding]:
     for call in program.calls_named("shard", "split_dataset_by_node"):
         if call.method == "shard":
             size, number = call.argument(0, "num_shards"), call.argument(1, "index")
@@ -176,12 +181,12 @@ def _shards(program: Program) -> Iterator[Finding]:
                 call,
                 atom,
                 f"{call.text()} picks the part of the local rank out of as many as there are ranks in the job",
-                "pick the part of `dist.get_rank()`",
+                f"pick the part of `{torch_distributed(call)}.get_rank()`",
                 call.where(),
             )
 
 
-def _slices(program: Program) -> Iterator[Finding]:
+def _slices(program: Program) -> Iterator[HostFinding]:
     """``files[local_rank::world_size]``."""
     for file, shapes in enumerate(shapes_of(program)):
         for number, term in shapes.strides:
@@ -195,7 +200,7 @@ def _slices(program: Program) -> Iterator[Finding]:
                     atom,
                     "the slice starts at the local rank and steps by the world size: hosts read the same items, "
                     "and the other items are never used",
-                    "start at `dist.get_rank()`",
+                    f"start at `{torch_distributed(row)}.get_rank()`",
                     row.where(),
                 )
 
@@ -209,7 +214,7 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(_INIT):
         if _counted(call.argument(3, "world_size")) and not _starts_processes(program, call):
             rank = call.argument(4, "rank")
-            if rank is not None and (rank.constant == 0 or not any(atom.certain for atom in rank)):
+            if rank is not None and (rank.constant == 0 or not any(atom.traced for atom in rank)):
                 continue  # one process, or a worker of something who is not in sight
             yield _not_the_size(
                 program,
@@ -295,6 +300,7 @@ def remainder_is_no_local_rank(program: Program) -> Iterator[Finding]:
                 rules.DC212,
                 f"{row.text()} uses the rank modulo the number of GPUs as the local rank",
                 fix='read the local rank: `int(os.environ["LOCAL_RANK"])`',
+                basis=(atom,),
                 flow=program.flow(atom.flow),
             )
 
@@ -306,7 +312,7 @@ def _remainder(row: EventRow, term: int) -> Atom | None:
         return None
     value = row.term_value(left)
     rank = value.get(Kind.GLOBAL_RANK, Kind.RANK)
-    return rank if rank is not None and rank.certain and not value.has(Kind.LOCAL_RANK) else None
+    return rank if rank is not None and rank.traced and not value.has(Kind.LOCAL_RANK) else None
 
 
 # one writer a host
@@ -338,6 +344,12 @@ _PATHS = {
 @probe(rules.DC217)
 def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
     """What all hosts share is written by one rank of the job, not by one of each host."""
+    for found in program.table(writers_of_each_host):
+        yield found.finding
+
+
+def writers_of_each_host(program: Program) -> Iterator[HostFinding]:
+    """Yield what one rank of each host writes although all hosts share it."""
     for call in program.calls_to(*_PATHS):
         position, keyword = next(_PATHS[target] for target in call.targets if target in _PATHS)
         yield from _written_by_each_host(program, call, call.argument_term(position, keyword))
@@ -345,9 +357,9 @@ def one_writer_in_the_job(program: Program) -> Iterator[Finding]:
         yield from _written_by_each_host(program, call, call.argument_term(0, "save_directory"))
 
 
-def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[Finding]:
+def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iterator[HostFinding]:
     reached_by = call.reached_by
-    if path < 0 or reached_by.who != Who.LOCAL_MAIN or not reached_by.certain or _is_of_a_host(program, call, path):
+    if path < 0 or reached_by.who != Who.LOCAL_MAIN or not reached_by.traced or _is_of_a_host(program, call, path):
         return
     guard = _guard_of(program, call)
     if guard is None:
@@ -356,17 +368,51 @@ def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iter
     flow = _flow_of(program, row.file, term)
     if _names_one_process(program, row, term):
         return
-    quiet = program.is_test(call.file)
-    yield call.found(
+    finding = call.found(
         rules.DC217,
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
-        fix=f"test the global rank instead: `{_global_test(text)}`",
-        severity=Severity.INFO if quiet else Severity.WARNING,
+        fix=f"test the global rank instead: `{_global_test(row, text)}`",
         flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(flow)],
+    )
+    if program.is_test(call.file) or _others_of_the_host_wait(program, call):
+        yield quiet(call, finding)
+        return
+    other = _written_by_one_rank(program, call)
+    sign = None
+    if other is not None:
+        sign = HostSign(other.path, other.line, "another file is written where the global rank is tested")
+    yield by_hosts(call, rules.DC217, finding, (reached_by,), sign)
+
+
+def _written_by_one_rank(program: Program, call: SourceCall) -> SourceCall | None:
+    """Return a write of the same file's that a test of the global rank guards: the code distinguishes the two ranks."""
+    for other in (*program.calls_to(*_PATHS), *program.calls_named("save_pretrained", files=(call.file,))):
+        if other.file == call.file and other.reached_by.who == Who.MAIN:
+            tested = [guard.term for guard in other.guards if guard.who.who == Who.MAIN]
+            if any(_tests_global_rank(program, other.file, term) for term in tested):
+                return other
+    return None
+
+
+def _tests_global_rank(program: Program, file: int, term: int) -> bool:
+    return any(
+        atom.kind == Kind.GLOBAL_RANK and atom.traced
+        for number in program.subterms(file, term, names=False)
+        for atom in program.evaluator.value(file, number)
     )
 
 
-def _global_test(text: str) -> str:
+def _others_of_the_host_wait(program: Program, call: SourceCall) -> bool:
+    """Return whether the other ranks of each host wait at a barrier of their own: one file a host is meant."""
+    return any(
+        isinstance(row, SourceCall)
+        and row.method in ("barrier", "wait_for_everyone")
+        and row.own_reached_by.who in (Who.LOCAL_OTHERS, Who.LOCAL_MAIN)
+        for row in program.rows_of(call.file, call.scope)
+    )
+
+
+def _global_test(row: EventRow, text: str) -> str:
     """Return the condition that one rank of the job fulfils, in the words of this one where it has such."""
     for local, whole in (
         ("is_local_main_process", "is_main_process"),
@@ -374,7 +420,7 @@ def _global_test(text: str) -> str:
     ):
         if local in text:
             return text.replace(local, whole)
-    return "dist.get_rank() == 0"
+    return f"{torch_distributed(row)}.get_rank() == 0"
 
 
 def _guard_of(program: Program, row: EventRow, depth: int = 6) -> tuple[EventRow, int, str] | None:
@@ -403,7 +449,7 @@ def _names_one_process(program: Program, row: EventRow, term: int) -> bool:
     """Return whether a condition also tests the node, a spawned index, or something with such a name."""
     for number in program.subterms(row.file, term):
         for atom in program.evaluator.value(row.file, number):
-            if atom.kind == Kind.LOCAL_RANK and not atom.certain:
+            if atom.kind == Kind.LOCAL_RANK and not atom.traced:
                 return True
             if atom.kind == Kind.LOCAL_RANK and atom.const == "spawn" and not spans_hosts(program, row):
                 return True
@@ -494,7 +540,7 @@ def rank_tests_are_called(program: Program) -> Iterator[Finding]:
 
 def _tests_the_rank(program: Program, atom: Atom) -> bool:
     """Return whether an alternative is a function without arguments whose result depends on the rank or the group."""
-    if not atom.certain or atom.when.who != Who.EVERYONE:
+    if not atom.traced or atom.when.who != Who.EVERYONE:
         return False
     if atom.kind == Kind.NAMED:
         return atom.const in _OF_TORCH
@@ -505,4 +551,4 @@ def _tests_the_rank(program: Program, atom: Atom) -> bool:
     if scope.decorators or len(needed) > (1 if atom.of else 0):
         return False
     who = truth(program.evaluator.returned(atom.const))
-    return who.who in PARTIAL and who.certain
+    return who.who in PARTIAL and who.traced

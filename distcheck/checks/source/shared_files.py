@@ -66,6 +66,7 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
             f"put a barrier between line {writer.line} and line {reader.line}"
             if folder
             else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
+            basis=(guard.who,),
             severity=reader.milder_in_tests(rules.DC724),
             flow=[
                 *flow_of(program, writer.file, guard.term),

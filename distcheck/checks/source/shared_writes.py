@@ -18,7 +18,7 @@ from .call_paths import CallPath
 from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import PARTIAL, Kind, NoConstant, Value, Who
+from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
 
 # saving
 
@@ -84,7 +84,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     if call_path is None or _only_of_this_process(call_path, path) or call.inside("except"):
         return
     value = call_paths.value_on(call_path, path)
-    certain = call_path.certain and call_paths.is_constant(value)
+    certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
     if not (checkpoint or certain):
         return
     severity = Severity.ERROR if certain and checkpoint else Severity.WARNING
@@ -383,7 +383,7 @@ _RECEIVERS = ("load_state_dict", "load_model_state_dict", "set_model_state_dict"
 @probe(rules.DC723)
 def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
     """A checkpoint that several ranks load is brought to a device of their own."""
-    used = _fed_to_models(program)
+    used, plain = _fed_to_models(program)
     for call in program.calls_to("torch.load"):
         given = call.argument_term(1, "map_location")
         # what is handed on may be None by default; who calls decides
@@ -395,7 +395,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             or _MEMORY.search(call_paths.names_in(call, call.argument_term(0, "f")))
         ):
             continue
-        if not _loads_weights(call, used):
+        if (call.file, call.number) in plain or not _loads_weights(call, used):
             continue
         call_path = call_paths.path_of_all_ranks(program, call)
         if call_path is None or _only_of_this_process(call_path, call.argument_term(0, "f")):
@@ -420,13 +420,30 @@ def _map_location_edit(program: Program, call: SourceCall) -> Edit | None:
     return given.replaced('"cpu"') if given is not None else program.argument_edit(call, 'map_location="cpu"')
 
 
-def _fed_to_models(program: Program) -> set[tuple[int, int]]:
-    """Return the calls of torch.load whose result, or a part of it, becomes a model's or an optimizer's state."""
+#: Names of what has a state without tensors on a GPU: numbers of steps, the scale of a loss, random generators.
+_WITHOUT_TENSORS = re.compile(r"sched|warm_?up|(^|_)scaler?($|_)|grad_?scal|rng|generator|sampler|early_?stop", re.I)
+
+
+def _fed_to_models(program: Program) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """Return the calls of torch.load whose result, or a part of it, becomes a model's or an optimizer's state.
+
+    And those whose result only becomes the state of a scheduler or the like, which has no tensors on a GPU.
+    """
     found: set[tuple[int, int]] = set()
+    plain: set[tuple[int, int]] = set()
     for call in program.calls_named(*_RECEIVERS):
+        kind = plain if _has_no_tensors(call) else found
         for term in call.argument_terms:
-            found |= _loads_in(call, term, 0)
-    return found
+            kind |= _loads_in(call, term, 0)
+    return found, plain - found
+
+
+def _has_no_tensors(call: SourceCall) -> bool:
+    """Return whether a state is that of a scheduler, or of something else without tensors on a GPU."""
+    receiver = call.receiver
+    if any(str(atom.const).startswith("torch.optim.lr_scheduler.") for atom in receiver if atom.kind == Kind.RESULT):
+        return True
+    return bool(_WITHOUT_TENSORS.search(call.receiver_text.rsplit(".", 1)[-1]))
 
 
 def _loads_in(row: EventRow, term: int, depth: int) -> set[tuple[int, int]]:

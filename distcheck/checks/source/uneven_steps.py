@@ -16,7 +16,7 @@ from .collective_sequences import sequences_of
 from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import SIZES, RankCondition, Who
+from .values import SIZES, Who
 from .vocabulary import word_set
 
 # DC519
@@ -128,7 +128,7 @@ class _Shares:
     def is_rank(self, file: int, term: int) -> bool:
         """Return whether a term is certainly a rank."""
         rank = self.program.evaluator.value(file, term).rank if term >= 0 else None
-        return rank is not None and rank.certain
+        return rank is not None and rank.traced
 
     def is_size(self, file: int, term: int) -> bool:
         """Return whether a term is a number of ranks."""
@@ -245,7 +245,7 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
         ):
             continue
         reached_by = call.reached_by
-        if reached_by.who not in FEW or not reached_by.certain:
+        if reached_by.who not in FEW or not reached_by.traced:
             continue
         timeout = _timeout(program, call)
         waiting = _waited_for(program, call)
@@ -259,6 +259,7 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
             f" at {waiting.path}:{waiting.line}, at most {timeout}",
             fix="do it before the job in a separate script, or pass init_process_group a timeout that the work"
             " fits in: timeout=timedelta(hours=2)",
+            basis=(reached_by,),
             severity=Severity.INFO if quiet else rules.DC726.severity,
             waiting=f"{waiting.path}:{waiting.line}: {waiting.text()}",
             limit=timeout,
@@ -296,7 +297,7 @@ def _waited_for(program: Program, call: SourceCall) -> SourceCall | None:
         theirs = [one for one in calls if one.own_reached_by.who in (Who.OTHERS, Who.LOCAL_OTHERS)]
         if mine and theirs:
             return theirs[0]
-        if row.entry == RankCondition(Who.EVERYONE):
+        if row.entry.who == Who.EVERYONE:
             return None
     return None
 

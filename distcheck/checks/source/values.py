@@ -1,11 +1,12 @@
 """What an expression may hold: the kinds of values that matter for ranks and devices, and who reaches a line.
 
 A value is a set of alternatives (atoms), each with the condition under which it is this one, and the way that it came.
+How well that is known is part of each alternative and of each condition (:class:`Certainty`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 
@@ -92,26 +93,54 @@ _STRENGTH = (
 _RANKED = {who: position for position, who in enumerate(_STRENGTH)}
 
 
+class Certainty:
+    """How well a data flow is known: the number of its steps that are not proven. Numbers, because steps add up."""
+
+    PROVEN = 0  #: each step was traced, and can be nothing else
+    #: one step joins callers, branches, objects or assignments that do not agree, or takes an unmistakable name as
+    #: evidence next to other evidence
+    MERGED = 1
+    WEAK = 2  #: two such steps or more
+    GUESSED = 3  #: nothing but a name is known
+
+
+def added(*certainties: int) -> int:
+    """Return the certainty of a flow with all these steps."""
+    total = sum(certainties)
+    return total if total <= Certainty.MERGED else max(Certainty.WEAK, *certainties)
+
+
 class RankCondition(NamedTuple):
-    """For whom a condition is true; ``certain`` where it was traced, and is not only a likely name."""
+    """For whom a condition is true, and how certain that is: one of :class:`Certainty`."""
 
     who: str
-    certain: bool = True
+    certainty: int = Certainty.PROVEN
+
+    @property
+    def traced(self) -> bool:
+        """Whether it was traced, and is not only a likely name."""
+        return self.certainty < Certainty.GUESSED
 
     def inverse(self) -> RankCondition:
         """For whom it is false."""
-        return RankCondition(NOT[self.who], self.certain)
+        return RankCondition(NOT[self.who], self.certainty)
+
+    def at_best(self, certainty: int) -> RankCondition:
+        """Return it with this certainty, if it is not weaker already."""
+        return self if self.certainty >= certainty else RankCondition(self.who, certainty)
 
 
 ALWAYS = RankCondition(Who.EVERYONE)
-NOT_CLEAR = RankCondition(Who.UNCLEAR, False)
+NOT_CLEAR = RankCondition(Who.UNCLEAR, Certainty.GUESSED)
 
 
 def both(conditions: Iterable[RankCondition]) -> RankCondition:
-    """For whom all conditions are true: the narrowest decides."""
+    """For whom all conditions are true: the narrowest decides, and of equal ones the most certain."""
     best = ALWAYS
     for condition in conditions:
-        if _RANKED[condition.who] < _RANKED[best.who] or (condition.who == best.who and condition.certain):
+        if _RANKED[condition.who] < _RANKED[best.who] or (
+            condition.who == best.who and condition.certainty < best.certainty
+        ):
             best = condition
     return best
 
@@ -125,30 +154,32 @@ def either(conditions: Iterable[RankCondition]) -> RankCondition:
     rest = [item for item in conditions if item.who != Who.SINGLE]
     if not rest:
         return RankCondition(Who.SINGLE)
+    weakest = max(item.certainty for item in rest)
     names = {item.who for item in rest}
     if names == {Who.EVERYONE} or Who.DISTRIBUTED in names:
         return ALWAYS
     if len(names) == 1:
-        return RankCondition(rest[0].who, all(item.certain for item in rest))
+        return RankCondition(rest[0].who, weakest)
     if names & PARTIAL and names <= PARTIAL:
         if any(NOT[name] in names for name in names):
             return ALWAYS
-        return RankCondition(Who.SOME, all(item.certain for item in rest))
+        return RankCondition(Who.SOME, weakest)
     ranked = [item for item in rest if item.who in PARTIAL or item.who == Who.MEMBERS]
     if ranked:
         # the widest one, in whatever order the files were read
-        return RankCondition(max((item.who for item in ranked), key=_RANKED.__getitem__), False)
+        return RankCondition(max((item.who for item in ranked), key=_RANKED.__getitem__), Certainty.GUESSED)
     if Who.BY_DATA in names:
-        return RankCondition(Who.BY_DATA, False)
+        return RankCondition(Who.BY_DATA, Certainty.GUESSED)
     return NOT_CLEAR
 
 
 class FlowStep(NamedTuple):
-    """One step on the way of a value: a block and what happened there."""
+    """One step on the way of a value: where it is, what happens there, and whether that is proven."""
 
     file: int
     line: int
     text: str
+    certainty: int = Certainty.PROVEN
 
 
 class Atom(NamedTuple):
@@ -158,16 +189,25 @@ class Atom(NamedTuple):
     const: Any = None
     of: tuple[Atom, ...] = ()
     when: RankCondition = ALWAYS
-    #: traced from an API or a variable, and not guessed from a name
-    certain: bool = True
+    #: one of :class:`Certainty`
+    certainty: int = Certainty.PROVEN
     #: the call that made it: (file, event)
     call: tuple[int, int] | None = None
     flow: tuple[FlowStep, ...] = ()
     items: tuple[Value, ...] = ()
 
+    @property
+    def traced(self) -> bool:
+        """Whether it was traced from an API or a variable, and is not only guessed from a name."""
+        return self.certainty < Certainty.GUESSED
+
 
 #: More alternatives than this are dropped.
 _MOST = 10
+#: Items by which tuples and lists differ.
+_COMPARED = 8
+#: Steps of a flow that are kept: the last ones.
+MOST_STEPS = 6
 
 
 class Value:
@@ -193,9 +233,8 @@ class Value:
         return bool(self.atoms) and all(atom.kind in kinds for atom in self.atoms)
 
     def get(self, *kinds: str) -> Atom | None:
-        """Return the first alternative of one of these kinds, certain ones before others."""
-        found = [atom for atom in self.atoms if atom.kind in kinds]
-        return next((atom for atom in found if atom.certain), found[0] if found else None)
+        """Return the first alternative of one of these kinds, the most certain before others."""
+        return min((atom for atom in self.atoms if atom.kind in kinds), key=lambda atom: atom.certainty, default=None)
 
     @property
     def constants(self) -> tuple[Any, ...]:
@@ -236,7 +275,7 @@ def value_of(kind: str, constant: Any = None, **fields: Any) -> Value:
     return Value((Atom(kind, constant, **fields),))
 
 
-NOTHING_KNOWN = value_of(Kind.UNKNOWN, certain=False)
+NOTHING_KNOWN = value_of(Kind.UNKNOWN, certainty=Certainty.GUESSED)
 
 
 def join(values: Iterable[Value]) -> Value:
@@ -250,14 +289,70 @@ def join(values: Iterable[Value]) -> Value:
                 tuple((part.kind, repr(part.const)) for part in atom.of),
                 atom.when,
                 atom.call,
+                # one function may return several tuples of one length
+                tuple(tuple((part.kind, repr(part.const)) for part in item.atoms) for item in atom.items[:_COMPARED]),
             )
-            if key not in seen or (atom.certain and not seen[key].certain):
+            if key not in seen or atom.certainty < seen[key].certainty:
                 seen[key] = atom
     atoms = list(seen.values())
     if len(atoms) > _MOST:
-        atoms.sort(key=lambda atom: (atom.kind == Kind.UNKNOWN, not atom.certain))
+        atoms.sort(key=lambda atom: (atom.kind == Kind.UNKNOWN, atom.certainty))
         atoms = atoms[:_MOST]
     return Value(atoms)
+
+
+#: Kinds that a finding is made of: where their alternatives do not agree, none of them is proven.
+_DECISIVE = RANKS | {Kind.RANK_DEPENDENT, Kind.NODE_OFFSET, Kind.TEST, Kind.GROUP, Kind.DEVICE, Kind.WRAPPED}
+#: Kinds of which the constant is part of what a value is.
+_BY_CONSTANT = frozenset({Kind.CONST, Kind.TEST, Kind.GROUP, Kind.NAMED, Kind.FUNCTION, Kind.CLASS, Kind.WRAPPED})
+
+
+def _essence(value: Value, within_one_object: bool) -> set[tuple[str, Any]]:
+    """Return what a value is, as far as callers or branches may disagree about it.
+
+    A number next to a rank stands in where there is none. Within one function or object any constant does, or until
+    the value is known, and a model is wrapped or not.
+    """
+    found: set[tuple[str, Any]] = set()
+    stands_in = value.rank is not None
+    for atom in value:
+        if stands_in and atom.kind == Kind.CONST:
+            continue
+        if within_one_object and atom.kind in (Kind.CONST, Kind.WRAPPED, Kind.RESULT, Kind.OBJECT, Kind.BARE):
+            continue
+        kind = Kind.GLOBAL_RANK if atom.kind == Kind.RANK else atom.kind
+        if kind == Kind.DEVICE:
+            found.update((part.kind, None) for part in atom.of)
+        else:
+            found.add((kind, repr(atom.const) if kind in _BY_CONSTANT else None))
+    return found
+
+
+def merged(values: Sequence[Value], step: FlowStep, *, within_one_object: bool = False) -> Value:
+    """Return all alternatives of several values; those that decide findings are no longer proven if values differ.
+
+    :param step: what a finding shows then
+    :param within_one_object: see :func:`_essence`
+    """
+    found = join(values)
+    if len(values) < 2 or not any(atom.kind in _DECISIVE for atom in found.atoms):
+        return found
+    essences = [_essence(value, within_one_object) for value in values]
+    if within_one_object:
+        essences = [essence for essence in essences if essence]
+    if all(essence == essences[0] for essence in essences):
+        return found
+    return weakened(found, step)
+
+
+def weakened(value: Value, step: FlowStep) -> Value:
+    """Return a value whose decisive alternatives have one more step that is not proven."""
+    return Value(
+        atom._replace(certainty=added(atom.certainty, step.certainty), flow=(*atom.flow, step)[-MOST_STEPS:])
+        if atom.kind in _DECISIVE
+        else atom
+        for atom in value
+    )
 
 
 def const(value: Any) -> Value:

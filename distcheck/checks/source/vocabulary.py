@@ -207,6 +207,14 @@ TESTS: dict[str, str] = {
     **dict.fromkeys(
         ["distributed", "is_distributed", "is_dist", "is_dist_avail_and_initialized", "is_initialized", "ddp", "use_ddp", "is_ddp", "multi_gpu", "multiprocessing_distributed", "use_distributed", "dist_initialized", "is_dist_initialized", "is_parallel", "dist_enabled", "fsdp", "use_fsdp", "distributed_run", "dist_available", "is_distributed_initialized", "torch_distributed_initialized", "is_torchelastic_launched", "do_distributed", "enable_distributed"], Who.DISTRIBUTED),
 }  # fmt: skip
+#: Those that are attributes of one library's objects, and that library.
+TESTS_OF_LIBRARIES = {
+    "is_global_zero": ("lightning", "pytorch_lightning"),
+    "is_main_process": ("accelerate",),
+    "is_local_main_process": ("accelerate",),
+    "is_world_process_zero": ("transformers",),
+    "is_local_process_zero": ("transformers",),
+}
 #: Decorators after which a function's body runs on one rank only.
 DECORATORS: dict[str, str] = {
     **dict.fromkeys(["rank_zero_only", "master_only", "on_main_process", "main_process_only", "rank0_only", "rank_zero", "only_on_main", "run_on_main", "main_only", "only_main_process", "only_on_rank_zero", "on_rank_zero", "master_process_only", "run_on_main_process", "rank_zero_fn", "is_main_process_only", "primary_only", "main_rank_only", "log_on_main", "log_rank_0", "only_rank_0", "run_on_rank0", "run_once_on_master"], Who.MAIN),

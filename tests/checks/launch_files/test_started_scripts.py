@@ -11,10 +11,10 @@ from distcheck.checks.launch_files.fragments import Span
 from distcheck.checks.launch_files.model import Allocation, FileSetting, LaunchFile, LaunchFiles, Pods, Scalar
 from distcheck.checks.launch_files.scripts import Started, find_started
 from distcheck.checks.launch_files.started_scripts import (
-    global_rank_names_a_device_on_several_nodes,
     launch_line_has_the_old_launcher,
     local_rank_is_passed_as_it_is_taken,
     plain_python_starts_ranks,
+    ranks_are_mixed_up_on_several_nodes,
     ranks_spawn_ranks,
 )
 from distcheck.core.model import Finding, Fix, Severity
@@ -374,7 +374,7 @@ torch.cuda.set_device(rank)
     ],
 )
 def test_bad_dc201_on_several_nodes(line: str) -> None:
-    (found,) = judged(global_rank_names_a_device_on_several_nodes, line, DEVICE)
+    (found,) = judged(ranks_are_mixed_up_on_several_nodes, line, DEVICE)
     assert found.severity is Severity.ERROR
     assert (found.where.path, found.where.line) == ("train.py", 6)
     assert found.message.endswith("and run.sh:1 starts it on several nodes")
@@ -384,7 +384,7 @@ def test_bad_dc201_on_several_nodes(line: str) -> None:
 def test_bad_dc201_in_a_file_that_the_script_imports() -> None:
     helper = DEVICE.replace("rank = ", "def bind():\n    rank = ").replace("torch.cuda", "    torch.cuda")
     (found,) = judged(
-        global_rank_names_a_device_on_several_nodes,
+        ranks_are_mixed_up_on_several_nodes,
         "torchrun --nnodes 2 train.py",
         "import utils\nutils.bind()\n",
         helper,
@@ -397,25 +397,37 @@ def test_bad_dc201_in_a_file_that_the_script_imports() -> None:
     [
         "torchrun --nproc_per_node 8 train.py",
         "torchrun --standalone --nproc_per_node 8 train.py",
-        "torchrun --nnodes $N --nproc_per_node 8 train.py",
+        "torchrun --nnodes 1 --nproc_per_node 8 train.py",
         "torchrun --nnodes 2 other.py",
         "python train.py",
     ],
 )
-def test_good_dc201_one_node_or_not_known(line: str) -> None:
-    assert judged(global_rank_names_a_device_on_several_nodes, line, DEVICE) == []
+def test_good_dc201_one_node_or_another_script(line: str) -> None:
+    assert judged(ranks_are_mixed_up_on_several_nodes, line, DEVICE) == []
+
+
+def test_bad_dc201_nodes_in_a_variable_are_no_error() -> None:
+    line = "torchrun --nnodes $N --nproc_per_node 8 train.py"
+    (found,) = judged(ranks_are_mixed_up_on_several_nodes, line, DEVICE)
+    assert found.severity is Severity.WARNING
+    assert found.message.endswith("and run.sh:1 starts it on as many nodes as a variable holds")
+
+
+def test_bad_dc201_of_a_script_that_is_only_likely_is_no_error() -> None:
+    (found,) = judged(ranks_are_mixed_up_on_several_nodes, "torchrun --nnodes 2 $ROOT/train.py", DEVICE)
+    assert found.severity is Severity.WARNING
 
 
 def test_good_dc201_the_local_rank() -> None:
     script = DEVICE.replace("dist.get_rank()", 'int(__import__("os").environ["LOCAL_RANK"])')
-    assert judged(global_rank_names_a_device_on_several_nodes, "torchrun --nnodes 2 train.py", script) == []
+    assert judged(ranks_are_mixed_up_on_several_nodes, "torchrun --nnodes 2 train.py", script) == []
 
 
 def test_bad_dc201_in_a_job_of_several_nodes() -> None:
     nodes = Scalar(2, Span("run.sh", 1, 1, 1, 1))
     given = Allocation("slurm", nodes=nodes)
     line = "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES --nproc_per_node=8 train.py"
-    found = judged(global_rank_names_a_device_on_several_nodes, line, DEVICE, allocation=given, job=given)
+    found = judged(ranks_are_mixed_up_on_several_nodes, line, DEVICE, allocation=given, job=given)
     assert [item.severity for item in found] == [Severity.ERROR]
 
 
@@ -467,6 +479,6 @@ def test_nothing_is_said_without_python() -> None:
         plain_python_starts_ranks,
         ranks_spawn_ranks,
         local_rank_is_passed_as_it_is_taken,
-        global_rank_names_a_device_on_several_nodes,
+        ranks_are_mixed_up_on_several_nodes,
     ):
         assert list(probe(files, Started())) == []

@@ -16,7 +16,17 @@ from distcheck.checks.source.algebra import (
     item_of,
     truth,
 )
-from distcheck.checks.source.values import NOT_CLEAR, NOTHING_KNOWN, Atom, Kind, RankCondition, Value, Who, const
+from distcheck.checks.source.values import (
+    NOT_CLEAR,
+    NOTHING_KNOWN,
+    Atom,
+    Certainty,
+    Kind,
+    RankCondition,
+    Value,
+    Who,
+    const,
+)
 
 OPERATORS = {
     "==": operator.eq, "is": operator.eq, "!=": operator.ne, "is not": operator.ne,
@@ -66,7 +76,7 @@ def test_what_is_none(kind: str, sign: str, answer: object) -> None:
 
 
 def test_a_method_that_is_only_supposed_may_be_none() -> None:
-    assert compare_atom("is", Atom(Kind.METHOD, certain=False), const(None), False) == NOT_CLEAR
+    assert compare_atom("is", Atom(Kind.METHOD, certainty=Certainty.GUESSED), const(None), False) == NOT_CLEAR
 
 
 @pytest.mark.parametrize(

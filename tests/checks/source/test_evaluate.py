@@ -156,11 +156,23 @@ def test_many_calls_that_share_only_a_methods_name_are_no_evidence(calls: int, k
     assert shown(source + "    x.handle(dist.get_rank())\n" * calls).has(values.Kind.GLOBAL_RANK) is known
 
 
-def test_an_option_that_one_unrelated_file_declares_has_its_default() -> None:
+def test_an_option_has_the_default_of_a_file_of_the_same_program() -> None:
     declared = f"{HEAD}dist.barrier()\np = argparse.ArgumentParser()\np.add_argument('--width', type=int, default=7)\n"
     source = "def f(args):\n    show(args.width)"
-    assert 7 in shown(source, other=declared).constants
-    assert 7 not in shown(source, other=declared, another=declared).constants
+    both_imported = f"{HEAD}import main\nimport options\ndist.barrier()\n"
+    # whatever unrelated files declare
+    assert 7 not in shown(source, options=declared).constants
+    assert 7 in shown(source, options=declared, start=both_imported).constants
+    other = declared.replace("7", "None")
+    assert 7 in shown(source, options=declared, start=both_imported, another=other).constants
+    assert None not in shown(source, options=declared, start=both_imported, another=other).constants
+
+
+def test_a_method_of_an_unrelated_file_is_not_called_by_its_name() -> None:
+    other = f"{HEAD}class A:\n    def handle(self, x):\n        show(x)\n"
+    source = "def f(thing):\n    thing.handle(dist.get_rank())"
+    assert not shown(source, other=other).has(values.Kind.GLOBAL_RANK)
+    assert shown("import other\n" + source, other=other).has(values.Kind.GLOBAL_RANK)
 
 
 def test_the_path_of_an_attribute_names_the_line_of_its_assignment() -> None:
@@ -236,7 +248,7 @@ def test_a_flag_that_something_unseen_may_set_too_is_not_certain() -> None:
     source = "def f(times):\n    stop = False\n    if dist.get_rank() == 0:\n        stop = True\n"
     source += "    while times:\n        stop = agreed(stop)\n    if stop:\n        show()\nf(1)"
     (call,) = program(main=HEAD + source).calls_named("show")
-    assert (call.reached_by.who, call.reached_by.certain) == (values.Who.MAIN, False)
+    assert (call.reached_by.who, call.reached_by.traced) == (values.Who.MAIN, False)
 
 
 def test_a_helper_of_another_file_is_guarded_by_its_callers() -> None:

@@ -4,6 +4,6 @@ import torch
 from accelerate import Accelerator
 
 accelerator = Accelerator()
-device = torch.device(f"cuda:{accelerator.process_index}")  # expect: DC201
+device = torch.device(f"cuda:{accelerator.process_index}")  # expect: DC201=info
 table = torch.zeros(4, device=device)
 accelerator.print(table)

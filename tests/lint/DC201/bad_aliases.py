@@ -9,7 +9,7 @@ from torch.distributed import init_process_group as start
 def main():
     start(backend="nccl")
     me = who_am_i()
-    bind(me)  # expect: DC201
+    bind(me)  # expect: DC201=info
     barrier()
     destroy_process_group()
 

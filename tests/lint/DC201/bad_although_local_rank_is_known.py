@@ -12,8 +12,8 @@ def main() -> None:
     local_rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(local_rank)
     dist.init_process_group(backend="nccl")
-    model = torch.nn.Linear(8, 8).to(rank)  # expect: DC201=error
-    model = DDP(model, device_ids=[rank], output_device=rank)  # expect: DC201=error
+    model = torch.nn.Linear(8, 8).to(rank)  # expect: DC201=info
+    model = DDP(model, device_ids=[rank], output_device=rank)  # expect: DC201=info
     model(torch.ones(1, 8, device=local_rank)).sum().backward()
     dist.destroy_process_group()
 

@@ -10,7 +10,7 @@ def devices():
 
 def main():
     dist.init_process_group("gloo")
-    devices().set_device(dist.get_rank())  # expect: DC201
+    devices().set_device(dist.get_rank())  # expect: DC201=info
     dist.destroy_process_group()
 
 

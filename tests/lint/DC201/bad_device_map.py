@@ -4,5 +4,5 @@ from accelerate import PartialState
 from transformers import AutoModelForCausalLM
 
 state = PartialState()
-model = AutoModelForCausalLM.from_pretrained("gpt2", device_map={"": state.process_index})  # expect: DC201
+model = AutoModelForCausalLM.from_pretrained("gpt2", device_map={"": state.process_index})  # expect: DC201=info
 print(model)

@@ -10,7 +10,7 @@ RANK = int(os.getenv("RANK", "-1"))
 
 def main():
     if RANK != -1:
-        torch.cuda.set_device(RANK)  # expect: DC201
+        torch.cuda.set_device(RANK)  # expect: DC201=info
         dist.init_process_group("nccl")
         dist.barrier()
         dist.destroy_process_group()

@@ -18,7 +18,7 @@ def context():
 
 def main():
     ctx = context()
-    torch.cuda.set_device(device=ctx.rank)  # expect: DC201
+    torch.cuda.set_device(device=ctx.rank)  # expect: DC201=info
     print(torch.ones(ctx.world_size, device="cuda"))
 
 

@@ -3,7 +3,7 @@
 import os
 
 rank = int(os.environ["RANK"])
-os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)  # expect: DC201
+os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)  # expect: DC201=info
 
 import torch  # noqa: E402
 

@@ -7,7 +7,7 @@ import torch.distributed as dist
 def main():
     dist.init_process_group("nccl")
     local_rank = dist.get_rank()
-    torch.cuda.set_device(local_rank)  # expect: DC201
+    torch.cuda.set_device(local_rank)  # expect: DC201=info
     dist.barrier()
     dist.destroy_process_group()
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 def init_distributed(args):
     args.rank = int(os.environ["RANK"])
     args.world_size = int(os.environ["WORLD_SIZE"])
-    torch.cuda.set_device(args.rank)  # expect: DC201
+    torch.cuda.set_device(args.rank)  # expect: DC201=info
     dist.init_process_group("nccl", rank=args.rank, world_size=args.world_size)
 
 
@@ -19,7 +19,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=3)
     args = parser.parse_args()
     init_distributed(args)
-    model = torch.nn.Linear(4, 4).cuda(args.rank)  # expect: DC201
+    model = torch.nn.Linear(4, 4).cuda(args.rank)  # expect: DC201=info
     print(model.weight.device)
     dist.destroy_process_group()
 

@@ -8,9 +8,9 @@ from torch.nn.parallel import DistributedDataParallel
 def main() -> None:
     dist.init_process_group("nccl")
     rank = dist.get_rank()
-    torch.cuda.set_device(rank)  # expect: DC201
+    torch.cuda.set_device(rank)  # expect: DC201=info
     model = torch.nn.Linear(16, 4).cuda()
-    model = DistributedDataParallel(model, device_ids=[rank])  # expect: DC201
+    model = DistributedDataParallel(model, device_ids=[rank])  # expect: DC201=info
     model(torch.ones(2, 16, device="cuda")).sum().backward()
     dist.destroy_process_group()
 

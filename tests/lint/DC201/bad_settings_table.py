@@ -8,7 +8,7 @@ settings = {"rank": int(os.environ["RANK"]), "epochs": 3}
 
 
 def main():
-    torch.cuda.set_device(settings["rank"])  # expect: DC201
+    torch.cuda.set_device(settings["rank"])  # expect: DC201=info
     print(torch.cuda.current_device(), settings["epochs"])
 
 

@@ -6,9 +6,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def place(model, index):
-    torch.cuda.set_device(index)  # expect: DC201
-    model = model.to(index)  # expect: DC201
-    return DistributedDataParallel(model, device_ids=[index])  # expect: DC201
+    torch.cuda.set_device(index)  # expect: DC201=info
+    model = model.to(index)  # expect: DC201=info
+    return DistributedDataParallel(model, device_ids=[index])  # expect: DC201=info
 
 
 def main():

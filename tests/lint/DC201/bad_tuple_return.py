@@ -11,7 +11,7 @@ def setup():
 
 def main():
     rank, world_size = setup()
-    torch.cuda.set_device(rank)  # expect: DC201
+    torch.cuda.set_device(rank)  # expect: DC201=info
     total = torch.tensor([float(rank)], device="cuda")
     dist.all_reduce(total)
     print(total / world_size)

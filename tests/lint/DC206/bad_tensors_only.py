@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 def main():
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl")  # expect: DC206
+    dist.init_process_group("nccl")  # expect: DC206=info
     weight = torch.ones(4, device=device)
     dist.barrier()
     dist.all_reduce(weight)

@@ -7,7 +7,7 @@ import torch
 def export(model, args):
     if args.local_rank not in (-1, 0):
         return
-    torch.save(model.state_dict(), args.output)  # expect: DC217
+    torch.save(model.state_dict(), args.output)  # expect: DC217=info
 
 
 if __name__ == "__main__":

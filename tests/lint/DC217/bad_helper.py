@@ -12,7 +12,7 @@ def is_main_process():
 def main():
     model = torch.nn.Linear(4, 4)
     if is_main_process():
-        torch.save(model.state_dict(), "model.pt")  # expect: DC217
+        torch.save(model.state_dict(), "model.pt")  # expect: DC217=info
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ class Trainer:
         self.path = path
 
     def save(self, epoch):
-        torch.save({"model": self.model.state_dict(), "epoch": epoch}, self.path)  # expect: DC217
+        torch.save({"model": self.model.state_dict(), "epoch": epoch}, self.path)  # expect: DC217=info
 
     def fit(self, epochs):
         for epoch in range(epochs):

@@ -10,7 +10,7 @@ def main():
     dist.init_process_group("nccl")
     model = torch.nn.Linear(4, 4).cuda()
     if local_rank == 0:
-        torch.save(model.state_dict(), "last.pt")  # expect: DC217
+        torch.save(model.state_dict(), "last.pt")  # expect: DC217=info
     dist.barrier()
     dist.destroy_process_group()
 

@@ -10,7 +10,7 @@ dist.init_process_group(
     "env://",
     None,
     int(os.environ["WORLD_SIZE"]),
-    local_rank,  # expect: DC219
+    local_rank,  # expect: DC219=info
 )
 dist.barrier()
 dist.destroy_process_group()

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 def setup(rank, size):
     torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", "env://", rank=rank, world_size=size)  # expect: DC219
+    dist.init_process_group("nccl", "env://", rank=rank, world_size=size)  # expect: DC219=info
 
 
 def main():

@@ -11,7 +11,7 @@ def main():
     torch.cuda.set_device(local_rank)
     dist.init_process_group("nccl")
     data = TensorDataset(torch.arange(100.0))
-    sampler = DistributedSampler(data, num_replicas=dist.get_world_size(), rank=local_rank)  # expect: DC219
+    sampler = DistributedSampler(data, num_replicas=dist.get_world_size(), rank=local_rank)  # expect: DC219=info
     for epoch in range(2):
         sampler.set_epoch(epoch)
         print(len(DataLoader(data, sampler=sampler)))

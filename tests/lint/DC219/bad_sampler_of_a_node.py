@@ -11,6 +11,6 @@ local_rank = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(local_rank)
 dist.init_process_group("nccl")
 data = TensorDataset(torch.arange(100.0))
-sampler = DistributedSampler(data, torch.cuda.device_count(), local_rank, shuffle=False)  # expect: DC219
+sampler = DistributedSampler(data, torch.cuda.device_count(), local_rank, shuffle=False)  # expect: DC219=info
 print(len(sampler))
 dist.destroy_process_group()

@@ -1,6 +1,6 @@
 import os
 
-os.environ["RANK"] = os.environ["LOCAL_RANK"]  # expect: DC219
+os.environ["RANK"] = os.environ["LOCAL_RANK"]  # expect: DC219=info
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402

@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 
 def main():
-    os.environ["MASTER_ADDR"] = "localhost"  # expect: DC744
+    os.environ["MASTER_ADDR"] = "localhost"  # expect: DC744=info
     os.environ["MASTER_PORT"] = "12355"  # expect: DC744
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")

@@ -4,7 +4,7 @@ import torch.distributed as dist
 
 def main():
     dist.init_process_group("nccl")
-    torch.cuda.set_device(dist.get_rank())
+    torch.cuda.set_device(dist.get_rank())  # expect: DC201=warning
     dist.destroy_process_group()
 
 

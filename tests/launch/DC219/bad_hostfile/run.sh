@@ -1,0 +1,1 @@
+deepspeed --hostfile=hosts --num_gpus=8 train.py

@@ -1,0 +1,16 @@
+"""Another file is written where the global rank is tested: the code distinguishes the two ranks, but not here."""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+
+
+def train(model, steps, folder):
+    for step in range(steps):
+        if int(os.environ["LOCAL_RANK"]) == 0:
+            torch.save(model.state_dict(), f"{folder}/{step}.pt")  # expect: DC217
+    if dist.get_rank() == 0:
+        torch.save(model.state_dict(), f"{folder}/last.pt")

@@ -1,0 +1,5 @@
+import torch.distributed as dist
+
+
+def leading() -> bool:
+    return dist.get_rank() == 0
