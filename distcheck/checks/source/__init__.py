@@ -25,6 +25,7 @@ _ENGINE = frozenset(
         "prefilter",
         "program",
         "collective_sequences",
+        "conditions",
         "suppressions",
         "source_text",
         "summary",
