@@ -12,6 +12,7 @@ import pkgutil
 _ENGINE = frozenset(
     [
         "algebra",
+        "buffers",
         "cache",
         "device_uses",
         "discovery",
