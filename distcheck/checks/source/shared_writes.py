@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
@@ -18,6 +18,7 @@ from .call_paths import CallPath
 from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
+from .term_queries import attributes_of, same_path, uses_path
 from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
 
 # saving
@@ -277,6 +278,8 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
             continue
         if any(program.dominates(earlier, call) for earlier in _made_before(program, call)):
             continue
+        if exists_by_then(call_path, path):
+            continue
         yield from _race(program, call, kind, call_path)
 
 
@@ -302,6 +305,48 @@ def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
             ]
             if made:
                 yield row
+
+
+def exists_by_then(call_path: CallPath, path: int) -> bool:
+    """Return whether every rank has created a folder, or something in it, before it comes to the row of a way."""
+    program = call_path.row.program
+    row: EventRow = call_path.row
+    base, names = attributes_of(row.terms, path)
+    for position in range(len(call_path.calls) + 1):
+        for earlier in program.rows_of(row.file, row.scope):
+            if earlier.number >= row.number:
+                break
+            made = _folder_made(earlier) if isinstance(earlier, SourceCall) else -1
+            if made >= 0 and program.dominates(earlier, row) and _is_in(row.terms, made, base, names):
+                return True
+        if position == len(call_path.calls):
+            break
+        found, given, _ = call_paths.term_on(call_path, row, base, call_path.calls[position : position + 1])
+        if (found, given) == (row, base):
+            break
+        base, more = attributes_of(found.terms, given)
+        row, names = found, (*more, *names)
+    return False
+
+
+def _is_in(terms: list[tuple[Any, ...]], made: int, base: int, names: tuple[str, ...]) -> bool:
+    """Return whether what is created is a folder, or lies in it: the base of a chain of attributes, and their names."""
+    if not names:
+        return uses_path(terms, made, base, True)
+    own, given = attributes_of(terms, made)
+    return given == names and same_path(terms, own, base)
+
+
+def _folder_made(call: SourceCall) -> int:
+    """Return the term of the folder that a call makes sure of, -1 for any other call."""
+    if call.method == "save_pretrained" and call.gives(0, "save_directory"):
+        return call.argument_term(0, "save_directory")
+    if call.is_to("os.makedirs"):
+        return call.argument_term(0, "name")
+    callee = call.terms[call.term[1]]
+    if call.method == "mkdir" and callee[0] == "a" and call.gives(None, "exist_ok") and not call.targets:
+        return int(callee[1])
+    return -1
 
 
 def _kind_of_folder_call(call: SourceCall) -> str | None:
