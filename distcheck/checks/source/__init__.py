@@ -25,6 +25,7 @@ _ENGINE = frozenset(
         "notebooks",
         "prefilter",
         "program",
+        "sentinels",
         "collective_sequences",
         "conditions",
         "suppressions",

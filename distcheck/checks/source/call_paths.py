@@ -467,7 +467,7 @@ def term_on(
         if parts[0] != "p" or parts[1] != row.scope:
             break
         call = calls[0]
-        passed = _passed(program, call, (row.file, row.scope), parts[2])
+        passed = passed_term(program, call, (row.file, row.scope), parts[2])
         if passed is None:
             break
         if passed[0] != call.file or passed[1] < 0:
@@ -483,13 +483,13 @@ def value_on(call_path: CallPath, term: int) -> Value:
         parts = row.terms[term] if term >= 0 else ("-",)
         if parts[0] == "p" and call_path.calls:
             default = next((given for name, given, _ in row.function.parameters if name == parts[2]), -1)
-            passed = _passed(row.program, call_path.calls[0], (row.file, row.scope), parts[2])
+            passed = passed_term(row.program, call_path.calls[0], (row.file, row.scope), parts[2])
             if passed is None and default >= 0:
                 return row.term_value(default)
     return row.term_value(found)
 
 
-def _passed(program: Program, call: SourceCall, function: Function, name: str) -> tuple[int, int] | None:
+def passed_term(program: Program, call: SourceCall, function: Function, name: str) -> tuple[int, int] | None:
     """Return the term that a call gives for a parameter, with its file; None where it gives none or can't be seen."""
     scope = program.scope(function)
     own = [parameter for parameter, _, star in scope.parameters if not star]
