@@ -70,6 +70,13 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
             yield from _unguarded_save(program, call, path, True)
 
 
+def _is_where_ranks_start(program: Program, call: SourceCall) -> bool:
+    """Return whether a call stands where ranks certainly run: its own function makes the group or wraps the model."""
+    made = call_paths.tables(program)
+    function = (call.file, call.scope)
+    return function in made.starting or function in made.wrapping
+
+
 def _truncates_file(call: SourceCall) -> bool:
     mode = call.argument(1, "mode")
     return mode is not None and isinstance(mode.constant, str) and mode.constant[:1] in ("w", "x")
@@ -78,7 +85,8 @@ def _truncates_file(call: SourceCall) -> bool:
 def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
     given = call.terms[path]
     # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
-    if not checkpoint and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
+    settled = not checkpoint and _is_where_ranks_start(program, call)
+    if not (checkpoint or settled) and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
         return
     # where one rank goes first, the others mostly find what it has written
     call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
@@ -86,7 +94,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         return
     value = call_paths.value_on(call_path, path)
     certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
-    if not (checkpoint or certain):
+    if not (checkpoint or certain or settled):
         return
     severity = Severity.ERROR if certain and checkpoint else Severity.WARNING
     if call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path):
