@@ -135,7 +135,7 @@ SCRIPTS: Mapping[str, Script] = {
     "DC215": Script(setup=False),
     "DC218": Script(after="loader = DataLoader(Images(), num_workers=4)\n"),
     "DC704": Script(
-        "net = nn.Linear(2, 2).cuda()\nmodel = net\n\n\ndef evaluate(model, data):\n"
+        "net = nn.BatchNorm1d(2).cuda()\nmodel = net\n\n\ndef evaluate(model, data):\n"
         "    for batch in data:\n        model(batch)\n\n\n"
     ),
     "DC714": Script("hits = 3\n"),

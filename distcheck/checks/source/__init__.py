@@ -12,6 +12,7 @@ import pkgutil
 _ENGINE = frozenset(
     [
         "algebra",
+        "buffers",
         "cache",
         "device_uses",
         "discovery",
@@ -24,8 +25,10 @@ _ENGINE = frozenset(
         "notebooks",
         "prefilter",
         "program",
+        "sentinels",
         "collective_sequences",
         "several_hosts",
+        "conditions",
         "suppressions",
         "source_text",
         "summary",

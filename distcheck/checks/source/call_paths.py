@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from . import source_text, vocabulary
 from .collective_sequences import sequences_of
+from .conditions import asserted, leaves_one_process
 from .link import reachable
-from .program import PARTIAL, EventRow, Program, SourceCall, cached
+from .program import FEW, PARTIAL, EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .values import Atom, Certainty, FlowStep, Kind, Value, Who, added
 
@@ -198,6 +199,35 @@ def _is_switched_off(program: Program, row: SourceCall, root: Function, reached:
     return False
 
 
+@cached
+def is_switched_off(program: Program, function: Function) -> bool:
+    """Return whether a function decides that there are no other ranks: ``distributed = False``, and nothing else."""
+    if function in tables(program).starting:
+        return False
+    file, number = function
+    terms = program.terms[file]
+    bound = program.index.scopes[file][number].bindings
+    for row in program.rows_of(file, number):
+        if row.kind not in ("bind", "attribute") or row.block > 0:
+            continue
+        name = str(row.payload[row.kind == "attribute"])
+        if vocabulary.TESTS.get(name.lower().strip("_")) != Who.DISTRIBUTED:
+            continue
+        values = (
+            [terms[value] for value in bound.get(name, ())]
+            if row.kind == "bind"
+            # another function may set it on the object that it is given
+            else [
+                store.terms[store.payload[2]]
+                for store in program.rows("attribute", related(program, file))
+                if store.payload[1] == name
+            ]
+        )
+        if values and all(value == ("k", "bool", False) for value in values):
+            return True
+    return False
+
+
 def spawns_ranks(program: Program, function: Function) -> bool:
     """Return whether what runs from here on starts the ranks as processes of its own, and is none of them."""
     made = tables(program)
@@ -229,7 +259,46 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
             name = last_name(row.terms, term).lower()
             if name in vocabulary.MAIN_FIRST or "first" in name or "lock" in name:
                 return True
-    return False
+            if goes_first(program, row.file, term):
+                return True
+    # that a rank is small enough, or the main one's, is also asserted: the others don't pass it either, and fail
+    return any(
+        leaves_one_process(row, term) or program.evaluator.test(row.file, term).who in FEW for term in asserted(row)
+    )
+
+
+def goes_first(program: Program, file: int, term: int) -> bool:
+    """Return whether a context manager of the project lets one rank go first: others wait in it before its body.
+
+    It is a generator with a collective under a test of the rank before its ``yield``.
+    """
+    parts = program.terms[file][term]
+    return parts[0] == "c" and any(
+        _waits_first(program, function) for function in program.functions(SourceCall(program, file, parts[5]))
+    )
+
+
+@cached
+def _waits_first(program: Program, function: Function) -> bool:
+    sequences = sequences_of(program)
+    rows = program.rows_of(*function)
+    first = next((row for row in rows if row.kind == "yield"), None)
+    if first is None:
+        return False
+    return any(
+        isinstance(row, SourceCall)
+        and row.number < first.number
+        and (
+            row.own_reached_by.who in PARTIAL
+            or any(node[1] == "if" and _PLAUSIBLE.search(row.term_text(node[2])) for _, node in row.blocks)
+        )
+        and (
+            sequences.is_unseen(row)
+            or sequences.collective_site(row) is not None
+            or any(sequences.has_any(inner) for inner in program.functions(row))
+        )
+        for row in rows
+    )
 
 
 def _has_no_rank(row: EventRow, term: int, polarity: bool) -> bool:
@@ -294,6 +363,8 @@ class _Search:
         seen = seen | {function}
         program, scope = self.program, row.function
         evaluator = program.evaluator
+        if is_switched_off(program, function):
+            return
         if scope.kind == "module":
             if starts_a_group(program, function) and not spawns_ranks(program, function):
                 yield CallPath(self.target, calls, function, certainty)
@@ -423,7 +494,7 @@ def term_on(
         if parts[0] != "p" or parts[1] != row.scope:
             break
         call = calls[0]
-        passed = _passed(program, call, (row.file, row.scope), parts[2])
+        passed = passed_term(program, call, (row.file, row.scope), parts[2])
         if passed is None:
             break
         if passed[0] != call.file or passed[1] < 0:
@@ -439,13 +510,13 @@ def value_on(call_path: CallPath, term: int) -> Value:
         parts = row.terms[term] if term >= 0 else ("-",)
         if parts[0] == "p" and call_path.calls:
             default = next((given for name, given, _ in row.function.parameters if name == parts[2]), -1)
-            passed = _passed(row.program, call_path.calls[0], (row.file, row.scope), parts[2])
+            passed = passed_term(row.program, call_path.calls[0], (row.file, row.scope), parts[2])
             if passed is None and default >= 0:
                 return row.term_value(default)
     return row.term_value(found)
 
 
-def _passed(program: Program, call: SourceCall, function: Function, name: str) -> tuple[int, int] | None:
+def passed_term(program: Program, call: SourceCall, function: Function, name: str) -> tuple[int, int] | None:
     """Return the term that a call gives for a parameter, with its file; None where it gives none or can't be seen."""
     scope = program.scope(function)
     own = [parameter for parameter, _, star in scope.parameters if not star]

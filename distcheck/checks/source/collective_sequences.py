@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from . import vocabulary
+from .conditions import runs_without_other_ranks
 from .evaluate import Guard, assume, truth_of
 from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
@@ -669,7 +670,7 @@ def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[
             )
         if some:
             guards = narrow_guards(call) if members else partial_guards(call)
-            if guards:
+            if guards and not runs_without_other_ranks(call):
                 yield call, guards
 
 

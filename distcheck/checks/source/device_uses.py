@@ -17,8 +17,10 @@ from .link import reachable
 from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, Value, Who
-from .vocabulary import VARIABLES, words
+from .vocabulary import words
 
+#: Operators that order or equate two values.
+COMPARISONS = frozenset(["==", "!=", "<", ">", "<=", ">="])
 #: Kinds of devices that are numbered on each host.
 ACCELERATORS = frozenset({"cuda", "xpu", "npu", "hip", "musa", "hpu"})
 #: The device of this process from here on.
@@ -165,7 +167,7 @@ def _shapes_in(terms: list[tuple[Any, ...]], events: list[tuple[Any, ...]]) -> S
     comparisons = tuple(
         number
         for number, parts in enumerate(terms)
-        if parts[0] == "=" and parts[1] in _MIRRORED and terms[parts[2]][0] != "k" and terms[parts[3]][0] != "k"
+        if parts[0] == "=" and parts[1] in COMPARISONS and terms[parts[2]][0] != "k" and terms[parts[3]][0] != "k"
     )
     devices: set[int] = set()
     named: set[int] = set()
@@ -569,128 +571,6 @@ def _comparing_files(program: Program) -> set[int]:
                 if one.has(Kind.WORLD_SIZE) and other.has(Kind.DEVICE_COUNT, Kind.LOCAL_WORLD_SIZE):
                     found.add(file)
     return found
-
-
-def may_be_negative(row: EventRow, term: int, depth: int = 0) -> bool:
-    """Return whether the -1 that stands for a missing LOCAL_RANK may be what a term holds."""
-    if term < 0 or depth > 8:
-        return False
-    program = row.program
-    parts = row.terms[term]
-    kind = parts[0]
-    if kind == "?":
-        answer = holds_for_negative(program, row.file, parts[1])
-        arms = (parts[2],) if answer is True else (parts[3],) if answer is False else (parts[2], parts[3])
-        return any(may_be_negative(row, arm, depth + 1) for arm in arms)
-    if kind == "|":
-        return any(may_be_negative(row, arm, depth + 1) for arm in parts[1:3])
-    if kind == "c":
-        name = last_name(row.terms, parts[1])
-        if name in ("max", "abs"):
-            return False
-        if name in ("int", "str") and parts[2]:
-            return may_be_negative(row, parts[2][0], depth + 1)
-    if kind == "f" or kind == "o":
-        return any(may_be_negative(row, part, depth + 1) for part in operands(parts))
-    return has_sentinel(row.term_value(term))
-
-
-def has_sentinel(value: Value) -> bool:
-    """Return whether a value is a rank or the -1 that stands for none."""
-    ranked = negative = False
-    for atom in value:
-        if atom.kind in RANKS:
-            # a default of a parameter that callers replace is no sentinel: a variable's or an option's is
-            ranked = ranked or atom.const in VARIABLES or atom.const == "option"
-        elif atom.kind == Kind.ENV_TEXT:
-            ranked = True
-            negative = negative or any(one.kind == Kind.CONST and one.const in (-1, "-1") for one in atom.of)
-        elif (
-            atom.kind == Kind.CONST
-            and atom.const in (-1, "-1")
-            and atom.when.who in (Who.EVERYONE, Who.SINGLE, Who.UNCLEAR)
-        ):
-            negative = True
-        elif atom.kind == Kind.TEXT:
-            inner = Value(atom.of)
-            if has_sentinel(inner):
-                return True
-    return ranked and negative
-
-
-def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -> bool | None:
-    """Return what a test returns where the local rank is the -1 of no launcher; None where that is not known."""
-    if term < 0 or depth > 8:
-        return None
-    terms = program.terms[file]
-    parts = terms[term]
-    kind = parts[0]
-    if kind == "u" and parts[1] == "not":
-        answer = holds_for_negative(program, file, parts[2], depth + 1)
-        return None if answer is None else not answer
-    if kind in ("and", "or"):
-        answers = [holds_for_negative(program, file, part, depth + 1) for part in parts[1]]
-        decided = bool(kind == "or")
-        if decided in answers:
-            return decided
-        return None if None in answers else not decided
-    if kind == "=":
-        for left, right, operator in (
-            (parts[2], parts[3], parts[1]),
-            (parts[3], parts[2], _MIRRORED.get(parts[1], "")),
-        ):
-            value = program.evaluator.value(file, left)
-            constant = program.evaluator.value(file, right).constant
-            if value.rank is None and not value.has(Kind.ENV_TEXT):
-                continue
-            if type(constant) is int and operator in _COMPARED:
-                return bool(_COMPARED[operator](-1, constant))
-            if operator in ("in", "not in"):
-                numbers = [item.constant for atom in program.evaluator.value(file, right) for item in atom.items]
-                if numbers and all(type(number) is int for number in numbers):
-                    return bool((-1 in numbers) == (operator == "in"))
-    who = program.evaluator.test(file, term)
-    if who.who == Who.DISTRIBUTED:
-        return False
-    if who.who == Who.SINGLE:
-        return True
-    if kind == "v":
-        bound = program.bound(file, parts)
-        return holds_for_negative(program, file, bound[0], depth + 1) if len(bound) == 1 else None
-    if kind == "a":
-        answers = [
-            holds_for_negative(program, row.file, row.payload[2], depth + 1)
-            for row in program.rows("attribute")
-            if row.file == file and row.payload[1] == parts[2]
-        ]
-        if answers and all(answer == answers[0] for answer in answers):
-            return answers[0]
-    return None
-
-
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_COMPARED = {
-    "==": lambda one, other: one == other,
-    "!=": lambda one, other: one != other,
-    "<": lambda one, other: one < other,
-    ">": lambda one, other: one > other,
-    "<=": lambda one, other: one <= other,
-    ">=": lambda one, other: one >= other,
-}
-
-
-def keeps_negative_out(row: EventRow, tests: Iterable[tuple[int, bool]] = (), depth: int = 4) -> bool:
-    """Whether the conditions around a row, or these ones of its file, keep the -1 of no launcher away from it."""
-    program = row.program
-    own = [(node[2], node[3]) for _, node in row.blocks if node[1] in ("if", "while") or node[1].startswith("exit:")]
-    for term, polarity in (*own, *tests):
-        answer = holds_for_negative(program, row.file, term)
-        if answer is not None and answer != polarity:
-            return True
-    if depth and row.function.kind == "function":
-        callers = program.callers((row.file, row.scope))
-        return bool(callers) and all(keeps_negative_out(caller, (), depth - 1) for caller in callers[:10])
-    return False
 
 
 # the number of this process on its host, as this code has it

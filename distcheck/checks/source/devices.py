@@ -34,15 +34,13 @@ from .device_uses import (
     fits_on_one_host,
     is_for_one_process,
     is_never_used,
-    is_overwritten,
-    keeps_negative_out,
     local_rank_here,
-    may_be_negative,
     name_here,
     roots_of,
 )
 from .environment_variables import VariableWrite, writes
 from .program import FEW, EventRow, Program, SourceCall, cached
+from .sentinels import UnsetRank, unset_rank
 from .several_hosts import HostFinding, by_hosts, quiet, sign_of_hosts
 from .source_text import last_name
 from .values import RANKS, Atom, Certainty, Kind, NoConstant, Value, Who
@@ -583,21 +581,16 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
                 evidence={"flow": program.flow(text.flow)},
             )
             continue
-        if use.term < 0 or not may_be_negative(row, use.term) or keeps_negative_out(row, use.tests):
-            continue
-        atom = use.number.rank or use.number.get(Kind.ENV_TEXT, Kind.TEXT)
-        if atom is None or (atom.kind in RANKS and not atom.traced) or _after_a_start(program, row, atom):
-            continue
-        option = row.terms[use.term]
-        if option[0] == "a" and is_overwritten(program, call_paths.related(program, row.file), option[2]):
+        unset = unset_rank(row, use.term, use.tests)
+        if unset is None or _after_a_start(program, row, unset):
             continue
         seen.add((row.file, row.line))
-        yield _sentinel(program, use, atom)
+        yield _sentinel(use, unset)
 
 
-def _after_a_start(program: Program, row: EventRow, atom: Atom) -> bool:
+def _after_a_start(program: Program, row: EventRow, unset: UnsetRank) -> bool:
     """Whether a group has started by then, which takes a launcher; launchers set the variable, but pass no option."""
-    if atom.const == "option":
+    if unset.is_option:
         return False
     return any(
         program.dominates(start, row)
@@ -606,19 +599,20 @@ def _after_a_start(program: Program, row: EventRow, atom: Atom) -> bool:
     )
 
 
-def _sentinel(program: Program, use: DeviceUse, atom: Atom) -> Finding:
-    name = atom.const if atom.const in vocabulary.VARIABLES else "LOCAL_RANK"
+def _sentinel(use: DeviceUse, unset: UnsetRank) -> Finding:
+    name = unset.variable
     harmless = use.way in (BIND, "context") and not use.in_text
     outcome = "does nothing for -1, so that GPU 0 stays the current one" if harmless else "fails for -1"
     return rules.DC215.found(
         f"{name} has the default -1, and nothing keeps it from {use.shown}, which {outcome}",
         where=use.where(),
-        severity=use.row.level_in_tests,
+        # one process on GPU 0 is what was meant; only a launcher that does not pass the option goes wrong
+        severity=Severity.INFO if harmless else use.row.level_in_tests,
         fix=Fix(
             f"use 0 as the default of {name} if one process uses the first GPU, or test for -1 first",
             where="code",
         ),
-        evidence={"flow": program.flow(atom.flow)},
+        evidence={"flow": [f"{unset.row.path}:{unset.row.line}: {unset.row.text()}"]},
     )
 
 

@@ -6,11 +6,12 @@ Only what a traced test of the rank keeps from some ranks is judged. Whether dat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -28,6 +29,7 @@ from .collective_sequences import (
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
 from .values import NOT, PARTIAL, RANKS, Kind, RankCondition, Value, Who
+from .vocabulary import words
 
 #: Operations that make groups: they have a rule of their own.
 _GROUPS = frozenset(target.rsplit(".", 1)[-1] for target, kind in vocabulary.COLLECTIVES.items() if kind == "group")
@@ -70,6 +72,8 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
             if _others_meet(sequences, call, guard, collective):
                 continue
             if guard.kind.startswith("exit:"):
+                if _ends_the_job(sequences, call, guard):
+                    continue
                 if (call.file, guard.block) not in exits:
                     exits.add((call.file, guard.block))
                     yield _after_exit(sequences, collective, guard)
@@ -164,6 +168,50 @@ def _leave_from_both_arms(sequences: Sequences, call: SourceCall, guard: Guard) 
     )
 
 
+#: Questions to the person at the terminal.
+_QUESTIONS = words("input raw_input confirm prompt getpass")
+_COMPLAINTS = words("error critical fatal exception")
+_COMPLAINT = re.compile(r"\b(error|fail(ed|ure)?|invalid|abort(ed|ing)?|cannot|can't|must|missing|not found)\b", re.I)
+
+
+def _ends_the_job(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
+    """Return whether the ranks that leave mean to end the job: the user declined, or the others catch that they wait in
+    vain."""
+    if any(row.method in _QUESTIONS for row in _calls_before_leaving(sequences, call, guard)):
+        return True
+    return call.inside("try") and _end_their_process(sequences, call, guard)
+
+
+def _end_their_process(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
+    exits = sequences.exits_behind(call, guard)
+    return bool(exits) and all(row.payload[0] in ("call", "raise") for row in exits)
+
+
+def _complains(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:
+    """Return whether an error is printed before the ranks that leave end their process."""
+    return _end_their_process(sequences, call, guard) and any(
+        row.method in _COMPLAINTS
+        or any(_COMPLAINT.search(text) for term in row.argument_terms for text in _texts(row.term_value(term)))
+        for row in _calls_before_leaving(sequences, call, guard)
+    )
+
+
+def _calls_before_leaving(sequences: Sequences, call: SourceCall, guard: Guard) -> Iterator[SourceCall]:
+    """Yield the calls of the ranks that leave, from where their way parts from that of the others."""
+    around = {number for number, _ in call.blocks}
+    for one in sequences.exits_behind(call, guard):
+        apart = next((number for number, node in one.blocks if node[1] == "if" and number not in around), None)
+        for row in sequences.rows_in(call, apart) if apart is not None else ():
+            if isinstance(row, SourceCall) and row.number < one.number:
+                yield row
+
+
+def _texts(value: Value) -> Iterator[str]:
+    for atom in value:
+        if atom.kind in (Kind.CONST, Kind.TEXT) and isinstance(atom.const, str):
+            yield atom.const
+
+
 def _halves(one: Guard, other: Guard, same_file: bool) -> bool:
     """Return whether two guards let different ranks through that may be all of them together."""
     if same_file and one.term == other.term and one.polarity == other.polarity and one.kind == other.kind:
@@ -253,7 +301,10 @@ def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) 
         fix=f"move the call above line {guard.line}, or invert that test, so the rest of the ranks skip only "
         "what one rank has to do",
         basis=(guard.who,),
-        severity=call.milder_in_tests(rules.DC702),
+        # the job is meant to end there: it does, though only after the timeout
+        severity=min(call.milder_in_tests(rules.DC702), Severity.WARNING)
+        if _complains(sequences, call, guard)
+        else call.milder_in_tests(rules.DC702),
         **_evidence(program, collective, guard, condition),
     )
 

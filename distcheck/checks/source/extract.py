@@ -575,7 +575,7 @@ class _Extractor:
         return True, []
 
     def asserted(self, node: ast.Assert) -> tuple[bool, list[Exit]]:
-        self.visit(node.test)
+        self.event("assert", node, self.visit(node.test))
         return False, []
 
     def deleted(self, node: ast.Delete) -> tuple[bool, list[Exit]]:

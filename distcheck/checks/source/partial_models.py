@@ -5,15 +5,18 @@ Both are collectives that do not look like any. Only a model that is traced to i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from . import vocabulary
+from .buffers import has_buffers
 from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
 from .evaluate import Guard
+from .models import is_backward
 from .program import Program, SourceCall
 from .values import PARTIAL, Atom, Kind, Value, Who
 from .vocabulary import words
@@ -56,6 +59,9 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             continue
         done.add((call.file, guard.block))
         inner, wrapper = found
+        synchronises = _backward_follows(program, inner) or has_buffers(program, wrapper)
+        if synchronises is False:
+            continue
         model = call.term_text(call.term[1]) if inner == call else _passed(call)
         here = _place(call, inner)
         subject = f"`{here.text()}` is a forward pass of DDP, which all ranks make together"
@@ -70,7 +76,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             if model
             else "run it on all ranks, or call the model without its wrapper: `.module`",
             basis=(guard.who, wrapper),
-            severity=here.milder_in_tests(rules.DC704),
+            severity=here.milder_in_tests(rules.DC704) if synchronises else Severity.INFO,
             flow=[
                 *program.flow(wrapper.flow),
                 *flow_of(program, call.file, guard.term),
@@ -124,7 +130,9 @@ def sharded_state_is_collected_by_all_ranks(program: Program) -> Iterator[Findin
         )
 
 
-def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alike: object) -> Guard | None:
+def _unmatched(
+    sequences: Sequences, call: SourceCall, guards: list[Guard], alike: Callable[[SourceCall], bool]
+) -> Guard | None:
     """Return the first guard whose other ranks do nothing of the kind in their own arm."""
     for guard in guards:
         others = [
@@ -135,10 +143,28 @@ def _unmatched(sequences: Sequences, call: SourceCall, guards: list[Guard], alik
             if isinstance(other, SourceCall)
             and not any(node[1] == "if" and number > place for number, node in other.blocks)
         ]
-        if any(callable(alike) and alike(other) for other in others):
+        if any(_does(sequences.program, other, alike) for other in others):
             continue
         return guard
     return None
+
+
+def _does(program: Program, call: SourceCall, alike: Callable[[SourceCall], bool]) -> bool:
+    """Return whether a call does the same, or is handed a function that does: ``optimizer.step(closure)``."""
+    if alike(call):
+        return True
+    handed = [
+        atom.const
+        for term in call.argument_terms
+        for atom in call.term_value(term)
+        if atom.kind == Kind.FUNCTION and atom.const != (call.file, call.scope)
+    ]
+    return any(isinstance(row, SourceCall) and alike(row) for one in handed for row in program.rows_of(*one))
+
+
+def _backward_follows(program: Program, forward: SourceCall) -> bool:
+    """Return whether gradients are computed in the function of a forward pass: then they are averaged."""
+    return any(isinstance(row, SourceCall) and is_backward(row) for row in program.rows_of(forward.file, forward.scope))
 
 
 def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
@@ -215,12 +241,15 @@ def _forward_inside(
         if not isinstance(row, SourceCall) or row.own_reached_by.who not in _ALL:
             continue
         callee = terms[row.term[1]]
-        if callee[0] == "p":
-            if callee[1] == scope and callee[2] in given:
-                return row, given[callee[2]]
+        names = _parameters(terms, row.term[1], scope)
+        if names:
+            # what another caller gives for the parameter is no matter of this call
+            wrapped = next((given[name] for name in names if name in given), None)
+            if wrapped is not None and callee[0] in ("p", "?", "|"):
+                return row, wrapped
             continue
         wrapper = _called(program, row)
-        if wrapper is not None and not _is_given(terms, row.term[1]):
+        if wrapper is not None:
             return row, wrapper
         inner = program.functions(row)
         if len(inner) == 1 and inner[0] != function:
@@ -239,12 +268,19 @@ def _forward_inside(
 _ALL = frozenset([Who.EVERYONE, Who.DISTRIBUTED, Who.UNCLEAR, Who.BY_DATA])
 
 
-def _is_given(terms: list[tuple[object, ...]], number: int) -> bool:
-    """Return whether a term is made from a parameter other than the object of a method."""
+def _parameters(terms: list[tuple[Any, ...]], number: int, scope: int) -> list[str]:
+    """Return the parameters of a function, other than the object of a method, that a model is one of, or comes from."""
     parts = terms[number]
-    while parts[0] == "a" and isinstance(parts[1], int):
-        parts = terms[parts[1]]
-    return parts[0] == "p" and parts[2] not in ("self", "cls")
+    if parts[0] == "p":
+        return [parts[2]] if parts[1] == scope and parts[2] not in ("self", "cls") else []
+    if parts[0] == "a":
+        return _parameters(terms, parts[1], scope)
+    if parts[0] in ("?", "|"):
+        return [name for arm in parts[-2:] for name in _parameters(terms, arm, scope)]
+    if parts[0] == "c" and parts[2]:
+        # wrapped once more, or unwrapped
+        return [name for given in parts[2] for name in _parameters(terms, given, scope)]
+    return []
 
 
 def _layout(program: Program, call: SourceCall, function: tuple[int, int]) -> dict[str, int]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
 from . import vocabulary
+from .call_paths import CallPath
 from .collective_sequences import Sequences, flow_of, guarded_calls, sequences_of
 from .program import Program, SourceCall
-from .source_text import argument_terms, last_name
+from .shared_writes import exists_by_then
+from .source_text import last_name
+from .term_queries import uses_path
 from .values import FEW, PARTIAL, Kind, Who
 from .vocabulary import word_set
 
@@ -53,6 +55,8 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
         if made is None or _in_a_waiting_context(program, writer, guard.block):
             continue
         path, folder = made
+        if folder and exists_by_then(CallPath(writer, (), (writer.file, writer.scope), 0), path):
+            continue
         reader = _reader(program, sequences, writer, guard.block, path, folder)
         if reader is None or (reader.file, reader.number) in done:
             continue
@@ -155,7 +159,7 @@ def _reader(
         if not isinstance(row, SourceCall):
             continue
         term = _read(program, row, folder)
-        if term >= 0 and _uses(terms, term, path, folder):
+        if term >= 0 and uses_path(terms, term, path, folder):
             reached = row.own_reached_by.who
             if reached in PARTIAL or reached == Who.SINGLE or row.inside("except") or program.excludes(writer, row):
                 continue
@@ -186,60 +190,3 @@ def _in_a_waiting_context(program: Program, writer: SourceCall, branch: int) -> 
         node[1] == "with" and number < branch and last_name(terms, node[2]) not in _PLAIN_CONTEXTS
         for number, node in writer.blocks
     )
-
-
-def _uses(terms: list[tuple[Any, ...]], term: int, path: int, folder: bool) -> bool:
-    """Return whether one path is the other, or for a folder, lies in it."""
-    if _same(terms, term, path):
-        return True
-    if not folder:
-        return False
-    parts = terms[term]
-    if parts[0] == "c":
-        callee = terms[parts[1]]
-        if callee[0] == "a" and callee[2] == "joinpath":
-            return _uses(terms, callee[1], path, True)
-        return bool(parts[2]) and _uses(terms, parts[2][0], path, True)
-    if parts[0] == "o" and parts[1] in ("/", "+"):
-        return _uses(terms, parts[2], path, True)
-    if parts[0] == "f":
-        return bool(parts[1]) and _same(terms, parts[1][0], path)
-    return False
-
-
-def _same(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) -> bool:
-    """Return whether two terms are alike: the same calls of the same things."""
-    if one == other:
-        return True
-    if one < 0 or other < 0 or depth > 10:
-        return False
-    first, second = terms[one], terms[other]
-    if first[0] != second[0] or first[0] in ("-", "k", "p", "v", "i", "e", "x", "|", "?"):
-        return False
-    if first[0] == "c":
-        if len(first[2]) != len(second[2]) or len(first[3]) != len(second[3]) or first[4] or second[4]:
-            return False
-        if not _same(terms, first[1], second[1], depth + 1):
-            return False
-        given = zip(
-            argument_terms(first),
-            argument_terms(second),
-            strict=True,
-        )
-        return _is_pure(terms, first[1]) and all(_same(terms, left, right, depth + 1) for left, right in given)
-    if first[0] == "o":
-        return first[1] == second[1] and all(_same(terms, first[part], second[part], depth + 1) for part in (2, 3))
-    if first[0] == "a":
-        return bool(first[2] == second[2]) and _same(terms, first[1], second[1], depth + 1)
-    if first[0] == "f":
-        return len(first[1]) == len(second[1]) and all(
-            _same(terms, left, right, depth + 1) for left, right in zip(first[1], second[1], strict=True)
-        )
-    return False
-
-
-def _is_pure(terms: list[tuple[Any, ...]], callee: int) -> bool:
-    """Return whether a call gives the same for the same arguments: it makes a path."""
-    parts = terms[callee]
-    name = parts[2] if parts[0] in ("a", "v") else str(parts[1]).rsplit(".", 1)[-1] if parts[0] == "i" else ""
-    return name in ("join", "Path", "str", "fspath", "abspath", "format", "with_suffix", "joinpath")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
@@ -18,6 +18,7 @@ from .call_paths import CallPath
 from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall
 from .source_text import last_name
+from .term_queries import attributes_of, same_path, uses_path
 from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
 
 # saving
@@ -69,6 +70,13 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
             yield from _unguarded_save(program, call, path, True)
 
 
+def _is_where_ranks_start(program: Program, call: SourceCall) -> bool:
+    """Return whether a call stands where ranks certainly run: its own function makes the group or wraps the model."""
+    made = call_paths.tables(program)
+    function = (call.file, call.scope)
+    return function in made.starting or function in made.wrapping
+
+
 def _truncates_file(call: SourceCall) -> bool:
     mode = call.argument(1, "mode")
     return mode is not None and isinstance(mode.constant, str) and mode.constant[:1] in ("w", "x")
@@ -77,7 +85,8 @@ def _truncates_file(call: SourceCall) -> bool:
 def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
     given = call.terms[path]
     # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
-    if not checkpoint and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
+    settled = not checkpoint and _is_where_ranks_start(program, call)
+    if not (checkpoint or settled) and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
         return
     # where one rank goes first, the others mostly find what it has written
     call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
@@ -85,7 +94,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         return
     value = call_paths.value_on(call_path, path)
     certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
-    if not (checkpoint or certain):
+    if not (checkpoint or certain or settled):
         return
     severity = Severity.ERROR if certain and checkpoint else Severity.WARNING
     if call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path):
@@ -277,6 +286,8 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
             continue
         if any(program.dominates(earlier, call) for earlier in _made_before(program, call)):
             continue
+        if exists_by_then(call_path, path):
+            continue
         yield from _race(program, call, kind, call_path)
 
 
@@ -302,6 +313,48 @@ def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
             ]
             if made:
                 yield row
+
+
+def exists_by_then(call_path: CallPath, path: int) -> bool:
+    """Return whether every rank has created a folder, or something in it, before it comes to the row of a way."""
+    program = call_path.row.program
+    row: EventRow = call_path.row
+    base, names = attributes_of(row.terms, path)
+    for position in range(len(call_path.calls) + 1):
+        for earlier in program.rows_of(row.file, row.scope):
+            if earlier.number >= row.number:
+                break
+            made = _folder_made(earlier) if isinstance(earlier, SourceCall) else -1
+            if made >= 0 and program.dominates(earlier, row) and _is_in(row.terms, made, base, names):
+                return True
+        if position == len(call_path.calls):
+            break
+        found, given, _ = call_paths.term_on(call_path, row, base, call_path.calls[position : position + 1])
+        if (found, given) == (row, base):
+            break
+        base, more = attributes_of(found.terms, given)
+        row, names = found, (*more, *names)
+    return False
+
+
+def _is_in(terms: list[tuple[Any, ...]], made: int, base: int, names: tuple[str, ...]) -> bool:
+    """Return whether what is created is a folder, or lies in it: the base of a chain of attributes, and their names."""
+    if not names:
+        return uses_path(terms, made, base, True)
+    own, given = attributes_of(terms, made)
+    return given == names and same_path(terms, own, base)
+
+
+def _folder_made(call: SourceCall) -> int:
+    """Return the term of the folder that a call makes sure of, -1 for any other call."""
+    if call.method == "save_pretrained" and call.gives(0, "save_directory"):
+        return call.argument_term(0, "save_directory")
+    if call.is_to("os.makedirs"):
+        return call.argument_term(0, "name")
+    callee = call.terms[call.term[1]]
+    if call.method == "mkdir" and callee[0] == "a" and call.gives(None, "exist_ok") and not call.targets:
+        return int(callee[1])
+    return -1
 
 
 def _kind_of_folder_call(call: SourceCall) -> str | None:

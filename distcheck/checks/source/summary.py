@@ -40,6 +40,7 @@ are byte offsets from 0, as :mod:`ast` counts them:
 ``call``       term, use (``drop``, ``return``, ``assign:NAME``, ``arithmetic``, ``attribute``, ``compare``,
 ``argument``, ``value`` …)
 ``return``     term (or -1); ``yield``: term
+``assert``     term: what is true from here on
 ``exit``       ``return``, ``raise``, ``break``, ``continue`` or ``call`` (``sys.exit``)
 ``attribute``  base, name, value: an attribute is assigned
 ``store``      base, index, value, operator: a subscript is assigned (operator ``=``, ``+=`` …)
@@ -62,7 +63,7 @@ import marshal
 from typing import Any, NamedTuple
 
 #: Grows with every change of what extract makes, so that cached summaries of older engines are not taken.
-ENGINE_VERSION = 5
+ENGINE_VERSION = 6
 
 
 #: A node of the tree of blocks: (parent, kind, term, polarity, line, end line)

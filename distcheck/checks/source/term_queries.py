@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .program import EventRow, Program, SourceCall
-from .source_text import operands
+from .source_text import argument_terms, operands
 from .values import Kind
 
 #: A term of the program: (file, term).
@@ -234,3 +234,72 @@ def callee_text(call: SourceCall) -> str:
     """Return what a call calls, as the source spells it: ``dist.all_reduce``."""
     text = call.text().partition("(")[0].strip()
     return text if text.replace(".", "").isidentifier() else call.method
+
+
+# paths of files
+
+
+def attributes_of(terms: list[tuple[Any, ...]], term: int) -> tuple[int, tuple[str, ...]]:
+    """Return the base of a chain of attributes, and their names: ``args.paths.out``."""
+    names: list[str] = []
+    while term >= 0 and terms[term][0] == "a":
+        names.insert(0, terms[term][2])
+        term = terms[term][1]
+    return term, tuple(names)
+
+
+def uses_path(terms: list[tuple[Any, ...]], term: int, path: int, folder: bool) -> bool:
+    """Return whether one path is the other, or for a folder, lies in it."""
+    if same_path(terms, term, path):
+        return True
+    if not folder:
+        return False
+    parts = terms[term]
+    if parts[0] == "c":
+        callee = terms[parts[1]]
+        if callee[0] == "a" and callee[2] == "joinpath":
+            return uses_path(terms, callee[1], path, True)
+        return bool(parts[2]) and uses_path(terms, parts[2][0], path, True)
+    if parts[0] == "o" and parts[1] in ("/", "+"):
+        return uses_path(terms, parts[2], path, True)
+    if parts[0] == "f":
+        return bool(parts[1]) and same_path(terms, parts[1][0], path)
+    return False
+
+
+def same_path(terms: list[tuple[Any, ...]], one: int, other: int, depth: int = 0) -> bool:
+    """Return whether two terms are alike: the same calls of the same things."""
+    if one == other:
+        return True
+    if one < 0 or other < 0 or depth > 10:
+        return False
+    first, second = terms[one], terms[other]
+    if first[0] != second[0] or first[0] in ("-", "k", "p", "v", "i", "e", "x", "|", "?"):
+        return False
+    if first[0] == "c":
+        if len(first[2]) != len(second[2]) or len(first[3]) != len(second[3]) or first[4] or second[4]:
+            return False
+        if not same_path(terms, first[1], second[1], depth + 1):
+            return False
+        given = zip(
+            argument_terms(first),
+            argument_terms(second),
+            strict=True,
+        )
+        return _is_pure(terms, first[1]) and all(same_path(terms, left, right, depth + 1) for left, right in given)
+    if first[0] == "o":
+        return first[1] == second[1] and all(same_path(terms, first[part], second[part], depth + 1) for part in (2, 3))
+    if first[0] == "a":
+        return bool(first[2] == second[2]) and same_path(terms, first[1], second[1], depth + 1)
+    if first[0] == "f":
+        return len(first[1]) == len(second[1]) and all(
+            same_path(terms, left, right, depth + 1) for left, right in zip(first[1], second[1], strict=True)
+        )
+    return False
+
+
+def _is_pure(terms: list[tuple[Any, ...]], callee: int) -> bool:
+    """Return whether a call gives the same for the same arguments: it makes a path."""
+    parts = terms[callee]
+    name = parts[2] if parts[0] in ("a", "v") else str(parts[1]).rsplit(".", 1)[-1] if parts[0] == "i" else ""
+    return name in ("join", "Path", "str", "fspath", "abspath", "format", "with_suffix", "joinpath")

@@ -20,7 +20,7 @@ def run(batches: list, *rest: int, network: torch.nn.Module) -> None:
 
 class Trainer:
     def __init__(self) -> None:
-        self.model = DDP(torch.nn.Linear(2, 1))
+        self.model = DDP(torch.nn.BatchNorm1d(2))
 
     def step(self, batch: torch.Tensor) -> torch.Tensor:
         return self.model(batch)
@@ -44,7 +44,7 @@ def preview_by_class(trainer: Trainer, batch: torch.Tensor) -> None:
 
 def main() -> None:
     dist.init_process_group("gloo")
-    model = DDP(torch.nn.Linear(2, 1))
+    model = DDP(torch.nn.BatchNorm1d(2))
     batch = torch.ones(2)
     if dist.get_rank() == 0:
         print(evaluate(model, [batch]))

@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 dist.init_process_group("gloo")
-model = DDP(torch.nn.Linear(2, 1))
+model = DDP(torch.nn.BatchNorm1d(2))
 
 
 def evaluate(batch: torch.Tensor) -> float:
