@@ -236,10 +236,12 @@ def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Fin
         "renamed": f"{old.name} is deprecated since torch {old.since}",
     }[old.state]
     severity = Severity.ERROR if old.state == "removed" else Severity.INFO if old.state in _QUIET else Severity.WARNING
+    evidence: dict[str, Any] = {"name": old.name, "state": old.state, "since": old.since}
+    severity, evidence = row.judged(rules.DC760, severity, (), evidence)
     return rules.DC760.found(
         message,
         where=program.where(row.file, span, row.function.qualified or None),
-        evidence={"name": old.name, "state": old.state, "since": old.since},
+        evidence=evidence,
         severity=severity,
         fix=Fix(old.instead, where="code"),
     )

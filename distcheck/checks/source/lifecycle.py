@@ -7,7 +7,7 @@ Order is that of one function, or of a module's own lines; what a function of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
@@ -254,12 +254,16 @@ def _too_early(program: Program, use: SourceCall, init: SourceCall) -> Finding:
         text = "create the process group first, or pass the sampler num_replicas= and rank="
     else:
         text = f"move it after {callee_text(init)}() in line {init.line}"
+    evidence: dict[str, Any] = {
+        "flow": [f"{init.path}:{init.line}: the process group is created by {callee_text(init)}()"]
+    }
+    severity, evidence = use.judged(rules.DC740, _level(program, use.file), (), evidence)
     return rules.DC740.found(
         f"{name}() needs the process group, which is created only in line {init.line}",
         where=use.where(),
         fix=Fix(text, where="code"),
-        evidence={"flow": [f"{init.path}:{init.line}: the process group is created by {callee_text(init)}()"]},
-        severity=_level(program, use.file),
+        evidence=evidence,
+        severity=severity,
     )
 
 
