@@ -269,8 +269,6 @@ class Report(NamedTuple):
     subject: Mapping[str, Any] = {}
     #: worst first; for ``log``, the cause first
     findings: tuple[Finding, ...] = ()
-    #: info findings that only JSON shows; ``-v`` shows them everywhere
-    hidden: tuple[Finding, ...] = ()
     #: what could not be checked, grouped by reason; it must not be read as passed
     not_checked: tuple[NotChecked, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
@@ -286,6 +284,8 @@ class Report(NamedTuple):
     measurements: Mapping[str, Any] = {}
     #: the root-cause summary of a log, as plain JSON values; {} for other commands
     story: Mapping[str, Any] = {}
+    #: info findings that only JSON shows; ``-v`` shows them everywhere
+    hidden: tuple[Finding, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Return how many findings have exactly this severity."""
