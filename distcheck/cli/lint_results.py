@@ -67,7 +67,7 @@ def _format(given: Mapping[str, Any]) -> str:
 
 
 def _nothing_was_read(inputs: LintFiles, result: LintResult) -> bool:
-    files = result.program.files
+    files = result.files
     problems = sum(path in files and files[path].problem is not None for path in inputs.paths)
     number = len(inputs.paths)
     if result.launch is not None:

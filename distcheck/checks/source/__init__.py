@@ -13,6 +13,7 @@ _ENGINE = frozenset(
     [
         "algebra",
         "cache",
+        "components",
         "device_uses",
         "discovery",
         "engine",

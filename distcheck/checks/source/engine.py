@@ -5,11 +5,12 @@ None of this depends on the meaning of the code; a file that does not parse is p
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from . import prefilter
@@ -34,6 +35,8 @@ class SourceFile(NamedTuple):
     path: str
     #: raises OSError
     read: Callable[[], bytes]
+    #: the folder of its repository; files of another one are imported by no file of this one
+    repository: str = ""
 
 
 class SummaryStore(Protocol):
@@ -44,6 +47,17 @@ class SummaryStore(Protocol):
     def put(self, digest: bytes, data: bytes) -> None: ...
 
 
+class ReadFiles(NamedTuple):
+    """Files with their summaries, not linked yet."""
+
+    #: those that matter and those that can't be read, in the order of the input
+    files: tuple[FileFacts, ...]
+    #: files without distributed code
+    put_aside: int
+    #: keeps summaries of these files loaded
+    shelf: SummaryCache
+
+
 def analyse(
     files: Sequence[SourceFile],
     *,
@@ -51,26 +65,45 @@ def analyse(
     cache: SummaryStore | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Program:
-    """Read, summarise and link files.
+    """Read, summarise and link files as one program. See :func:`read`."""
+    found = read(files, jobs=jobs, cache=cache, progress=progress)
+    with without_cycle_search():
+        return Program(found.files, put_aside=found.put_aside)
+
+
+@contextlib.contextmanager
+def without_cycle_search() -> Iterator[None]:
+    """Pause the garbage collector: millions of small tuples without one circle would be searched again and again."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def read(
+    files: Sequence[SourceFile],
+    *,
+    jobs: int = 1,
+    cache: SummaryStore | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReadFiles:
+    """Read and summarise files.
 
     :param files: in the order in which they are to be reported
     :param jobs: processes to parse in, at most
     :param cache: summaries by the hash of bytes, engine and version of Python
     :param progress: called now and then with the number of files that are done, and of all
     """
-    # tables of millions of small tuples without one circle: searching for cycles among them takes a third of the time
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _analyse(files, jobs, cache, progress)
-    finally:
-        if collecting:
-            gc.enable()
+    with without_cycle_search():
+        return _read(files, jobs, cache, progress)
 
 
-def _analyse(
+def _read(
     files: Sequence[SourceFile], jobs: int, cache: SummaryStore | None, progress: Callable[[int, int], None] | None
-) -> Program:
+) -> ReadFiles:
     chosen: list[tuple[SourceFile, bytes]] = []
     aside: list[tuple[SourceFile, bytes | None]] = []
     broken: list[FileFacts] = []
@@ -105,7 +138,7 @@ def _analyse(
         chosen, aside = _next_round(new, aside)
     order = {file.path: number for number, file in enumerate(files)}
     every = sorted([*done, *broken], key=lambda facts: order[facts.path])
-    return Program(every, put_aside=len(aside))
+    return ReadFiles(tuple(every), len(aside), shelf)
 
 
 def _passes(path: str, data: bytes, cache: SummaryStore | None) -> bool:
@@ -243,7 +276,7 @@ def _facts(file: SourceFile, data: bytes, stored: bytes, shelf: SummaryCache) ->
 
     cells = _source_of(file.path, data)[1] if file.path.endswith(".ipynb") else ()
     try:
-        return FileFacts(file.path, stored, read, cells, shelf)
+        return FileFacts(file.path, stored, read, cells, shelf, file.repository)
     except ValueError:
         return None
 

@@ -83,6 +83,12 @@ class SummaryCache:
             self.size += found.size
         return found
 
+    def clear(self) -> None:
+        """Drop all of them."""
+        self.loaded.clear()
+        self._keys.clear()
+        self.size = 0
+
     def _drop(self) -> None:
         # a generator of our own: the same run always goes the same way (constants: Numerical Recipes, ranqd1)
         self._lot = (self._lot * 1664525 + 1013904223) % 2**32
@@ -104,6 +110,7 @@ class FileFacts:
         "imports",
         "path",
         "problem",
+        "repository",
         "shelf",
         "stored",
     )
@@ -115,8 +122,11 @@ class FileFacts:
         read: Callable[[], str],
         cells: tuple[tuple[int, int], ...] = (),
         shelf: SummaryCache | None = None,
+        repository: str = "",
     ) -> None:
         self.path = path
+        #: the folder of its repository, from the working directory
+        self.repository = repository
         #: the summary as :mod:`marshal` stores it
         self.stored = stored
         self._read = read
@@ -292,6 +302,9 @@ class Index:
                     shared += 1
                 aside = len(above) - shared
                 if aside > 1:
+                    continue
+                # a file of another repository is imported only from a folder above both
+                if aside and self.files[number].repository != self.files[file].repository:
                     continue
                 near = (-aside, shared, length)
                 if best is None or near > best:

@@ -737,22 +737,37 @@ class Program:
 
     def importers(self, file: int) -> list[int]:
         """Return the files that import a file."""
-        return [other for other in range(len(self.index.files)) if other != file and file in self.index.imported(other)]
+        return self._importing().get(file, [])
+
+    @cached
+    def _importing(self) -> dict[int, list[int]]:
+        """Return the files that import each file, in order."""
+        found: dict[int, list[int]] = {}
+        for other in range(len(self.index.files)):
+            for file in self.index.imported(other):
+                if file != other:
+                    found.setdefault(file, []).append(other)
+        return found
 
     def in_component(self, file: int, *dotted: str) -> bool:
         """Return whether a file, or one that hangs together with it by imports, calls one of these."""
-        return self._root_calls(self.index.roots()[file], dotted)
+        return self.index.roots()[file] in self._roots_calling(dotted)
 
     @cached
-    def _root_calls(self, root: int, dotted: tuple[str, ...]) -> bool:
+    def _roots_calling(self, dotted: tuple[str, ...]) -> frozenset[int]:
+        """Return the roots of the components in which one of these is called."""
         roots = self.index.roots()
-        return any(roots[call.file] == root for call in self.calls_to(*dotted))
+        return frozenset(roots[file] for file in self._files_calling(dotted))
 
     @cached
+    def _files_calling(self, dotted: tuple[str, ...]) -> frozenset[int]:
+        """Return the files that call one of these."""
+        return frozenset(call.file for call in self.calls_to(*dotted))
+
     def is_distributed(self, file: int) -> bool:
         """Whether a file belongs to something that several ranks run: it, or a file linked with it, starts a group or
         wraps a model, or it reads its rank."""
-        return self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_RANK_QUERIES))
+        return self.in_component(file, *_STARTS) or file in self._files_calling(_RANK_QUERIES)
 
     # source
 
