@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distcheck.checks.launch_files.scripts import Started
     from distcheck.checks.source.program import Program
 
-    from .lint_inputs import DelayedProgress, LintFiles, LintOptions
+    from .lint_inputs import DelayedProgress, LintFiles, LintOptions, Recorder
 
 _WORD = re.compile(r"\S+")
 #: Files that are named where the shell in many was not read.
@@ -55,6 +55,14 @@ class LaunchSide(NamedTuple):
     def whole(self) -> tuple[str, ...]:
         """Those of which all could be read."""
         return tuple(file.path for file in self.files.files if not file.problems)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all shell could be read, and no analysis failed."""
+        return not any(
+            file.why_no_shell is not None or any(engine.has_failed(why) for why, _, _ in file.problems)
+            for file in self.files.files
+        )
 
     @property
     def unread(self) -> int:
@@ -112,18 +120,28 @@ def _how_much(file: LaunchFile) -> str:
 
 
 def read(
-    options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress
+    options: LintOptions,
+    inputs: LintFiles,
+    changed: Mapping[str, bytes],
+    progress: DelayedProgress,
+    memory: Recorder | None = None,
 ) -> LaunchSide:
-    """Return the launch files of the input, their contents, and the scripts that they start."""
+    """Return the launch files of the input, their contents, and the scripts that they start.
+
+    :param memory: records what is read
+    """
     from .lint_inputs import bytes_of
 
     def source(path: str) -> engine.LaunchSource:
+        if memory is not None:
+            return engine.LaunchSource(path, lambda limit: memory.read(path, limit))
         return engine.LaunchSource(path, lambda limit: bytes_of(path, inputs, changed, limit))
 
     known = {**inputs.texts, **changed}
     given = [path for path in options.given["paths"] if path != "-"]
     roots = [path if os.path.isdir(path) else os.path.dirname(path) for path in given]
-    look_up = engine.remembering(engine.look_up_below(os.getcwd(), known, roots=roots))
+    look_up = engine.look_up_below(os.getcwd(), known, roots=roots)
+    look_up = engine.remembering(look_up if memory is None else memory.asking(look_up))
     files = engine.read_launch_files(
         [source(path) for path in inputs.launch],
         look_up=look_up,
@@ -135,7 +153,8 @@ def read(
     if any(file.sites for file in files.files):
         from distcheck.checks.launch_files.scripts import wanted_scripts
 
-        scripts = frozenset(wanted_scripts(files)).difference(inputs.paths)
+        wanted = wanted_scripts(files) if memory is None else wanted_scripts(files, memory.is_file, memory.read)
+        scripts = frozenset(wanted).difference(inputs.paths)
     return LaunchSide(files, scripts, look_up, {file.path: file for file in files.files})
 
 

@@ -14,11 +14,13 @@ from distcheck.core.checker import Plan
 from distcheck.core.internal_rules import DC901
 from distcheck.core.model import Finding, Fix, NotChecked, ProbeRun, Where, merge_not_checked
 
+from .lint_places import as_one_source, in_place
+
 if TYPE_CHECKING:
     from distcheck.checks.launch_files.model import LaunchFile, LaunchSite
-    from distcheck.checks.source.components import RootFinder
     from distcheck.checks.source.engine import ReadFiles
     from distcheck.checks.source.link import FileFacts
+    from distcheck.core.project_roots import RootFinder
 
     from .lint_launch_files import LaunchJudge, LaunchSide
 
@@ -94,8 +96,6 @@ def judge_unit(unit: LintUnit, files: Sequence[FileFacts], plan: Plan, launch_ju
     from distcheck.checks.source.program import Program
     from distcheck.checks.source.suppressions import apply_suppressions
 
-    from .lint_run import as_one_source, in_place
-
     with without_cycle_search():
         program = Program(files[number] for number in unit.files)
         report = plan.run(program)
@@ -126,8 +126,7 @@ def judge_unit(unit: LintUnit, files: Sequence[FileFacts], plan: Plan, launch_ju
         report.checked,
         all(probe.status != "failed" for probe in report.probes),
     )
-    # rows in the notes refer to the program: without them it is freed at once
-    program.notes.clear()
+    program.forget()
     for number in unit.files[:1]:
         files[number].shelf.clear()
     return verdict

@@ -105,6 +105,7 @@ class FileFacts:
         "_read",
         "cells",
         "comments",
+        "digest",
         "has_main_guard",
         "header",
         "imports",
@@ -123,8 +124,11 @@ class FileFacts:
         cells: tuple[tuple[int, int], ...] = (),
         shelf: SummaryCache | None = None,
         repository: str = "",
+        digest: bytes = b"",
     ) -> None:
         self.path = path
+        #: of the bytes of the file
+        self.digest = digest
         #: the folder of its repository, from the working directory
         self.repository = repository
         #: the summary as :mod:`marshal` stores it
@@ -198,17 +202,26 @@ class _FileTables:
 
 
 class Index:
-    """Files, scopes, classes and modules by number and name."""
+    """Files, scopes, classes and modules by number and name.
 
-    def __init__(self, files: Iterable[FileFacts]) -> None:
+    :param loaded: the tables are read often: keep all of them loaded if they are not too large
+    """
+
+    def __init__(self, files: Iterable[FileFacts], *, loaded: bool = False) -> None:
         self.files: list[FileFacts] = list(files)
+        # a list is read much sooner than a table that may have to be loaded
+        fits = loaded and sum(len(file.stored) for file in self.files) <= _MOST_LOADED
+
+        def table(name: str) -> PerFile[Any]:
+            return [getattr(file.loaded, name) for file in self.files] if fits else _FileTables(self.files, name)
+
         #: by file: its terms, events, blocks, scopes, classes, events by scope, lines of reads
-        self.terms: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "terms")
-        self.events: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "events")
-        self.blocks: PerFile[list[Block]] = _FileTables(self.files, "blocks")
-        self.scopes: PerFile[list[Scope]] = _FileTables(self.files, "scopes")
-        self.classes: PerFile[list[Class]] = _FileTables(self.files, "classes")
-        self.by_scope: PerFile[dict[int, list[int]]] = _FileTables(self.files, "by_scope")
+        self.terms: PerFile[list[tuple[Any, ...]]] = table("terms")
+        self.events: PerFile[list[tuple[Any, ...]]] = table("events")
+        self.blocks: PerFile[list[Block]] = table("blocks")
+        self.scopes: PerFile[list[Scope]] = table("scopes")
+        self.classes: PerFile[list[Class]] = table("classes")
+        self.by_scope: PerFile[dict[int, list[int]]] = table("by_scope")
         self.reads: PerFile[dict[int, int]] = _FileTables(self.files, "reads")
         self.parts: list[tuple[str, ...]] = [module_parts(file.path) for file in self.files]
         self._by_last: dict[str, list[int]] = {}

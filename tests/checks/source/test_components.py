@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from distcheck.checks.source.components import Components, RootFinder, Roots, join_files
+from distcheck.checks.source.components import Components, join_files
 from distcheck.checks.source.engine import SourceFile, read
 from distcheck.checks.source.link import Index
+from distcheck.core.project_roots import RootFinder, Roots
 
 HEAD = "import torch.distributed as dist\n"
 
