@@ -137,6 +137,7 @@ def inputs_of(options: LintOptions) -> LintFiles:
         force_exclude=options.force_exclude,
         respect_gitignore=options.respect_gitignore,
         include_markdown=options.include_markdown,
+        store=options.cache,
     )
     problems = tuple((problem.path, problem.why) for problem in found.problems)
     return LintFiles(found.files, {}, problems, launch=found.launch_files, named=found.named)

@@ -309,3 +309,20 @@ def test_fixes_and_plug_ins_are_not_kept(tree: Tree, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(lint_verdicts, "has_plug_ins", lambda path: True)
     tree.check()
     assert tree.judged == 1
+
+
+@pytest.mark.parametrize("damaged", [b"x", marshal.dumps(3), marshal.dumps([(1, 2)])])
+def test_what_was_made_of_an_ignore_file_is_kept_by_its_text(tree: Tree, damaged: bytes) -> None:
+    tree.write("skip/train.py", TRAIN)
+    tree.write("train.py", TRAIN)
+    tree.write(".gitignore", "skip/\n!keep.py\n*.tmp\n")
+    both = [f"{code} {path}" for path in ("skip/train.py", "train.py") for code in ("DC201", "DC209")]
+    one = tree.check("--select", "DC201,DC209")
+    assert sorted(one) == ["DC201 train.py", "DC209 train.py"]
+    assert tree.check("--select", "DC201,DC209") == one
+    get = Cache.get
+    tree.monkeypatch.setattr(Cache, "get", lambda cache, digest: damaged if get(cache, digest) else None)
+    assert [item["where"]["path"] for item in tree.run("--select", "DC201,DC209")[0]] == ["train.py"] * 2
+    tree.monkeypatch.setattr(Cache, "get", get)
+    tree.write(".gitignore", "*.tmp\n")
+    assert sorted(tree.check("--select", "DC201,DC209")) == sorted(both)
