@@ -220,26 +220,29 @@ def _next_round(
     new: Iterable[FileFacts], aside: list[_Aside]
 ) -> tuple[list[tuple[SourceFile, bytes | None]], list[_Aside]]:
     """Of the files put aside, those that import what has turned out to matter, or are imported by what has."""
-    interest = prefilter.Interest()
-    tops: set[str] = set()
-    imported: set[str] = set()
-    importing: set[str] = set()
+    # by repository: a file of another one neither calls nor guards anything here
+    interests: dict[str, prefilter.Interest] = {}
+    tops: set[tuple[str, str]] = set()
+    imported: set[tuple[str, str]] = set()
+    importing: set[tuple[str, str]] = set()
     for facts in new:
-        calls = interest.add(facts.path, facts.header)
+        repository = facts.repository
+        calls = interests.setdefault(repository, prefilter.Interest()).add(facts.path, facts.header)
         if calls:
-            tops.add(_top(facts.path))
+            tops.add((repository, _top(facts.path)))
         if calls or any("distributed" in name for name in facts.imports):
-            importing.add(_top(facts.path))
-            imported.update(_modules_imported(facts))
+            importing.add((repository, _top(facts.path)))
+            imported.update((repository, name) for name in _modules_imported(facts))
     chosen: list[tuple[SourceFile, bytes | None]] = []
     rest: list[_Aside] = []
     for one in aside:
-        path = one.file.path
-        top = _top(path)
+        path, repository = one.file.path, one.file.repository
+        top = (repository, _top(path))
+        interest = interests.get(repository)
         # what shares no folder with a file of interest can't import it, nor be imported by it
         if (
             top in importing
-            and not imported.isdisjoint(_modules_of(path))
+            and not imported.isdisjoint((repository, name) for name in _modules_of(path))
             # a package passes on what its modules define
             and (path.endswith("__init__.py") or one.helps)
         ) or (interest and top in tops and interest.concerns(one.imports, one.read)):

@@ -75,3 +75,12 @@ def test_a_file_of_another_repository_is_not_imported() -> None:
     assert index.imported(0) == frozenset()
     sources = [source._replace(repository="") for source in sources]
     assert Index(read(sources).files).imported(0) == {1}
+
+
+def test_a_file_of_another_repository_requests_none_of_this_one() -> None:
+    saves = HEAD + "def keep(x):\n    dist.barrier()\n"
+    calls = "from things import keep\n\nkeep(1)\n"
+    files = {"a/things.py": saves, "b/things.py": "def keep(x):\n    return x\n", "b/use.py": calls}
+    for roots, expected in (({}, 2), ({"a": "a", "b": "b"}, 1)):
+        sources = [SourceFile(f"r/{path}", text.encode, roots.get(path[0], "")) for path, text in files.items()]
+        assert len(read(sources).files) == expected
