@@ -1,6 +1,7 @@
 """How fast and how large ``distcheck lint`` is, as ratios against Ruff, Flake8, TorchFix and ShellCheck in one run.
 
     python benchmarks/lint.py [--from FOLDER …] [--torch-python PYTHON_WITH_TORCH] [--runs 5]
+    python benchmarks/lint.py --projects [--package FOLDER …] [--runs 5]
 
 A tree of Python files is copied from installed packages (or from the folders given). Commands are run in turn, one
 round after the other, so that a machine whose speed drifts slows all of them alike; the median of each is compared.
@@ -9,6 +10,10 @@ measured on a tree of its own: the proportional set sizes of all processes, adde
 the cases of our own tests, one for ten Python files: once with the tree, and the shell files among them once by
 themselves, against ShellCheck. A tool that is not installed is skipped; give its path where it is not next to this
 Python.
+
+``--projects`` compares distcheck with ``ruff check --select F --no-cache`` on single packages, each as a project of its
+own: cold, warm, after one file was changed (the editor case), and with 1, 2, 4 and 8 copies in one run. It prints wall
+time, CPU time of all processes, and peak memory. On a machine with other load, compare CPU time.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -40,6 +46,8 @@ RATIOS = (
     ("distcheck lint, cold, with launch files", "distcheck lint, cold", "≤ 1.3"),
     ("distcheck lint, shell files", "shellcheck", "< 1"),
 )
+#: How many copies of a package are checked in one run.
+COPIES = (1, 2, 4, 8)
 #: Launch files as they are in projects and on clusters: the cases of the tests.
 LAUNCH_FILES = Path(__file__).resolve().parent.parent / "tests" / "launch"
 SHELL = (".sh", ".sbatch", ".slurm")
@@ -104,6 +112,99 @@ def run_once(command: Sequence[str], folder: Path) -> float:
     return elapsed
 
 
+class Cost(NamedTuple):
+    """Seconds of one run: by the clock, and of all processes."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def cost_of(command: Sequence[str], folder: Path) -> Cost:
+    """Run a command once, and return what it took."""
+    before = os.times()
+    wall_s = run_once(command, folder)
+    after = os.times()
+    spent = after.children_user - before.children_user + after.children_system - before.children_system
+    return Cost(wall_s, spent)
+
+
+def median_cost(runs: Iterable[Cost]) -> Cost:
+    """Return the median of wall times, and of CPU times."""
+    found = list(runs)
+    return Cost(statistics.median(run.wall_s for run in found), statistics.median(run.cpu_s for run in found))
+
+
+def packages(folder: Path, number: int) -> list[Path]:
+    """Return packages among the installed ones: the largest, and ones of about half the size each."""
+    sizes = {
+        path: sum(1 for _ in path.rglob("*.py")) for path in sorted(folder.iterdir()) if (path / "__init__.py").exists()
+    }
+    chosen: list[Path] = []
+    for path in sorted(sizes, key=lambda path: -sizes[path]):
+        if len(chosen) < number and (not chosen or sizes[path] <= sizes[chosen[-1]] / 2):
+            chosen.append(path)
+    return chosen
+
+
+def copy_project(package: Path, target: Path) -> list[Path]:
+    """Copy the Python files of a package as a project; return the copies."""
+    copies = []
+    for path in sorted(package.rglob("*.py")):
+        copy = target / package.name / path.relative_to(package)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+        copies.append(copy)
+    (target / "pyproject.toml").write_text("")
+    return copies
+
+
+def compare_projects(chosen: Sequence[Path], runs: int, lint: Sequence[str], ruff: str) -> None:
+    """Print a table for each package."""
+    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {runs} rounds; s of wall time and of CPU time")
+    for package in chosen:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder, store = Path(scratch, "project"), Path(scratch, "store")
+            files = copy_project(package, folder / "1")
+            commands = {
+                "ruff": [ruff, "check", "--select", "F", "--no-cache", "--isolated", "-q", str(folder)],
+                "cold": [*lint, "--no-cache", str(folder)],
+                "warm": [*lint, "--cache-dir", str(store), str(folder)],
+            }
+            # what was written a moment ago is read again
+            time.sleep(2.5)
+            for command in commands.values():
+                run_once(command, folder)
+            costs: dict[str, list[Cost]] = {}
+            for number in range(runs):
+                for name, command in commands.items():
+                    costs.setdefault(name, []).append(cost_of(command, folder))
+                changed = files[number % len(files)]
+                changed.write_bytes(changed.read_bytes() + b"\n# changed\n")
+                costs.setdefault("one file changed", []).append(cost_of(commands["warm"], folder))
+                # once more, so that the next round finds nothing changed
+                run_once(commands["warm"], folder)
+            base = median_cost(costs["ruff"])
+            print(f"{package.name}, {len(files)} files")
+            for name, found in costs.items():
+                cost = median_cost(found)
+                print(
+                    f"  {cost.wall_s:8.2f} {cost.cpu_s:8.2f}  {name}"
+                    + ("" if name == "ruff" else f": {cost.wall_s / base.wall_s:.1f} × Ruff")
+                )
+            first: Cost | None = None
+            for copies in COPIES:
+                for number in range(1, copies + 1):
+                    if not (folder / str(number)).exists():
+                        copy_project(package, folder / str(number))
+                cost = median_cost(cost_of(commands["cold"], folder) for _ in range(max(1, runs // 2)))
+                first = first or cost
+                peak = peak_memory(commands["cold"], folder)
+                print(
+                    f"  {cost.wall_s:8.2f} {cost.cpu_s:8.2f}  {copies} cop{'y' if copies == 1 else 'ies'}: "
+                    f"{cost.cpu_s / first.cpu_s:.1f} × one in CPU time, {peak:.0f} MiB"
+                )
+
+
 def peak_memory(command: Sequence[str], folder: Path) -> float:
     """Most memory that a command and its children held at one time, in MiB, as proportional set sizes."""
     process = psutil.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -154,8 +255,20 @@ def main() -> None:
     for name in ("ruff", "flake8", "torchfix", "shellcheck"):
         parser.add_argument(f"--{name}", metavar="PATH")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--projects", action="store_true", help="compare with Ruff on single packages, and stop")
+    parser.add_argument(
+        "--package", action="append", default=[], metavar="FOLDER", help="with --projects: this one  [default: three]"
+    )
     arguments = parser.parse_args()
     lint = [sys.executable, "-m", "distcheck", "lint", "--isolated", "--no-respect-gitignore", "--statistics"]
+    if arguments.projects:
+        ruff = tool(arguments.ruff, "ruff")
+        if ruff is None:
+            sys.exit("no ruff to compare with; give --ruff PATH")
+        installed = Path(sysconfig.get_paths()["purelib"])
+        chosen = [Path(folder).resolve() for folder in arguments.package] or packages(installed, 3)
+        compare_projects(chosen, arguments.runs, lint, ruff)
+        return
     files = sources(arguments.folders, arguments.torch_python)
     launch_files = [
         path

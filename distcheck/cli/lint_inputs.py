@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
@@ -52,19 +52,53 @@ class LintOptions(NamedTuple):
         return bool(self.given["quiet"])
 
 
+#: Nanoseconds before the reading in which a change may be followed by another one with the same time. File systems
+#: count time in steps of up to 2 s (FAT).
+_RECENT_NS = 2_000_000_000
+
+
+class FileStamp(NamedTuple):
+    """What a file system records of a file and changes with its content."""
+
+    size: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+    device: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> FileStamp:
+        """Return the stamp of a file from its status."""
+        return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+
+    def is_recent(self) -> bool:
+        """Return whether the file was changed just now, so that a second change may have the same stamp."""
+        return max(self.modified_ns, self.changed_ns) > time.time_ns() - _RECENT_NS
+
+
 class LintFiles(NamedTuple):
     """The files to check: paths as they are shown, and bytes that replace those of a file."""
 
     #: the Python files
     paths: tuple[str, ...]
-    #: time of change and size of each file when it was first read
-    stamps: dict[str, tuple[int, int]]
+    #: the stamp of each file when it was first read
+    stamps: dict[str, FileStamp]
     problems: tuple[tuple[str, str], ...] = ()
     texts: Mapping[str, bytes] = {}
     standard_input: bool = False
     #: what may be launch files, and those of them that were named
     launch: tuple[str, ...] = ()
     named: frozenset[str] = frozenset()
+
+
+class Recorder(Protocol):
+    """Records what is read, for the next run."""
+
+    def read(self, path: str, limit: int | None = None) -> bytes: ...
+
+    def asking(self, look_up: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]: ...
+
+    def is_file(self, path: str) -> bool: ...
 
 
 class DelayedProgress:
@@ -103,6 +137,7 @@ def inputs_of(options: LintOptions) -> LintFiles:
         force_exclude=options.force_exclude,
         respect_gitignore=options.respect_gitignore,
         include_markdown=options.include_markdown,
+        store=options.cache,
     )
     problems = tuple((problem.path, problem.why) for problem in found.problems)
     return LintFiles(found.files, {}, problems, launch=found.launch_files, named=found.named)
@@ -134,8 +169,7 @@ def bytes_of(path: str, inputs: LintFiles, changed: Mapping[str, bytes] = {}, li
     if text is not None:
         return text[:limit]
     with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        inputs.stamps.setdefault(path, (found.st_mtime_ns, found.st_size))
+        inputs.stamps.setdefault(path, FileStamp.of(os.fstat(file.fileno())))
         return file.read(limit)
 
 
@@ -143,8 +177,8 @@ def _has_changed(path: str, inputs: LintFiles) -> bool:
     """Return whether a file has changed since it was read; raises OSError."""
     if path not in inputs.stamps:
         return False
-    found = os.stat(path)
-    return inputs.stamps[path] != (found.st_mtime_ns, found.st_size)
+    found, known = FileStamp.of(os.stat(path)), inputs.stamps[path]
+    return (found.size, found.modified_ns) != (known.size, known.modified_ns)
 
 
 def say(options: LintOptions, text: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distcheck import rules
 from distcheck.checks.launch_files import engine
-from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, LookUp
+from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, LaunchSite, LookUp
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Where, merge_not_checked
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distcheck.checks.launch_files.scripts import Started
     from distcheck.checks.source.program import Program
 
-    from .lint_inputs import DelayedProgress, LintFiles, LintOptions
+    from .lint_inputs import DelayedProgress, LintFiles, LintOptions, Recorder
 
 _WORD = re.compile(r"\S+")
 #: Files that are named where the shell in many was not read.
@@ -57,9 +57,22 @@ class LaunchSide(NamedTuple):
         return tuple(file.path for file in self.files.files if not file.problems)
 
     @property
+    def is_whole(self) -> bool:
+        """Return whether all shell could be read, and no analysis failed."""
+        return not any(
+            file.why_no_shell is not None or any(engine.has_failed(why) for why, _, _ in file.problems)
+            for file in self.files.files
+        )
+
+    @property
     def unread(self) -> int:
         """Return how many of them are completely unreadable."""
         return sum(bool(file.problems) and not engine.has_contents(file) for file in self.files.files)
+
+    def part(self, files: Iterable[LaunchFile]) -> LaunchSide:
+        """Return the side of some of the launch files."""
+        own = tuple(files)
+        return self._replace(files=LaunchFiles(own), by_path={file.path: file for file in own})
 
     def comments(self) -> dict[str, tuple[tuple[int, str], ...]]:
         """The comments of all of them, by path, for suppressions."""
@@ -107,18 +120,28 @@ def _how_much(file: LaunchFile) -> str:
 
 
 def read(
-    options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], progress: DelayedProgress
+    options: LintOptions,
+    inputs: LintFiles,
+    changed: Mapping[str, bytes],
+    progress: DelayedProgress,
+    memory: Recorder | None = None,
 ) -> LaunchSide:
-    """Return the launch files of the input, their contents, and the scripts that they start."""
+    """Return the launch files of the input, their contents, and the scripts that they start.
+
+    :param memory: records what is read
+    """
     from .lint_inputs import bytes_of
 
     def source(path: str) -> engine.LaunchSource:
+        if memory is not None:
+            return engine.LaunchSource(path, lambda limit: memory.read(path, limit))
         return engine.LaunchSource(path, lambda limit: bytes_of(path, inputs, changed, limit))
 
     known = {**inputs.texts, **changed}
     given = [path for path in options.given["paths"] if path != "-"]
     roots = [path if os.path.isdir(path) else os.path.dirname(path) for path in given]
-    look_up = engine.remembering(engine.look_up_below(os.getcwd(), known, roots=roots))
+    look_up = engine.look_up_below(os.getcwd(), known, roots=roots)
+    look_up = engine.remembering(look_up if memory is None else memory.asking(look_up))
     files = engine.read_launch_files(
         [source(path) for path in inputs.launch],
         look_up=look_up,
@@ -130,38 +153,57 @@ def read(
     if any(file.sites for file in files.files):
         from distcheck.checks.launch_files.scripts import wanted_scripts
 
-        scripts = frozenset(wanted_scripts(files)).difference(inputs.paths)
+        wanted = wanted_scripts(files) if memory is None else wanted_scripts(files, memory.is_file, memory.read)
+        scripts = frozenset(wanted).difference(inputs.paths)
     return LaunchSide(files, scripts, look_up, {file.path: file for file in files.files})
 
 
-def judge(options: LintOptions, side: LaunchSide, program: Program, python: Report) -> tuple[LaunchSide, Report]:
-    """The report on the Python files with what is found in the launch files, and where both are seen."""
-    # scripts outside of the input are read only for the launch: their own findings are dropped
-    own = [finding for finding in python.findings if finding.where.path not in side.scripts]
-    unread = side.not_checked()
-    python = python._replace(findings=tuple(own), not_checked=merge_not_checked([*python.not_checked, *unread]))
-    if not unread and not any(engine.has_contents(file) for file in side.files.files):
-        return side, python
-    from distcheck.checks.launch_files.scripts import find_started, without_missing_launchers, without_weaker
+class LaunchJudge:
+    """Judges launch files, and Python files together with what starts them."""
 
-    started = find_started(side.files, program)
-    nodes = NotApplicable("no --node-facts were given") if options.nodes is None else options.nodes
-    judged = probe(side.files, started, nodes, options.configuration, selection=options.selection, command="lint")
-    side = _with_sourced(side, judged.findings, program)
-    here = os.getcwd()
-    found = [
-        finding
-        for finding in _each_once(judged.findings)
-        # an excluded file has no findings, even if another file sources it
-        if finding.where.path not in side.not_requested or not options.excludes.match_file(finding.where.path, here)
-    ]
-    return side, python._replace(
-        findings=tuple(without_missing_launchers(without_weaker([*python.findings, *found]), started)),
-        not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),
-        probes=(*python.probes, *judged.probes),
-        # a rule counts as not checked if a part of the input was not read
-        checked=python.checked - judged.checked if unread else python.checked | judged.checked,
-    )
+    def __init__(self, options: LintOptions, side: LaunchSide) -> None:
+        self.options = options
+        #: the files whose shell can't be read
+        self.unread = side.not_checked()
+
+    def judge(
+        self,
+        side: LaunchSide,
+        starts: Iterable[tuple[LaunchFile, LaunchSite, str]],
+        program: Program,
+        python: Report,
+    ) -> tuple[LaunchSide, Report]:
+        """The report on the Python files with what is found in the launch files, and where both are seen.
+
+        :param starts: the launch lines that start files of the program, with those files
+        """
+        # scripts outside of the input are read only for the launch: their own findings are dropped
+        own = [finding for finding in python.findings if finding.where.path not in side.scripts]
+        not_checked = merge_not_checked([*python.not_checked, *self.unread])
+        python = python._replace(findings=tuple(own), not_checked=not_checked)
+        if not self.unread and not any(engine.has_contents(file) for file in side.files.files):
+            return side, python
+        from distcheck.checks.launch_files.scripts import started_in, without_missing_launchers, without_weaker
+
+        options = self.options
+        started = started_in(starts, program)
+        nodes = NotApplicable("no --node-facts were given") if options.nodes is None else options.nodes
+        judged = probe(side.files, started, nodes, options.configuration, selection=options.selection, command="lint")
+        side = _with_sourced(side, judged.findings, program)
+        here = os.getcwd()
+        found = [
+            finding
+            for finding in _each_once(judged.findings)
+            # an excluded file has no findings, even if another file sources it
+            if finding.where.path not in side.not_requested or not options.excludes.match_file(finding.where.path, here)
+        ]
+        return side, python._replace(
+            findings=tuple(without_missing_launchers(without_weaker([*python.findings, *found]), started)),
+            not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),
+            probes=(*python.probes, *judged.probes),
+            # a rule counts as not checked if a part of the input was not read
+            checked=python.checked - judged.checked if self.unread else python.checked | judged.checked,
+        )
 
 
 def probe(

@@ -67,18 +67,15 @@ def _format(given: Mapping[str, Any]) -> str:
 
 
 def _nothing_was_read(inputs: LintFiles, result: LintResult) -> bool:
-    files = result.program.files
-    problems = sum(path in files and files[path].problem is not None for path in inputs.paths)
-    number = len(inputs.paths)
-    if result.launch is not None:
-        problems += result.launch.unread
-        number += len(result.launch.paths)
+    seen = result.seen
+    problems = len(set(seen.broken).intersection(inputs.paths)) + seen.launch_unread
+    number = len(inputs.paths) + len(seen.launch)
     return problems == number if number else bool(inputs.problems)
 
 
 def described(result: LintResult, inputs: LintFiles, options: LintOptions, configuration: Configuration) -> Report:
     """The report with its first line."""
-    launch_files = 0 if result.launch is None else len(result.launch.paths)
+    launch_files = len(result.seen.launch)
     number = len(inputs.paths) + launch_files
     line = ["standard input" if inputs.standard_input else _of_files(number, launch_files)]
     if options.baseline is not None:
@@ -101,7 +98,7 @@ def _of_files(number: int, launch_files: int) -> str:
 
 def warn_about_inputs(options: LintOptions, inputs: LintFiles, result: LintResult) -> None:
     """Print warnings about the input that are not findings."""
-    launch_files = () if result.launch is None else result.launch.paths
+    launch_files = result.seen.launch
     silent = sorted(inputs.named.difference(launch_files))
     for path in silent:
         say(options, f"{path}: nothing in it starts ranks or configures a launcher")

@@ -18,10 +18,13 @@ from distcheck.core.model import Finding, Fix, Report, Rule, Severity, Where, so
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, _has_changed, bytes_of, say
+from .lint_places import in_place
+from .lint_verdicts import RunMemory, Seen, memory_of
 
 if TYPE_CHECKING:
     from distcheck.checks.source.engine import SourceFile
-    from distcheck.checks.source.program import Program
+    from distcheck.checks.source.link import FileFacts
+    from distcheck.core.project_roots import RootFinder
 
     from .lint_launch_files import LaunchSide
 
@@ -33,8 +36,10 @@ class LintResult(NamedTuple):
     """The result of one check of all files."""
 
     report: Report
-    program: Program
-    #: None where nothing among the input may be a launch file
+    seen: Seen
+    #: the Python files that matter or can't be read, by path; empty where the result of an earlier run is known
+    files: Mapping[str, FileFacts]
+    #: None where nothing among the input may be a launch file, or the result of an earlier run is known
     launch: LaunchSide | None
     #: findings that an option, the configuration or a comment keeps back, by why
     silenced: int
@@ -51,47 +56,92 @@ def look(
 
     :param changed: bytes that replace those of a file
     """
-    from distcheck.checks.source.engine import analyse
-    from distcheck.checks.source.suppressions import apply_suppressions
+    from distcheck.core.project_roots import RootFinder
+
+    roots = RootFinder(os.path.exists)
+    memory = memory_of(options, inputs, changed)
+    files: Mapping[str, FileFacts] = {}
+    launch: LaunchSide | None = None
+    seen = None if memory is None else memory.recall(roots)
+    if seen is None:
+        seen, files, launch = _check(options, inputs, changed, progress, roots, memory)
+        if memory is not None:
+            memory.keep(seen, roots)
+    progress.line.clear()
+    return _chosen(options, inputs, seen)._replace(files=files, launch=launch)
+
+
+def _check(
+    options: LintOptions,
+    inputs: LintFiles,
+    changed: Mapping[str, bytes],
+    progress: DelayedProgress,
+    roots: RootFinder,
+    memory: RunMemory | None,
+) -> tuple[Seen, Mapping[str, FileFacts], LaunchSide | None]:
+    """Read the files and judge their parts."""
+    from distcheck.checks.source import engine
+    from distcheck.checks.source.program import Program
+
+    from .lint_units import joined, judge_units, partition
 
     launch: LaunchSide | None = None
+    launch_judge = None
     if inputs.launch:
         from . import lint_launch_files
 
-        launch = lint_launch_files.read(options, inputs, changed, progress)
+        launch = lint_launch_files.read(options, inputs, changed, progress, memory)
+        launch_judge = lint_launch_files.LaunchJudge(options, launch)
     paths = inputs.paths if launch is None else (*inputs.paths, *sorted(launch.scripts))
-    program = analyse(
-        _source_files(paths, inputs, changed), jobs=options.jobs, cache=options.cache, progress=progress.show_files
+    read = engine.read(
+        _source_files(paths, inputs, changed, roots, memory),
+        jobs=options.jobs,
+        cache=options.cache,
+        progress=progress.show_files,
     )
     progress.show("judging")
-    plan = Checker(options.selection, rooms=("distcheck.checks.source",)).plan(
-        type(program), command="lint", closed=True
+    plan = Checker(options.selection, rooms=("distcheck.checks.source",)).plan(Program, command="lint", closed=True)
+    units = partition(read, launch, roots)
+    keys = [None if memory is None else memory.unit_key(unit, read.files) for unit in units]
+    verdicts = [None if memory is None else memory.verdict(key) for key in keys]
+    missing = [number for number, verdict in enumerate(verdicts) if verdict is None]
+    made = judge_units(
+        [units[number] for number in missing],
+        read.files,
+        plan._replace(early=()),
+        launch_judge,
+        jobs=options.jobs,
+        progress=lambda done, total: progress.show("judging", done, total),
     )
-    report = plan.run(program)
-    if launch is not None:
-        launch, report = lint_launch_files.judge(options, launch, program, report)
-    progress.line.clear()
-
-    takes = options.selection.takes
-    broken = {path for path, facts in program.files.items() if facts.problem is not None}
-    comments = {path: facts.comments for path, facts in program.files.items() if path not in broken}
-    unreadable = [*_unread(inputs), *_not_parsed(program), *(() if launch is None else launch.not_read())]
-    heard = apply_suppressions(
-        [_as_one_source(finding, program) for finding in report.findings],
-        comments if launch is None else {**comments, **launch.comments()},
-        checked_rule=report.checked.__contains__,
-        lines_of=None if launch is None else launch.lines_of,
+    for number, verdict in zip(missing, made, strict=True):
+        verdicts[number] = verdict
+        if memory is not None:
+            memory.keep_verdict(keys[number], verdict)
+    verdict = joined([one for one in verdicts if one is not None])
+    verdict = verdict._replace(
+        kept=(*plan.early, *verdict.kept),
+        repeatable=verdict.repeatable and (launch is None or launch.is_whole),
     )
-    not_requested = frozenset() if launch is None else launch.not_requested
-    unused = [finding for finding in heard.unused if finding.where.path not in not_requested]
+    files = {facts.path: facts for facts in read.files}
     lines: dict[str, list[str]] = {}
+    unreadable = tuple(
+        in_place(finding, files, lines) if launch is None else launch.in_place(in_place(finding, files, lines))
+        for finding in (*_not_parsed(files), *(() if launch is None else launch.not_read()))
+    )
+    broken = tuple(path for path, facts in files.items() if facts.problem is not None)
+    if launch is None:
+        return Seen(verdict, unreadable, broken), files, None
+    return Seen(verdict, unreadable, broken, launch.paths, launch.whole, launch.unread), files, launch
+
+
+def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
+    """Return the findings that are reported, by the options."""
+    takes = options.selection.takes
+    verdict = seen.verdict
     found = [
-        _in_place(finding, program, lines) if launch is None else launch.in_place(_in_place(finding, program, lines))
-        for finding in (
-            *heard.kept,
-            *(unreadable if takes(rules.DC904) else ()),
-            *(unused if takes(rules.DC905) else ()),
-        )
+        *verdict.kept,
+        *((*_unread(inputs), *seen.unreadable) if takes(rules.DC904) else ()),
+        *(verdict.unused if takes(rules.DC905) else ()),
     ]
     known_rules = rules.known()
     reported = [item for item in found if not _ignored_there(item, known_rules, options)]
@@ -104,25 +154,39 @@ def look(
         from distcheck.core.baseline import compare
 
         folder, counts = options.baseline
-        whole = [path for path in inputs.paths if path not in broken]
-        whole.extend(() if launch is None else launch.whole)
+        broken = set(seen.broken)
+        whole = [*(path for path in inputs.paths if path not in broken), *seen.launch_whole]
         compared = compare(sort_findings(shown), counts, folder=folder, checked_paths=whole)
         new, known, gone = compared.new, len(compared.known), compared.gone
-    report = report._replace(
+    report = Report(
+        "lint",
         findings=sort_findings(new),
         hidden=sort_findings(hidden),
-        facts={},
-        checked=report.checked | {rules.DC904.code, rules.DC905.code},
+        not_checked=verdict.not_checked,
+        probes=verdict.probes,
+        checked=verdict.checked | {rules.DC904.code, rules.DC905.code},
     )
-    silenced = len(heard.silenced) + len(found) - len(reported)
-    unknown = tuple(item for item in heard.unknown if item[0] not in not_requested)
-    return LintResult(report, program, launch, silenced, known, gone, unknown)
+    silenced = verdict.silenced + len(found) - len(reported)
+    return LintResult(report, seen, {}, None, silenced, known, gone, verdict.unknown)
 
 
-def _source_files(paths: Iterable[str], inputs: LintFiles, changed: Mapping[str, bytes]) -> list[SourceFile]:
+def _source_files(
+    paths: Iterable[str],
+    inputs: LintFiles,
+    changed: Mapping[str, bytes],
+    roots: RootFinder,
+    memory: RunMemory | None,
+) -> list[SourceFile]:
     from distcheck.checks.source.engine import SourceFile
 
-    return [SourceFile(path, partial(bytes_of, path, inputs, changed)) for path in paths]
+    found = []
+    for path in paths:
+        repository = roots.of_file(path).repository
+        if memory is None:
+            found.append(SourceFile(path, partial(bytes_of, path, inputs, changed), repository))
+        else:
+            found.append(SourceFile(path, partial(memory.read, path), repository, memory.known_digest(path)))
+    return found
 
 
 def _unread(inputs: LintFiles) -> list[Finding]:
@@ -137,11 +201,11 @@ def _unread(inputs: LintFiles) -> list[Finding]:
     ]
 
 
-def _not_parsed(program: Program) -> list[Finding]:
+def _not_parsed(files: Mapping[str, FileFacts]) -> list[Finding]:
     """DC904 for files that are no Python as this interpreter has it."""
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     found = []
-    for path, facts in program.files.items():
+    for path, facts in files.items():
         if facts.problem is None:
             continue
         why, line, column = facts.problem
@@ -226,39 +290,6 @@ def fix(
 
 def _wants(options: LintOptions, finding: Finding) -> bool:
     return bool(finding.fix.edits) and (finding.fix.safe or bool(options.given["unsafe_fixes"]))
-
-
-def _as_one_source(finding: Finding, program: Program) -> Finding:
-    """The finding with its line in the cells of the notebook one after another, where comments and texts count too."""
-    where = finding.where
-    if where.cell is None or where.line is None:
-        return finding
-    cells = program.files[where.path or ""].cells
-    line = cells.index((where.cell, where.line)) + 1
-    end_line = None if where.end_line is None else line + where.end_line - where.line
-    return finding._replace(where=where._replace(cell=None, line=line, end_line=end_line))
-
-
-def _in_place(finding: Finding, program: Program, known: dict[str, list[str]]) -> Finding:
-    """Return the finding with its line of source, and in a notebook with its cell.
-
-    :param known: lines by path, kept from one finding to the next
-    """
-    where = finding.where
-    facts = program.files.get(where.path or "")
-    if facts is None or where.line is None:
-        return finding
-    evidence = dict(finding.evidence)
-    if facts.path not in known:
-        known[facts.path] = facts.lines
-    lines = known[facts.path]
-    if where.line <= len(lines):
-        evidence["source"] = lines[where.line - 1]
-    if where.line <= len(facts.cells):
-        cell, line = facts.cells[where.line - 1]
-        end_line = None if where.end_line is None else line + where.end_line - where.line
-        where = where._replace(cell=cell, line=line, end_line=end_line)
-    return finding._replace(where=where, evidence=evidence)
 
 
 def save_cache(options: LintOptions) -> None:

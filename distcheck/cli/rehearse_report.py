@@ -120,7 +120,7 @@ def _subject(result: RehearsalResult, failed: str, others: int, linted: LintResu
     if offline := trackers.offline_note(result.rehearsal.rows):
         closing.append(offline)
     if others and linted is not None:
-        command = f"distcheck lint {' '.join(linted.program.files)}"
+        command = f"distcheck lint {' '.join(linted.files)}"
         closing.append(f"lint, which only reads, has {others} more finding{'s' * (others > 1)}: {command}")
     subject: dict[str, Any] = {
         "line": line,
@@ -231,7 +231,7 @@ def _apply_comments(findings: Sequence[Finding], linted: LintResult | None) -> t
         return list(findings), 0
     from distcheck.checks.source.suppressions import apply_suppressions
 
-    files = linted.program.files
+    files = linted.files
     comments = {path: facts.comments for path, facts in files.items() if facts.problem is None}
     kept = apply_suppressions(findings, comments).kept
     read = list(linted.report.findings)

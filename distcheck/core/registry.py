@@ -209,6 +209,12 @@ def load_plug_ins(python_path: Iterable[str]) -> Iterator[tuple[str, BaseExcepti
             yield name, None
 
 
+def has_plug_ins(python_path: Iterable[str]) -> bool:
+    """Return whether a package with plug-ins is installed, or a plug-in has registered a rule."""
+    foreign = any(not code.startswith("DC") for code in _registry.rules)
+    return foreign or any(True for _ in _find_plug_ins(python_path))
+
+
 def _find_plug_ins(python_path: Iterable[str]) -> Iterator[tuple[str, str]]:
     import os
 

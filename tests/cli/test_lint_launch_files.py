@@ -79,11 +79,11 @@ def test_the_script_that_it_starts_is_read_and_nothing_else(tmp_path: Path) -> N
     program = (
         "from distcheck.checks.source import engine\n"
         "from distcheck.cli.main import group\n"
-        "analyse = engine.analyse\n"
+        "read = engine.read\n"
         "def seen(files, **more):\n"
         "    print([file.path for file in files])\n"
-        "    return analyse(files, **more)\n"
-        "engine.analyse = seen\n"
+        "    return read(files, **more)\n"
+        "engine.read = seen\n"
         "group.main(['lint', 'job.sbatch', '--no-cache', '-q'], standalone_mode=False)\n"
     )
     result = subprocess.run(

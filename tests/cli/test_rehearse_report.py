@@ -101,7 +101,7 @@ def test_a_module_is_read_where_it_lies(folder: Path) -> None:
     plan = PLAN._replace(target="package", module=True)
     linted = rehearse_report._lint(ParsedCommand(plan), [], Configuration())
     assert linted is not None
-    assert list(linted.program.files) == ["package/__main__.py"]
+    assert list(linted.files) == ["package/__main__.py"]
     assert rehearse_report._lint(ParsedCommand(plan._replace(target="json.tool")), [], Configuration()) is None
 
 

@@ -144,6 +144,11 @@ def remembering(look_up: LookUp) -> LookUp:
     return ask
 
 
+def has_failed(why: str) -> bool:
+    """Return whether a problem of a file is a failure of its reader."""
+    return why.startswith(_FAILED)
+
+
 def has_contents(file: LaunchFile) -> bool:
     """Return whether a file contains anything that a probe can check."""
     return bool(file.sites or file.settings or file.allocation or file.pods or file.configurations or file.hosts)

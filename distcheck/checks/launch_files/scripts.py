@@ -58,13 +58,26 @@ class Started(NamedTuple):
 
 def find_started(launch_files: LaunchFiles, program: Program) -> Started:
     """Return the files of a program that launch lines start."""
-    numbers = {normalized(facts.path): number for number, facts in enumerate(program.index.files)}
+    found = started_files(launch_files, (facts.path for facts in program.index.files))
+    return started_in(found, program)
+
+
+def started_files(launch_files: LaunchFiles, paths: Iterable[str]) -> list[tuple[LaunchFile, LaunchSite, str]]:
+    """Return the launch lines that start one of some files for certain, each with its launch file and that path."""
+    by_name = {normalized(path): path for path in paths}
     found = []
     for file, site in launch_files.sites():
-        path = the_one(site, names_of(site), numbers.__contains__)
+        path = the_one(site, names_of(site), by_name.__contains__)
         if path is not None:
-            found.append(ScriptStart(file, site, numbers[path], path))
-    return Started(tuple(found), program)
+            found.append((file, site, by_name[path]))
+    return found
+
+
+def started_in(found: Iterable[tuple[LaunchFile, LaunchSite, str]], program: Program) -> Started:
+    """Return what :func:`started_files` found, with the numbers that the files have in a program."""
+    numbers = {facts.path: number for number, facts in enumerate(program.index.files)}
+    starts = (ScriptStart(file, site, numbers[path], normalized(path)) for file, site, path in found)
+    return Started(tuple(starts), program)
 
 
 def names_of(site: LaunchSite) -> tuple[str, ...]:

@@ -1,12 +1,10 @@
 """Training scripts: the rank-flow engine (extract, link) and the probes that read its tables.
 
-Importing this package registers the probes; the engine itself is in :mod:`.engine`.
+Importing this package imports none of its modules: a run whose result is known needs only the search for files. The
+checker loads the probes with :func:`load_probes`; the engine itself is in :mod:`.engine`.
 """
 
 from __future__ import annotations
-
-import importlib
-import pkgutil
 
 #: The machinery; every other module of the package is a room of probes.
 _ENGINE = frozenset(
@@ -14,6 +12,7 @@ _ENGINE = frozenset(
         "algebra",
         "buffers",
         "cache",
+        "components",
         "device_uses",
         "discovery",
         "engine",
@@ -38,6 +37,12 @@ _ENGINE = frozenset(
     ]
 )
 
-for _module in pkgutil.iter_modules(__path__):
-    if _module.name not in _ENGINE:
-        importlib.import_module(f"{__name__}.{_module.name}")
+
+def load_probes() -> None:
+    """Register the probes; :class:`distcheck.core.checker.Checker` calls this."""
+    import importlib
+    import pkgutil
+
+    for module in pkgutil.iter_modules(__path__):
+        if module.name not in _ENGINE:
+            importlib.import_module(f"{__name__}.{module.name}")

@@ -7,10 +7,13 @@ no tree is endless. What only *may* be a launch file, by its name, is listed apa
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import marshal
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from .vocabulary import words
 
@@ -100,29 +103,78 @@ class Globs:
             absolute = folder
 
 
+#: A pattern of an ignore file: whether it ignores, whether it is about folders only, and its regular expression.
+_Pattern = tuple[bool, bool, str]
+
+
+class PatternStore(Protocol):
+    """Keeps what was made of ignore files: importing their library takes longer than many a search."""
+
+    def get(self, digest: bytes) -> bytes | None: ...
+
+    def put(self, digest: bytes, data: bytes) -> None: ...
+
+
+def _patterns_of(lines: Iterable[str]) -> list[_Pattern]:
+    """Return the patterns of an ignore file."""
+    import pathspec
+
+    found = []
+    for line in lines:
+        try:
+            parsed = list(pathspec.GitIgnoreSpec.from_lines([line]).patterns)
+        except ValueError:  # git passes over what it can't read as well
+            continue
+        for pattern in parsed:
+            regex = getattr(pattern, "regex", None)
+            if pattern.include is not None and regex is not None:
+                source = re.sub(r"\(\?P<\w+>", "(?:", regex.pattern)
+                found.append((pattern.include, line.rstrip().endswith("/"), source))
+    return found
+
+
+def _known_patterns(text: str, store: PatternStore | None) -> list[_Pattern]:
+    """Return the patterns of an ignore file, from the store if they are there."""
+    lines = text.split("\n")
+    if store is None:
+        return _patterns_of(lines)
+    key = hashlib.blake2b(
+        b"gitignore" + _library_stamp() + text.encode("utf-8", "surrogateescape"), digest_size=20
+    ).digest()
+    data = store.get(key)
+    if data is not None:
+        try:
+            rows = marshal.loads(data)  # noqa: S302 - written by this user, and holds plain values
+            return [(bool(include), bool(folders), str(source)) for include, folders, source in rows]
+        except (ValueError, TypeError, EOFError):
+            pass  # damaged: it is made again
+    patterns = _patterns_of(lines)
+    store.put(key, marshal.dumps(patterns))
+    return patterns
+
+
+def _library_stamp() -> bytes:
+    """Return what changes with the version of the library that reads ignore files."""
+    spec = importlib.util.find_spec("pathspec")
+    if spec is None or spec.origin is None:
+        return b""
+    try:
+        found = os.stat(spec.origin)
+    except OSError:  # in an archive
+        return spec.origin.encode("utf-8", "surrogateescape")
+    return f"{spec.origin}:{found.st_size}:{found.st_mtime_ns}".encode("utf-8", "surrogateescape")
+
+
 class _GitIgnore:
     """One ``.gitignore`` file."""
 
-    def __init__(self, folder: str, lines: Iterable[str]) -> None:
+    def __init__(self, folder: str, patterns: Sequence[_Pattern]) -> None:
         self.folder = folder
-        #: (whether it ignores, whether it is about folders only, pattern); the last that fits decides
-        self.patterns: list[tuple[bool, bool, re.Pattern[str]]] = []
-        import pathspec
-
-        for line in lines:
-            try:
-                parsed = list(pathspec.GitIgnoreSpec.from_lines([line]).patterns)
-            except ValueError:  # git passes over what it can't read as well
-                continue
-            for pattern in parsed:
-                regex = getattr(pattern, "regex", None)
-                if pattern.include is not None and regex is not None:
-                    self.patterns.append((pattern.include, line.rstrip().endswith("/"), regex))
+        #: the last that fits decides
+        self.patterns = patterns
         # one search for all: most paths fit none, and are done with then
-        sources = [re.sub(r"\(\?P<\w+>", "(?:", regex.pattern) for _, _, regex in self.patterns]
-        of_files = [source for source, (_, folders, _) in zip(sources, self.patterns, strict=True) if not folders]
-        self._any = _union(sources)
-        self._any_file = _union(of_files)
+        self._any = _union([source for _, _, source in patterns])
+        self._any_file = _union([source for _, folders, source in patterns if not folders])
 
     def ignores(self, path: str, *, folder: bool) -> bool | None:
         """Return whether it ignores an absolute path; None where no pattern matches."""
@@ -132,8 +184,8 @@ class _GitIgnore:
         some = self._any if folder else self._any_file
         if some is None or some.match(relative) is None:
             return None
-        for include, folders, regex in reversed(self.patterns):
-            if (folder or not folders) and regex.match(relative) is not None:
+        for include, folders, source in reversed(self.patterns):
+            if (folder or not folders) and re.match(source, relative) is not None:
                 return include
         return None
 
@@ -146,11 +198,13 @@ def discover(
     respect_gitignore: bool = True,
     include_markdown: bool = False,
     working_folder: str | None = None,
+    store: PatternStore | None = None,
 ) -> FoundFiles:
     """Return the files that are below some paths or named by them.
 
     :param excludes: what is skipped in folders; what ``paths`` name is skipped only with ``force_exclude``
     :param include_markdown: documents in folders may be launch files as well; one that is named always is
+    :param store: keeps what was made of ignore files
     """
     here = _slashes(os.getcwd() if working_folder is None else working_folder)
     files: dict[str, str] = {}
@@ -173,7 +227,7 @@ def discover(
                 launch.add(shown)
                 named.add(shown)
             continue
-        walk = _Walk(excludes, respect_gitignore, include_markdown)
+        walk = _Walk(excludes, respect_gitignore, include_markdown, store)
         chain = walk.ignores_above(absolute, here) if respect_gitignore else ()
         real = _slashes(os.path.realpath(absolute))
         prefix = "" if shown == "." else shown if shown.endswith("/") else shown + "/"
@@ -235,8 +289,11 @@ def _named(path: str) -> tuple[str, str | None]:
 class _Walk:
     """One walk below one folder."""
 
-    def __init__(self, excludes: Globs, respect_gitignore: bool, include_markdown: bool) -> None:
+    def __init__(
+        self, excludes: Globs, respect_gitignore: bool, include_markdown: bool, store: PatternStore | None
+    ) -> None:
         self.excludes = excludes
+        self.store = store
         self.respect_gitignore = respect_gitignore
         self.include_markdown = include_markdown
         self.problems: list[tuple[str, str]] = []
@@ -262,9 +319,9 @@ class _Walk:
             above = [place for place in above if place == here or place.startswith(here + "/")]
         chain: list[_GitIgnore] = []
         if repository is not None:
-            chain.extend(_ignore_file(f"{repository}/.git/info/exclude", repository))
+            chain.extend(_ignore_file(f"{repository}/.git/info/exclude", repository, self.store))
         for place in reversed(above):
-            chain.extend(_ignore_file(f"{place}/.gitignore", place))
+            chain.extend(_ignore_file(f"{place}/.gitignore", place, self.store))
         parts = [folder, *(place for place in above if place != repository)]
         if any(_ignored(chain, part, folder=True) for part in parts):
             return ()
@@ -284,7 +341,7 @@ class _Walk:
                 self.problems.append((relative, f"the folder can't be listed: {error.strerror}"))
                 continue
             if self.respect_gitignore and any(entry.name == ".gitignore" for entry in listed):
-                ignores = (*ignores, *_ignore_file(f"{folder}/.gitignore", folder or "/"))
+                ignores = (*ignores, *_ignore_file(f"{folder}/.gitignore", folder or "/", self.store))
             for entry in listed:
                 name = entry.name
                 try:
@@ -314,16 +371,16 @@ def _ignored(chain: Sequence[_GitIgnore], path: str, *, folder: bool) -> bool:
     return False
 
 
-def _ignore_file(path: str, folder: str) -> Iterator[_GitIgnore]:
+def _ignore_file(path: str, folder: str, store: PatternStore | None) -> Iterator[_GitIgnore]:
     """Yield the ignore file at a path, if there is one with patterns."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().split("\n")
+            text = file.read()
     except (OSError, ValueError):
         return
-    ignore = _GitIgnore(folder, lines)
-    if ignore.patterns:
-        yield ignore
+    patterns = _known_patterns(text, store)
+    if patterns:
+        yield _GitIgnore(folder, patterns)
 
 
 def _union(sources: Sequence[str]) -> re.Pattern[str] | None:

@@ -5,11 +5,13 @@ None of this depends on the meaning of the code; a file that does not parse is p
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
+import marshal
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from . import prefilter
@@ -23,6 +25,7 @@ from .vocabulary import OUTSIDE
 _WORTH_A_PROCESS = 1_500_000
 #: Bytes of files put aside that are kept for the second round; beyond, they are read again.
 _KEPT = 20_000_000
+_VERSION = f"{ENGINE_VERSION}:{sys.version_info[:3]}:".encode()
 _FAILED = "the analysis of it failed"
 #: Files larger than this are generated, not written: they are not analysed, and a note is printed.
 LARGEST = 5_000_000
@@ -34,6 +37,10 @@ class SourceFile(NamedTuple):
     path: str
     #: raises OSError
     read: Callable[[], bytes]
+    #: the folder of its repository; files of another one are imported by no file of this one
+    repository: str = ""
+    #: the digest of its bytes (:func:`content_digest`) if that is known without reading it
+    digest: bytes = b""
 
 
 class SummaryStore(Protocol):
@@ -44,6 +51,17 @@ class SummaryStore(Protocol):
     def put(self, digest: bytes, data: bytes) -> None: ...
 
 
+class ReadFiles(NamedTuple):
+    """Files with their summaries, not linked yet."""
+
+    #: those that matter and those that can't be read, in the order of the input
+    files: tuple[FileFacts, ...]
+    #: files without distributed code
+    put_aside: int
+    #: keeps summaries of these files loaded
+    shelf: SummaryCache
+
+
 def analyse(
     files: Sequence[SourceFile],
     *,
@@ -51,33 +69,59 @@ def analyse(
     cache: SummaryStore | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Program:
-    """Read, summarise and link files.
+    """Read, summarise and link files as one program. See :func:`read`."""
+    found = read(files, jobs=jobs, cache=cache, progress=progress)
+    with without_cycle_search():
+        return Program(found.files, put_aside=found.put_aside)
+
+
+@contextlib.contextmanager
+def without_cycle_search() -> Iterator[None]:
+    """Pause the garbage collector: millions of small tuples without one circle would be searched again and again."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def read(
+    files: Sequence[SourceFile],
+    *,
+    jobs: int = 1,
+    cache: SummaryStore | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReadFiles:
+    """Read and summarise files.
 
     :param files: in the order in which they are to be reported
     :param jobs: processes to parse in, at most
     :param cache: summaries by the hash of bytes, engine and version of Python
     :param progress: called now and then with the number of files that are done, and of all
     """
-    # tables of millions of small tuples without one circle: searching for cycles among them takes a third of the time
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _analyse(files, jobs, cache, progress)
-    finally:
-        if collecting:
-            gc.enable()
+    with without_cycle_search():
+        return _read(files, jobs, cache, progress)
 
 
-def _analyse(
+def _read(
     files: Sequence[SourceFile], jobs: int, cache: SummaryStore | None, progress: Callable[[int, int], None] | None
-) -> Program:
-    chosen: list[tuple[SourceFile, bytes]] = []
-    aside: list[tuple[SourceFile, bytes | None]] = []
+) -> ReadFiles:
+    chosen: list[tuple[SourceFile, bytes | None]] = []
+    aside: list[_Aside] = []
     broken: list[FileFacts] = []
     kept = 0
     for number, file in enumerate(files):
         if progress is not None and number % 200 == 0:
             progress(number // 2, len(files))
+        if file.digest and cache is not None and not file.path.endswith(".ipynb"):
+            if cache.get(_aside_key(file.path, file.digest)) is not None:
+                aside.append(_Aside(file, None, file.digest, cache))
+                continue
+            if cache.get(_summary_key(file.path, file.digest)) is not None:
+                chosen.append((file, None))
+                continue
         try:
             data = file.read()
         except OSError as error:
@@ -87,11 +131,13 @@ def _analyse(
             broken.append(
                 _unreadable(file.path, f"it has {len(data)} bytes, more than the {LARGEST} that are analysed")
             )
-        elif _passes(file.path, data, cache):
+            continue
+        digest = b"" if cache is None else content_digest(data)
+        if _passes(file.path, data, digest, cache):
             chosen.append((file, data))
         else:
             kept += len(data)
-            aside.append((file, data if kept <= _KEPT else None))
+            aside.append(_Aside(file, data if kept <= _KEPT else None, digest, cache))
     done: list[FileFacts] = []
     shelf = SummaryCache()
     while chosen:
@@ -99,23 +145,69 @@ def _analyse(
         if not done:
             # what had nothing but a literal waits until something requests it
             kept_back = {facts.path for facts in new if not prefilter.matters(facts.header)}
-            aside.extend((file, data) for file, data in chosen if file.path in kept_back)
+            digests = {facts.path: facts.digest for facts in new}
+            aside.extend(
+                _Aside(file, data, digests[file.path], None) for file, data in chosen if file.path in kept_back
+            )
             new = [facts for facts in new if facts.path not in kept_back]
         done.extend(new)
         chosen, aside = _next_round(new, aside)
     order = {file.path: number for number, file in enumerate(files)}
     every = sorted([*done, *broken], key=lambda facts: order[facts.path])
-    return Program(every, put_aside=len(aside))
+    return ReadFiles(tuple(every), len(aside), shelf)
 
 
-def _passes(path: str, data: bytes, cache: SummaryStore | None) -> bool:
+class _Aside:
+    """A file that was put aside: its bytes, and what decides whether another one leads to it."""
+
+    def __init__(self, file: SourceFile, data: bytes | None, digest: bytes, cache: SummaryStore | None) -> None:
+        self.file = file
+        #: None where they are not at hand
+        self.data = data
+        self._digest = digest
+        self._cache = cache
+        self._known: tuple[bool, list[prefilter.Import]] | None = None
+
+    def read(self) -> bytes:
+        """Return its bytes."""
+        return self.data if self.data is not None else _again(self.file)
+
+    @property
+    def helps(self) -> bool:
+        """Return whether it may decide something for a file that imports it."""
+        return self._facts()[0]
+
+    @property
+    def imports(self) -> list[prefilter.Import]:
+        """Return its import statements."""
+        return self._facts()[1]
+
+    def _facts(self) -> tuple[bool, list[prefilter.Import]]:
+        if self._known is not None:
+            return self._known
+        cache = self._cache if self._digest else None
+        key = _aside_key(self.file.path, self._digest)
+        if cache is not None and (stored := cache.get(key)):
+            try:
+                helps, imports = marshal.loads(stored)  # noqa: S302 - plain values
+                self._known = bool(helps), [(module, names, whole) for module, names, whole in imports]
+            except (ValueError, TypeError, EOFError):  # damaged: it is made again
+                self._known = None
+        if self._known is None:
+            data = self.read()
+            self._known = prefilter.helps(data), prefilter.imports_of(data)
+            if cache is not None:
+                cache.put(key, marshal.dumps(self._known))
+        return self._known
+
+
+def _passes(path: str, data: bytes, digest: bytes, cache: SummaryStore | None) -> bool:
     """Whether a file is to be analysed at once. That it need not is kept as well: the digest is sooner had than the
     answer.
     """
     if cache is None:
         return prefilter.passes(data)
-    # a key of its own: a summary that another round requested is no evidence about the first
-    key = hashlib.blake2b(_digest(path, data) + b"aside", digest_size=20).digest()
+    key = _aside_key(path, digest)
     if cache.get(key) is not None:
         return False
     if prefilter.passes(data):
@@ -125,36 +217,38 @@ def _passes(path: str, data: bytes, cache: SummaryStore | None) -> bool:
 
 
 def _next_round(
-    new: Iterable[FileFacts], aside: list[tuple[SourceFile, bytes | None]]
-) -> tuple[list[tuple[SourceFile, bytes]], list[tuple[SourceFile, bytes | None]]]:
+    new: Iterable[FileFacts], aside: list[_Aside]
+) -> tuple[list[tuple[SourceFile, bytes | None]], list[_Aside]]:
     """Of the files put aside, those that import what has turned out to matter, or are imported by what has."""
-    interest = prefilter.Interest()
-    tops: set[str] = set()
-    imported: set[str] = set()
-    importing: set[str] = set()
+    # by repository: a file of another one neither calls nor guards anything here
+    interests: dict[str, prefilter.Interest] = {}
+    tops: set[tuple[str, str]] = set()
+    imported: set[tuple[str, str]] = set()
+    importing: set[tuple[str, str]] = set()
     for facts in new:
-        calls = interest.add(facts.path, facts.header)
+        repository = facts.repository
+        calls = interests.setdefault(repository, prefilter.Interest()).add(facts.path, facts.header)
         if calls:
-            tops.add(_top(facts.path))
+            tops.add((repository, _top(facts.path)))
         if calls or any("distributed" in name for name in facts.imports):
-            importing.add(_top(facts.path))
-            imported.update(_modules_imported(facts))
-    chosen: list[tuple[SourceFile, bytes]] = []
-    rest: list[tuple[SourceFile, bytes | None]] = []
-    for file, data in aside:
+            importing.add((repository, _top(facts.path)))
+            imported.update((repository, name) for name in _modules_imported(facts))
+    chosen: list[tuple[SourceFile, bytes | None]] = []
+    rest: list[_Aside] = []
+    for one in aside:
+        path, repository = one.file.path, one.file.repository
+        top = (repository, _top(path))
+        interest = interests.get(repository)
         # what shares no folder with a file of interest can't import it, nor be imported by it
-        if _top(file.path) in importing and not imported.isdisjoint(_modules_of(file.path)):
-            known = data if data is not None else _again(file)
+        if (
+            top in importing
+            and not imported.isdisjoint((repository, name) for name in _modules_of(path))
             # a package passes on what its modules define
-            if file.path.endswith("__init__.py") or prefilter.helps(known):
-                chosen.append((file, known))
-                continue
-        if interest and _top(file.path) in tops:
-            known = data if data is not None else _again(file)
-            if interest.concerns(known):
-                chosen.append((file, known))
-                continue
-        rest.append((file, data))
+            and (path.endswith("__init__.py") or one.helps)
+        ) or (interest and top in tops and interest.concerns(one.imports, one.read)):
+            chosen.append((one.file, one.data))
+        else:
+            rest.append(one)
     return chosen, rest
 
 
@@ -192,7 +286,7 @@ def _again(file: SourceFile) -> bytes:
 
 
 def _summaries(
-    chosen: list[tuple[SourceFile, bytes]],
+    chosen: list[tuple[SourceFile, bytes | None]],
     jobs: int,
     cache: SummaryStore | None,
     progress: Callable[[int, int], None] | None,
@@ -201,12 +295,23 @@ def _summaries(
     shelf: SummaryCache,
 ) -> list[FileFacts]:
     """Return the summaries of files, from the cache where they are known."""
-    digests = [_digest(file.path, data) for file, data in chosen]
+    digests: list[bytes] = []
     found: list[FileFacts | None] = []
     missing: list[tuple[int, bytes | str]] = []
-    for number, (file, data) in enumerate(chosen):
-        stored = cache.get(digests[number]) if cache is not None else None
-        facts = _facts(file, data, stored, shelf) if stored else None
+    for number, (file, known) in enumerate(chosen):
+        stored = None
+        if known is None and file.digest and cache is not None:
+            stored = cache.get(_summary_key(file.path, file.digest))
+            facts = _facts(file, b"", file.digest, stored, shelf) if stored else None
+            if facts is not None:
+                digests.append(file.digest)
+                found.append(facts)
+                continue
+        data = _again(file) if known is None else known
+        chosen[number] = (file, data)
+        digests.append(content_digest(data))
+        stored = cache.get(_summary_key(file.path, digests[number])) if cache is not None else None
+        facts = _facts(file, data, digests[number], stored, shelf) if stored else None
         found.append(facts)
         if facts is None:
             source, _, problem = _source_of(file.path, data)
@@ -220,30 +325,30 @@ def _summaries(
     else:
         made = (_extract_one(item) for item in missing)
     for count, (number, stored) in enumerate(made):
-        facts = found[number] = _facts(*chosen[number], stored, shelf)
+        file, known = chosen[number]
+        facts = found[number] = _facts(file, known or b"", digests[number], stored, shelf)
         failed = facts is not None and facts.problem is not None and facts.problem[0].startswith(_FAILED)
         if cache is not None and not failed:
-            cache.put(digests[number], stored)
+            cache.put(_summary_key(file.path, digests[number]), stored)
         if progress is not None and count % 20 == 0:
             progress(min(total, total // 2 + (before + count) * total // (2 * max(len(chosen), 1))), total)
     return [facts for facts in found if facts is not None]
 
 
-def _facts(file: SourceFile, data: bytes, stored: bytes, shelf: SummaryCache) -> FileFacts | None:
+def _facts(file: SourceFile, data: bytes, digest: bytes, stored: bytes, shelf: SummaryCache) -> FileFacts | None:
     """A file with its summary; None where the stored one is damaged, so that it is made again."""
-    check = hashlib.blake2b(data, digest_size=16).digest()
 
     def read() -> str:
         # read again when a finding needs it: the texts of a large tree do not fit into memory together
         now = _again(file)
-        if hashlib.blake2b(now, digest_size=16).digest() != check:
+        if content_digest(now) != digest:
             return ""
         source, _, _ = _source_of(file.path, now)
         return source if isinstance(source, str) else _decode(source)
 
     cells = _source_of(file.path, data)[1] if file.path.endswith(".ipynb") else ()
     try:
-        return FileFacts(file.path, stored, read, cells, shelf)
+        return FileFacts(file.path, stored, read, cells, shelf, file.repository, digest)
     except ValueError:
         return None
 
@@ -272,10 +377,24 @@ def _decode(data: bytes) -> str:
         return data.decode("utf-8", "replace")
 
 
+def content_digest(data: bytes) -> bytes:
+    """Return the digest by which the bytes of a file are known."""
+    return hashlib.blake2b(data, digest_size=20).digest()
+
+
 def _digest(path: str, data: bytes) -> bytes:
+    """Return the key of the summary of a file."""
+    return _summary_key(path, content_digest(data))
+
+
+def _summary_key(path: str, digest: bytes) -> bytes:
     kind = b"notebook" if path.endswith(".ipynb") else b""
-    version = f"{ENGINE_VERSION}:{sys.version_info[:3]}:".encode()
-    return hashlib.blake2b(version + kind + data, digest_size=20).digest()
+    return hashlib.blake2b(_VERSION + kind + digest, digest_size=20).digest()
+
+
+def _aside_key(path: str, digest: bytes) -> bytes:
+    # a key of its own: a summary that another round requested is no evidence about the first
+    return hashlib.blake2b(_summary_key(path, digest) + b"aside", digest_size=20).digest()
 
 
 def _unreadable(path: str, why: str) -> FileFacts:

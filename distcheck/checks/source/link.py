@@ -83,6 +83,12 @@ class SummaryCache:
             self.size += found.size
         return found
 
+    def clear(self) -> None:
+        """Drop all of them."""
+        self.loaded.clear()
+        self._keys.clear()
+        self.size = 0
+
     def _drop(self) -> None:
         # a generator of our own: the same run always goes the same way (constants: Numerical Recipes, ranqd1)
         self._lot = (self._lot * 1664525 + 1013904223) % 2**32
@@ -99,11 +105,13 @@ class FileFacts:
         "_read",
         "cells",
         "comments",
+        "digest",
         "has_main_guard",
         "header",
         "imports",
         "path",
         "problem",
+        "repository",
         "shelf",
         "stored",
     )
@@ -115,8 +123,14 @@ class FileFacts:
         read: Callable[[], str],
         cells: tuple[tuple[int, int], ...] = (),
         shelf: SummaryCache | None = None,
+        repository: str = "",
+        digest: bytes = b"",
     ) -> None:
         self.path = path
+        #: of the bytes of the file
+        self.digest = digest
+        #: the folder of its repository, from the working directory
+        self.repository = repository
         #: the summary as :mod:`marshal` stores it
         self.stored = stored
         self._read = read
@@ -188,17 +202,26 @@ class _FileTables:
 
 
 class Index:
-    """Files, scopes, classes and modules by number and name."""
+    """Files, scopes, classes and modules by number and name.
 
-    def __init__(self, files: Iterable[FileFacts]) -> None:
+    :param loaded: the tables are read often: keep all of them loaded if they are not too large
+    """
+
+    def __init__(self, files: Iterable[FileFacts], *, loaded: bool = False) -> None:
         self.files: list[FileFacts] = list(files)
+        # a list is read much sooner than a table that may have to be loaded
+        fits = loaded and sum(len(file.stored) for file in self.files) <= _MOST_LOADED
+
+        def table(name: str) -> PerFile[Any]:
+            return [getattr(file.loaded, name) for file in self.files] if fits else _FileTables(self.files, name)
+
         #: by file: its terms, events, blocks, scopes, classes, events by scope, lines of reads
-        self.terms: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "terms")
-        self.events: PerFile[list[tuple[Any, ...]]] = _FileTables(self.files, "events")
-        self.blocks: PerFile[list[Block]] = _FileTables(self.files, "blocks")
-        self.scopes: PerFile[list[Scope]] = _FileTables(self.files, "scopes")
-        self.classes: PerFile[list[Class]] = _FileTables(self.files, "classes")
-        self.by_scope: PerFile[dict[int, list[int]]] = _FileTables(self.files, "by_scope")
+        self.terms: PerFile[list[tuple[Any, ...]]] = table("terms")
+        self.events: PerFile[list[tuple[Any, ...]]] = table("events")
+        self.blocks: PerFile[list[Block]] = table("blocks")
+        self.scopes: PerFile[list[Scope]] = table("scopes")
+        self.classes: PerFile[list[Class]] = table("classes")
+        self.by_scope: PerFile[dict[int, list[int]]] = table("by_scope")
         self.reads: PerFile[dict[int, int]] = _FileTables(self.files, "reads")
         self.parts: list[tuple[str, ...]] = [module_parts(file.path) for file in self.files]
         self._by_last: dict[str, list[int]] = {}
@@ -292,6 +315,9 @@ class Index:
                     shared += 1
                 aside = len(above) - shared
                 if aside > 1:
+                    continue
+                # a file of another repository is imported only from a folder above both
+                if aside and self.files[number].repository != self.files[file].repository:
                     continue
                 near = (-aside, shared, length)
                 if best is None or near > best:

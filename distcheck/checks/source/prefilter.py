@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable
 
 from .summary import Header
 
@@ -75,6 +76,20 @@ def helps(data: bytes) -> bool:
     return any(literal in data for literal in HELPERS)
 
 
+#: An import statement: the module that names are imported from, those names, or whole modules.
+Import = tuple[bytes, bytes, bytes]
+
+
+def imports_of(data: bytes) -> list[Import]:
+    """Return the import statements of a file, found by their words."""
+    return [] if b"import" not in data else [_groups(match) for match in _IMPORT.finditer(data)]
+
+
+def _groups(match: re.Match[bytes]) -> Import:
+    module, imported, whole = match.groups(b"")
+    return module, imported, whole
+
+
 #: A file that has passed by a literal matters alone only if it imports one of these …
 _MODULES = frozenset(
     ["distributed", "multiprocessing", "parallel", "accelerate", "deepspeed", "horovod", "lightning", "fsdp",
@@ -105,6 +120,7 @@ class Interest:
 
     def __init__(self) -> None:
         self.names: dict[bytes, set[bytes]] = {}
+        self._every: set[bytes] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.names)
@@ -114,23 +130,33 @@ class Interest:
         found = {name.encode() for name, calls in header.calls if not INTEREST.isdisjoint(calls)}
         named = found - {b""}
         if named:
+            self._every = None
             self.names.setdefault(os.fsencode(stem_of(path)), set()).update(named)
         return bool(found)
 
-    def concerns(self, data: bytes) -> bool:
-        """Return whether a file imports one of the names, or a module of them whose names it uses."""
-        every = set().union(*self.names.values()) - _COMMON
-        for match in _IMPORT.finditer(data):
-            module, imported, whole = match.groups()
-            if module is not None:
+    def concerns(self, imports: Iterable[Import], data: Callable[[], bytes]) -> bool:
+        """Return whether a file imports one of the names, or a module of them whose names it uses.
+
+        :param imports: its import statements
+        :param data: returns the bytes of the file
+        """
+        every = self._uncommon()
+        for module, imported, whole in imports:
+            if module:
                 words = set(_WORD.findall(imported))
                 last = module.rsplit(b".", 1)[-1]
-                if words & every or words & self.names.get(last, set()):
+                if not words.isdisjoint(every) or not words.isdisjoint(self.names.get(last, ())):
                     return True
                 modules = words
             else:
                 modules = {part.split()[0].rsplit(b".", 1)[-1] for part in whole.split(b",") if part.split()}
             for name in modules & self.names.keys():
-                if any(b"." + function + b"(" in data for function in self.names[name]):
+                text = data()
+                if any(b"." + function + b"(" in text for function in self.names[name]):
                     return True
         return False
+
+    def _uncommon(self) -> set[bytes]:
+        if self._every is None:
+            self._every = set().union(*self.names.values()) - _COMMON
+        return self._every

@@ -10,7 +10,7 @@ import functools
 import re
 from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 
@@ -482,7 +482,7 @@ class Program:
     """All analysed files, linked."""
 
     def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0) -> None:
-        self.index = Index(files)
+        self.index = Index(files, loaded=True)
         #: by file, see :mod:`.summary`
         self.terms, self.events, self.blocks = self.index.terms, self.index.events, self.index.blocks
         #: by path
@@ -493,6 +493,9 @@ class Program:
         # by kind and by last name: the file's number and the event's in one, since a large tree has millions
         self._rows: dict[str, array[int]] = {}
         self._named: dict[str, array[int]] = {}
+        # rows are immutable: each is made once
+        self._row_of: dict[int, EventRow] = {}
+        self._rows_of_kind: dict[str, list[EventRow]] = {}
         self._trees: dict[int, dict[tuple[int, int, int, int], Any]] = {}
         self._lines: dict[int, list[str]] = {}
         self._numbers = {file.path: number for number, file in enumerate(self.index.files)}
@@ -514,12 +517,26 @@ class Program:
 
     def row(self, packed: int) -> EventRow:
         """A row by its number in the tables."""
-        return self.event_row(packed >> _SHIFT, packed & _POSITIONS)
+        row = self._row_of.get(packed)
+        if row is None:
+            file, number = packed >> _SHIFT, packed & _POSITIONS
+            kind = self.events[file][number][0]
+            row = self._row_of[packed] = (SourceCall if kind == "call" else EventRow)(self, file, number)
+        return row
 
     def event_row(self, file: int, number: int) -> EventRow:
         """Return one event as a row."""
-        kind = self.events[file][number][0]
-        return SourceCall(self, file, number) if kind == "call" else EventRow(self, file, number)
+        return self.row(file << _SHIFT | number)
+
+    def call(self, packed: int) -> SourceCall:
+        """A call by its number in the tables."""
+        return cast(SourceCall, self.row(packed))
+
+    def forget(self) -> None:
+        """Drop all that refers back to the program, so that it is freed at once."""
+        self.notes.clear()
+        self._row_of.clear()
+        self._rows_of_kind.clear()
 
     def _aliases(self, file: int) -> dict[str, set[str]]:
         """Other last names that names of a file stand for: ``DDP`` for ``DistributedDataParallel`` after an ``import …
@@ -538,21 +555,26 @@ class Program:
 
     def rows(self, kind: str, files: Container[int] | None = None) -> Iterator[EventRow]:
         """All events of a kind, in order of files and of evaluation; those of some files only where these are given."""
-        for packed in self._rows.get(kind, ()):
-            if files is None or packed >> _SHIFT in files:
-                yield self.row(packed)
+        every = self._all_rows(kind)
+        return iter(every) if files is None else (row for row in every if row.file in files)
+
+    def _all_rows(self, kind: str) -> list[EventRow]:
+        found = self._rows_of_kind.get(kind)
+        if found is None:
+            found = self._rows_of_kind[kind] = [self.row(packed) for packed in self._rows.get(kind, ())]
+        return found
 
     @property
     def calls(self) -> Iterator[SourceCall]:
         """All calls."""
         for packed in self._rows.get("call", ()):
-            yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
+            yield self.call(packed)
 
     def calls_in(self, files: Container[int]) -> Iterator[SourceCall]:
         """Yield all calls of some files."""
         for packed in self._rows.get("call", ()):
             if packed >> _SHIFT in files:
-                yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
+                yield self.call(packed)
 
     def calls_named(self, *last_names: str, files: Container[int] | None = None) -> Iterator[SourceCall]:
         """Calls by the last name of what is called, whatever it belongs to; those of some files only where these are
@@ -562,18 +584,23 @@ class Program:
             for packed in self._named.get(name, ()):
                 if files is not None and packed >> _SHIFT not in files:
                     continue
-                yield SourceCall(self, packed >> _SHIFT, packed & _POSITIONS)
+                yield self.call(packed)
 
     def calls_to(self, *dotted: str) -> Iterator[SourceCall]:
         """Calls of things outside of the project by their canonical names, in order of files."""
+        return iter(self._calls_to(dotted))
+
+    @cached
+    def _calls_to(self, dotted: tuple[str, ...]) -> list[SourceCall]:
         wanted = frozenset(dotted)
         found = [
             call
             for name in dict.fromkeys(name.rsplit(".", 1)[-1] for name in dotted)
             for call in self.calls_named(name)
-            if wanted.intersection(self.targets(call))
+            if not wanted.isdisjoint(self.targets(call))
         ]
-        yield from sorted(found, key=lambda call: (call.file, call.number))
+        found.sort(key=lambda call: (call.file, call.number))
+        return found
 
     def collectives(self) -> Iterator[SourceCall]:
         """Yield all calls of collectives that are known by name, sub-groups included."""
@@ -737,22 +764,37 @@ class Program:
 
     def importers(self, file: int) -> list[int]:
         """Return the files that import a file."""
-        return [other for other in range(len(self.index.files)) if other != file and file in self.index.imported(other)]
+        return self._importing().get(file, [])
+
+    @cached
+    def _importing(self) -> dict[int, list[int]]:
+        """Return the files that import each file, in order."""
+        found: dict[int, list[int]] = {}
+        for other in range(len(self.index.files)):
+            for file in self.index.imported(other):
+                if file != other:
+                    found.setdefault(file, []).append(other)
+        return found
 
     def in_component(self, file: int, *dotted: str) -> bool:
         """Return whether a file, or one that hangs together with it by imports, calls one of these."""
-        return self._root_calls(self.index.roots()[file], dotted)
+        return self.index.roots()[file] in self._roots_calling(dotted)
 
     @cached
-    def _root_calls(self, root: int, dotted: tuple[str, ...]) -> bool:
+    def _roots_calling(self, dotted: tuple[str, ...]) -> frozenset[int]:
+        """Return the roots of the components in which one of these is called."""
         roots = self.index.roots()
-        return any(roots[call.file] == root for call in self.calls_to(*dotted))
+        return frozenset(roots[file] for file in self._files_calling(dotted))
 
     @cached
+    def _files_calling(self, dotted: tuple[str, ...]) -> frozenset[int]:
+        """Return the files that call one of these."""
+        return frozenset(call.file for call in self.calls_to(*dotted))
+
     def is_distributed(self, file: int) -> bool:
         """Whether a file belongs to something that several ranks run: it, or a file linked with it, starts a group or
         wraps a model, or it reads its rank."""
-        return self.in_component(file, *_STARTS) or any(call.file == file for call in self.calls_to(*_RANK_QUERIES))
+        return self.in_component(file, *_STARTS) or file in self._files_calling(_RANK_QUERIES)
 
     # source
 
@@ -880,18 +922,52 @@ class Program:
         """The syntax of a call, a comparison or an assignment: parsed once more, for the few files whose findings need
         it.
         """
-        call = row
-        if call.file not in self._trees:
+        node = self._parsed_alone(row)
+        if node is not None:
+            return node
+        if row.file not in self._trees:
             import ast
 
             from .extract import parse
 
             found: dict[tuple[int, int, int, int], Any] = {}
-            for node in ast.walk(parse(self.index.files[call.file].text)):
+            for node in ast.walk(parse(self.index.files[row.file].text)):
                 if isinstance(node, (ast.Call, ast.Compare, ast.Assign, ast.BoolOp, ast.IfExp)):
                     found[(node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)] = node
-            self._trees[call.file] = found
-        return self._trees[call.file].get(call.event[3:7])
+            self._trees[row.file] = found
+        return self._trees[row.file].get(row.event[3:7])
+
+    def _parsed_alone(self, row: EventRow) -> Any:
+        """Return the syntax of an expression from its own text, with the positions that it has in its file.
+
+        None for a statement, and where a part of a file can't be parsed alone.
+        """
+        import ast
+
+        line, column, end_line, end_column = row.event[3:7]
+        lines = [text.encode("utf-8", "surrogateescape") for text in self.lines(row.file)[line - 1 : end_line]]
+        if row.kind not in ("call", "compare", "or", "choice") or len(lines) != end_line - line + 1:
+            return None
+        lines[-1] = lines[-1][:end_column]
+        lines[0] = lines[0][column:]
+        try:
+            # in brackets, a line may end anywhere
+            node = ast.parse(b"(" + b"\n".join(lines) + b"\n)", mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        if not isinstance(node, (ast.Call, ast.Compare, ast.BoolOp, ast.IfExp)):
+            return None
+        for part in ast.walk(node):
+            if isinstance(part, (ast.expr, ast.keyword)):
+                # the bracket takes one column of the first line
+                if part.lineno == 1:
+                    part.col_offset += column - 1
+                if part.end_lineno == 1:
+                    part.end_col_offset = (part.end_col_offset or 0) + column - 1
+                part.lineno += line - 1
+                part.end_lineno = (part.end_lineno or 1) + line - 1
+        own = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+        return node if own == (line, column, end_line, end_column) else None
 
     def repetitions(self, row: EventRow) -> list[tuple[SourceSpan, str, str]]:
         """The places of ``[call(…)] * n`` in a statement, each with the sources of the call and of ``n``; none that

@@ -1,0 +1,380 @@
+"""What a run of ``distcheck lint`` keeps for the next one: verdicts on parts of a tree, and on all of it.
+
+A verdict belongs to the bytes of all files that it was made from, to the options that decide it, and to this version of
+distcheck. It is kept in the user's cache (:mod:`distcheck.checks.source.cache`), which returns only what this user
+wrote. A file is not read again if its size, its times, its inode and its device are those of the run before. A file
+that was changed in the two seconds before it was read is read again: a second change may have the same time.
+
+Nothing is kept for runs with fixes, for standard input, with plug-ins, or where something failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import marshal
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Severity, Where
+from distcheck.core.registry import has_plug_ins
+
+from .lint_inputs import FileStamp, LintFiles, LintOptions, bytes_of
+from .lint_units import LintUnit, UnitVerdict
+
+if TYPE_CHECKING:
+    from distcheck.checks.source.cache import Cache
+    from distcheck.checks.source.link import FileFacts
+    from distcheck.core.project_roots import RootFinder
+
+_DIGEST_SIZE = 20
+#: Parts of the package whose code decides what is found.
+_CODE = ("checks/source", "checks/launch_files", "checks", "core", "launch", "rules", "cli")
+#: Libraries that read launch files.
+_LIBRARIES = ("tree_sitter", "tree_sitter_bash", "yaml")
+
+
+class Reading(NamedTuple):
+    """How a file was read: its stamp (None: not to be relied on), the most bytes, and the digest of the bytes."""
+
+    stamp: FileStamp | None
+    #: -1: all
+    limit: int
+    digest: bytes
+
+
+class Seen(NamedTuple):
+    """The result of a run before the options that only choose among findings."""
+
+    verdict: UnitVerdict = UnitVerdict()
+    #: DC904, for files that can't be parsed
+    unreadable: tuple[Finding, ...] = ()
+    #: Python files that can't be parsed
+    broken: tuple[str, ...] = ()
+    #: the launch files, those that were read as a whole, and how many of them are unreadable
+    launch: tuple[str, ...] = ()
+    launch_whole: tuple[str, ...] = ()
+    launch_unread: int = 0
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return the digest by which the content of a file is known; the same as the engine's ``content_digest``."""
+    return hashlib.blake2b(data, digest_size=_DIGEST_SIZE).digest()
+
+
+def memory_of(options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes]) -> RunMemory | None:
+    """Return what is known from earlier runs like this one, or None for a run whose verdicts are not kept."""
+    given = options.given
+    if options.cache is None or changed or inputs.standard_input or given["fix"] or given["diff"]:
+        return None
+    if has_plug_ins(entry for entry in sys.path if entry):
+        return None
+    return RunMemory(options.cache, options, inputs)
+
+
+class RunMemory:
+    """What earlier runs have found out, and what this one finds out."""
+
+    def __init__(self, cache: Cache, options: LintOptions, inputs: LintFiles) -> None:
+        self.cache = cache
+        self.inputs = inputs
+        given = options.given
+        decisive = (
+            _fingerprint(),
+            os.getcwd(),
+            options.selection,
+            options.include_markdown,
+            options.nodes,
+            options.configuration,
+            given["paths"],
+            given["exclude"],
+            given["extend_exclude"],
+            sorted(inputs.named),
+        )
+        self._options = digest_of(repr(decisive).encode("utf-8", "surrogateescape"))
+        self._key = digest_of(b"run" + self._options)
+        self._before: dict[str, Reading] = {}
+        #: what this run has read, by path
+        self.readings: dict[str, Reading] = {}
+        #: paths that launch files name, with the stamp (None: no file) and the digest of what was read (None: nothing)
+        self.lookups: dict[str, tuple[tuple[int, ...] | None, bytes | None]] = {}
+        #: whether there is a file
+        self.exists: dict[str, bool] = {}
+        self._is_settled = True
+        self._stored: Any = None
+        self._load()
+
+    def _load(self) -> None:
+        data = self.cache.get(self._key)
+        if data is None:
+            return
+        try:
+            stored = marshal.loads(data)  # noqa: S302 - written by this user, and holds plain values
+            self._before = {
+                path: Reading(None if stamp is None else FileStamp(*stamp), limit, digest)
+                for path, stamp, limit, digest in stored[0]
+            }
+            self._stored = stored
+        except (ValueError, TypeError, EOFError, IndexError, KeyError):
+            self._before = {}
+
+    # reading
+
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        """Return the bytes of a file, and record what they are; raises OSError."""
+        data = bytes_of(path, self.inputs, limit=limit)
+        digest = digest_of(data)
+        stamp: FileStamp | None = self.inputs.stamps[path]
+        most = -1 if limit is None else limit
+        before = self.readings.get(path)
+        if before is not None and before.limit == most and before.digest != digest:
+            stamp = None
+        if stamp is not None and stamp.is_recent():
+            stamp = None
+        # the longest reading decides what the file is known by
+        if before is None or most == -1 or most >= before.limit >= 0:
+            self.readings[path] = Reading(stamp, most, digest)
+        return data
+
+    def known_digest(self, path: str) -> bytes:
+        """Return the digest of all bytes of a file that has not changed since it was read; empty if that is unknown."""
+        reading = self.readings.get(path) or self._unchanged(path)
+        if reading is None or reading.limit != -1:
+            return b""
+        self.readings[path] = reading
+        return reading.digest
+
+    def _unchanged(self, path: str) -> Reading | None:
+        before = self._before.get(path)
+        if before is None or before.stamp is None:
+            return None
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        return before if FileStamp.of(found) == before.stamp else None
+
+    def asking(self, look_up: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]:
+        """Return the same function; what it returns is recorded."""
+
+        def ask(path: str) -> bytes | None:
+            stamp = _stamp_of(path)
+            data = look_up(path)
+            if stamp is not None and stamp.is_recent():
+                self._is_settled = False
+            self.lookups[path] = (None if stamp is None else tuple(stamp), None if data is None else digest_of(data))
+            return data
+
+        return ask
+
+    def is_file(self, path: str) -> bool:
+        """Return whether a path is a file, and record it."""
+        found = self.exists[path] = os.path.isfile(path)
+        return found
+
+    # the whole run
+
+    def recall(self, roots: RootFinder) -> Seen | None:
+        """Return the result of the run before if nothing that it read has changed."""
+        if self._stored is None:
+            return None
+        try:
+            _, paths, launch, places, lookups, exists, plain = self._stored
+            if (paths, launch) != (self.inputs.paths, self.inputs.launch) or places != self._places(roots):
+                return None
+            refreshed = False
+            for path, before in self._before.items():
+                reading = self._unchanged(path)
+                if reading is None:
+                    if digest_of(self.read(path, None if before.limit < 0 else before.limit)) != before.digest:
+                        return None
+                    refreshed = refreshed or self.readings[path].stamp is not None
+                else:
+                    self.readings[path] = reading
+            if any(os.path.isfile(path) is not there for path, there in exists.items()):
+                return None
+            for path, (stamp, _) in lookups.items():
+                found = _stamp_of(path)
+                if (None if found is None else tuple(found)) != stamp:
+                    return None
+            seen = _seen_from(plain)
+            if refreshed:
+                self._put(paths, launch, places, lookups, exists, plain)
+        except (OSError, ValueError, TypeError, IndexError, KeyError):
+            return None
+        return seen
+
+    def keep(self, seen: Seen, roots: RootFinder) -> None:
+        """Keep the result for the next run."""
+        inputs = (*self.inputs.paths, *self.inputs.launch)
+        if not seen.verdict.repeatable or not self._is_settled or any(path not in self.readings for path in inputs):
+            return
+        places = self._places(roots)
+        self._put(self.inputs.paths, self.inputs.launch, places, self.lookups, self.exists, _plain_seen(seen))
+
+    def _put(self, *parts: object) -> None:
+        rows = [
+            (path, None if reading.stamp is None else tuple(reading.stamp), reading.limit, reading.digest)
+            for path, reading in self.readings.items()
+        ]
+        _put(self.cache, self._key, (rows, *parts))
+
+    def _places(self, roots: RootFinder) -> bytes:
+        """Return a digest of the folders that the files belong to."""
+        found = dict.fromkeys(roots.of_file(path) for path in (*self.inputs.paths, *self.inputs.launch))
+        return digest_of(repr([tuple(one) for one in found]).encode("utf-8", "surrogateescape"))
+
+    # parts
+
+    def unit_key(self, unit: LintUnit, files: Sequence[FileFacts]) -> bytes | None:
+        """Return the key of the verdict on a part, or None if what it depends on is not known."""
+        rows = []
+        for number in unit.files:
+            facts = files[number]
+            if facts.problem is None and not facts.digest:
+                return None
+            rows.append((facts.path, facts.digest, facts.repository, repr(facts.problem)))
+        launch: Any = None
+        if unit.launch is not None:
+            own = unit.launch.files.files
+            if any(file.path not in self.readings for file in own):
+                return None
+            launch = (
+                [(file.path, self.readings[file.path].digest) for file in own],
+                sorted(unit.launch.scripts.intersection(row[0] for row in rows)),
+                [(file.path, _position(site, file.sites), path) for file, site, path in unit.starts],
+                sorted((path, digest or b"") for path, (_, digest) in self.lookups.items()) if own else [],
+            )
+        return digest_of(marshal.dumps(("part", self._options, rows, launch)))
+
+    def verdict(self, key: bytes | None) -> UnitVerdict | None:
+        """Return the verdict that is kept for a key."""
+        data = None if key is None else self.cache.get(key)
+        if data is None:
+            return None
+        try:
+            return _verdict_from(marshal.loads(data))  # noqa: S302 - written by this user, and holds plain values
+        except (ValueError, TypeError, EOFError, IndexError, KeyError):
+            return None
+
+    def keep_verdict(self, key: bytes | None, verdict: UnitVerdict) -> None:
+        """Keep a verdict."""
+        if key is not None and verdict.repeatable:
+            _put(self.cache, key, _plain_verdict(verdict))
+
+
+def _stamp_of(path: str) -> FileStamp | None:
+    """Return the stamp of a file, or None if there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return FileStamp.of(found) if stat.S_ISREG(found.st_mode) else None
+
+
+def _position(thing: object, things: Iterable[object]) -> int:
+    return next(number for number, one in enumerate(things) if one is thing)
+
+
+def _put(cache: Cache, key: bytes, plain: Any) -> None:
+    try:
+        data = marshal.dumps(plain)
+    except ValueError:  # evidence that is no plain value
+        return
+    cache.put(key, data)
+
+
+def _fingerprint() -> str:
+    """Return a digest of the code that decides what is found: a version may be worked on."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    rows: list[object] = [sys.version_info[:3], *_libraries()]
+    try:
+        for part in _CODE:
+            with os.scandir(os.path.join(package, part)) as entries:
+                for entry in entries:
+                    if entry.name.endswith((".py", ".so")):
+                        found = entry.stat()
+                        rows.append((part, entry.name, found.st_size, found.st_mtime_ns))
+    except OSError:  # an archive: its file stands for all
+        while package and not os.path.isfile(package):
+            above = os.path.dirname(package)
+            package = "" if above == package else above
+        if package:
+            rows.append((package, os.stat(package).st_mtime_ns, os.stat(package).st_size))
+    return digest_of(repr(sorted(map(repr, rows))).encode("utf-8", "surrogateescape")).hex()
+
+
+def _libraries() -> Iterator[tuple[str, int]]:
+    for name in _LIBRARIES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None and os.path.exists(spec.origin):
+            yield spec.origin, os.stat(spec.origin).st_mtime_ns
+
+
+# plain values
+
+
+def _plain_finding(finding: Finding) -> tuple[Any, ...]:
+    fix = finding.fix
+    return (
+        finding.code,
+        finding.name,
+        int(finding.severity),
+        finding.message,
+        (fix.text, fix.command, tuple(tuple(edit) for edit in fix.edits), *fix[3:]),
+        tuple(finding.where),
+        dict(finding.evidence),
+    )
+
+
+def _finding_from(plain: Any) -> Finding:
+    code, name, severity, message, fix, where, evidence = plain
+    made = Fix(*fix)
+    made = made._replace(edits=tuple(Edit(*edit) for edit in made.edits))
+    return Finding(code, name, Severity(severity), message, made, Where(*where), evidence)
+
+
+def _plain_findings(findings: Iterable[Finding]) -> tuple[Any, ...]:
+    return tuple(_plain_finding(finding) for finding in findings)
+
+
+def _findings_from(plain: Any) -> tuple[Finding, ...]:
+    return tuple(_finding_from(one) for one in plain)
+
+
+def _plain_verdict(verdict: UnitVerdict) -> tuple[Any, ...]:
+    return (
+        _plain_findings(verdict.kept),
+        _plain_findings(verdict.unused),
+        verdict.silenced,
+        verdict.unknown,
+        tuple(tuple(item) for item in verdict.not_checked),
+        # what took time in another run takes none in this one
+        tuple((run.name, run.status) for run in verdict.probes),
+        sorted(verdict.checked),
+    )
+
+
+def _verdict_from(plain: Any) -> UnitVerdict:
+    kept, unused, silenced, unknown, not_checked, probes, checked = plain
+    return UnitVerdict(
+        _findings_from(kept),
+        _findings_from(unused),
+        silenced,
+        tuple((path, line, what) for path, line, what in unknown),
+        tuple(NotChecked(*item) for item in not_checked),
+        tuple(ProbeRun(name, status) for name, status in probes),
+        frozenset(checked),
+    )
+
+
+def _plain_seen(seen: Seen) -> tuple[Any, ...]:
+    return (_plain_verdict(seen.verdict), _plain_findings(seen.unreadable), *seen[2:])
+
+
+def _seen_from(plain: Any) -> Seen:
+    verdict, unreadable, *rest = plain
+    return Seen(_verdict_from(verdict), _findings_from(unreadable), *rest)

@@ -1,0 +1,49 @@
+"""The repository and the project that a file belongs to, by what their folders hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+#: What marks the folder of a repository.
+_REPOSITORY = (".git", ".hg")
+#: What marks the folder of a project, which may be a part of a repository.
+_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
+
+
+class Roots(NamedTuple):
+    """The folders that a file belongs to, as its path shows them; empty where there is none."""
+
+    #: its repository; without one the outermost project
+    repository: str
+    #: the innermost project or repository
+    project: str
+
+
+class RootFinder:
+    """Find the folders that files belong to. Each folder is inspected once.
+
+    :param exists: whether a path exists
+    """
+
+    def __init__(self, exists: Callable[[str], bool]) -> None:
+        self._exists = exists
+        self._known: dict[str, tuple[Roots, bool]] = {"": (Roots("", ""), False)}
+
+    def of_file(self, path: str) -> Roots:
+        """Return the folders that a file belongs to, from those in its path."""
+        return self._of_folder(path.replace("\\", "/").rpartition("/")[0])[0]
+
+    def _of_folder(self, folder: str) -> tuple[Roots, bool]:
+        """Return the roots of a folder, and whether its repository is one by its own mark."""
+        known = self._known.get(folder)
+        if known is None:
+            above, sure = self._of_folder(folder.rpartition("/")[0])
+            if any(self._exists(f"{folder}/{name}") for name in _REPOSITORY):
+                known = Roots(folder, folder), True
+            elif any(self._exists(f"{folder}/{name}") for name in _PROJECT):
+                known = Roots(above.repository if sure or above.repository else folder, folder), sure
+            else:
+                known = above, sure
+            self._known[folder] = known
+        return known
