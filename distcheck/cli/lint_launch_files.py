@@ -15,7 +15,7 @@ from distcheck.checks.launch_files import engine
 from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, LookUp
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import Configuration
-from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Where, merge_not_checked
+from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Severity, Where, merge_not_checked
 from distcheck.core.redaction import MASK, mask, mask_forms, names_a_credential
 from distcheck.rules import Selection
 
@@ -76,14 +76,23 @@ class LaunchSide(NamedTuple):
         file = self.by_path.get(finding.where.path or "")
         return finding if file is None else with_source(finding, file)
 
-    def not_read(self) -> list[Finding]:
-        """DC904 for what can't be read of them."""
+    def not_read(self, named: Collection[str] = ()) -> list[Finding]:
+        """DC904 for what can't be read of them.
+
+        :param named: the files that were named on the command line
+        """
         return [
             rules.DC904.found(
-                mask_forms(why if why.startswith("it can't be read") else f"{_how_much(file)} can't be read: {why}"),
+                mask_forms(_why(file, why)),
                 where=Where(path=file.path, line=line or None, column=column or None),
                 evidence={"kind": file.kind},
-                fix=Fix("fix it, or remove it with --exclude; the rest was checked", where="job-script"),
+                severity=_severity(file, why, line, named=file.path in named),
+                fix=Fix(
+                    "remove one of the two"
+                    if _AGAIN in why
+                    else "fix it, or remove it with --exclude; the rest was checked",
+                    where="job-script",
+                ),
             )
             for file in self.files.files
             for why, line, column in file.faults
@@ -100,6 +109,32 @@ class LaunchSide(NamedTuple):
     def why_it_reads_worse(self, path: str, data: bytes) -> str | None:
         """Return what could no longer be read if a file had these bytes, or None."""
         return engine.why_it_reads_worse(path, self.by_path[path], data, self.look_up)
+
+
+#: A duplicate key of YAML: the last one counts, and all of it was read.
+_AGAIN = "stands here again, after line"
+#: What this program can't read is no error of the file.
+_OWN_LIMIT = "the grammar of the shell does not understand"
+
+
+def _why(file: LaunchFile, why: str) -> str:
+    return why if why.startswith("it can't be read") or _AGAIN in why else f"{_how_much(file)} can't be read: {why}"
+
+
+def _severity(file: LaunchFile, why: str, line: int, *, named: bool) -> Severity:
+    """Return how loud a problem is: a note for templates, for limits of this program, and for what starts no ranks."""
+    from distcheck.checks.source.unparsed import is_distributed, is_template
+
+    if _AGAIN in why:
+        return Severity.INFO
+    if why.startswith(_OWN_LIMIT):
+        return Severity.WARNING if named else Severity.INFO
+    text = "\n".join(file.lines)
+    if named or not file.lines:
+        return Severity.ERROR
+    if is_template(file.path, text, line):
+        return Severity.INFO
+    return Severity.ERROR if file.sites or is_distributed(text.encode("utf-8", "replace"), line) else Severity.INFO
 
 
 def _how_much(file: LaunchFile) -> str:

@@ -75,7 +75,11 @@ def look(
     takes = options.selection.takes
     broken = {path for path, facts in program.files.items() if facts.problem is not None}
     comments = {path: facts.comments for path, facts in program.files.items() if path not in broken}
-    unreadable = [*_unread(inputs), *_not_parsed(program), *(() if launch is None else launch.not_read())]
+    unreadable = [
+        *_unread(inputs),
+        *_not_parsed(program, inputs, changed),
+        *(() if launch is None else launch.not_read(inputs.named)),
+    ]
     heard = apply_suppressions(
         [_as_one_source(finding, program) for finding in report.findings],
         comments if launch is None else {**comments, **launch.comments()},
@@ -137,24 +141,39 @@ def _unread(inputs: LintFiles) -> list[Finding]:
     ]
 
 
-def _not_parsed(program: Program) -> list[Finding]:
-    """DC904 for files that are no Python as this interpreter has it."""
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+def _not_parsed(program: Program, inputs: LintFiles, changed: Mapping[str, bytes]) -> list[Finding]:
+    """DC904 for files that are no Python as this interpreter has it; a note for what is no error of the project."""
+    from distcheck.checks.source.unparsed import classify
+
+    version = sys.version_info[:2]
     found = []
     for path, facts in program.files.items():
         if facts.problem is None:
             continue
         why, line, column = facts.problem
+        try:
+            data = bytes_of(path, inputs, changed)
+        except OSError:
+            data = b""
+        case = classify(path, data, facts.problem, named=not data or path in inputs.named, version=version)
+        what = f"{case.what} ({why})" if case.what else why
+        remedy = "the other files were checked"
+        if case.kind in ("syntax", "newer-python", "python-2"):
+            own = (
+                "the Python that the file is written for" if case.needs is None else "Python {}.{}".format(*case.needs)
+            )
+            remedy = f"fix it, or run distcheck with {own}; {remedy}"
+            if case.needs is not None:
+                remedy = remedy.removeprefix("fix it, or ")
+        else:
+            remedy = f"exclude it with --exclude if it is not to be reported; {remedy}"
         found.append(
             rules.DC904.found(
-                f"Python {version} can't read it: {why}",
+                f"Python {version[0]}.{version[1]} can't read it: {what}",
                 where=Where(path=path, line=line or None, column=column or None),
-                evidence={"python": version},
-                fix=Fix(
-                    "fix it, or run distcheck with the Python that the file is written for; "
-                    "the other files were checked",
-                    where="code",
-                ),
+                evidence={"python": f"{version[0]}.{version[1]}", "kind": case.kind},
+                severity=case.severity,
+                fix=Fix(remedy, where="code"),
             )
         )
     return found
