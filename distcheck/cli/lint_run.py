@@ -70,6 +70,10 @@ def look(
     report = plan.run(program)
     if launch is not None:
         launch, report = lint_launch_files.judge(options, launch, program, report)
+    findings = _with_pins(options, report.findings)
+    if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
+        findings = _once_per_script(findings)
+    report = report._replace(findings=findings)
     progress.line.clear()
 
     takes = options.selection.takes
@@ -121,6 +125,33 @@ def look(
     silenced = len(heard.silenced) + len(found) - len(reported)
     unknown = tuple(item for item in heard.unknown if item[0] not in not_requested)
     return LintResult(report, program, launch, silenced, known, gone, unknown)
+
+
+def _once_per_script(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings; of those about the old launcher, one for each script is loud, and its repetitions are notes."""
+    seen: set[tuple[str, object]] = set()
+    found = []
+    for finding in sort_findings(findings):
+        subject = finding.where.path if finding.code == "DC801" else finding.evidence.get("script")
+        if finding.code in ("DC801", "DC207") and subject is not None and finding.severity > Severity.INFO:
+            if (finding.code, subject) in seen:
+                message = f"{finding.message}; reported before for this script"
+                finding = finding._replace(severity=Severity.INFO, message=message)
+            seen.add((finding.code, subject))
+        found.append(finding)
+    return tuple(found)
+
+
+def _with_pins(options: LintOptions, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, with the torch that the project pins."""
+    from distcheck.core.torch_pins import SINCE, TorchPins, respect_pins
+
+    found = tuple(findings)
+    if not any(SINCE in finding.evidence for finding in found):
+        return found
+    given = [path for path in options.given["paths"] if path != "-"]
+    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in given]
+    return tuple(respect_pins(found, TorchPins((os.getcwd(), *folders))))
 
 
 def _source_files(paths: Iterable[str], inputs: LintFiles, changed: Mapping[str, bytes]) -> list[SourceFile]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Rule, Severity, Where
 from distcheck.core.registry import probe
+from distcheck.core.torch_pins import SINCE
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, NODE_LAUNCHERS
 
@@ -143,8 +144,8 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
     if re.fullmatch(r"\s*-?[0-9]{1,18}\s*", port.text):
         number = int(port.text)
         if not 0 <= number <= HIGHEST_PORT:
-            why = f"does not exist: ports are from 1 to {HIGHEST_PORT}, and torch {_REFUSED_SINCE} and later end with an error"
-            evidence = {"port": number, "since": _REFUSED_SINCE}
+            why = f"does not exist: ports end at {HIGHEST_PORT}, and torch {_REFUSED_SINCE} and later refuse others"
+            evidence = {"port": number, SINCE: _REFUSED_SINCE}
             yield _unwise(site, port, f"port {number} {why}", evidence, None, rule=rules.DC102)
             return
         fault, severity = _fault_of(site, number)
