@@ -438,6 +438,9 @@ def _of_torchrun(rank: Value) -> bool:
 
 
 _SPELLINGS = ("--local_rank", "--local-rank")
+#: The release that passes the second spelling, and the one that deprecated the launcher, as evidence.
+_SPELLED_SINCE: dict[str, Any] = {SINCE: "2.0"}
+_DEPRECATED_SINCE: dict[str, Any] = {SINCE: "1.9"}
 
 
 @probe(rules.DC207)
@@ -553,7 +556,7 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
         safe=bool(edits),
         option=spelling,
         # older launchers pass what this parser takes
-        **({SINCE: "2.0"} if spelling == _SPELLINGS[0] else {}),
+        **(_SPELLED_SINCE if spelling == _SPELLINGS[0] else {}),
     )
 
 
@@ -665,7 +668,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
                 "torch.distributed.launch is imported; it is deprecated and will be removed",
                 fix="import torch.distributed.run: it has the same main(), and passes no --local-rank",
                 severity=row.level_in_tests,
-                **{SINCE: "1.9"},
+                **_DEPRECATED_SINCE,
             )
     texts = [row for row in program.rows("text") if "torch.distributed.launch" in row.payload[0]]
     if not texts:
@@ -692,7 +695,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
             safe=bool(edits) and without,
             risk="a script that only knows --local-rank then gets no local rank" if edits and not without else None,
             severity=row.level_in_tests,
-            **{SINCE: "1.9"},
+            **_DEPRECATED_SINCE,
         )
 
 
