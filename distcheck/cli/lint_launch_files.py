@@ -177,7 +177,12 @@ def judge(options: LintOptions, side: LaunchSide, program: Program, python: Repo
     python = python._replace(findings=tuple(own), not_checked=merge_not_checked([*python.not_checked, *unread]))
     if not unread and not any(engine.has_contents(file) for file in side.files.files):
         return side, python
-    from distcheck.checks.launch_files.scripts import find_started, without_missing_launchers, without_weaker
+    from distcheck.checks.launch_files.scripts import (
+        find_started,
+        without_missing_launchers,
+        without_passed_options,
+        without_weaker,
+    )
 
     started = find_started(side.files, program)
     nodes = NotApplicable("no --node-facts were given") if options.nodes is None else options.nodes
@@ -185,18 +190,40 @@ def judge(options: LintOptions, side: LaunchSide, program: Program, python: Repo
     side = _with_sourced(side, judged.findings, program)
     here = os.getcwd()
     found = [
-        finding
+        _placeholder_is_a_note(finding, side.by_path)
         for finding in _each_once(judged.findings)
         # an excluded file has no findings, even if another file sources it
         if finding.where.path not in side.not_requested or not options.excludes.match_file(finding.where.path, here)
     ]
+    every = without_passed_options(without_weaker([*python.findings, *found]), started)
     return side, python._replace(
-        findings=tuple(without_missing_launchers(without_weaker([*python.findings, *found]), started)),
+        findings=tuple(without_missing_launchers(every, started)),
         not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),
         probes=(*python.probes, *judged.probes),
         # a rule counts as not checked if a part of the input was not read
         checked=python.checked - judged.checked if unread else python.checked | judged.checked,
     )
+
+
+#: Marks of templates and manuals in place of a value: ``{{ nodes }}``, ``@NODES@``, ``%(nodes)s``, ``<nodes>``,
+#: ``[NODES]``, ``__NODES__``, ``YOUR_PORT``, ``XX``. No program takes them as they stand.
+_PLACEHOLDER = re.compile(
+    r"\{\{.*?\}\}|\{%|(?<!\w)@[A-Za-z_]\w*@|%\(\w+\)[sd]|(?<![<\w])<[A-Za-z](?:[\w ./-]*\w)?>"
+    r"|(?<![\w\])}])\[[A-Z][A-Z_]+\]|\b__[A-Z]\w*__\b|\b(?i:your)[_-]\w|\b(?i:change_?me|replace_?me|todo)\b"
+    r"|\b[Xx]{2,}\b|\$\$\w+\$\$"
+)
+
+
+def _placeholder_is_a_note(finding: Finding, files: Mapping[str, LaunchFile]) -> Finding:
+    """The finding; a note if its text is a placeholder, which is replaced before the file is used."""
+    where = finding.where
+    file = files.get(where.path or "")
+    if file is None or finding.severity is Severity.INFO or where.line is None or where.line > len(file.lines):
+        return finding
+    line = file.lines[where.line - 1]
+    end = where.end_column if where.end_line == where.line and where.end_column else len(line) + 1
+    text = line[(where.column or 1) - 1 : end - 1]
+    return finding._replace(severity=Severity.INFO) if _PLACEHOLDER.search(text) else finding
 
 
 def probe(

@@ -447,3 +447,28 @@ def test_the_fix_names_what_the_script_needs(tmp_path: Path, script: str | None,
     plain = report_of("lint", "--isolated", "--no-cache", "--select", "DC801", cwd=folder)
     (finding,) = plain["findings"]
     assert text in finding["fix"]["text"]
+
+
+def test_deepspeed_passes_the_old_spelling(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\ndeepspeed --num_gpus 8 train.py\n", train_py=OLD_SCRIPT)
+    assert levels(folder) == []
+    (folder / "b.sh").write_text("#!/bin/bash\n" + OLD)
+    assert ("DC207", "train.py", 7, "warning") in levels(folder)
+
+
+@pytest.mark.parametrize(
+    ("port", "level"),
+    [
+        ("PORT", "error"),
+        ("@PORT@", "info"),
+        ("[PORT]", "info"),
+        ("'%(port)s'", "info"),
+        ("__PORT__", "info"),
+        ("XXXX", "info"),
+    ],
+)
+def test_a_placeholder_is_a_note(tmp_path: Path, port: str, level: str) -> None:
+    folder = jobs(tmp_path, run_sh=f"#!/bin/bash\ntorchrun --nproc_per_node={port} train.py\n")
+    plain = report_of("lint", "--isolated", "--no-cache", "-v", "--select", "DC102", cwd=folder)
+    assert [item["severity"] for item in plain["findings"]] in ([level], [])
+    assert level == "info" or plain["findings"]

@@ -20,6 +20,7 @@ from .paths import normalized, the_one
 if TYPE_CHECKING:
     from distcheck.checks.source.program import Program
 
+_HELP = frozenset(("--help", "-h"))
 #: Limit of files that are added to the named ones.
 _MAX_WANTED = 400
 #: Bytes of a script that are searched for imports.
@@ -61,6 +62,8 @@ def find_started(launch_files: LaunchFiles, program: Program) -> Started:
     numbers = {normalized(facts.path): number for number, facts in enumerate(program.index.files)}
     found = []
     for file, site in launch_files.sites():
+        if _HELP.intersection(site.command.script_args):
+            continue  # the script prints its options and ends
         path = the_one(site, names_of(site), numbers.__contains__)
         if path is not None:
             found.append(ScriptStart(file, site, numbers[path], path))
@@ -178,6 +181,26 @@ def without_missing_launchers(findings: Iterable[Finding], started: Started) -> 
         for file in program.component(start.script)
     }
     return [finding for finding in findings if finding.code != "DC208" or finding.where.path not in launched]
+
+
+def without_passed_options(findings: Iterable[Finding], started: Started) -> list[Finding]:
+    """Return the findings without DC207 at the option of scripts that deepspeed alone starts, with that spelling."""
+    program = started.program
+    if program is None:
+        return list(findings)
+    launchers: dict[str, set[str]] = {}
+    for start in started.starts:
+        if start.site.command.launcher in NODE_LAUNCHERS:
+            for file in program.component(start.script):
+                launchers.setdefault(program.index.files[file].path, set()).add(start.site.command.launcher)
+    return [
+        finding
+        for finding in findings
+        if finding.code != "DC207"
+        or finding.evidence.get("option") != "--local_rank"
+        or "script" in finding.evidence
+        or launchers.get(finding.where.path or "") != {"deepspeed"}
+    ]
 
 
 def _place(finding: Finding) -> tuple[object, ...]:

@@ -491,7 +491,7 @@ def _is_taken_whole(program: Program, files: frozenset[int]) -> bool:
 
 
 #: Their launchers pass the option, or set LOCAL_RANK for code of their own that reads it.
-_PASSED_BY_OTHERS = ("deepspeed", "accelerate", "lightning", "pytorch_lightning", "transformers.Trainer")
+_PASSED_BY_OTHERS = ("deepspeed", "accelerate", "lightning", "pytorch_lightning", "ray.train", "transformers.Trainer")
 
 
 def _constant(call: SourceCall, position: int) -> Any:
