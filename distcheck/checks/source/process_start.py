@@ -472,11 +472,11 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         dest = _constant_of(call.argument(None, "dest")) or "local_rank"
         together = frozenset(files).union(program.importers(file))
         known = bool(readers & together)
-        # an option that no code reads decides nothing; launch lines that pass it are checked apart
-        passed = call.method == "option" or _is_taken_whole(program, together)  # click makes it a parameter
-        if not is_read(program, together, dest) and (known or not passed):
-            continue
         alone = not any(start.file in together for start in program.calls_to(*INIT))
+        # an option that no code reads decides nothing; a launcher that passes it starts scripts with a group
+        passed = call.method == "option" or _is_taken_whole(program, together)  # click makes it a parameter
+        if not is_read(program, together, dest) and (known or (alone and not passed)):
+            continue
         if (known or alone) and is_overwritten(program, together, dest):
             continue
         yield _one_spelling(program, call, spelling, reader)
