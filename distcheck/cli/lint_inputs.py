@@ -86,7 +86,7 @@ class LintFiles(NamedTuple):
     problems: tuple[tuple[str, str], ...] = ()
     texts: Mapping[str, bytes] = {}
     standard_input: bool = False
-    #: what may be launch files, and those of them that were named
+    #: what may be launch files, and the files of both kinds that were named
     launch: tuple[str, ...] = ()
     named: frozenset[str] = frozenset()
 
@@ -128,7 +128,7 @@ def inputs_of(options: LintOptions) -> LintFiles:
         texts = {name: sys.stdin.buffer.read()}
         if _is_no_python(name, texts[name]):
             return LintFiles((), {}, texts=texts, standard_input=True, launch=(name,), named=frozenset([name]))
-        return LintFiles((name,), {}, texts=texts, standard_input=True)
+        return LintFiles((name,), {}, texts=texts, standard_input=True, named=frozenset([name]))
     from distcheck.checks.source.discovery import discover
 
     found = discover(

@@ -15,7 +15,7 @@ from distcheck.checks.launch_files import engine
 from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, LaunchSite, LookUp
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import Configuration
-from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Where, merge_not_checked
+from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Severity, Where, merge_not_checked
 from distcheck.core.redaction import MASK, mask, mask_forms, names_a_credential
 from distcheck.rules import Selection
 
@@ -89,14 +89,23 @@ class LaunchSide(NamedTuple):
         file = self.by_path.get(finding.where.path or "")
         return finding if file is None else with_source(finding, file)
 
-    def not_read(self) -> list[Finding]:
-        """DC904 for what can't be read of them."""
+    def not_read(self, named: Collection[str] = ()) -> list[Finding]:
+        """DC904 for what can't be read of them.
+
+        :param named: the files that were named on the command line
+        """
         return [
             rules.DC904.found(
-                mask_forms(why if why.startswith("it can't be read") else f"{_how_much(file)} can't be read: {why}"),
+                mask_forms(_why(file, why)),
                 where=Where(path=file.path, line=line or None, column=column or None),
                 evidence={"kind": file.kind},
-                fix=Fix("fix it, or remove it with --exclude; the rest was checked", where="job-script"),
+                severity=_severity(file, why, line, named=file.path in named),
+                fix=Fix(
+                    "remove one of the two"
+                    if _AGAIN in why
+                    else "fix it, or remove it with --exclude; the rest was checked",
+                    where="job-script",
+                ),
             )
             for file in self.files.files
             for why, line, column in file.faults
@@ -113,6 +122,32 @@ class LaunchSide(NamedTuple):
     def why_it_reads_worse(self, path: str, data: bytes) -> str | None:
         """Return what could no longer be read if a file had these bytes, or None."""
         return engine.why_it_reads_worse(path, self.by_path[path], data, self.look_up)
+
+
+#: A duplicate key of YAML: the last one counts, and all of it was read.
+_AGAIN = "stands here again, after line"
+#: What this program can't read is no error of the file.
+_OWN_LIMIT = "the grammar of the shell does not understand"
+
+
+def _why(file: LaunchFile, why: str) -> str:
+    return why if why.startswith("it can't be read") or _AGAIN in why else f"{_how_much(file)} can't be read: {why}"
+
+
+def _severity(file: LaunchFile, why: str, line: int, *, named: bool) -> Severity:
+    """Return how loud a problem is: a note for templates, for limits of this program, and for what starts no ranks."""
+    from distcheck.checks.source.unparsed import is_distributed, is_template
+
+    if _AGAIN in why:
+        return Severity.INFO
+    if why.startswith(_OWN_LIMIT):
+        return Severity.WARNING if named else Severity.INFO
+    text = "\n".join(file.lines)
+    if named or not file.lines:
+        return Severity.ERROR
+    if is_template(file.path, text, line):
+        return Severity.INFO
+    return Severity.ERROR if file.sites or is_distributed(text.encode("utf-8", "replace"), line) else Severity.INFO
 
 
 def _how_much(file: LaunchFile) -> str:
@@ -183,7 +218,12 @@ class LaunchJudge:
         python = python._replace(findings=tuple(own), not_checked=not_checked)
         if not self.unread and not any(engine.has_contents(file) for file in side.files.files):
             return side, python
-        from distcheck.checks.launch_files.scripts import started_in, without_missing_launchers, without_weaker
+        from distcheck.checks.launch_files.scripts import (
+            started_in,
+            without_missing_launchers,
+            without_passed_options,
+            without_weaker,
+        )
 
         options = self.options
         started = started_in(starts, program)
@@ -192,18 +232,40 @@ class LaunchJudge:
         side = _with_sourced(side, judged.findings, program)
         here = os.getcwd()
         found = [
-            finding
+            _placeholder_is_a_note(finding, side.by_path)
             for finding in _each_once(judged.findings)
             # an excluded file has no findings, even if another file sources it
             if finding.where.path not in side.not_requested or not options.excludes.match_file(finding.where.path, here)
         ]
+        every = without_passed_options(without_weaker([*python.findings, *found]), started)
         return side, python._replace(
-            findings=tuple(without_missing_launchers(without_weaker([*python.findings, *found]), started)),
+            findings=tuple(without_missing_launchers(every, started)),
             not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),
             probes=(*python.probes, *judged.probes),
             # a rule counts as not checked if a part of the input was not read
             checked=python.checked - judged.checked if self.unread else python.checked | judged.checked,
         )
+
+
+#: Marks of templates and manuals in place of a value: ``{{ nodes }}``, ``@NODES@``, ``%(nodes)s``, ``<nodes>``,
+#: ``[NODES]``, ``__NODES__``, ``YOUR_PORT``, ``XX``. No program takes them as they stand.
+_PLACEHOLDER = re.compile(
+    r"\{\{.*?\}\}|\{%|(?<!\w)@[A-Za-z_]\w*@|%\(\w+\)[sd]|(?<![<\w])<[A-Za-z](?:[\w ./-]*\w)?>"
+    r"|(?<![\w\])}])\[[A-Z][A-Z_]+\]|\b__[A-Z]\w*__\b|\b(?i:your)[_-]\w|\b(?i:change_?me|replace_?me|todo)\b"
+    r"|\b[Xx]{2,}\b|\$\$\w+\$\$"
+)
+
+
+def _placeholder_is_a_note(finding: Finding, files: Mapping[str, LaunchFile]) -> Finding:
+    """The finding; a note if its text is a placeholder, which is replaced before the file is used."""
+    where = finding.where
+    file = files.get(where.path or "")
+    if file is None or finding.severity is Severity.INFO or where.line is None or where.line > len(file.lines):
+        return finding
+    line = file.lines[where.line - 1]
+    end = where.end_column if where.end_line == where.line and where.end_column else len(line) + 1
+    text = line[(where.column or 1) - 1 : end - 1]
+    return finding._replace(severity=Severity.INFO) if _PLACEHOLDER.search(text) else finding
 
 
 def probe(

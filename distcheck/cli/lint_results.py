@@ -99,7 +99,7 @@ def _of_files(number: int, launch_files: int) -> str:
 def warn_about_inputs(options: LintOptions, inputs: LintFiles, result: LintResult) -> None:
     """Print warnings about the input that are not findings."""
     launch_files = result.seen.launch
-    silent = sorted(inputs.named.difference(launch_files))
+    silent = sorted(inputs.named.intersection(inputs.launch).difference(launch_files))
     for path in silent:
         say(options, f"{path}: nothing in it starts ranks or configures a launcher")
     if not (inputs.paths or launch_files or silent or inputs.problems or inputs.standard_input):

@@ -126,7 +126,10 @@ def _check(
     lines: dict[str, list[str]] = {}
     unreadable = tuple(
         in_place(finding, files, lines) if launch is None else launch.in_place(in_place(finding, files, lines))
-        for finding in (*_not_parsed(files), *(() if launch is None else launch.not_read()))
+        for finding in (
+            *_not_parsed(files, inputs, changed),
+            *(() if launch is None else launch.not_read(inputs.named)),
+        )
     )
     broken = tuple(path for path, facts in files.items() if facts.problem is not None)
     if launch is None:
@@ -143,6 +146,9 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
         *((*_unread(inputs), *seen.unreadable) if takes(rules.DC904) else ()),
         *(verdict.unused if takes(rules.DC905) else ()),
     ]
+    found = _with_pins(options, found)
+    if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
+        found = _once_per_script(found)
     known_rules = rules.known()
     reported = [item for item in found if not _ignored_there(item, known_rules, options)]
     shown: list[Finding] = []
@@ -168,6 +174,32 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
     )
     silenced = verdict.silenced + len(found) - len(reported)
     return LintResult(report, seen, {}, None, silenced, known, gone, verdict.unknown)
+
+
+def _once_per_script(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings; of those about the old launcher, one for each script is loud, and its repetitions are notes."""
+    seen: set[tuple[str, object]] = set()
+    found = []
+    for finding in sort_findings(findings):
+        subject = finding.where.path if finding.code == "DC801" else finding.evidence.get("script")
+        if finding.code in ("DC801", "DC207") and subject is not None and finding.severity > Severity.INFO:
+            if (finding.code, subject) in seen:
+                message = f"{finding.message}; reported before for this script"
+                finding = finding._replace(severity=Severity.INFO, message=message)
+            seen.add((finding.code, subject))
+        found.append(finding)
+    return found
+
+
+def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
+    """The findings, with the torch that the project pins."""
+    from distcheck.core.torch_pins import SINCE, TorchPins, respect_pins
+
+    if not any(SINCE in finding.evidence for finding in findings):
+        return findings
+    given = [path for path in options.given["paths"] if path != "-"]
+    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in given]
+    return list(respect_pins(findings, TorchPins((os.getcwd(), *folders))))
 
 
 def _source_files(
@@ -201,24 +233,39 @@ def _unread(inputs: LintFiles) -> list[Finding]:
     ]
 
 
-def _not_parsed(files: Mapping[str, FileFacts]) -> list[Finding]:
-    """DC904 for files that are no Python as this interpreter has it."""
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+def _not_parsed(files: Mapping[str, FileFacts], inputs: LintFiles, changed: Mapping[str, bytes]) -> list[Finding]:
+    """DC904 for files that are no Python as this interpreter has it; a note for what is no error of the project."""
+    from distcheck.checks.source.unparsed import classify
+
+    version = sys.version_info[:2]
     found = []
     for path, facts in files.items():
         if facts.problem is None:
             continue
         why, line, column = facts.problem
+        try:
+            data = bytes_of(path, inputs, changed)
+        except OSError:
+            data = b""
+        case = classify(path, data, facts.problem, named=not data or path in inputs.named, version=version)
+        what = f"{case.what} ({why})" if case.what else why
+        remedy = "the other files were checked"
+        if case.kind in ("syntax", "newer-python", "python-2"):
+            own = (
+                "the Python that the file is written for" if case.needs is None else "Python {}.{}".format(*case.needs)
+            )
+            remedy = f"fix it, or run distcheck with {own}; {remedy}"
+            if case.needs is not None:
+                remedy = remedy.removeprefix("fix it, or ")
+        else:
+            remedy = f"exclude it with --exclude if it is not to be reported; {remedy}"
         found.append(
             rules.DC904.found(
-                f"Python {version} can't read it: {why}",
+                f"Python {version[0]}.{version[1]} can't read it: {what}",
                 where=Where(path=path, line=line or None, column=column or None),
-                evidence={"python": version},
-                fix=Fix(
-                    "fix it, or run distcheck with the Python that the file is written for; "
-                    "the other files were checked",
-                    where="code",
-                ),
+                evidence={"python": f"{version[0]}.{version[1]}", "kind": case.kind},
+                severity=case.severity,
+                fix=Fix(remedy, where="code"),
             )
         )
     return found

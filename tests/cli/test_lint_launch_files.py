@@ -383,3 +383,92 @@ def test_the_nodes_can_be_stated(tmp_path: Path) -> None:
         assert words in result.stderr
     (folder / "pyproject.toml").write_text('[tool.distcheck]\nnode-facts = "gone.json"\n')
     assert "pyproject.toml: node-facts" in lint(folder).stderr
+
+
+OLD = "python -m torch.distributed.launch --nproc_per_node=8 train.py\n"
+OLD_SCRIPT = """\
+import argparse
+
+import torch
+import torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=0)
+dist.init_process_group("gloo")
+torch.cuda.set_device(parser.parse_args().local_rank)
+"""
+
+
+def levels(folder: Path, *more: str) -> list[tuple[str, str, int, str]]:
+    plain = report_of("lint", "--isolated", "--no-cache", "-v", "--select", "DC207,DC801", *more, cwd=folder)
+    return sorted(
+        (item["code"], item["where"]["path"], item["where"]["line"], item["severity"]) for item in plain["findings"]
+    )
+
+
+def test_the_old_launcher_is_reported_once_for_each_script(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\n" + OLD + OLD, b_sh="#!/bin/bash\n" + OLD, train_py=OLD_SCRIPT)
+    assert levels(folder) == [
+        ("DC207", "a.sh", 2, "warning"),
+        ("DC207", "a.sh", 3, "info"),
+        ("DC207", "b.sh", 2, "info"),
+        ("DC207", "train.py", 7, "warning"),
+        ("DC801", "a.sh", 2, "warning"),
+        ("DC801", "a.sh", 3, "info"),
+        ("DC801", "b.sh", 2, "warning"),
+    ]
+    result = lint(folder, "--isolated", "--no-cache", "--select", "DC801", "--diff", "--unsafe-fixes", ".")
+    assert result.stdout.count("+torchrun") == 3
+
+
+def test_a_pin_of_torch_makes_a_note_of_what_is_newer(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\n" + OLD, train_py=OLD_SCRIPT)
+    (folder / "requirements.txt").write_text("torch==1.13.1\n")
+    assert levels(folder) == [
+        ("DC207", "a.sh", 2, "info"),
+        ("DC207", "train.py", 7, "info"),
+        ("DC801", "a.sh", 2, "warning"),
+    ]
+    (folder / "requirements.txt").write_text("torch>=1.13\n")
+    assert ("DC207", "train.py", 7, "warning") in levels(folder)
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        (OLD_SCRIPT, 'first read int(os.environ["LOCAL_RANK"]) in train.py'),
+        ("import os\n" + OLD_SCRIPT + 'print(os.environ["LOCAL_RANK"])\n', "train.py must use LOCAL_RANK"),
+        (None, "the script must read int(os.environ"),
+        ('import os\nimport torch.distributed\nprint(os.environ["LOCAL_RANK"])\n', "train.py reads LOCAL_RANK"),
+    ],
+)
+def test_the_fix_names_what_the_script_needs(tmp_path: Path, script: str | None, text: str) -> None:
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\n" + OLD, **({} if script is None else {"train_py": script}))
+    plain = report_of("lint", "--isolated", "--no-cache", "--select", "DC801", cwd=folder)
+    (finding,) = plain["findings"]
+    assert text in finding["fix"]["text"]
+
+
+def test_deepspeed_passes_the_old_spelling(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\ndeepspeed --num_gpus 8 train.py\n", train_py=OLD_SCRIPT)
+    assert levels(folder) == []
+    (folder / "b.sh").write_text("#!/bin/bash\n" + OLD)
+    assert ("DC207", "train.py", 7, "warning") in levels(folder)
+
+
+@pytest.mark.parametrize(
+    ("port", "level"),
+    [
+        ("PORT", "error"),
+        ("@PORT@", "info"),
+        ("[PORT]", "info"),
+        ("'%(port)s'", "info"),
+        ("__PORT__", "info"),
+        ("XXXX", "info"),
+    ],
+)
+def test_a_placeholder_is_a_note(tmp_path: Path, port: str, level: str) -> None:
+    folder = jobs(tmp_path, run_sh=f"#!/bin/bash\ntorchrun --nproc_per_node={port} train.py\n")
+    plain = report_of("lint", "--isolated", "--no-cache", "-v", "--select", "DC102", cwd=folder)
+    assert [item["severity"] for item in plain["findings"]] in ([level], [])
+    assert level == "info" or plain["findings"]

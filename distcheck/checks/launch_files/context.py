@@ -361,7 +361,10 @@ def _of_word(site: LaunchSite, name: str, word: Word) -> Rendezvous:
         return Rendezvous(
             name, host, given.span, False, given.name, with_variables(site, unquoted(given.written)), expanded
         )
-    return Rendezvous(name, given.value, given.span, True, given.name, given.value, expanded)
+    # a variable that is the whole endpoint holds the port as well, whatever its name
+    whole = "endpoint" in name and re.fullmatch(r"\$\{?\w+\}?", unquoted(word.written)) is not None
+    value = host_of(given.value) if whole else given.value
+    return Rendezvous(name, value, given.span, True, given.name, value, expanded)
 
 
 def _of_setting(site: LaunchSite, given: FileSetting) -> Rendezvous:

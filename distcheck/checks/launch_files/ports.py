@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Rule, Severity, Where
 from distcheck.core.registry import probe
+from distcheck.core.torch_pins import SINCE
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, NODE_LAUNCHERS
 
@@ -36,6 +37,8 @@ from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, Lau
 _PRIVILEGED_BELOW = 1024
 #: The kernel uses these for outgoing connections by default (Linux, ip_local_port_range).
 _EPHEMERAL = (32768, 60999)
+#: Older ones silently took the lowest 16 bits of a port (torch 1.8, ``TCPStore``).
+_REFUSED_SINCE = "1.9"
 #: A port from the job's number, below the ephemeral ones.
 PORT_OF_JOB = "$((20000 + SLURM_JOB_ID % 10000))"
 #: bash(1): RANDOM is from 0 to 32767.
@@ -141,8 +144,9 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
     if re.fullmatch(r"\s*-?[0-9]{1,18}\s*", port.text):
         number = int(port.text)
         if not 0 <= number <= HIGHEST_PORT:
-            why = f"does not exist: ports are from 1 to {HIGHEST_PORT}"
-            yield _unwise(site, port, f"port {number} {why}", {"port": number}, None, rule=rules.DC102)
+            why = f"does not exist: ports end at {HIGHEST_PORT}, and torch {_REFUSED_SINCE} and later refuse others"
+            evidence = {"port": number, SINCE: _REFUSED_SINCE}
+            yield _unwise(site, port, f"port {number} {why}", evidence, None, rule=rules.DC102)
             return
         fault, severity = _fault_of(site, number)
         if fault is not None:
@@ -202,7 +206,7 @@ def _unwise(
     site: LaunchSite,
     port: Port,
     message: str,
-    evidence: dict[str, int],
+    evidence: dict[str, Any],
     severity: Severity | None,
     rule: Rule = rules.DC402,
 ) -> Finding:

@@ -20,6 +20,7 @@ from .paths import normalized, the_one
 if TYPE_CHECKING:
     from distcheck.checks.source.program import Program
 
+_HELP = frozenset(("--help", "-h"))
 #: Limit of files that are added to the named ones.
 _MAX_WANTED = 400
 #: Bytes of a script that are searched for imports.
@@ -67,6 +68,8 @@ def started_files(launch_files: LaunchFiles, paths: Iterable[str]) -> list[tuple
     by_name = {normalized(path): path for path in paths}
     found = []
     for file, site in launch_files.sites():
+        if _HELP.intersection(site.command.script_args):
+            continue  # the script prints its options and ends
         path = the_one(site, names_of(site), by_name.__contains__)
         if path is not None:
             found.append((file, site, by_name[path]))
@@ -191,6 +194,26 @@ def without_missing_launchers(findings: Iterable[Finding], started: Started) -> 
         for file in program.component(start.script)
     }
     return [finding for finding in findings if finding.code != "DC208" or finding.where.path not in launched]
+
+
+def without_passed_options(findings: Iterable[Finding], started: Started) -> list[Finding]:
+    """Return the findings without DC207 at the option of scripts that deepspeed alone starts, with that spelling."""
+    program = started.program
+    if program is None:
+        return list(findings)
+    launchers: dict[str, set[str]] = {}
+    for start in started.starts:
+        if start.site.command.launcher in NODE_LAUNCHERS:
+            for file in program.component(start.script):
+                launchers.setdefault(program.index.files[file].path, set()).add(start.site.command.launcher)
+    return [
+        finding
+        for finding in findings
+        if finding.code != "DC207"
+        or finding.evidence.get("option") != "--local_rank"
+        or "script" in finding.evidence
+        or launchers.get(finding.where.path or "") != {"deepspeed"}
+    ]
 
 
 def _place(finding: Finding) -> tuple[object, ...]:

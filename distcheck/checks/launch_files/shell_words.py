@@ -210,7 +210,7 @@ class Words:
 
     def _expanded(self, node: Any, fields: _Fields, quoted: bool) -> None:
         kind = node.type
-        start, end = node.start_byte, node.end_byte
+        start, end = self._start(node), node.end_byte
         if kind in ("word", "number", "string_content", "heredoc_content", "variable_name", "test_operator"):
             self._literal(start, end, fields)
         elif kind == "raw_string":
@@ -272,7 +272,7 @@ class Words:
         position = start
         for child in node.children:
             if child.type in ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"):
-                self._in_quotes(position, child.start_byte, fields)
+                self._in_quotes(position, self._start(child), fields)
                 self._expand(child, fields, True)
                 position = child.end_byte
         self._in_quotes(position, end, fields)
@@ -290,11 +290,20 @@ class Words:
             position += 2
         fields.add(WordPart(text[done:], True, False, start + done, end, True))
 
+    def _start(self, node: Any) -> int:
+        """Return where a node begins: the grammar counts blanks between two expansions in quotes to the second one."""
+        if not node.type.endswith(("expansion", "substitution")):
+            return int(node.start_byte)
+        start, end = node.start_byte, node.end_byte
+        while start < end and self.text[start].isspace():
+            start += 1
+        return int(start)
+
     # variables
 
     def _put(self, name: str, node: Any, fields: _Fields, quoted: bool) -> None:
         """Insert the value of ``$NAME``."""
-        start, end = node.start_byte, node.end_byte
+        start, end = self._start(node), node.end_byte
         written = self._written(start, end, quoted)
         if self._frozen(start) or self.text[start] == "<":
             fields.add(written)
@@ -378,7 +387,7 @@ class Words:
 
     def _expansion(self, node: Any, fields: _Fields, quoted: bool) -> None:
         """Insert ``${…}`` if it is known, otherwise as written."""
-        start, end = node.start_byte, node.end_byte
+        start, end = self._start(node), node.end_byte
         written = self._written(start, end, quoted)
         match = _EXPANSION.fullmatch(self.text, start, end)
         if match is None or self._frozen(start) or match["sign"] == "!":
@@ -504,7 +513,7 @@ class Words:
         return elements[number] if -len(elements) <= number < len(elements) else ()
 
     def _unknown_or(self, text: str | None, node: Any, fields: _Fields, quoted: bool) -> None:
-        start, end = node.start_byte, node.end_byte
+        start, end = self._start(node), node.end_byte
         if text is None:
             fields.add(WordPart(self.text[start:end], False, not quoted, start, end, True))
         else:
@@ -521,7 +530,7 @@ class Words:
     # substitutions
 
     def _substitution(self, node: Any, fields: _Fields, quoted: bool) -> None:
-        start = node.start_byte
+        start = self._start(node)
         if self._frozen(start) or self._substitutions >= _MAX_SUBSTITUTION_DEPTH:
             self._unknown_or(None, node, fields, quoted)
             return

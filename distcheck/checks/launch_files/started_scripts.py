@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.core.torch_pins import SINCE
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
 from distcheck.launch.schedulers import task_starter
 from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE
@@ -506,6 +507,9 @@ def _not_taken(start: ScriptStart, given: str, parser: _Parser) -> Finding:
     other = next(iter(sorted(parser.spellings)), None)
     does = f"knows {other} only" if other else "knows no such option"
     word = script_word(site)
+    # older releases pass the other spelling
+    old = site.command.launcher == _DEPRECATED and parser.spellings.intersection(_LOCAL_RANK_OPTIONS)
+    since_torch = {SINCE: "2.0"} if old else {}
     launcher = "python -m torch.distributed.launch" if site.command.launcher == _DEPRECATED else site.command.launcher
     since = " from torch 2.0 on" if site.command.launcher == _DEPRECATED else ""
     how = (
@@ -518,7 +522,7 @@ def _not_taken(start: ScriptStart, given: str, parser: _Parser) -> Finding:
         f"{launcher} adds {given}=N to the arguments of {start.path}{since}, whose parser {does} and ends with "
         f'"unrecognized arguments: {given}=0"',
         where=site.where(word, object=start.path),
-        evidence={"script": start.path, "option": given, **_flow(parser)},
+        evidence={"script": start.path, "option": given, **since_torch, **_flow(parser)},
         fix=Fix(how, where="code"),
     )
 
@@ -682,17 +686,31 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
             "torch.distributed.launch is deprecated"
             + (f", and adds {adds} to the script's arguments" if adds else "; torchrun does the same"),
             where=site.where(word, object=_DEPRECATED),
-            evidence={} if start is None else {"script": start.path},
+            evidence={SINCE: "1.9"} if start is None else {"script": start.path, SINCE: "1.9"},
             fix=Fix(
                 "replace it by torchrun, which has the same options"
                 + (f"; {start.path} reads LOCAL_RANK" if ready and start is not None else "")
-                + ("" if ready or not adds else "; the script then reads LOCAL_RANK from its environment"),
+                + ("" if ready or not adds else _what_the_script_needs(started, start)),
                 edits=edits,
                 safe=bool(edits) and ready,
                 where="launch-line",
                 risk="a script that only knows --local-rank then gets no local rank" if edits and not ready else None,
             ),
         )
+
+
+def _what_the_script_needs(started: Started, start: ScriptStart | None) -> str:
+    """Return what has to change in a script before torchrun starts it, which passes no ``--local-rank``."""
+    if start is None:
+        return '; it passes no --local-rank, so the script must read int(os.environ["LOCAL_RANK"])'
+    from distcheck.checks.source.device_uses import files_from
+    from distcheck.checks.source.environment_variables import reads
+
+    program = started.program
+    files = () if program is None else files_from(program, start.script)
+    if program is not None and any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program)):
+        return f"; it passes no --local-rank, so {start.path} must use LOCAL_RANK, which it reads, and no option"
+    return f'; first read int(os.environ["LOCAL_RANK"]) in {start.path}: torchrun passes no --local-rank'
 
 
 def _module_word(site: LaunchSite) -> Word | None:

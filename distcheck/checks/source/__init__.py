@@ -22,6 +22,7 @@ _ENGINE = frozenset(
         "models",
         "vocabulary",
         "notebooks",
+        "unparsed",
         "prefilter",
         "program",
         "sentinels",

@@ -59,7 +59,7 @@ class FoundFiles(NamedTuple):
     problems: tuple[FileProblem, ...] = ()
     #: what may be a launch file: its content decides
     launch_files: tuple[str, ...] = ()
-    #: those of them that were named, not found in a folder
+    #: the files of both kinds that were named, not found in a folder
     named: frozenset[str] = frozenset()
 
 
@@ -223,9 +223,9 @@ def discover(
                 problems.append(FileProblem(shown, why))
                 continue
             files.setdefault(os.path.realpath(absolute), shown)
+            named.add(shown)
             if kind == "launch":
                 launch.add(shown)
-                named.add(shown)
             continue
         walk = _Walk(excludes, respect_gitignore, include_markdown, store)
         chain = walk.ignores_above(absolute, here) if respect_gitignore else ()

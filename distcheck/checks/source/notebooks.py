@@ -1,7 +1,8 @@
 """Reads a Jupyter notebook as one Python source: its code cells one after another, without what is no Python.
 
-Magics and shell lines (``%cd``, ``!pip``, ``%%bash``, ``x = !ls``) are blanked in place, so that each line of the
-source still is one line of one cell. It judges nothing, and a cell that is no Python is left to the parser.
+Magics and shell lines (``%cd``, ``!pip``, ``%%bash``, ``x = !ls``, a bare ``pip install x``) are blanked in place, so
+that each line of the source still is one line of one cell. It judges nothing, and a cell that is no Python is left to
+the parser.
 """
 
 from __future__ import annotations
@@ -20,6 +21,22 @@ _CELL_MAGIC = re.compile(r"\s*%%(?P<name>[^\s]+)")
 _LINE_MAGIC = re.compile(
     r"(?P<indent>\s*)(?:%{1,2} ?[\w.]|!{1,2}|\?{1,2})(?P<rest>.*)|(?P<help_indent>\s*)%?[\w.*]+\?{1,2}\s*$"
 )
+#: Magics that IPython's automagic runs without ``%``, as far as arguments may follow (IPython 9, ``%lsmagic``, and the
+#: aliases of a POSIX shell).
+_AUTOMAGIC = re.compile(
+    r"(?P<indent>\s*)(?:alias|autoreload|bookmark|cat|cd|code_wrap|colors|conda|config|cp|debug|edit?|env|gui|hist(?:ory)?"
+    r"|l[dfklsx]|ldir|less|load(?:_ext|py)?|log(?:off|on|start|state|stop)|macro|mamba|man|matplotlib|micromamba|mkdir|more"
+    r"|mv|notebook|pastebin|pdb|p(?:def|doc|file|info2?|search|source)|pip|popd|prun|pushd|pwd|pycat|pylab|recall"
+    r"|reload_ext|rep|rerun|reset|rm|rmdir|run|save|sc|set_env|store|sx|system|tb|time|timeit|unalias|unload_ext|uv|who"
+    r"|whos|writefile|xdel|xmode)"
+    # what follows is no assignment, and nothing that continues an expression
+    r"[ \t]+(?!(?:[-+*/%&|^@<>!=]|//|\*\*|<<|>>)?=|[:,)\]}]|(?:and|or|if|in|is|not|else|for|as)\b).+"
+)
+#: The first line of a cell that hands all of it to another language (Databricks).
+_LANGUAGE_LINE = re.compile(r"\s*%(?:sh|bash|sql|md|scala|r|R|fs)\s*$")
+#: The prompts of Python and IPython, which a cell may have been pasted with.
+_PROMPT = re.compile(r"\s*(?:>>>|\.{3,}|In \[\d+\]:|\s*\.{2,}:)(?: |$)")
+_FIRST_PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)(?: |$)")
 _ASSIGNED_MAGIC = re.compile(r"(?P<target>\s*[\w.,\s\[\]'\"]+?\s*=)\s*(?:%[a-zA-Z]|!).*")
 #: What can open or close a bracket or a text, for the search for the starts of statements.
 _MARK = re.compile(r"'''|\"\"\"|[\"'#\[\](){}\\]")
@@ -63,7 +80,20 @@ def python_lines(text: str) -> list[str]:
         lines[first] = ""
     if _parses("\n".join(lines)):
         return lines
-    return list(_blanked(lines))
+    if first is not None and _LANGUAGE_LINE.match(lines[first]) is not None:
+        return [""] * len(lines)
+    return list(_blanked(_at_the_margin(lines, first)))
+
+
+def _at_the_margin(lines: list[str], first: int | None) -> list[str]:
+    """Return the lines without prompts, and without the indentation of the first one, as IPython runs them."""
+    if first is None:
+        return lines
+    if _FIRST_PROMPT.match(lines[first]) is not None:
+        lines = [_PROMPT.sub("", line, count=1) for line in lines]
+    text = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    indent = text[: len(text) - len(text.lstrip())]
+    return [line.removeprefix(indent) for line in lines] if indent else lines
 
 
 def _language(plain: dict[str, Any]) -> str:
@@ -115,6 +145,10 @@ def _blanked(lines: list[str]) -> Iterator[str]:
             continue
         if depth == 0 and quotes is None and not continued:
             magic = _LINE_MAGIC.fullmatch(line)
+            if magic is None and (automagic := _AUTOMAGIC.fullmatch(line)) is not None and not _parses(line.strip()):
+                in_magic = line.endswith("\\")
+                yield f"{automagic['indent']}pass"
+                continue
             assigned = None if magic is not None else _ASSIGNED_MAGIC.fullmatch(line)
             if magic is not None or assigned is not None:
                 in_magic = line.endswith("\\")

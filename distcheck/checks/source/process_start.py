@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
 from distcheck.core.registry import probe
+from distcheck.core.torch_pins import SINCE
 from distcheck.rules.double_launch import KEEP_ONE
 
 from .device_uses import is_overwritten, is_read
@@ -449,6 +450,9 @@ def _of_torchrun(rank: Value) -> bool:
 
 
 _SPELLINGS = ("--local_rank", "--local-rank")
+#: The release that passes the second spelling, and the one that deprecated the launcher, as evidence.
+_SPELLED_SINCE: dict[str, Any] = {SINCE: "2.0"}
+_DEPRECATED_SINCE: dict[str, Any] = {SINCE: "1.9"}
 
 
 @probe(rules.DC207)
@@ -480,16 +484,26 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         dest = _constant_of(call.argument(None, "dest")) or "local_rank"
         together = frozenset(files).union(program.importers(file))
         known = bool(readers & together)
-        if known and not is_read(program, together, dest):
-            continue
         alone = not any(start.file in together for start in program.calls_to(*INIT))
+        # an option that no code reads decides nothing; a launcher that passes it starts scripts with a group
+        passed = call.method == "option" or _is_taken_whole(program, together)  # click makes it a parameter
+        if not is_read(program, together, dest) and (known or (alone and not passed)):
+            continue
         if (known or alone) and is_overwritten(program, together, dest):
             continue
         yield _one_spelling(program, call, spelling, reader)
 
 
+def _is_taken_whole(program: Program, files: frozenset[int]) -> bool:
+    """Return whether all options are passed on at once: ``vars(args)``, ``args.__dict__``, a parser of dataclasses."""
+    for call in program.calls_named("vars", "parse_args_into_dataclasses", "asdict", "from_argparse_args"):
+        if call.file in files:
+            return True
+    return any(term[0] == "a" and term[2] == "__dict__" for file in files for term in program.terms[file])
+
+
 #: Their launchers pass the option, or set LOCAL_RANK for code of their own that reads it.
-_PASSED_BY_OTHERS = ("deepspeed", "accelerate", "lightning", "pytorch_lightning", "transformers.Trainer")
+_PASSED_BY_OTHERS = ("deepspeed", "accelerate", "lightning", "pytorch_lightning", "ray.train", "transformers.Trainer")
 
 
 def _constant(call: SourceCall, position: int) -> Any:
@@ -553,6 +567,8 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
         edits=edits,
         safe=bool(edits),
         option=spelling,
+        # older launchers pass what this parser takes
+        **(_SPELLED_SINCE if spelling == _SPELLINGS[0] else {}),
     )
 
 
@@ -664,6 +680,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
                 "torch.distributed.launch is imported; it is deprecated and will be removed",
                 fix="import torch.distributed.run: it has the same main(), and passes no --local-rank",
                 severity=row.level_in_tests,
+                **_DEPRECATED_SINCE,
             )
     texts = [row for row in program.rows("text") if "torch.distributed.launch" in row.payload[0]]
     if not texts:
@@ -684,11 +701,13 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
         yield row.found(
             rules.DC801,
             "torch.distributed.launch is started; it is deprecated, and adds --local-rank to the script's command line",
-            fix="start torchrun, or from this Python torch.distributed.run; the script reads LOCAL_RANK",
+            fix="start torchrun, or from this Python torch.distributed.run"
+            + ("" if without else '; it passes no --local-rank: the script must read int(os.environ["LOCAL_RANK"])'),
             edits=edits,
             safe=bool(edits) and without,
             risk="a script that only knows --local-rank then gets no local rank" if edits and not without else None,
             severity=row.level_in_tests,
+            **_DEPRECATED_SINCE,
         )
 
 

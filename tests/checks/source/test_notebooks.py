@@ -50,6 +50,14 @@ def test_cells_follow_each_other_and_lines_know_their_cell() -> None:
         ("t = 'it''s (' # [\n%cd y", ["t = 'it''s (' # [", "pass"]),
         ('t = "a\\"("\n!ls', ['t = "a\\"("', "pass"]),
         ("x = 5 % 3", ["x = 5 % 3"]),
+        ("pip install torch", ["pass"]),
+        ("# first\npip install -U torch \\\n  numpy\nx = 1", ["# first", "pass", "", "x = 1"]),
+        ("conda install -y pytorch -c pytorch\ncd ..\nls *.py", ["pass", "pass", "pass"]),
+        ("run = 1\ntime /= 2\n!ls", ["run = 1", "time /= 2", "pass"]),
+        ("    x = 1\n    if x:\n        y = 2", ["x = 1", "if x:", "    y = 2"]),
+        ("  !ls\n  x = 1", ["pass", "x = 1"]),
+        (">>> x = 1\n>>> if x:\n...     y = 2\n", ["x = 1", "if x:", "    y = 2", ""]),
+        ("%sh\nls -l | head\n", ["", "", ""]),
         ("await main()", ["await main()"]),
     ],
 )
@@ -119,3 +127,9 @@ def test_any_json_is_read(plain: Any) -> None:
         assert "notebook" in str(error)
         return
     assert found.source.count("\n") == len(found.cells)
+
+
+@pytest.mark.parametrize("text", ["time = = 1", "import x y", "git clone x", "pip = (1", "cat: dog cow", "print 1"])
+def test_what_ipython_does_not_understand_is_left_to_the_parser(text: str) -> None:
+    with pytest.raises(SyntaxError):
+        ast.parse("\n".join(python_lines(text)))

@@ -1,0 +1,329 @@
+"""Whether the status of a launch is the status of its script, so that a scheduler and dependent jobs see a failure.
+
+Only what the text decides is reported: a pipe without ``pipefail``, a command behind the launch that always succeeds,
+``|| true``, and a ``wait`` without a process. A file that reads ``$?``, or has a trap, handles the status itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.registry import probe
+from distcheck.launch.model import NODE_LAUNCHERS
+from distcheck.launch.schedulers import task_starter
+
+from .context import is_complete
+from .fragments import Fragment
+from .model import LaunchFile, LaunchFiles, LaunchSite
+from .shell_grammar import parse, why_missing
+
+#: Commands that succeed, whatever the launch has done; nothing depends on its results.
+_SUCCEEDS = frozenset(
+    ["echo", "printf", "date", "true", ":", "sleep", "rm", "deactivate", "conda", "module", "unset", "ls", "touch",
+     "hostname", "uptime", "popd", "pushd", "sync", "clear", "nvidia-smi", "squeue", "sacct", "seff", "scontrol", "set"]
+)  # fmt: skip
+#: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
+_HANDLES = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")
+_MESSAGE = re.compile(r"^[ \t]*(?:echo|printf)\b[^\n;&|]*$", re.MULTILINE)
+_TRAP = re.compile(r"^[ \t]*trap\b[^\n]*\bERR\b", re.MULTILINE)
+_DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|FLUX|COBALT|\$)[ \t]")
+_SHEBANG = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?(?P<shell>\w+)(?P<options>[^\n]*)")
+#: Shells with ``set -o pipefail`` (bash 3, ksh93, zsh 5.0.3).
+_WITH_PIPEFAIL = frozenset(("bash", "zsh", "ksh"))
+#: ``set -euo pipefail``, ``set +e``, ``setopt pipefail``, as commands of a line.
+_SET = re.compile(
+    r"(?:^|[;&|({]|\bthen|\bdo)[ \t]*(?P<name>set|setopt|shopt)(?P<words>(?:[ \t]+[-+]?\w+)+)", re.MULTILINE
+)
+#: Statements in which the last command decides the status.
+_BODIES = frozenset(
+    ("program", "compound_statement", "subshell", "else_clause", "if_statement", "elif_clause", "case_item")
+)
+_OUTSIDE = frozenset(("command_substitution", "process_substitution", "string", "heredoc_body"))
+_LOOPS = frozenset(("do_group", "for_statement", "c_style_for_statement", "while_statement"))
+_CONDITIONS = frozenset(("if_statement", "elif_clause", "while_statement"))
+
+
+class _Lost(NamedTuple):
+    """How a status is lost."""
+
+    #: ``pipe``, ``ignored``, ``behind``, ``wait``
+    how: str
+    #: the command that decides instead
+    by: str
+    #: its line
+    line: int
+
+
+class _Options(NamedTuple):
+    """What ``set`` has switched on before a line."""
+
+    #: ``set -e``: a failed command ends the script
+    errexit: bool
+    pipefail: bool
+
+
+@probe(rules.DC813)
+def status_of_the_launch_is_kept(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A script that starts ranks fails if they fail."""
+    if why_missing() is not None:
+        return
+    for file in launch_files.files:
+        sites = _launches(file)
+        if not sites or file.problems:
+            continue
+        text = "\n".join(file.lines)
+        root = parse(text)
+        if root is None or root.has_error:
+            continue
+        script = _Script(file, Fragment(text, file.path), root, sites)
+        lost = [(site, how) for site in sites if (how := script.lost(site)) is not None]
+        if not lost or _TRAP.search(text) is not None:
+            continue
+        reported: set[str] = set()
+        for site, how in lost:
+            if how.how not in reported:
+                reported.add(how.how)
+                yield _found(script, site, how, [one for _, one in lost])
+
+
+def _launches(file: LaunchFile) -> list[LaunchSite]:
+    """Return the lines of a shell script that start ranks, in order."""
+    if file.kind != "shell":
+        return []
+    own = [site for site in file.sites if site.span.path == file.path and is_complete(site)]
+    ranks = [
+        site
+        for site in own
+        if site.command.launcher in NODE_LAUNCHERS
+        or (site.command.launcher == "python" and task_starter(site.command) is not None)
+    ]
+    return sorted(ranks, key=lambda site: site.span)
+
+
+class _Script:
+    """A shell script and its tree."""
+
+    def __init__(self, file: LaunchFile, source: Fragment, root: Any, sites: Sequence[LaunchSite]) -> None:
+        self.file = file
+        self.source = source
+        self.root = root
+        self.sites = sites
+        starts = [0]
+        for line in file.lines:
+            starts.append(starts[-1] + len(line) + 1)
+        self._starts = starts
+        self.shebang = _SHEBANG.match(source.text)
+
+    @property
+    def shell(self) -> str:
+        """Return the shell of the first line; ``bash`` for a suffix that means it, else nothing."""
+        if self.shebang is not None:
+            return self.shebang["shell"]
+        return "bash" if self.file.path.endswith(".bash") else ""
+
+    @property
+    def scheduled(self) -> bool:
+        """Return whether a scheduler runs the file, and takes its status for that of the job."""
+        return self.file.allocation is not None
+
+    def options_before(self, offset: int) -> _Options:
+        """Return what ``set`` has switched on before an offset, as far as the text shows it in order."""
+        errexit = pipefail = False
+        if self.shebang is not None:
+            options = self.shebang["options"].split()
+            errexit = any(re.fullmatch(r"-[a-z]*e[a-z]*", one) for one in options)
+            pipefail = "pipefail" in options
+        for match in _SET.finditer(self.source.text[:offset]):
+            words = match["words"].split()
+            on = match["name"] == "setopt" or (match["name"] == "shopt" and "-so" in words)
+            for word in words:
+                if word[0] in "-+":
+                    on = word[0] == "-" if match["name"] == "set" else on
+                    if match["name"] == "set" and "e" in word[1:]:
+                        errexit = on
+                elif word == "pipefail":
+                    pipefail = on
+                elif word in ("errexit", "err_exit"):
+                    errexit = on
+        return _Options(errexit, pipefail)
+
+    def command(self, site: LaunchSite) -> Any:
+        """Return the command of this shell that a launch line is, or is an argument of; None if there is none."""
+        start = self.start_of(site)
+        node = self.root.descendant_for_byte_range(start, start)
+        while node is not None and node.type != "command":
+            node = node.parent
+        return node
+
+    def start_of(self, site: LaunchSite) -> int:
+        """Return the offset of a launch line."""
+        return self._starts[min(site.span.line, len(self.file.lines)) - 1] + site.span.column - 1
+
+    def lost(self, site: LaunchSite) -> _Lost | None:
+        """Return how the status of a launch line is lost, or None if it is kept, or handled."""
+        node = self.command(site)
+        if node is None or _HANDLES.search(_MESSAGE.sub("", self.source.text[node.end_byte :])):
+            return None
+        options = self.options_before(node.start_byte)
+        found: _Lost | None = None
+        while (parent := node.parent) is not None:
+            if parent.type in _OUTSIDE or parent.type == "negated_command":
+                return None
+            if parent.type == "function_definition":
+                return found
+            if parent.type == "pipeline":
+                last = [child for child in parent.named_children if child.type != "comment"][-1]
+                if last != node and not options.pipefail:
+                    found = found or self._lost("pipe", last)
+            elif parent.type == "list":
+                if parent.children[0] == node and parent.children[1].type == "||":
+                    right = parent.children[-1]
+                    return found or (self._lost("ignored", right) if self._succeeds(right) else None)
+            elif parent.type in _LOOPS or parent.type in _BODIES:
+                if parent.type in _CONDITIONS and parent.child_by_field_name("condition") == node:
+                    return found
+                if _is_background(node):
+                    return self._waited(node)
+                if parent.type in _LOOPS:
+                    return found
+                behind = _statements_behind(node)
+                if behind:
+                    return found or self._decided(behind, options)
+            node = parent
+        return found
+
+    def _decided(self, behind: list[Any], options: _Options) -> _Lost | None:
+        """Return how statements behind a launch decide the status instead."""
+        if options.errexit or not all(map(self._succeeds, behind)):
+            return None
+        # a bare exit passes on what stands before it
+        return self._lost("behind", behind[-1])
+
+    def _waited(self, node: Any) -> _Lost | None:
+        """Return the ``wait`` without a process that decides for a launch in the background."""
+        while node.parent is not None and (node.parent.type in _LOOPS or node.parent.type in _BODIES):
+            behind = _statements_behind(node)
+            if any(self._starts_ranks(one) and not _is_background(one) for one in behind if one.type not in _LOOPS):
+                return None  # the one in the foreground decides
+            for index, one in enumerate(behind):
+                words = self._words(one)
+                if words[:1] == ["wait"]:
+                    kept = len(words) > 1 or not all(map(self._succeeds, behind[index + 1 :]))
+                    return None if kept else self._lost("wait", one)
+            node = node.parent
+        return None
+
+    def _starts_ranks(self, node: Any) -> bool:
+        return any(node.start_byte <= self.start_of(site) < node.end_byte for site in self.sites)
+
+    def _words(self, node: Any) -> list[str]:
+        if node.type == "redirected_statement" and node.named_children:
+            node = node.named_children[0]
+        return self.source.text[node.start_byte : node.end_byte].split() if node.type == "command" else []
+
+    def _succeeds(self, node: Any) -> bool:
+        """Return whether a statement always succeeds, and depends on nothing that a launch leaves behind."""
+        if node.type in ("variable_assignment", "variable_assignments"):
+            return True
+        if node.type in ("declaration_command", "unset_command"):
+            return True
+        if node.type == "compound_statement":
+            return all(map(self._succeeds, _statements(node)))
+        words = self._words(node)
+        if not words:
+            return False
+        if words[0] == "exit":
+            return words[1:] == ["0"]
+        return words == ["wait"] or words[0] in _SUCCEEDS
+
+    def _lost(self, how: str, node: Any) -> _Lost:
+        text = self.source.text[node.start_byte : node.end_byte].split("\n", 1)[0].strip()
+        return _Lost(how, text if len(text) <= 60 else f"{text[:57]}...", self.source.location(node.start_byte)[0])
+
+    def edit(self, options: str) -> tuple[Edit, ...]:
+        """Return the edit that adds a line with ``set`` behind the first line and the directives; none if not bash."""
+        if self.shell not in _WITH_PIPEFAIL:
+            return ()
+        lines = self.file.lines
+        line = 1 if self.shebang is not None else 0
+        for number, text in enumerate(lines, 1):
+            if text.strip() and not text.startswith("#"):
+                break  # a scheduler reads no directive behind the first command
+            if _DIRECTIVE.match(text):
+                line = number
+        if line >= len(lines):
+            return ()
+        return (Edit(self.file.path, line + 1, 1, line + 1, 1, f"set {options}\n"),)
+
+
+def _statements(parent: Any) -> list[Any]:
+    """Return the statements of a body, without comments and, of an ``if``, its condition and other arms."""
+    skipped = {"comment", "else_clause", "elif_clause", "test_operator"}
+    condition = parent.child_by_field_name("condition") if parent.type in _CONDITIONS else None
+    return [child for child in parent.named_children if child.type not in skipped and child != condition]
+
+
+def _statements_behind(node: Any) -> list[Any]:
+    return [child for child in _statements(node.parent) if child.start_byte >= node.end_byte]
+
+
+def _is_background(node: Any) -> bool:
+    following = node.next_sibling
+    return following is not None and following.type == "&"
+
+
+_WHY = {
+    "pipe": "the status of the launch is lost in the pipe: `{by}` decides it",
+    "ignored": "the status of the launch is dropped by `|| {by}`",
+    "behind": "the status of the launch is replaced by that of `{by}` in line {line}",
+    "wait": "the status of the launch is lost: `wait` in line {line} names no process, and succeeds",
+}
+_REMEDY = {
+    "ignored": "drop `|| {by}`, or keep the status: `|| status=$?`, and end the script with `exit $status`",
+    "behind": "write `status=$?` after the launch, and end the script with `exit $status`",
+    "wait": 'keep the process ids (`pids+=($!)`), and `for pid in "${{pids[@]}}"; do wait "$pid" || exit 1; done`',
+}
+
+
+def _found(script: _Script, site: LaunchSite, lost: _Lost, every: Sequence[_Lost]) -> Finding:
+    node = script.command(site)
+    number = sum(one.how == lost.how for one in every)
+    also = f", and that of {number - 1} more launch line{'s' * (number > 2)}" if number > 1 else ""
+    result = "the job counts as completed if ranks fail" if script.scheduled else "the script succeeds if ranks fail"
+    by = lost.by.replace("`", "'")
+    edits: tuple[Edit, ...] = ()
+    risk = None
+    if lost.how == "pipe":
+        start = script.options_before(len(script.source.text))
+        behind = script.scheduled and not start.errexit and _is_replaced(script, site)
+        options = "-eo pipefail" if behind else "-o pipefail"
+        edits = script.edit(options)
+        if script.shell in _WITH_PIPEFAIL:
+            remedy = f"write `set {options}` before it"
+        else:
+            remedy = "run the script with bash, and write `set -o pipefail` before it"
+        if edits and (start.errexit or behind):
+            risk = "the script then ends at any command or pipe that fails"
+    else:
+        remedy = _REMEDY[lost.how].format(by=by)
+    return rules.DC813.found(
+        f"{_WHY[lost.how].format(by=by, line=lost.line)}{also}; {result}",
+        where=script.source.span(node.start_byte, node.start_byte + len(node.text.split(None, 1)[0])).where(),
+        evidence={"how": lost.how, "by": lost.by, "lines": number},
+        severity=Severity.WARNING if script.scheduled else Severity.INFO,
+        fix=Fix(remedy, edits=edits, safe=bool(edits) and risk is None, where="job-script", risk=risk),
+    )
+
+
+def _is_replaced(script: _Script, site: LaunchSite) -> bool:
+    """Return whether a command behind the pipe of a launch replaces its status as well."""
+    node = script.command(site)
+    while node.parent is not None and node.parent.type not in (*_BODIES, *_LOOPS):
+        node = node.parent
+    parent = node.parent
+    is_test = parent is not None and parent.type in _CONDITIONS and parent.child_by_field_name("condition") == node
+    return parent is not None and not is_test and bool(_statements_behind(node))

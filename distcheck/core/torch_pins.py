@@ -1,0 +1,160 @@
+"""The newest torch that a project allows: pins and upper bounds in its requirements, setup files and environments.
+
+What newer releases deprecate or refuse does not concern a script whose project pins an older one.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .model import Finding, Severity
+
+#: Evidence of a finding that only concerns torch from a release on, such as ``"2.0"``.
+SINCE = "torch_since"
+#: Files that declare what a project needs, by name.
+_DECLARING = re.compile(
+    r"(?:.*[_-])?requirements?(?:[._-].*)?\.(?:txt|in)|setup\.(?:py|cfg)|pyproject\.toml|Pipfile"
+    r"|(?:.*[_-])?(?:environment|env|conda)(?:[._-].*)?\.ya?ml",
+    re.IGNORECASE,
+)
+#: A folder of such files.
+_FOLDER = re.compile(r"requirements?|reqs?|envs?|environments?|conda", re.IGNORECASE)
+_LISTED = re.compile(r".*\.(?:txt|in|ya?ml)", re.IGNORECASE)
+#: ``torch==1.6.0+cu92``, ``torch>=1.6,<1.8``, ``pytorch=1.9.0=py3.7``, ``pytorch::pytorch=1.12``, ``torch = "^1.13"``.
+_TORCH = re.compile(
+    r"""
+    (?: ^ | [\s"'\[,(] | :: ) (?P<name> torch | pytorch ) (?![\w./:*-]) (?: \[ [^\]\n]* \] )?
+    (?P<text> [ \t]* ["']? [ \t]*
+        (?: \(? [ \t]* (?: ===? | = | ~= | <=? | >=? | != ) [ \t]*
+            ["']? [\^~]? [ \t]* \d [^\s"',;)\#]* [ \t]* ,? [ \t]* )*
+    )
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+_BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
+#: Bytes of a file that are read, files of a folder, and folders above a file.
+_MAX_BYTES = 200_000
+_MAX_FILES = 40
+_MAX_DEPTH = 40
+
+
+class Newest(NamedTuple):
+    """The newest release that a project allows."""
+
+    version: tuple[int, ...]
+    #: the file that declares it
+    path: str
+    #: the release itself is not allowed (``<2.0``)
+    excluded: bool = False
+
+    def is_before(self, since: str) -> bool:
+        """Return whether all allowed releases are older than one."""
+        wanted = tuple(int(part) for part in since.split("."))
+        own = self.version[: len(wanted)] + (0,) * (len(wanted) - len(self.version))
+        return own < wanted or (
+            self.excluded and self.version[: len(wanted)] <= wanted and not any(self.version[len(wanted) :])
+        )
+
+
+def newest_in(text: str, path: str) -> list[Newest | None]:
+    """Return the newest allowed release of each declaration in a text; None for one without an upper bound."""
+    if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
+        text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
+    found: list[Newest | None] = []
+    for match in _TORCH.finditer(text):
+        given = _BOUND.findall(match["text"])
+        if not given and path.endswith((".py", ".toml", ".cfg")):
+            before, after = text[match.start() : match.start("name")], text[match.end("name") : match.end("name") + 1]
+            if path.endswith(".cfg") or before[-1:] not in "\"'" or after != before[-1:]:
+                continue  # a word of a text, or a package of its own
+        bounds = [bound for one in given if (bound := _bound(path, *one)) is not None]
+        found.append(min(bounds, key=lambda bound: (bound.version, not bound.excluded)) if bounds else None)
+    return found
+
+
+def _bound(path: str, operator: str, caret: str, number: str, star: str) -> Newest | None:
+    version = tuple(int(part) for part in number.split("."))
+    if caret == "^" and version[0] > 0:
+        return Newest((version[0] + 1, 0), path, True)
+    if operator == "~=" or caret == "~":
+        return Newest((*version[: max(len(version) - 2, 0)], version[max(len(version) - 2, 0)] + 1), path, True)
+    if operator in ("==", "===", "=", "<="):
+        # 1.6 of conda, and 1.6.*, are all of 1.6
+        return Newest(version, path)
+    return Newest(version, path, True) if operator == "<" else None
+
+
+class TorchPins:
+    """The newest torch for each folder, read once."""
+
+    def __init__(self, roots: Iterable[str] = (".",)) -> None:
+        self._roots = tuple(os.path.abspath(root) for root in roots)
+        self._known: dict[str, Newest | None] = {}
+
+    def of(self, path: str) -> Newest | None:
+        """Return the newest torch for a file: of the nearest folder above it that declares torch."""
+        folder = os.path.dirname(os.path.abspath(path))
+        visited: list[str] = []
+        found: Newest | None = None
+        for _ in range(_MAX_DEPTH):
+            if folder in self._known:
+                found = self._known[folder]
+                break
+            visited.append(folder)
+            declared = self._declared(folder)
+            if declared:
+                # one declaration without an upper bound, or one that is newer, allows more
+                newest = max(declared, key=lambda one: ((), False) if one is None else (one.version, not one.excluded))
+                found = None if None in declared else newest
+                break
+            if folder in self._roots or os.path.dirname(folder) == folder or os.path.exists(f"{folder}/.git"):
+                break
+            folder = os.path.dirname(folder)
+        self._known.update(dict.fromkeys(visited, found))
+        return found
+
+    def _declared(self, folder: str) -> list[Newest | None]:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            return []
+        paths = [f"{folder}/{name}" for name in names if _DECLARING.fullmatch(name)]
+        for name in names:
+            inner = f"{folder}/{name}"
+            if _FOLDER.fullmatch(name) and os.path.isdir(inner) and not os.path.islink(inner):
+                try:
+                    paths.extend(f"{inner}/{one}" for one in sorted(os.listdir(inner)) if _LISTED.fullmatch(one))
+                except OSError:
+                    continue
+        found: list[Newest | None] = []
+        for path in paths[:_MAX_FILES]:
+            try:
+                if os.path.isfile(path) and not os.path.islink(path):
+                    with open(path, "rb") as file:
+                        text = file.read(_MAX_BYTES).decode("utf-8", "replace")
+                    found.extend(newest_in(text, posixpath.basename(path)))
+            except OSError:
+                continue
+        return found
+
+
+def respect_pins(findings: Iterable[Finding], pins: TorchPins) -> list[Finding]:
+    """Return the findings; those about a torch that the project excludes are notes."""
+    found = []
+    for finding in findings:
+        since, path = finding.evidence.get(SINCE), finding.where.path
+        if finding.severity > Severity.INFO and isinstance(since, str) and re.fullmatch(r"\d+(\.\d+)*", since) and path:
+            newest = pins.of(path)
+            if newest is not None and newest.is_before(since):
+                shown = ".".join(map(str, newest.version))
+                bound = f"before {shown}" if newest.excluded else shown
+                finding = finding._replace(
+                    severity=Severity.INFO,
+                    message=f"{finding.message}; {newest.path} pins torch {bound}, which it does not concern",
+                )
+        found.append(finding)
+    return found

@@ -1,0 +1,100 @@
+"""Pins of torch in requirements, setup files and environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distcheck import rules
+from distcheck.core.model import Fix, Severity, Where
+from distcheck.core.torch_pins import SINCE, Newest, TorchPins, newest_in, respect_pins
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "version", "excluded"),
+    [
+        ("torch==1.6.0\n", "requirements.txt", (1, 6, 0), False),
+        ("numpy\ntorch == 1.7.1+cu101  # old\n", "requirements.txt", (1, 7, 1), False),
+        ("torch>=1.6,<1.8\n", "requirements.txt", (1, 8), True),
+        ("torch[opt]~=1.6.0; python_version < '3.9'\n", "requirements.txt", (1, 7), True),
+        ("torch~=1.6\n", "requirements.txt", (2,), True),
+        ("setup(install_requires=['torch==2.1.2', 'x'])", "setup.py", (2, 1, 2), False),
+        ('dependencies = ["torch<=1.13"]', "pyproject.toml", (1, 13), False),
+        ('torch = "1.13.1"', "pyproject.toml", (1, 13, 1), False),
+        ('torch = "^1.13"', "pyproject.toml", (2, 0), True),
+        ("dependencies:\n  - pytorch=1.9.0=py3.7_cuda11.1\n", "environment.yml", (1, 9, 0), False),
+        ("  - pytorch::pytorch=1.12\n", "environment.yml", (1, 12), False),
+        ("install_requires =\n    torch<2\n", "setup.cfg", (2,), True),
+    ],
+)
+def test_a_bound_is_read(text: str, path: str, version: tuple[int, ...], excluded: bool) -> None:
+    assert newest_in(text, path) == [Newest(version, path, excluded)]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("torch\n", "requirements.txt"),
+        ("torch>=1.6\n", "requirements.txt"),
+        ("torch!=1.6\n", "requirements.txt"),
+        ("install_requires=['torch']", "setup.py"),
+    ],
+)
+def test_no_bound_allows_all(text: str, path: str) -> None:
+    assert newest_in(text, path) == [None]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("torchvision==0.7\npytorch-lightning==1.6\n# torch==1.6\n", "requirements.txt"),
+        ("import torch\nfrom torch.utils import x\ny = torch.cuda\n", "setup.py"),
+        ('description = "uses torch for training"', "pyproject.toml"),
+        ("git+https://github.com/x/torch\n", "requirements.txt"),
+    ],
+)
+def test_other_words_declare_nothing(text: str, path: str) -> None:
+    assert newest_in(text, path) == []
+
+
+def test_releases_are_compared() -> None:
+    assert Newest((1, 13), "x").is_before("2.0")
+    assert Newest((2,), "x", True).is_before("2.0")
+    assert Newest((2, 0), "x", True).is_before("2.0")
+    assert not Newest((2, 0, 1), "x", True).is_before("2.0")
+    assert not Newest((2,), "x").is_before("2.0")
+    assert not Newest((2, 1, 2), "x").is_before("2.1")
+    assert Newest((2, 1, 2), "x").is_before("2.13")
+    assert not Newest((1, 9), "x").is_before("1.9")
+
+
+def test_the_nearest_declaration_counts(tmp_path: Path) -> None:
+    (tmp_path / "own" / "tools").mkdir(parents=True)
+    (tmp_path / "other" / "requirements").mkdir(parents=True)
+    (tmp_path / "requirements.txt").write_text("torch==1.6\n")
+    (tmp_path / "own" / "setup.py").write_text("setup(install_requires=['torch'])\n")
+    (tmp_path / "other" / "requirements" / "base.txt").write_text("torch==1.9\n")
+    pins = TorchPins([str(tmp_path)])
+    assert pins.of(f"{tmp_path}/own/tools/train.py") is None
+    assert pins.of(f"{tmp_path}/train.py") == Newest((1, 6), "requirements.txt")
+    assert pins.of(f"{tmp_path}/other/train.py") == Newest((1, 9), "base.txt")
+    (tmp_path / "environment.yml").write_text("- pytorch=1.13\n")
+    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest((1, 13), "environment.yml")
+
+
+def test_nothing_above_the_project_counts(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==1.6\n")
+    (tmp_path / "project").mkdir()
+    assert TorchPins([f"{tmp_path}/project"]).of(f"{tmp_path}/project/train.py") is None
+
+
+def test_a_finding_about_a_newer_torch_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==1.6\n")
+    where = Where(path=f"{tmp_path}/train.py", line=1)
+    old = rules.DC207.found("one spelling", where=where, fix=Fix("x"), evidence={SINCE: "2.0"})
+    always = rules.DC207.found("one spelling", where=where, fix=Fix("x"))
+    first, second = respect_pins([old, always], TorchPins([str(tmp_path)]))
+    assert first.severity is Severity.INFO
+    assert "requirements.txt pins torch 1.6" in first.message
+    assert second == always

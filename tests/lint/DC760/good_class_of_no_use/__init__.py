@@ -1,0 +1,3 @@
+import torch.distributed
+
+from .loss import Loss
