@@ -147,7 +147,7 @@ def test_what_may_be_a_launch_file_is_listed_apart(tmp_path: Path) -> None:
     named = found(tmp_path, "README.md", "run.sh", "a.py", "k8s")
     assert named.files == ("a.py",)
     assert named.launch_files == ("README.md", "k8s/job.yaml", "run.sh")
-    assert named.named == {"README.md", "run.sh"}
+    assert named.named == {"README.md", "run.sh", "a.py"}
 
 
 def test_excludes_and_ignore_files_are_about_launch_files_as_well(tmp_path: Path) -> None:
