@@ -791,3 +791,23 @@ def test_help_teaches(tmp_path: Path) -> None:
     assert result.returncode == 0
     for words in ("Examples:", "--unsafe-fixes --diff", "# noqa: DC201", "distcheck: ignore[DC201]", "Which files"):
         assert words in result.stdout
+
+
+def test_a_notebook_is_no_evidence_about_ranks(tmp_path: Path) -> None:
+    """A call in a notebook runs in one process; the script still calls the method on every rank."""
+    (tmp_path / "lib.py").write_text(
+        "import os\n\nimport torch\n\n\nclass Predictor:\n    def fetch_cache(self):\n"
+        '        if not os.path.exists("cache"):\n            os.makedirs("cache")\n        return torch.zeros(1)\n\n\n'
+        "def build(name):\n    return REGISTRY[name]()\n"
+    )
+    (tmp_path / "train.py").write_text(
+        'import torch.distributed as dist\n\nimport lib\n\ndist.init_process_group("gloo")\nlib.build("x").fetch_cache()\n'
+    )
+    options = ("--isolated", "--no-cache", "--select", "DC722")
+    before = places(tmp_path, *options)
+    assert [(path, code) for path, _, code in before] == [("lib.py", "DC722")]
+    # set_device lets the notebook pass the prefilter
+    text = "import torch\nfrom lib import Predictor\npip install x\ntorch.cuda.set_device(0)\nPredictor().fetch_cache()"
+    cell = {"cell_type": "code", "source": text}
+    (tmp_path / "demo.ipynb").write_text(json.dumps({"nbformat": 4, "cells": [cell]}))
+    assert places(tmp_path, *options) == before

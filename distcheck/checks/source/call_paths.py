@@ -378,7 +378,14 @@ class _Search:
             return
         if evaluator.decorated(*function).who in PARTIAL:
             return
-        sites = evaluator.callers.get(function, [])
+        sites = [
+            site
+            for site in evaluator.callers.get(function, [])
+            # a notebook is one process: its calls are no evidence about ranks, for or against
+            if not program.index.files[site.file].cells
+            or site.file == row.file
+            or evaluator.distributed_files[site.file]
+        ]
         strong = [site for site in sites if not site.weak]
         for site in (strong or (sites if self.weak else []))[:_MOST_CALLERS]:
             call = SourceCall(program, site.file, site.event)
