@@ -234,14 +234,15 @@ def _apply_comments(findings: Sequence[Finding], linted: LintResult | None) -> t
     files = linted.files
     comments = {path: facts.comments for path, facts in files.items() if facts.problem is None}
     kept = apply_suppressions(findings, comments).kept
-    read = list(linted.report.findings)
+    # the rehearsal shows what lint could not know, such as a second node: it confirms an info finding, too
+    read = [*linted.report.findings, *linted.report.hidden]
     confirmed: set[int] = set()
     reported = []
     for finding in kept:
         same = [index for index, other in enumerate(read) if _same_statement(finding, other)]
         confirmed.update(same)
         reported.append(_confirmed(finding) if same else finding)
-    return reported, len(read) - len(confirmed)
+    return reported, len(set(range(len(linted.report.findings))) - confirmed)
 
 
 def _confirmed(finding: Finding) -> Finding:

@@ -574,7 +574,8 @@ def test_two_ranks_prove_every_collective_and_torch_stays_outside_of_this_proces
     )  # fmt: skip
     plain = json.loads(result.stdout)
     jsonschema.Draft202012Validator(SCHEMA).validate(plain)
-    assert (result.returncode, plain["findings"], plain["not_checked"]) == (0, [], []), result.stderr
+    severities = {item["severity"] for item in plain["findings"]}
+    assert (result.returncode, severities, plain["not_checked"]) == (0, {"info"}, []), result.stderr
     assert statuses(plain) == {"lint": "ran", "env": "ran", "smoke": "ran"}
     assert plain["measurements"]["proof"]["world_size"] == 2
     assert "all collectives correct" in plain["measurements"]["sentence"]
