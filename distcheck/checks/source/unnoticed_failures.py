@@ -1,0 +1,268 @@
+"""Failures that no process notices: a process group that was not created, a started rank that ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Severity
+from distcheck.core.registry import probe
+
+from . import call_paths
+from .program import EventRow, Program, SourceCall
+from .source_text import last_name
+from .summary import Block
+from .values import NoConstant
+from .vocabulary import INIT, word_set
+
+#: Exceptions that a failed rendezvous raises, or that hold it: those of torch derive from RuntimeError.
+_CAUGHT = frozenset(["Exception", "BaseException", "RuntimeError", "DistError", "DistBackendError", "DistNetworkError"])
+_RANK_NAME = re.compile(r"(^|_)(rank|process_index|process_id)$", re.I)
+_SIZE_NAME = re.compile(r"(^|_)(world_?size|num_processes|n_?procs|num_gpus)$", re.I)
+_SWITCH_NAME = re.compile(r"(^|_)(distributed|is_dist|use_ddp|ddp|multi_gpu)$", re.I)
+_PROCESSES = frozenset(
+    ["torch.multiprocessing.Process", "multiprocessing.Process", "torch.multiprocessing.get_context.Process",
+     "multiprocessing.get_context.Process", "multiprocessing.context.Process"]
+)  # fmt: skip
+#: What shows that the parent learns of a process that ended, or ends the others.
+_ENDS = word_set("terminate kill send_signal killpg poll is_alive sentinel signal atexit active_children waitpid alarm")
+_STATUS = frozenset(["exitcode", "returncode"])
+#: Without an argument, these take what another process has sent.
+_RECEIVES = frozenset(["get", "get_nowait", "recv", "communicate"])
+_RANK_VARIABLES = ("RANK", "LOCAL_RANK")
+
+
+# a group that was not created
+
+
+@probe(rules.DC747)
+def failed_rendezvous_ends_the_rank(program: Program) -> Iterator[Finding]:
+    """A rank whose process group can't be created ends, and does not go on alone."""
+    for init in program.calls_to(*INIT):
+        if _is_of_one_process(init):
+            continue
+        for row in _raising_rows(program, init):
+            found = _alone_after(program, row)
+            if found is not None:
+                alone, text = found
+                yield row.found(
+                    rules.DC747,
+                    f"an error of {init.method}() is caught here, and the rank goes on with {text}. Every rank then "
+                    "trains alone, and all of them write the same files",
+                    fix="let the error end the process; test for a single process before it, "
+                    'for example with "RANK" not in os.environ',
+                    severity=row.level_in_tests,
+                    flow=[
+                        f"{init.path}:{init.line}: the group is created",
+                        f"{alone.path}:{alone.line}: the rank goes on alone",
+                    ],
+                )
+                break
+
+
+def _is_of_one_process(init: SourceCall) -> bool:
+    size = init.argument(3, "world_size")
+    return size is not None and size.constant == 1
+
+
+def _raising_rows(program: Program, init: SourceCall, depth: int = 3) -> Iterator[EventRow]:
+    """Yield a call that raises the errors of another, and its callers up to the first ``try``."""
+    yield init
+    if depth and not any(kind == "try" for _, (_, kind, *_) in init.blocks):
+        for site in program.evaluator.callers.get((init.file, init.scope), ())[:20]:
+            if site.kind == "call" and not site.weak:
+                yield from _raising_rows(program, SourceCall(program, site.file, site.event), depth - 1)
+
+
+def _alone_after(program: Program, row: EventRow) -> tuple[EventRow, str] | None:
+    """Return what makes a rank the only one where an error of a row was caught, and its text."""
+    around = [(number, node) for number, node in row.blocks if node[1] == "try"]
+    if not around or row.inside("for", "while", "except", "lambda"):
+        return None
+    _, attempt = around[-1]
+    for number in _handlers(program, row.file, attempt):
+        if not _catches(program, row.file, program.blocks[row.file][number][2]):
+            continue
+        rows = [one for one in program.rows_of(row.file, row.scope) if any(inner == number for inner, _ in one.blocks)]
+        if any(_ends_or_repeats(program, one) for one in rows):
+            return None
+        return next(((one, text) for one in rows if (text := _made_alone(one))), None)
+    return None
+
+
+def _handlers(program: Program, file: int, attempt: Block) -> list[int]:
+    """Return the blocks of the ``except`` clauses of a ``try``, in order."""
+    return [
+        number
+        for number, node in enumerate(program.blocks[file])
+        if node[1] == "except" and node[0] == attempt[0] and attempt[4] < node[4] <= attempt[5]
+    ]
+
+
+def _catches(program: Program, file: int, term: int) -> bool:
+    terms = program.terms[file]
+    if term < 0 or terms[term][0] == "-":
+        return True
+    inner = terms[term][1] if terms[term][0] == "t" else (term,)
+    return any(last_name(terms, one) in _CAUGHT for one in inner)
+
+
+def _ends_or_repeats(program: Program, row: EventRow) -> bool:
+    """Return whether a row of a handler ends the process, or tries to create the group once more."""
+    if row.kind == "exit":
+        return row.payload[0] in ("raise", "call")
+    if not isinstance(row, SourceCall):
+        return False
+    if row.method in ("exit", "_exit", "quit", "abort", "kill", "init_process_group") or "init" in row.method:
+        return True
+    return any(call_paths.starts_a_group(program, function) for function in program.functions(row))
+
+
+def _made_alone(row: EventRow) -> str:
+    """Return the assignment by which a rank is the only one; empty for any other row."""
+    if row.kind == "return" and row.payload[0] >= 0 and row.terms[row.payload[0]][0] == "t":
+        returned = [row.term_value(term).constant for term in row.terms[row.payload[0]][1]]
+        known = [value for value in returned if type(value) is int]
+        return "rank 0 of 1" if sorted(known) == [0, 1] and len(known) == len(returned) else ""
+    if row.kind == "bind":
+        name, value = str(row.payload[0]), row.payload[1]
+    elif row.kind == "attribute":
+        name, value = str(row.payload[1]), row.payload[2]
+    else:
+        return ""
+    constant = row.term_value(value).constant
+    if _RANK_NAME.search(name) and constant == 0 and constant is not False:
+        return f"{name} = 0"
+    if _SIZE_NAME.search(name) and constant == 1 and constant is not True:
+        return f"{name} = 1"
+    if _SWITCH_NAME.search(name) and constant is False:
+        return f"{name} = False"
+    return ""
+
+
+# ranks that the script starts
+
+
+class _Started(NamedTuple):
+    """A call that starts one rank in a loop."""
+
+    call: SourceCall
+    #: ``join`` or ``wait``
+    waits: str
+
+
+@probe(rules.DC748)
+def started_ranks_are_watched(program: Program) -> Iterator[Finding]:
+    """A script that starts ranks learns of each that fails, and ends the others."""
+    for start in (*_processes(program), *_children(program)):
+        call = start.call
+        rows = program.rows_of(call.file, call.scope)
+        wait = next(
+            (
+                row
+                for row in rows
+                if isinstance(row, SourceCall)
+                and row.method == start.waits
+                and row.number > call.number
+                and not row.argument_terms
+                and _is_in_a_later_loop(row, call)
+            ),
+            None,
+        )
+        if wait is None:
+            continue
+        names = _names_of(program, call.file)
+        if names & _ENDS:
+            continue
+        lost = not names & _STATUS and (start.waits == "join" or wait.use == "drop")
+        if lost and any(_receives(row) for row in rows if row.number > call.number):
+            continue
+        text = (
+            f"{wait.method}() waits for one rank after the other, and nothing reads how they ended: the others wait "
+            "for a rank that failed, and the script ends with status 0"
+            if lost
+            else f"{wait.method}() waits for one rank after the other: if a later rank fails, the first one waits for "
+            "it in a collective, and the script for the first one"
+        )
+        yield wait.found(
+            rules.DC748,
+            text,
+            fix="torch.multiprocessing.spawn(fn, nprocs=…), which ends all ranks when one fails and raises its error"
+            if start.waits == "join"
+            else "start the ranks with torchrun, or poll() all of them, and terminate() the others when one fails",
+            severity=wait.level_in_tests if lost else Severity.INFO,
+            flow=[f"{call.path}:{call.line}: the ranks are started"],
+        )
+
+
+def _receives(row: EventRow) -> bool:
+    return isinstance(row, SourceCall) and row.method in _RECEIVES and not row.positional
+
+
+def _is_in_a_later_loop(wait: SourceCall, start: SourceCall) -> bool:
+    """Return whether a row runs in a loop, or comprehension, after the one that starts the ranks."""
+    own = {number for number, _ in start.loops}
+    if wait.loops:
+        return not own.intersection(number for number, _ in wait.loops)
+    return _in_comprehension(wait)
+
+
+def _in_comprehension(call: SourceCall) -> bool:
+    terms, own = call.terms, call.event[7]
+    return any(term[0] == "*" and own in call.program.subterms(call.file, term[1], names=False) for term in terms)
+
+
+def _processes(program: Program) -> Iterator[_Started]:
+    """Yield the processes that are started in a loop and join a process group."""
+    sites = {
+        (site.file, site.event): function
+        for function, found in program.evaluator.callers.items()
+        for site in found
+        if site.kind == "process" and not site.weak
+    }
+    for (file, event), function in sorted(sites.items()):
+        call = SourceCall(program, file, event)
+        if (
+            call.is_to(*_PROCESSES)
+            and (call.loops or _in_comprehension(call))
+            and call_paths.starts_a_group(program, function)
+        ):
+            yield _Started(call, "join")
+
+
+def _children(program: Program) -> Iterator[_Started]:
+    """Yield the commands that are started in a loop with a rank in their environment."""
+    for call in program.calls_to("subprocess.Popen"):
+        if not call.loops:
+            continue
+        environment = call.argument_term(None, "env")
+        if environment >= 0 and _holds_a_rank(program, call, environment):
+            yield _Started(call, "wait")
+
+
+def _holds_a_rank(program: Program, call: SourceCall, term: int) -> bool:
+    """Return whether the environment of a command gets a rank of its own in the loop that starts it."""
+    loop = call.loops[-1][0]
+    name = last_name(call.terms, term) if call.terms[term][0] in ("v", "p") else "-"
+    for row in program.rows("store", (call.file,)):
+        base, index, value, operator = row.payload
+        if (
+            row.scope == call.scope
+            and operator == "="
+            and row.number < call.number
+            and any(number == loop for number, _ in row.loops)
+            and (base == term or last_name(row.terms, base) == name)
+            and row.term_value(index).constant in _RANK_VARIABLES
+            and row.term_value(value).constant is NoConstant
+        ):
+            return True
+    return False
+
+
+def _names_of(program: Program, file: int) -> set[str]:
+    """Return the names of all attributes and calls of a file."""
+    terms = program.terms[file]
+    found = {str(term[2]) for term in terms if term[0] == "a"}
+    return found | {last_name(terms, term[1]) for term in terms if term[0] == "c"}
