@@ -1,0 +1,170 @@
+"""Seeds that all ranks share, and the random numbers that are then alike on all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Severity
+from distcheck.core.registry import probe
+
+from . import call_paths
+from .call_paths import CallPath, Function
+from .program import EventRow, Program, SourceCall
+from .values import Certainty, Kind
+from .vocabulary import words
+
+_SEEDS = {
+    "torch.manual_seed": "torch",
+    "torch.random.manual_seed": "torch",
+    "numpy.random.seed": "numpy",
+    "random.seed": "random",
+}
+#: Transforms that draw from torch's generator.
+_TRANSFORMS = re.compile(
+    r"^torchvision\.transforms\.(v2\.)?"
+    r"(Random\w+|ColorJitter|AutoAugment|RandAugment|TrivialAugmentWide|AugMix|ScaleJitter)$"
+)
+#: What a training step draws: noise, steps, masks. A choice that decides what all ranks do is not among them.
+_DRAWS = words(
+    "torch.randn torch.randn_like torch.rand torch.rand_like torch.randint torch.randint_like torch.randperm "
+    "torch.normal torch.bernoulli torch.multinomial"
+)
+#: What divides a model, so that ranks need the same numbers.
+_OTHER_DIVISIONS = words(
+    "torch.distributed.tensor.parallel torch.distributed.pipelining torch.distributed.pipeline megatron fairscale "
+    "colossalai deepspeed"
+)
+_OF_RANKS = re.compile(r"rank|process_index|proc_id|worker_id", re.I)
+#: What gives a generator another state later.
+_RESEEDS = ("set_rng_state", "set_rng_state_all", "setstate", "set_state", "fork_rng")
+
+
+class _Drawn(NamedTuple):
+    """A random number that each rank draws."""
+
+    row: EventRow
+    text: str
+
+
+@probe(rules.DC736)
+def ranks_draw_other_numbers(program: Program) -> Iterator[Finding]:
+    """Ranks that augment or sample at random have seeds of their own."""
+    seen: set[Function] = set()
+    for call in program.calls_to(*_SEEDS):
+        if not any(_SEEDS.get(target) == "torch" for target in call.targets):
+            continue
+        for path in _paths(program, call):
+            row, term, _ = call_paths.term_on(path, call, call.argument_term(0, "seed"))
+            key = (row.file, row.scope)
+            if key in seen or term < 0 or path.certainty != Certainty.PROVEN or _differs(program, row, term):
+                continue
+            if call_paths.owned_by_a_framework(path) or call_paths.in_tests(path) or _differs_later(program, path):
+                continue
+            drawn = _drawn(program, path.root)
+            if drawn is None:
+                continue
+            seen.add(key)
+            yield row.found(
+                rules.DC736,
+                f"all ranks have the same seed here ({row.term_text(term)}), so that {drawn.text} gives the same "
+                f"numbers on each ({drawn.row.path}:{drawn.row.line})",
+                fix="add the rank to the seed after the model is built: torch.manual_seed(seed + rank)",
+                severity=Severity.INFO,
+                flow=[
+                    *program.flow(path.steps),
+                    f"{drawn.row.path}:{drawn.row.line}: random numbers that every rank draws",
+                ],
+            )
+
+
+def _paths(program: Program, call: SourceCall) -> Iterator[CallPath]:
+    """Yield the ways on which all ranks seed: that of a module that is imported where the ranks already run, too."""
+    found = False
+    for path in call_paths.paths_of_all_ranks(program, call):
+        found = True
+        yield path
+    if not found and call.at_module_level and not call_paths.is_guarded(call):
+        for number, scope in enumerate(program.index.scopes[call.file]):
+            function = (call.file, number)
+            if scope.kind == "function" and call_paths.starts_a_group(program, function):
+                yield CallPath(call, (), function, Certainty.PROVEN)
+                return
+
+
+def _differs(program: Program, row: EventRow, term: int) -> bool:
+    """Return whether a seed may be another number on each rank."""
+    if call_paths.differs(row, term) or _OF_RANKS.search(call_paths.names_in(row, term)):
+        return True
+    # what can't be followed may be anything, but for an option or an entry of a configuration
+    parts = row.terms[term]
+    if parts[0] == "c":
+        return True
+    return row.term_value(term).has(Kind.RESULT, Kind.BATCH)
+
+
+def _differs_later(program: Program, path: CallPath) -> bool:
+    """Return whether anything in the program gives a generator a state of its own on each rank."""
+    files = call_paths.related(program, path.root[0])
+    if any(program.imports_from(file, *_OTHER_DIVISIONS) for file in files):
+        return True
+    if any(True for _ in program.calls_named(*_RESEEDS, files=files)):
+        return True
+    for call in program.calls_in(files):
+        name = call.method.lower()
+        if "worker_init_fn" in call.keywords or ("generator" in call.keywords and "loader" in name):
+            return True
+        if "seed" in name or "generator" in name:
+            for term in call.argument_terms:
+                if call_paths.differs(call, term) or _OF_RANKS.search(call_paths.names_in(call, term)):
+                    return True
+            if call.targets and not call.argument_terms and name == "seed":
+                return True
+    for kind, name_at, value_at in (("bind", 0, 1), ("attribute", 1, 2)):
+        for row in program.rows(kind, files):
+            if "seed" in str(row.payload[name_at]).lower() and (
+                call_paths.differs(row, row.payload[value_at])
+                or _OF_RANKS.search(call_paths.names_in(row, row.payload[value_at]))
+            ):
+                return True
+    return False
+
+
+def _drawn(program: Program, root: Function) -> _Drawn | None:
+    """Return a random transform, or a random tensor of a training step, that all ranks reach from a root."""
+    reached = call_paths.reached_from(program, root)
+    for call in program.calls:
+        if (
+            (call.file, call.scope) in reached
+            and any(_TRANSFORMS.match(target) for target in call.targets)
+            and not call_paths.is_guarded(call)
+            and not program.is_test(call.file)
+        ):
+            return _Drawn(call, f"{call.method}()")
+    training = _training_functions(program)
+    for call in program.calls_to(*_DRAWS):
+        if (call.file, call.scope) not in reached or (call.file, call.scope) not in training:
+            continue
+        if call.gives(None, "generator") or call_paths.is_guarded(call) or program.is_test(call.file):
+            continue
+        if not _precedes_a_backward(program, call):
+            continue
+        return _Drawn(call, f"{call.method}()")
+    return None
+
+
+def _training_functions(program: Program) -> set[Function]:
+    """Return the functions with a backward pass."""
+    return {(call.file, call.scope) for call in program.calls_named("backward", "manual_backward")}
+
+
+def _precedes_a_backward(program: Program, call: SourceCall) -> bool:
+    """Return whether a loop around a call has a backward pass after it."""
+    loops = {number for number, _ in call.loops}
+    return any(
+        row.number > call.number and row.loops and row.loops[-1][0] in loops
+        for row in program.rows_of(call.file, call.scope)
+        if isinstance(row, SourceCall) and row.method in ("backward", "manual_backward")
+    )
