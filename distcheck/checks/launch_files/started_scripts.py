@@ -182,7 +182,9 @@ def _needed_by(init: SourceCall) -> tuple[str, ...]:
 #: Steps from a call to the option that it is given.
 _DEEPEST = 6
 #: Arguments that only the shell knows, as ``"$@"`` or ``"${ARGS[@]}"``: any option may be among them.
-_MANY = re.compile(r"""^["']?\$(?:[@*]|\{[@*]\}|\{?\w*(?:args|argv|opts|options|params|flags)\w*(?:\[[@*]\])?\}?)["']?$""", re.I)
+_MANY = re.compile(
+    r"""^["']?\$(?:[@*]|\{[@*]\}|\{?\w*(?:args|argv|opts|options|params|flags)\w*(?:\[[@*]\])?\}?)["']?$""", re.I
+)
 _OTHER_METHODS = re.compile(r"\b(?:tcp|file)://")
 
 

@@ -27,8 +27,8 @@ _OF_LAUNCHERS = re.compile(r"rank|dist|launch|environ|slurm|world|gpu|cuda|devic
 _SETS_UP = re.compile(r"init|set_?up|dist|prepare|config|launch|fill|update|adjust|process", re.I)
 
 
-#: What starts a group of DeepSpeed: its launcher passes the option, and ``initialize`` writes LOCAL_RANK into the options
-#: that it is given (deepspeed 0.17, runtime/engine.py, ``_configure_args``).
+#: What starts a group of DeepSpeed: its launcher passes the option, and ``initialize`` writes LOCAL_RANK into the
+#: options that it is given (deepspeed 0.17, runtime/engine.py, ``_configure_args``).
 _FILLED_BY_DEEPSPEED = ("deepspeed.initialize", "deepspeed.init_distributed", "deepspeed.comm.init_distributed")
 
 

@@ -118,7 +118,7 @@ _OF_STATES = re.compile(r"state_?dict|model|(^|[ _])net|network|weights|optim|ch
 
 
 def _holds_a_state(call: SourceCall) -> bool:
-    """Return whether a call writes many bytes, so that two writers overlap: the state of a model, by all that is seen."""
+    """Return whether a call writes many bytes, so that two writers overlap: the state of a model."""
     if call.method in ("save_pretrained", "save_model"):
         return True
     term = call.term[2][0] if call.term[2] else -1
