@@ -20,10 +20,18 @@ def is_leftover(program: Program, file: int) -> bool:
     facts = program.index.files[file]
     if program.importers(file) or len(program.index.files) < 2 or facts.has_main_guard or facts.cells:
         return False
-    if facts.path.replace("\\", "/").rsplit("/", 1)[-1] in _USED_BY_NAME or program.is_test(file):
+    name = facts.path.replace("\\", "/").rsplit("/", 1)[-1]
+    if name in _USED_BY_NAME or program.is_test(file) or name.removesuffix(".py") in _imported_names(program):
         return False
     # a statement that is only a call: the file does something by itself
     return not any(isinstance(row, SourceCall) and row.use == "drop" for row in program.rows_of(file, 0))
+
+
+@cached
+def _imported_names(program: Program) -> frozenset[str]:
+    """Return all parts of imported names, of files that were not found, too: two modules may have one name."""
+    files = range(len(program.index.files))
+    return frozenset(part for file in files for dotted in program.imports(file) for part in dotted.split("."))
 
 
 def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool:
