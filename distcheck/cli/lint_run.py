@@ -146,7 +146,7 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
         *((*_unread(inputs), *seen.unreadable) if takes(rules.DC904) else ()),
         *(verdict.unused if takes(rules.DC905) else ()),
     ]
-    found = _with_pins(options, found)
+    found = _with_documents(options, _with_pins(options, found))
     if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
         found = _once_per_script(found)
     known_rules = rules.known()
@@ -197,9 +197,22 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
 
     if not any(SINCE in finding.evidence for finding in findings):
         return findings
+    return list(respect_pins(findings, TorchPins(_roots(options))))
+
+
+def _with_documents(options: LintOptions, findings: list[Finding]) -> list[Finding]:
+    """The findings, with what the launch lines of READMEs show."""
+    if not any(finding.code == "DC207" and "variable" in finding.evidence for finding in findings):
+        return findings
+    from distcheck.checks.launch_files.documented import Documents, respect_documents
+
+    return respect_documents(findings, Documents(_roots(options)))
+
+
+def _roots(options: LintOptions) -> tuple[str, ...]:
+    """The folders that were given, and the current one: nothing above them belongs to the run."""
     given = [path for path in options.given["paths"] if path != "-"]
-    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in given]
-    return list(respect_pins(findings, TorchPins((os.getcwd(), *folders))))
+    return (os.getcwd(), *(path if os.path.isdir(path) else os.path.dirname(path) for path in given))
 
 
 def _source_files(

@@ -433,6 +433,34 @@ def test_a_pin_of_torch_makes_a_note_of_what_is_newer(tmp_path: Path) -> None:
     assert ("DC207", "train.py", 7, "warning") in levels(folder)
 
 
+READING_SCRIPT = "import os\n" + OLD_SCRIPT + 'print(os.environ["LOCAL_RANK"])\n'
+WITHOUT_OPTION = OLD.replace("train.py", "--use_env train.py")
+
+
+@pytest.mark.parametrize(
+    ("script", "readme", "level"),
+    [
+        (READING_SCRIPT, f"```\n{WITHOUT_OPTION}```\n", "info"),
+        (READING_SCRIPT, "~~~console\n$ torchrun --nproc-per-node=8 train.py\n~~~\n", "info"),
+        (READING_SCRIPT, f"```bash\n{WITHOUT_OPTION}{OLD}```\n", "warning"),
+        (READING_SCRIPT, f"```bash\n{WITHOUT_OPTION.replace('train.py', 'test.py')}```\n", "warning"),
+        (READING_SCRIPT, f"Never start it so: {WITHOUT_OPTION}", "warning"),
+        (READING_SCRIPT, "```bash\npython train.py\n```\n", "warning"),
+        (OLD_SCRIPT, f"```bash\n{WITHOUT_OPTION}```\n", "warning"),
+    ],
+)
+def test_a_readme_shows_that_no_launcher_passes_the_option(
+    tmp_path: Path, script: str, readme: str, level: str
+) -> None:
+    folder = jobs(tmp_path, train_py=script)
+    (folder / "README.md").write_text(readme)
+    found = levels(folder)
+    assert [(code, path, severity) for code, path, _, severity in found] == [("DC207", "train.py", level)]
+    # a launch file that passes it matters more
+    (folder / "a.sh").write_text("#!/bin/bash\n" + OLD)
+    assert ("DC207", "train.py", found[0][2], "warning") in levels(folder)
+
+
 @pytest.mark.parametrize(
     ("script", "text"),
     [

@@ -66,7 +66,7 @@ def plain_python_starts_ranks(launch_files: LaunchFiles, started: Started) -> It
             needs[start.script] = tuple(_needs(program, start.script))
         for need in needs[start.script]:
             missing = tuple(name for name in need.names if name not in given)
-            if missing:
+            if missing and not (need.by_torch and _meets_elsewhere(program, need.row, start.site, given)):
                 yield _plain_python(start, need, missing)
                 break
 
@@ -177,6 +177,82 @@ def _needed_by(init: SourceCall) -> tuple[str, ...]:
     if not init.gives(3, "rank"):
         names.insert(0, "RANK")
     return tuple(names)
+
+
+#: Steps from a call to the option that it is given.
+_DEEPEST = 6
+#: Arguments that only the shell knows, as ``"$@"`` or ``"${ARGS[@]}"``: any option may be among them.
+_MANY = re.compile(
+    r"""^["']?\$(?:[@*]|\{[@*]\}|\{?\w*(?:args|argv|opts|options|params|flags)\w*(?:\[[@*]\])?\}?)["']?$""", re.I
+)
+_OTHER_METHODS = re.compile(r"\b(?:tcp|file)://")
+
+
+def _meets_elsewhere(program: Program, row: EventRow, site: LaunchSite, given: frozenset[str]) -> bool:
+    """Return whether the address of a group is an option or a variable that a line gives, so that it is not ``env://``."""
+    from distcheck.checks.source.program import SourceCall
+
+    if not isinstance(row, SourceCall):
+        return False
+    url = row.argument_term(1, "init_method")
+    if url < 0:
+        return False
+    options, variables = _sources(program, row.file, url)
+    if variables & given:
+        return True
+    arguments = site.command.script_args
+    if options and any(_OTHER_METHODS.search(text) or _MANY.match(text) for text in arguments):
+        return True
+    spellings = {f"--{name}" for option in options for name in (option, option.replace("_", "-"))}
+    for option in options:
+        for declared in program.evaluator.options.get(option, ()):
+            call = SourceCall(program, *declared)
+            for position in range(call.positional):
+                value = call.argument(position)
+                if value is not None and isinstance(value.constant, str) and value.constant.startswith("-"):
+                    spellings.add(value.constant)
+    for position, text in enumerate(arguments):
+        name, equals, value = text.partition("=")
+        if name in spellings:
+            if not equals:
+                value = arguments[position + 1] if position + 1 < len(arguments) else ""
+            if value.strip("\"'") != "env://":
+                return True
+    return False
+
+
+def _sources(program: Program, file: int, term: int, depth: int = 0) -> tuple[set[str], set[str]]:
+    """Return the names of the options, and those of the variables, that a term may come from."""
+    from distcheck.checks.source import call_paths
+    from distcheck.checks.source.program import SourceCall
+    from distcheck.checks.source.values import Kind
+
+    options: set[str] = set()
+    variables: set[str] = set()
+    terms = program.terms[file]
+    for number in program.subterms(file, term):
+        part = terms[number]
+        for atom in program.evaluator.value(file, number):
+            if atom.kind == Kind.ENV_TEXT and isinstance(atom.const, str):
+                variables.add(atom.const)
+        if part[0] == "a" and part[2] in program.evaluator.options:
+            options.add(part[2])
+        if part[0] == "s":
+            key = program.evaluator.value(file, part[2]).constant
+            if isinstance(key, str) and key in program.evaluator.options:
+                options.add(key)
+        if part[0] == "p" and depth < _DEEPEST:
+            if part[2] in program.evaluator.options:
+                options.add(part[2])  # click, and main(**vars(args))
+            for site in program.evaluator.callers.get((file, part[1]), ())[:_DEEPEST]:
+                passed = call_paths.passed_term(
+                    program, SourceCall(program, site.file, site.event), (file, part[1]), part[2]
+                )
+                if passed is not None and passed != (file, number):
+                    inner = _sources(program, *passed, depth + 1)
+                    options |= inner[0]
+                    variables |= inner[1]
+    return options, variables
 
 
 def _unknown_setters(program: Program) -> Iterator[int]:

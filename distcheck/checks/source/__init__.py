@@ -29,6 +29,7 @@ _ENGINE = frozenset(
         "collective_sequences",
         "several_hosts",
         "conditions",
+        "dead_code",
         "suppressions",
         "source_text",
         "summary",

@@ -328,15 +328,24 @@ def truth(value: Value) -> RankCondition:
         return true[0] if len(true) == 1 else either(true)
     # an alternative that holds for all where another requests the rank is the run without other ranks
     found = either(ranked) if len(ranked) > 1 else ranked[0]
-    if any(who.who == Who.UNCLEAR for who in true):
-        # a flag that some ranks set, and that something unseen may set as well (a broadcast)
-        flags = [atom.when for atom in value if atom.kind != Kind.TEST and atom.when.who in PARTIAL]
-        if all(who in flags for who in ranked):
+    if any(who.who == Who.UNCLEAR for who in true) or any(is_equalised(atom) for atom in value):
+        # a flag or a number that some ranks set, and that a broadcast, or something unseen, may set as well
+        flags = {
+            atom.when.who
+            for atom in value
+            if (atom.kind != Kind.TEST or atom.const in (Who.UNCLEAR, Who.EVERYONE)) and atom.when.who in PARTIAL
+        }
+        if all(who.who in flags for who in ranked):
             return RankCondition(found.who, Certainty.GUESSED)
     if any(who.who in (Who.EVERYONE, Who.UNCLEAR) for who in true):
         # elsewhere the same flag is true on all ranks, or something that can't be seen
         return found.at_best(Certainty.MERGED)
     return found
+
+
+def is_equalised(atom: Atom) -> bool:
+    """Return whether one alternative of a value is what a collective has made the same on all ranks."""
+    return atom.kind == Kind.UNIFORM and atom.const == "reduced"
 
 
 def widest(ways: list[RankCondition]) -> RankCondition:

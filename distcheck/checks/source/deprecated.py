@@ -14,6 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.core.torch_pins import SINCE
 
+from .dead_code import is_dead, is_leftover
 from .environment_variables import version_is_tested
 from .program import EventRow, Program, SourceCall, SourceSpan
 
@@ -238,9 +239,13 @@ def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Fin
     }[old.state]
     severity = Severity.ERROR if old.state == "removed" else Severity.INFO if old.state in _QUIET else Severity.WARNING
     message_ends = ""
-    if severity > Severity.INFO and is_dead(program, row.file, row.function.qualified or ""):
-        severity = Severity.WARNING if severity is Severity.ERROR else Severity.INFO
-        message_ends = "; no code of the project uses the function"
+    if severity > Severity.INFO:
+        if is_leftover(program, row.file):
+            message_ends = "; no file of the project imports this one"
+        elif is_dead(program, row.file, row.function.qualified or ""):
+            message_ends = "; no code of the project uses the function"
+        if message_ends:
+            severity = Severity.WARNING if severity is Severity.ERROR else Severity.INFO
     evidence: dict[str, Any] = {"name": old.name, "state": old.state, "since": old.since}
     if old.since:
         evidence[SINCE] = old.since
@@ -252,36 +257,3 @@ def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Fin
         severity=severity,
         fix=Fix(old.instead, where="code"),
     )
-
-
-def _last(dotted: str) -> str:
-    return dotted.rpartition(".")[2]
-
-
-def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool:
-    """Return whether no code of the project uses a function or the class that it belongs to, nor its callers.
-
-    A file that no other file imports may be used by code that was not read.
-
-    :param qualified: its dotted name in the file; code of the module itself always runs
-    """
-    if not qualified or not depth or not program.importers(file):
-        return False
-    name = qualified.split(".", 1)[0]
-    users: set[tuple[int, str]] = set()
-    for other in range(len(program.index.files)):
-        terms = program.terms[other]
-        numbers = [number for number, term in enumerate(terms) if term[0] in ("a", "v") and term[2] == name]
-        # a package may import a name only to pass it on
-        if not program.index.files[other].path.endswith("__init__.py"):
-            numbers += [number for number, term in enumerate(terms) if term[0] == "i" and _last(term[1]) == name]
-        if not numbers:
-            continue
-        if other != file:
-            return False
-        calls = [call for call in program.calls_in([file]) if call.term[1] in numbers]
-        if len({call.term[1] for call in calls}) < len(numbers):
-            return False  # it is a value, a base class or a decorator: anything may call it
-        users.update((file, call.function.qualified or "") for call in calls)
-    own = {user for _, user in users if user.split(".", 1)[0] != name}
-    return all(is_dead(program, file, user, depth - 1) for user in own)

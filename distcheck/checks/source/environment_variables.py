@@ -15,6 +15,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
+from .dead_code import is_dead, is_leftover
 from .program import EventRow, Program, SourceCall, SourceSpan, device_of
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, Value
@@ -530,7 +531,10 @@ def error_handling_switched_off(program: Program) -> Iterator[Finding]:
                 fix=f"drop {write.name}; a collective that is slow for a good reason needs a longer "
                 "init_process_group(timeout=timedelta(…))",
                 severity=Severity.INFO
-                if program.is_test(write.row.file) or _captures(program, write.row.file)
+                if program.is_test(write.row.file)
+                or _captures(program, write.row.file)
+                or is_leftover(program, write.row.file)
+                or is_dead(program, write.row.file, write.row.function.qualified or "")
                 else None,
                 variable=write.name,
                 value="0",

@@ -567,6 +567,7 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
         edits=edits,
         safe=bool(edits),
         option=spelling,
+        **({"variable": "LOCAL_RANK"} if reader else {}),
         # older launchers pass what this parser takes
         **(_SPELLED_SINCE if spelling == _SPELLINGS[0] else {}),
     )

@@ -27,6 +27,11 @@ _OF_LAUNCHERS = re.compile(r"rank|dist|launch|environ|slurm|world|gpu|cuda|devic
 _SETS_UP = re.compile(r"init|set_?up|dist|prepare|config|launch|fill|update|adjust|process", re.I)
 
 
+#: What starts a group of DeepSpeed: its launcher passes the option, and ``initialize`` writes LOCAL_RANK into the
+#: options that it is given (deepspeed 0.17, runtime/engine.py, ``_configure_args``).
+_FILLED_BY_DEEPSPEED = ("deepspeed.initialize", "deepspeed.init_distributed", "deepspeed.comm.init_distributed")
+
+
 class UnsetRank(NamedTuple):
     """Where a -1 comes from: the variable, or the option of the command line."""
 
@@ -202,6 +207,8 @@ def _made_of_itself(store: EventRow, name: str) -> bool:
 def _may_be_filled_in(program: Program, file: int, name: str) -> bool:
     """Return whether something sets options by names that can't be seen, or is given all of them and can't be seen."""
     files = call_paths.related(program, file)
+    if name == "local_rank" and any(call.file in files for call in program.calls_to(*_FILLED_BY_DEEPSPEED)):
+        return True
     for call in program.calls_named("setattr", "set_defaults", "update", "__setattr__", files=files):
         if call.method == "setattr":
             given = call.argument(1)

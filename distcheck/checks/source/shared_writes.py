@@ -16,7 +16,7 @@ from distcheck.core.registry import probe
 from . import call_paths
 from .call_paths import CallPath
 from .collective_sequences import sequences_of
-from .program import FEW, EventRow, Program, SourceCall
+from .program import FEW, EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .term_queries import attributes_of, same_path, uses_path
 from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
@@ -96,7 +96,8 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
     if not (checkpoint or certain or settled):
         return
-    severity = Severity.ERROR if certain and checkpoint else Severity.WARNING
+    sure = certain and checkpoint and _is_repeated(call_path) and _holds_a_state(call)
+    severity = Severity.ERROR if sure else Severity.WARNING
     if call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path):
         severity = Severity.INFO
     name = _called(call)
@@ -110,6 +111,38 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         path=shown,
         flow=program.flow(call_path.steps),
     )
+
+
+#: Names of what is big: the state of a model or an optimizer.
+_OF_STATES = re.compile(r"state_?dict|model|(^|[ _])net|network|weights|optim|check_?point|ckpt|(^|[ _])state", re.I)
+
+
+def _holds_a_state(call: SourceCall) -> bool:
+    """Return whether a call writes many bytes, so that two writers overlap: the state of a model."""
+    if call.method in ("save_pretrained", "save_model"):
+        return True
+    term = call.term[2][0] if call.term[2] else -1
+    return bool(_OF_STATES.search(call_paths.names_in(call, term))) or any(
+        atom.kind == Kind.WRAPPED for atom in call.term_value(term)
+    )
+
+
+def _is_repeated(call_path: CallPath) -> bool:
+    """Return whether the line is reached again and again: in a loop that it does not end."""
+    return any(_is_in_a_loop(row) for row in (call_path.row, *call_path.calls))
+
+
+def _is_in_a_loop(row: EventRow) -> bool:
+    loops = [number for number, node in row.blocks if node[1] in ("for", "while")]
+    if not loops:
+        return False
+    around = {number for number, _ in row.blocks}
+    for other in row.program.rows_of(row.file, row.scope):
+        if other.kind == "exit" and other.number > row.number and other.payload[0] != "continue":
+            blocks = {number for number, node in other.blocks if not node[1].startswith("exit:")}
+            if blocks <= around and not blocks.isdisjoint(loops):
+                return False
+    return True
 
 
 def _what_to_guard(call_path: CallPath, name: str) -> str:
@@ -132,10 +165,43 @@ def _only_of_this_process(call_path: CallPath, path: int, *, by_data: bool = Tru
     while True:
         if call_paths.differs(row, term, by_data=by_data) or _is_in_memory(row.term_value(term)):
             return True
+        if _is_selected_by_rank(row.program, row.file, term, 0):
+            return True
         new, given, rest = call_paths.term_on(call_path, row, term, calls[:1])
         if (new, given) == (row, term):
             return False
         row, term, calls = new, given, (*rest, *calls[1:])
+
+
+_DEEPEST = 5
+
+
+@cached
+def _is_selected_by_rank(program: Program, file: int, term: int, depth: int) -> bool:
+    """Return whether a term is made of what the rank selects, ``mapping[rank]``: through names, attributes, callers."""
+    if depth > _DEEPEST:
+        return False
+    terms = program.terms[file]
+    for number in program.subterms(file, term):
+        part = terms[number]
+        if part[0] == "s" and terms[part[2]][0] != "k":
+            index = program.evaluator.value(file, part[2])
+            if index.rank is not None or index.has(Kind.RANK_DEPENDENT):
+                return True
+        if part[0] == "a":
+            base = program.evaluator.value(file, part[1])
+            if base.only(Kind.OBJECT) and len({atom.const for atom in base}) == 1:
+                for site in program.evaluator.stores.get((*base.atoms[0].const, part[2]), ())[:_DEEPEST]:
+                    store = program.event_row(*site)
+                    if _is_selected_by_rank(program, store.file, store.payload[2], depth + 1):
+                        return True
+        if part[0] == "p":
+            for caller in program.evaluator.callers.get((file, part[1]), ())[:_DEEPEST]:
+                call = SourceCall(program, caller.file, caller.event)
+                given = call_paths.passed_term(program, call, (file, part[1]), part[2])
+                if given is not None and _is_selected_by_rank(program, *given, depth + 1):
+                    return True
+    return False
 
 
 def _is_in_memory(value: Value) -> bool:
@@ -448,7 +514,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             or _MEMORY.search(call_paths.names_in(call, call.argument_term(0, "f")))
         ):
             continue
-        if (call.file, call.number) in plain or not _loads_weights(call, used):
+        if (call.file, call.number) in plain or not _loads_weights(call, used) or _is_published(program, call):
             continue
         call_path = call_paths.path_of_all_ranks(program, call)
         if call_path is None or _only_of_this_process(call_path, call.argument_term(0, "f")):
@@ -471,6 +537,66 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
 def _map_location_edit(program: Program, call: SourceCall) -> Edit | None:
     given = call.argument_span(1, "map_location")
     return given.replaced('"cpu"') if given is not None else program.argument_edit(call, 'map_location="cpu"')
+
+
+#: What returns the path of a file that it fetched: weights that others publish hold tensors of the CPU.
+_FETCHED = frozenset(
+    ["hf_hub_download", "snapshot_download", "cached_download", "cached_file", "cached_path", "try_to_load_from_cache",
+     "get_file", "maybe_download", "download_and_cache", "check_file_exist_or_download"]
+)  # fmt: skip
+#: Names of files that a run writes.
+_OF_RUNS = re.compile(
+    r"check_?point|ckpt|resume|snapshot|last|latest|best|final|epoch|step|iter|optim"
+    r"|^(pytorch_)?(model|weights?|net|network|state|state_dict)(\.\w+)*$",
+    re.I,
+)
+
+
+def _is_published(program: Program, call: SourceCall) -> bool:
+    """Return whether a file holds weights that others publish: it was fetched, or has a fixed name that no code saves.
+
+    A name that a run gives to its checkpoints does not count.
+    """
+    path = call.argument_term(0, "f")
+    if path < 0:
+        return False
+    numbers = list(program.subterms(call.file, path))
+    terms = call.terms
+    called = [SourceCall(program, call.file, terms[number][5]) for number in numbers if terms[number][0] == "c"]
+    if any(one.method in _FETCHED for one in called):
+        return True
+    if not all(_is_fixed(call, number) for number in numbers):
+        return False
+    texts = [terms[number][2] for number in numbers if terms[number][:2] == ("k", "str")]
+    names = {text.replace("\\", "/").rsplit("/", 1)[-1] for text in texts}
+    # a bare name is in the folder where the script was started, as what runs write
+    elsewhere = any("/" in text for text in texts) or any(
+        terms[number] == ("i", "__file__") or terms[number][2:3] == ("__file__",) for number in numbers
+    )
+    if not names or not elsewhere or any(_OF_RUNS.search(name) for name in names):
+        return False
+    return not any(
+        program.terms[save.file][number][0] == "k"
+        and str(program.terms[save.file][number][2]).replace("\\", "/").rsplit("/", 1)[-1] in names
+        for save in program.calls_to(*_WRITERS)
+        for term in save.argument_terms
+        for number in program.subterms(save.file, term)
+    )
+
+
+def _is_fixed(call: SourceCall, number: int) -> bool:
+    """Return whether a part of a path is the same in each run: a text, the folder of the code, a function of paths."""
+    part = call.terms[number]
+    if part[0] in ("k", "o", "f", "i", "t"):
+        return True
+    if part[0] == "v":
+        return part[2] == "__file__" or bool(call.program.bound(call.file, part))
+    if part[0] == "c":
+        return last_name(call.terms, part[1]) in _OF_PATHS
+    return part[0] == "a" and (part[2] in _OF_PATHS or part[2] in ("path", "parent"))
+
+
+_OF_PATHS = frozenset(["join", "dirname", "abspath", "realpath", "expanduser", "Path", "resolve", "str", "joinpath"])
 
 
 #: Names of what has a state without tensors on a GPU: numbers of steps, the scale of a loss, random generators.

@@ -1,0 +1,68 @@
+"""Code that most likely never runs: functions that no code of a project uses, modules that no file imports.
+
+What is called by its name only, or by code that was not read, can't be seen. So this never silences a finding.
+"""
+
+from __future__ import annotations
+
+from .program import Program, SourceCall, cached
+
+#: Names of files that are used without an import.
+_USED_BY_NAME = ("__init__.py", "__main__.py", "setup.py", "conftest.py", "hubconf.py", "noxfile.py")
+
+
+@cached
+def is_leftover(program: Program, file: int) -> bool:
+    """Return whether a file is a module that no other file of its project imports, and no script.
+
+    A file that is read alone shows nothing about that.
+    """
+    facts = program.index.files[file]
+    if program.importers(file) or len(program.index.files) < 2 or facts.has_main_guard or facts.cells:
+        return False
+    name = facts.path.replace("\\", "/").rsplit("/", 1)[-1]
+    if name in _USED_BY_NAME or program.is_test(file) or name.removesuffix(".py") in _imported_names(program):
+        return False
+    # a statement that is only a call: the file does something by itself
+    return not any(isinstance(row, SourceCall) and row.use == "drop" for row in program.rows_of(file, 0))
+
+
+@cached
+def _imported_names(program: Program) -> frozenset[str]:
+    """Return all parts of imported names, of files that were not found, too: two modules may have one name."""
+    files = range(len(program.index.files))
+    return frozenset(part for file in files for dotted in program.imports(file) for part in dotted.split("."))
+
+
+def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool:
+    """Return whether no code of the project uses a function or the class that it belongs to, nor its callers.
+
+    A file that no other file imports may be used by code that was not read.
+
+    :param qualified: its dotted name in the file; code of the module itself always runs
+    """
+    if not qualified or not depth or not program.importers(file):
+        return False
+    name = qualified.split(".", 1)[0]
+    users: set[tuple[int, str]] = set()
+    # only a file that imports this one, itself or through others, can mean this function by its name
+    for other in sorted(program.evaluator.importers(file)):
+        terms = program.terms[other]
+        numbers = [number for number, term in enumerate(terms) if term[0] in ("a", "v") and term[2] == name]
+        # a package may import a name only to pass it on
+        if not program.index.files[other].path.endswith("__init__.py"):
+            numbers += [number for number, term in enumerate(terms) if term[0] == "i" and _last(term[1]) == name]
+        if not numbers:
+            continue
+        if other != file:
+            return False
+        calls = [call for call in program.calls_in([file]) if call.term[1] in numbers]
+        if len({call.term[1] for call in calls}) < len(numbers):
+            return False  # it is a value, a base class or a decorator: anything may call it
+        users.update((file, call.function.qualified or "") for call in calls)
+    own = {user for _, user in users if user.split(".", 1)[0] != name}
+    return all(is_dead(program, file, user, depth - 1) for user in own)
+
+
+def _last(dotted: str) -> str:
+    return dotted.rpartition(".")[2]
