@@ -267,6 +267,16 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     )
 
 
+def may_test_ranks(row: EventRow, term: int) -> bool:
+    """Return whether the words of a condition may speak of ranks, or of what kind of run this is."""
+    program = row.program
+    return any(
+        _PLAUSIBLE.search(str(row.terms[number][2]))
+        for number in program.subterms(row.file, term)
+        if row.terms[number][0] in ("a", "v", "p")
+    )
+
+
 def goes_first(program: Program, file: int, term: int) -> bool:
     """Return whether a context manager of the project lets one rank go first: others wait in it before its body.
 
