@@ -507,7 +507,7 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         every = {text for _, spelled in found for text in spelled}
         if len(every) == 2 or program.imports_from(file, *_PASSED_BY_OTHERS):
             continue
-        if any(program.imports_from(other, "deepspeed") for other in program.importers(file)):
+        if any(_is_of_deepspeed(program, other) for other in (file, *program.importers(file))):
             continue
         call = found[0][0]
         files = _used_files(program, file)
@@ -527,6 +527,20 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         yield _one_spelling(program, call, spelling, reader)
 
 
+def _is_of_deepspeed(program: Program, file: int) -> bool:
+    """Return whether deepspeed starts a file, as far as imports show: not where a switch decides whether it is used."""
+    if not program.imports_from(file, "deepspeed"):
+        return False
+    used = [call for call in program.calls_in({file}) if any(one.startswith("deepspeed.") for one in call.targets)]
+    own = any(start.is_to("torch.distributed.init_process_group") for start in _inits(program, file))
+    return not used or not own or not all(call.inside("if") for call in used)
+
+
+def _inits(program: Program, file: int) -> Iterator[SourceCall]:
+    files = _used_files(program, file)
+    return (call for call in program.calls_to(*INIT) if call.file in files)
+
+
 def _is_taken_whole(program: Program, files: frozenset[int]) -> bool:
     """Return whether all options are passed on at once: ``vars(args)``, ``args.__dict__``, a parser of dataclasses."""
     for call in program.calls_named("vars", "parse_args_into_dataclasses", "asdict", "from_argparse_args"):
@@ -536,7 +550,7 @@ def _is_taken_whole(program: Program, files: frozenset[int]) -> bool:
 
 
 #: Their launchers pass the option, or set LOCAL_RANK for code of their own that reads it.
-_PASSED_BY_OTHERS = ("deepspeed", "accelerate", "lightning", "pytorch_lightning", "ray.train", "transformers.Trainer")
+_PASSED_BY_OTHERS = ("accelerate", "lightning", "pytorch_lightning", "ray.train", "transformers.Trainer")
 
 
 def _constant(call: SourceCall, position: int) -> Any:
