@@ -515,7 +515,9 @@ def _find_parser(program: Program, script: int) -> _Parser | None:
         if any(one in _LOCAL_RANK_OPTIONS for one in own):
             spellings.update(one for one in own if one is not None)
             option = call
-    parses = {call.method for call in program.calls_named("parse_args", "parse_known_args", files=files)}
+    parsing = list(program.calls_named("parse_args", "parse_known_args", files=files))
+    # a parser that first takes some options and then all of them refuses what it does not know
+    parses = {call.method for call in parsing if not _is_only_first(call, parsing)}
     completed = any(read.name == "LOCAL_RANK" and read.row.file in files for read in reads(program))
     completed = completed or any(
         call.file in files for call in program.calls_to("torch.distributed.get_node_local_rank")
@@ -531,6 +533,19 @@ def _find_parser(program: Program, script: int) -> _Parser | None:
         completed or program.framework(script) is not None,
         option is not None and _keyword(option, "required") is True,
         used,
+    )
+
+
+def _is_only_first(call: SourceCall, parsing: list[SourceCall]) -> bool:
+    """Return whether ``parse_known_args`` is followed by ``parse_args`` of the same parser, for the same arguments."""
+    return call.method == "parse_known_args" and any(
+        other.method == "parse_args"
+        and (other.file, other.scope, other.receiver_text) == (call.file, call.scope, call.receiver_text)
+        and other.number > call.number
+        and not other.inside("if", "else", "try", "except", "for", "while")
+        and not other.positional
+        and not other.keywords
+        for other in parsing
     )
 
 

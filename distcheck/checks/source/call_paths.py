@@ -267,6 +267,16 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     )
 
 
+def may_test_ranks(row: EventRow, term: int) -> bool:
+    """Return whether the words of a condition may speak of ranks, or of what kind of run this is."""
+    program = row.program
+    return any(
+        _PLAUSIBLE.search(str(row.terms[number][2]))
+        for number in program.subterms(row.file, term)
+        if row.terms[number][0] in ("a", "v", "p")
+    )
+
+
 def goes_first(program: Program, file: int, term: int) -> bool:
     """Return whether a context manager of the project lets one rank go first: others wait in it before its body.
 
@@ -331,6 +341,27 @@ def path_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool
         )
         best = next(filter(_is_open, every), None)
     return best
+
+
+def path_from_outside(program: Program, row: EventRow) -> CallPath | None:
+    """Return the way into a method that only tests call, of an object that takes part in a group; None for others.
+
+    Code that is not in sight calls what the project offers.
+    """
+    function = (row.file, row.scope)
+    scope = row.function
+    if scope.kind != "function" or scope.name.startswith("_") or program.evaluator.owner_of(*function) < 0:
+        return None
+    if program.is_test(row.file):
+        return None
+    # a call in the method itself goes to another one of that name, or is made after it was entered
+    callers = [SourceCall(program, *site[:2]) for site in program.evaluator.likely_callers(function)]
+    if not all(program.is_test(call.file) or (call.file, call.scope) == function for call in callers):
+        return None
+    if is_guarded(row) or program.evaluator.decorated(*function).who in PARTIAL:
+        return None
+    call_path = CallPath(row, (), function, Certainty.MERGED)
+    return call_path if _starts_by_itself(program, function) and _is_open(call_path) else None
 
 
 class _Search:

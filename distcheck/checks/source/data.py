@@ -20,7 +20,7 @@ from .link import reachable
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Block
-from .values import Atom, Certainty, Kind, NoConstant, Value
+from .values import Atom, Certainty, Kind, NoConstant, Value, added
 from .vocabulary import words
 
 #: Loaders whose first parameters are data set, batch size and shuffle, and that take a sampler by its name.
@@ -454,9 +454,7 @@ def every_rank_has_all_of_the_data(program: Program) -> Iterator[Finding]:
     if not _loops(program):
         return
     for loader in program.calls_to(*_LOADERS):
-        if loader.has_star or any(
-            _is_given(loader, position, name) for position, name in ((3, "sampler"), (4, "batch_sampler"))
-        ):
+        if loader.has_star or _is_divided(program, loader):
             continue
         for loop in _loops(program):
             if loop.certain and (loader.file, loader.number) in loop.loaders:
@@ -469,6 +467,56 @@ def every_rank_has_all_of_the_data(program: Program) -> Iterator[Finding]:
 def _is_given(call: SourceCall, position: int, name: str) -> bool:
     value = call.argument(position, name)
     return value is not None and value.constant is not None
+
+
+def _is_divided(program: Program, loader: SourceCall) -> bool:
+    """Return whether a loader has a sampler that may give each rank its part."""
+    if _is_given(loader, 4, "batch_sampler"):
+        return True
+    if not _is_given(loader, 3, "sampler"):
+        return False
+    return _undivided(program, loader) is None
+
+
+def _undivided(program: Program, loader: SourceCall) -> Atom | None:
+    """Return the sampler of the project that knows neither rank nor size of the job; None for any other sampler."""
+    value = loader.argument(3, "sampler")
+    if value is None or len(value.atoms) != 1:
+        return None
+    atom = value.atoms[0]
+    if (
+        atom.kind != Kind.OBJECT
+        or not atom.traced
+        or atom.call is None
+        or not program.evaluator.derives(atom.const, "torch.utils.data.Sampler")
+        or not _is_all_seen(program, atom.const)
+        or _ENDLESS.search(text := _class_text(program, atom.const))
+        or _OF_RANKS.search(text)
+    ):
+        return None
+    made = SourceCall(program, *atom.call)
+    if made.has_star or any(
+        call_paths.differs(made, term) or _OF_RANKS.search(call_paths.names_in(made, term))
+        for term in made.argument_terms
+    ):
+        return None
+    return atom
+
+
+def _is_all_seen(program: Program, ref: tuple[int, int], depth: int = 0) -> bool:
+    """Return whether a class derives from torch's plain sampler and classes of the project alone."""
+    return depth < 5 and all(
+        _is_all_seen(program, base.const, depth + 1)
+        if base.kind == Kind.CLASS
+        else base.kind == Kind.NAMED and base.const in _PLAIN_BASES
+        for base in program.evaluator.bases(ref)
+    )
+
+
+#: Bases from which a sampler learns nothing about other ranks.
+_PLAIN_BASES = ("torch.utils.data.Sampler", "torch.utils.data.sampler.Sampler", "typing.Generic", "object")
+#: A sampler that never ends counts steps, not epochs; one that seeds itself may draw for each rank.
+_ENDLESS = re.compile(r"while True|infinite|itertools|seed|generator|getenv|environ|dist\b|distributed", re.I)
 
 
 def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding | None:
@@ -499,6 +547,21 @@ def _judge_loader(program: Program, loader: SourceCall, loop: _Loop) -> Finding 
     if call_paths.owned_by_a_framework(step) or call_paths.owned_by_a_framework(made) or call_paths.in_tests(step):
         severity = Severity.INFO
     data = loader.argument_text(0, "dataset")
+    own = _undivided(program, loader)
+    if own is not None:
+        name = program.index.classes[own.const[0]][own.const[1]].name
+        return loader.found(
+            rules.DC732,
+            f"the sampler of this loader, {name}, uses neither rank nor world size, "
+            f"so that every rank trains on all of {data or 'the data'}",
+            fix="divide the sampler's indices by rank: indices[rank::world_size], with as many on each rank",
+            severity=min(severity, Severity.WARNING),
+            basis=(own, added(made.certainty, step.certainty), *(() if wrapped is None else (wrapped,))),
+            flow=[
+                *program.flow(made.steps),
+                f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
+            ],
+        )
     return loader.found(
         rules.DC732,
         f"this loader has no DistributedSampler, so that every rank trains on all of {data or 'the data'}",

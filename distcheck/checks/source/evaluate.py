@@ -859,11 +859,13 @@ class Evaluator:
         if not here:
             return None
         found: list[Value] = []
-        kind = vocabulary.NAMES.get(name.lower().strip("_"))
+        named = vocabulary.NAMES.get(name.lower().strip("_"))
         for option_file, number in here[:3]:
             event = self.events[option_file][number]
             call = self.terms[option_file][event[7]]
             keywords = dict(call[3])
+            # launchers pass the local rank under this spelling, whatever the option is called otherwise
+            kind = Kind.LOCAL_RANK if _takes_local_rank(self.terms[option_file], call) else named
             default = keywords.get("default")
             value = self.value(option_file, default) if default is not None else const(None)
             if kind is not None and value.rank is None and not value.has(*SIZES):
@@ -1782,6 +1784,11 @@ def _speaks_of_ranks(imports: list[str]) -> bool:
 def _unclear(values: list[Value]) -> bool:
     """Return whether the ranks that alternatives are for do not decide between them."""
     return sum(any(atom.when.who == Who.EVERYONE for atom in value) for value in values) > 1
+
+
+def _takes_local_rank(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> bool:
+    """Return whether an option has the spelling under which launchers pass the local rank."""
+    return any(terms[item][0] == "k" and terms[item][2] in ("--local_rank", "--local-rank") for item in call[2])
 
 
 def _is_collection(name: str) -> bool:

@@ -13,9 +13,12 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 
+from . import call_paths, vocabulary
+from .conditions import asserted
 from .program import EventRow, Program, SourceCall
+from .source_text import last_name
 from .term_queries import callee_text, mentions, origin_call, origins, parts
-from .values import Kind, Value, Who
+from .values import Kind, RankCondition, Value, Who
 from .vocabulary import COLLECTIVES, POINT_TO_POINT, D
 
 _INIT = D + "init_process_group"
@@ -106,7 +109,7 @@ class _GroupLifetime:
         """A function that can't be seen: its name may mean that it creates or destroys a group."""
         name = call.method.lower()
         outside = any(target.split(".")[0] in ("torch", "os", "numpy", "random") for target in call.targets)
-        if outside:
+        if outside or name == "startswith" or call.is_to("exit", "quit", "sys.exit"):
             return _NOTHING
         creates = any(
             word in name for word in ("init", "setup", "set_up", "launch", "distribut", "prepare", "dist", "start")
@@ -226,6 +229,7 @@ def group_exists_when_used(program: Program) -> Iterator[Finding]:
     for file, scope in _scopes_with(program, _INIT, _DESTROY):
         yield from _used_before(program, life, file, scope)
         yield from _used_after(program, life, file, scope)
+        yield from _used_without(program, life, file, scope)
 
 
 def _used_before(program: Program, life: _GroupLifetime, file: int, scope: int) -> Iterator[Finding]:
@@ -283,6 +287,131 @@ def _used_after(program: Program, life: _GroupLifetime, file: int, scope: int) -
                 severity=_level(program, call.file),
                 flow=[f"{ended.path}:{ended.line}: {callee_text(ended)}() destroys the process group"],
             )
+
+
+class _Switched(NamedTuple):
+    """A group that one function creates in a distributed run only."""
+
+    call: SourceCall
+    #: when it is there, for a message
+    when: str
+    #: how to do without it where it is not
+    fix: str
+    #: what the finding rests on
+    basis: tuple[RankCondition, ...]
+
+
+def _used_without(program: Program, life: _GroupLifetime, file: int, scope: int) -> Iterator[Finding]:
+    """Yield the first use of a group that is not under the condition under which alone the group is created."""
+    created: _Switched | None = None
+    for call in _calls_of(program, file, scope):
+        done = life.of_call(call)
+        if done.may_create and created is not None and call.inside("if") and not program.functions(call):
+            continue  # what is called so may create one, on some paths only
+        if done.may_create:
+            if created is not None:
+                return
+            created = _switched(program, call) or _left_early(program, life, call)
+            if created is None and (program.functions(call) or call.targets):
+                return
+        elif done.may_destroy:
+            return
+        elif done.needs and created is not None and _is_for_all(program, call):
+            yield _not_created(program, call, created)
+            return
+
+
+def _switched(program: Program, call: SourceCall) -> _Switched | None:
+    """Return a creation that stands under one test of whether the run is distributed, and under nothing else."""
+    around = [node for _, node in call.blocks if node[1] not in ("with", "finally")]
+    if len(around) != 1 or around[0][1] != "if" or not call.is_to(_INIT) or not around[0][3]:
+        return None
+    term = around[0][2]
+    who = program.evaluator.test(call.file, term)
+    known = call.term_value(term).constants
+    if who.who != Who.DISTRIBUTED or not who.traced or (known and all(known)):
+        return None
+    if mentions(program, call, *_QUERIES_OF_TORCH):
+        return None
+    # the other arm may create a group as well, or end the function
+    for row in program.rows_of(call.file, call.scope):
+        if any(node[2] == term and not node[3] for _, node in row.blocks) and (
+            isinstance(row, SourceCall) or row.kind in ("exit", "return")
+        ):
+            return None
+    text = next((program.guard_text(call.file, guard) for guard in call.guards if guard.term == term), "")
+    text = text or call.term_text(term)
+    return _Switched(call, f"which line {call.line} creates only if {text}", f"put it under `if {text}:` too", (who,))
+
+
+#: Queries whose answer is whether there is a group, or whether torch can make one.
+_QUERIES_OF_TORCH = (
+    "is_initialized",
+    "_is_initialized",
+    "is_available",
+    "is_torchelastic_launched",
+    "is_nccl_available",
+)
+
+
+def _left_early(program: Program, life: _GroupLifetime, call: SourceCall) -> _Switched | None:
+    """Return a call of a function that returns without a group after it has noted that the run is not distributed."""
+    functions = program.functions(call)
+    if len(functions) != 1 or not _is_unconditional(call):
+        return None
+    if program.evaluator.decorated(*functions[0]).who != Who.EVERYONE:
+        return None
+    rows = program.rows_of(*functions[0])
+    creating = [row for row in rows if isinstance(row, SourceCall) and life.of_call(row).may_create]
+    known = [row for row in creating if program.functions(row) or row.targets]
+    if len(known) != 1 or not known[0].is_to(_INIT) or known[0].inside("if", "for", "while", "try", "except"):
+        return None
+    init = known[0]
+    for row in rows:
+        if (
+            row.kind == "attribute"
+            and row.number < init.number
+            and row.blocks
+            and vocabulary.TESTS.get(str(row.payload[1]).lower().strip("_")) == Who.DISTRIBUTED
+            and row.terms[row.payload[2]] == ("k", "bool", False)
+            and any(
+                other.kind == "return" and other.block == row.block and row.number < other.number < init.number
+                for other in rows
+            )
+        ):
+            name = f"{last_name(row.terms, row.payload[0])}.{row.payload[1]}"
+            when = (
+                f"which {callee_text(call)}() does not create in a run that is not distributed ({row.path}:{row.line})"
+            )
+            return _Switched(init, when, f"put it under `if {name}:`", ())
+    return None
+
+
+def _is_for_all(program: Program, call: SourceCall) -> bool:
+    """Return whether a call also runs where the run is not distributed, as far as conditions show."""
+    if call.entry.who not in (Who.EVERYONE, Who.UNCLEAR):
+        return False
+    for _, node in call.blocks:
+        if node[1] in ("with", "finally", "for"):
+            continue
+        if node[1] != "if" and not node[1].startswith("exit:"):
+            return False
+        who = program.evaluator.test(call.file, node[2]).who
+        if who not in (Who.EVERYONE, Who.UNCLEAR) or call_paths.may_test_ranks(call, node[2]):
+            return False
+    return not any(program.evaluator.test(call.file, term).who == Who.DISTRIBUTED for term in asserted(call))
+
+
+def _not_created(program: Program, use: SourceCall, created: _Switched) -> Finding:
+    init = created.call
+    return use.found(
+        rules.DC740,
+        f"{callee_text(use)}() needs the process group, {created.when}",
+        fix=created.fix,
+        basis=created.basis,
+        severity=Severity.WARNING if _level(program, use.file) is None else Severity.INFO,
+        flow=[f"{init.path}:{init.line}: {callee_text(init)}() creates the process group"],
+    )
 
 
 # DC741

@@ -227,10 +227,14 @@ class RendezvousConstant(NamedTuple):
 def rendezvous_constants(program: Program) -> Iterator[RendezvousConstant]:
     """Yield all addresses and ports for the rendezvous that stand in code, in no order."""
     for write in program.table(writes):
+        default = _default_of_all(program, write)
         if write.name == "MASTER_PORT":
-            ports = _ports(program, write.value)
+            ports = _ports(program, write.value if default is None else default)
             if ports is not None:
-                yield RendezvousConstant(write.row, write.name, "", ports, _is_fixed(program, write))
+                fixed = _is_fixed(program, write) or (default is not None and write.way in ("=", "update"))
+                yield RendezvousConstant(write.row, write.name, "", ports, fixed)
+        elif write.name == "MASTER_ADDR" and default is not None and isinstance(default.constant, str):
+            yield RendezvousConstant(write.row, write.name, default.constant, None, write.way in ("=", "update"))
         elif write.name == "MASTER_ADDR" and isinstance(write.value.constant, str):
             yield RendezvousConstant(write.row, write.name, write.value.constant, None, _is_fixed(program, write))
     for call in program.calls_to(*INIT):
@@ -253,6 +257,35 @@ def rendezvous_constants(program: Program) -> Iterator[RendezvousConstant]:
 
 def _is_fixed(program: Program, write: VariableWrite) -> bool:
     return write.way in ("=", "update") and not _has_parameter(program, write.row.file, write.term)
+
+
+def _default_of_all(program: Program, write: VariableWrite) -> Value | None:
+    """Return the constant default of the parameter that a variable is set to, if a caller that is seen leaves it.
+
+    A parameter that no call in sight leaves to its default is what its callers give; None for anything else.
+    """
+    terms = write.row.terms
+    term = write.term
+    if term >= 0 and terms[term][0] == "c" and len(terms[term][2]) == 1 and _is_str(write.row, terms[term]):
+        term = terms[term][2][0]
+    if term < 0 or terms[term][0] != "p" or terms[term][1] != write.row.scope:
+        return None
+    name = terms[term][2]
+    default = next((given for own, given, _ in write.row.function.parameters if own == name), -1)
+    if default < 0 or terms[default][0] != "k":
+        return None
+    function = (write.row.file, write.row.scope)
+    for site in program.evaluator.callers.get(function, ()):
+        call = SourceCall(program, *site[:2])
+        if site.kind == "call" and not site.weak and not call.has_star and not program.is_test(call.file):
+            passed = program.evaluator.passed(site, write.row.function, name)
+            if passed is None:
+                return write.row.term_value(default)
+    return None
+
+
+def _is_str(row: EventRow, call: tuple[Any, ...]) -> bool:
+    return bool(row.term_value(call[1]).named("str"))
 
 
 def _has_parameter(program: Program, file: int, term: int) -> bool:
@@ -474,7 +507,7 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         every = {text for _, spelled in found for text in spelled}
         if len(every) == 2 or program.imports_from(file, *_PASSED_BY_OTHERS):
             continue
-        if any(program.imports_from(other, "deepspeed") for other in program.importers(file)):
+        if any(_is_of_deepspeed(program, other) for other in (file, *program.importers(file))):
             continue
         call = found[0][0]
         files = _used_files(program, file)
@@ -494,6 +527,20 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         yield _one_spelling(program, call, spelling, reader)
 
 
+def _is_of_deepspeed(program: Program, file: int) -> bool:
+    """Return whether deepspeed starts a file, as far as imports show: not where a switch decides whether it is used."""
+    if not program.imports_from(file, "deepspeed"):
+        return False
+    used = [call for call in program.calls_in({file}) if any(one.startswith("deepspeed.") for one in call.targets)]
+    own = any(start.is_to("torch.distributed.init_process_group") for start in _inits(program, file))
+    return not used or not own or not all(call.inside("if") for call in used)
+
+
+def _inits(program: Program, file: int) -> Iterator[SourceCall]:
+    files = _used_files(program, file)
+    return (call for call in program.calls_to(*INIT) if call.file in files)
+
+
 def _is_taken_whole(program: Program, files: frozenset[int]) -> bool:
     """Return whether all options are passed on at once: ``vars(args)``, ``args.__dict__``, a parser of dataclasses."""
     for call in program.calls_named("vars", "parse_args_into_dataclasses", "asdict", "from_argparse_args"):
@@ -503,7 +550,7 @@ def _is_taken_whole(program: Program, files: frozenset[int]) -> bool:
 
 
 #: Their launchers pass the option, or set LOCAL_RANK for code of their own that reads it.
-_PASSED_BY_OTHERS = ("deepspeed", "accelerate", "lightning", "pytorch_lightning", "ray.train", "transformers.Trainer")
+_PASSED_BY_OTHERS = ("accelerate", "lightning", "pytorch_lightning", "ray.train", "transformers.Trainer")
 
 
 def _constant(call: SourceCall, position: int) -> Any:

@@ -506,7 +506,8 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
     for call in program.calls_to("torch.load"):
         given = call.argument_term(1, "map_location")
         # what is handed on may be None by default; who calls decides
-        if call.has_star or (given >= 0 and call.terms[given] != ("k", "none", None)):
+        handed_on = given >= 0 and call.terms[given] != ("k", "none", None)
+        if call.has_star or (handed_on and not _is_none_for_all(program, call, given)):
             continue
         if (
             call.gives(None, "mmap")
@@ -517,21 +518,53 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
         if (call.file, call.number) in plain or not _loads_weights(call, used) or _is_published(program, call):
             continue
         call_path = call_paths.path_of_all_ranks(program, call)
+        if handed_on and (call_path is None or call_paths.in_tests(call_path)):
+            # tests are one process: others that call it are not in sight
+            call_path = call_paths.path_from_outside(program, call) or call_path
         if call_path is None or _only_of_this_process(call_path, call.argument_term(0, "f")):
             continue
         if _never_on_gpus(program, call_path) or _written_from_the_host(program, call):
             continue
-        edit = _map_location_edit(program, call)
+        edit = None if handed_on else _map_location_edit(program, call)
         yield call.found(
             rules.DC723,
             "every rank loads this checkpoint onto the GPU that it was saved from: GPU 0 where rank 0 has saved it",
-            fix='add map_location="cpu": load_state_dict() copies the tensors to where the parameters are',
+            fix=f'give {call.term_text(given)} the default "cpu": load_state_dict() copies the tensors to where the '
+            "parameters are"
+            if handed_on
+            else 'add map_location="cpu": load_state_dict() copies the tensors to where the parameters are',
             edits=(edit,) if edit is not None else (),
             safe=False,
             risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
+            basis=(call_path.certainty,) if handed_on else (),
             severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
             flow=program.flow(call_path.steps),
         )
+
+
+def _is_none_for_all(program: Program, call: SourceCall, term: int) -> bool:
+    """Return whether an argument is a parameter that is None by default, and that no caller in the project gives."""
+    parts = call.terms[term]
+    if parts[0] != "p" or parts[1] != call.scope:
+        return False
+    default = next((given for name, given, _ in call.function.parameters if name == parts[2]), -1)
+    if default < 0 or call.terms[default] != ("k", "none", None):
+        return False
+    function = (call.file, call.scope)
+    sites = program.evaluator.likely_callers(function)
+    return not any(_may_pass(program, SourceCall(program, *site[:2]), call, parts[2]) for site in sites)
+
+
+def _may_pass(program: Program, caller: SourceCall, call: SourceCall, name: str) -> bool:
+    """Return whether a caller may give something else than None for a parameter."""
+    if caller.has_star or caller.is_to(*_STARTERS):
+        return True
+    passed = call_paths.passed_term(program, caller, (call.file, call.scope), name)
+    return passed is not None and caller.terms[passed[1]] != ("k", "none", None)
+
+
+#: What starts a function with arguments that stand elsewhere.
+_STARTERS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch.multiprocessing.Process")
 
 
 def _map_location_edit(program: Program, call: SourceCall) -> Edit | None:

@@ -301,6 +301,8 @@ OLD = "python -m torch.distributed.launch --nproc_per_node=8 train.py"
     [
         (OLD, parsing('"--local_rank", type=int', more=USE), "knows --local_rank only"),
         (OLD, parsing('"--lr", type=float'), "knows no such option"),
+        # what only looks first refuses it after all
+        (OLD, parsing('"--lr"').replace("args =", "first, _ = parser.parse_known_args()\nargs ="), "knows no such"),
         ("deepspeed train.py", parsing('"--local-rank", type=int', more=USE), "knows --local-rank only"),
         ("deepspeed train.py", parsing('"--lr"'), "adds --local_rank=N"),
         ("torchrun --nproc_per_node=8 train.py", parsing('"--local_rank", default=0', more=USE), "takes the default"),
@@ -325,6 +327,7 @@ READ = 'import os\nlocal_rank = int(os.environ["LOCAL_RANK"])'
         (OLD, parsing('"--local-rank", type=int', more=USE)),
         (OLD, parsing('"--local_rank", "--local-rank", type=int', more=USE)),
         (OLD, parsing('"--lr"', parse="parser.parse_known_args()[0]")),
+        (OLD, parsing('"--lr"').replace("args =", "_, rest = parser.parse_known_args()\nargs =").replace("parse_args()", "parse_args(rest)")),
         (OLD, parsing('"rest", nargs=argparse.REMAINDER')),
         (OLD, ENV),
         (OLD.replace("--nproc", "--use_env --nproc"), parsing('"--lr"')),

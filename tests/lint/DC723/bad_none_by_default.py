@@ -1,0 +1,26 @@
+"""No caller gives the device, so that it is None on all ranks."""
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def restore(model, path, map_location=None):
+    checkpoint = torch.load(path, map_location=map_location)  # expect: DC723
+    model.load_state_dict(checkpoint["model"])
+
+
+def main():
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    model = torch.nn.Linear(8, 8).cuda()
+    restore(model, "last.pt")
+    model = DDP(model, device_ids=[local_rank])
+    model(torch.randn(4, 8, device="cuda")).sum().backward()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+import argparse
+
+import torch.distributed as dist
+from setting_up import set_up
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--test", action="store_true")
+    options = parser.parse_args()
+    set_up(options)
+    if options.test and options.distributed:
+        dist.barrier()
+    if not options.distributed:
+        return
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

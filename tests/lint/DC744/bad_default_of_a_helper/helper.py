@@ -1,0 +1,8 @@
+import os
+
+import torch.distributed as dist
+
+
+def connect(port=12806):
+    os.environ["MASTER_PORT"] = str(port)  # expect: DC744
+    dist.init_process_group("nccl")
