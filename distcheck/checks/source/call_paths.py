@@ -37,6 +37,11 @@ _PLAUSIBLE = re.compile(
     r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host",
     re.IGNORECASE,
 )
+#: Words in a condition after which an error is raised, which may mean that there are no other ranks. That the others
+#: are kept away from a file by an error is not plausible.
+_PLAUSIBLE_IN_ERROR = re.compile(r"rank|is_?main|main_?proc|master|dist|process|node|gpu|device|worker", re.IGNORECASE)
+#: Parsed options in the text of a condition: the description of their parser is no word about a rank.
+_PARSED = re.compile(r"(\w+\.)*ArgumentParser\(.*?\)\.parse_(known_)?args\([^()]*\)")
 #: Words in the name of an unknown value that distinguish processes.
 _OF_PROCESS = re.compile(
     r"(^|_)(rank|pid|uuid|host|hostname|worker|shard|part|proc|process|partition|replica|node|gpu|device|local)"
@@ -251,7 +256,8 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
                 return True
             if (who == Who.SINGLE and polarity) or (who == Who.DISTRIBUTED and not polarity):
                 return True
-            if who == Who.UNCLEAR and _PLAUSIBLE.search(row.term_text(term)):
+            words = _PLAUSIBLE_IN_ERROR if kind == "exit:raise" else _PLAUSIBLE
+            if who == Who.UNCLEAR and words.search(_PARSED.sub("args", row.term_text(term))):
                 return True
             if _has_no_rank(row, term, polarity):
                 return True
@@ -565,6 +571,9 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
             return True
         if kind != "a" or not _is_own_text(program, row, parts[1]):
             return False
+        if _is_counter(value) and all(atom.kind == Kind.OBJECT for atom in row.term_value(parts[1])):
+            # what else the object was made from does not matter
+            return False
     inner = operands(parts)
     if kind == "c":
         # what is made from a path is a path of this rank; what a model makes from data is not
@@ -573,6 +582,11 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
             return False
         inner = inner if row.terms[parts[1]][0] == "a" else inner[1:]
     return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
+
+
+def _is_counter(value: Value) -> bool:
+    """Return whether a value starts with a number: what it may be later is counted from there."""
+    return any(atom.kind == Kind.CONST and type(atom.const) is int for atom in value)
 
 
 def _is_own_text(program: Program, row: EventRow, term: int) -> bool:
