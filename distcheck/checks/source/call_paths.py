@@ -31,6 +31,8 @@ _STARTS = (
 )
 #: What shows that a process is one of several, where nothing is seen of how it started.
 _WRAPPERS = tuple(dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp")
+#: What trains on all ranks if its launcher starts several.
+_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 #: Words in a condition that can't be followed, which may test the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
@@ -106,6 +108,8 @@ class _PathTables(NamedTuple):
     starting: set[Function]
     #: functions that wrap a model
     wrapping: set[Function]
+    #: functions that make a trainer of transformers
+    training: set[Function]
     #: functions that start others in processes of their own
     spawning: dict[Function, list[Function]]
 
@@ -137,7 +141,8 @@ def tables(program: Program) -> _PathTables:
             entered.setdefault((file, number), []).append(function)
     starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS)}
     wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
-    return _PathTables(callees, entered, starting, wrapping, spawning)
+    training = {(call.file, call.scope) for call in program.calls_to(*_TRAINERS)}
+    return _PathTables(callees, entered, starting, wrapping, training, spawning)
 
 
 @cached
@@ -202,6 +207,11 @@ def _is_switched_off(program: Program, row: SourceCall, root: Function, reached:
                     continue
                 waiting.append((call, (*calls, call)))
     return False
+
+
+@cached
+def _makes_a_trainer(program: Program, function: Function) -> bool:
+    return not tables(program).training.isdisjoint(reached_from(program, function))
 
 
 @cached
@@ -324,6 +334,27 @@ def paths_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: boo
     yield from (call_path for call_path in search.ways(row, (), Certainty.PROVEN, frozenset()) if _is_open(call_path))
 
 
+def path_past_a_trainer(program: Program, row: EventRow) -> CallPath | None:
+    """Return a way of all processes of a trainer program to a row, through the function that makes the trainer.
+
+    Such a program has several ranks only if its launcher starts several. All calls on the way are found for certain.
+    """
+    training = tables(program).training
+    if not training:
+        return None
+    search = _Search(program, row, True, weak=False, once=True, trainers=True)
+    return next(
+        (
+            path
+            for path in search.ways(row, (), Certainty.PROVEN, frozenset())
+            if path.certainty == Certainty.PROVEN
+            and any((one.file, one.scope) in training for one in (row, *path.calls))
+            and _is_open(path)
+        ),
+        None,
+    )
+
+
 @cached
 def path_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
     """One of :func:`paths_of_all_ranks`: a proven one, if there is one."""
@@ -342,7 +373,9 @@ def path_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool
 class _Search:
     """The search for ways, upwards from a row: through all its callers, depth first."""
 
-    def __init__(self, program: Program, target: EventRow, first: bool, *, weak: bool, once: bool) -> None:
+    def __init__(
+        self, program: Program, target: EventRow, first: bool, *, weak: bool, once: bool, trainers: bool = False
+    ) -> None:
         self.program = program
         self.target = target
         self.first = first
@@ -350,6 +383,8 @@ class _Search:
         self.weak = weak
         #: each function is passed through once, so that at least one way is found, and not all of them
         self.once = once
+        #: a program that makes a trainer counts as one of several ranks
+        self.trainers = trainers
         self.passed: set[Function] = set()
         self.steps = _MOST_STEPS
 
@@ -372,7 +407,8 @@ class _Search:
         if is_switched_off(program, function):
             return
         if scope.kind == "module":
-            if starts_a_group(program, function) and not spawns_ranks(program, function):
+            several = starts_a_group(program, function) or (self.trainers and _makes_a_trainer(program, function))
+            if several and not spawns_ranks(program, function):
                 yield CallPath(self.target, calls, function, certainty)
             return
         if scope.kind in ("class", "lambda"):
