@@ -31,12 +31,19 @@ _STARTS = (
 )
 #: What shows that a process is one of several, where nothing is seen of how it started.
 _WRAPPERS = tuple(dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp")
+#: What trains on all ranks if its launcher starts several.
+_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
 #: Words in a condition that can't be followed, which may test the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
     r"|writer|is_?first|dist|process|node|gpu|device|local|worker|proc_?id|only_one|host",
     re.IGNORECASE,
 )
+#: Words in a condition after which an error is raised, which may mean that there are no other ranks. That the others
+#: are kept away from a file by an error is not plausible.
+_PLAUSIBLE_IN_ERROR = re.compile(r"rank|is_?main|main_?proc|master|dist|process|node|gpu|device|worker", re.IGNORECASE)
+#: Parsed options in the text of a condition: the description of their parser is no word about a rank.
+_PARSED = re.compile(r"(\w+\.)*ArgumentParser\(.*?\)\.parse_(known_)?args\([^()]*\)")
 #: Words in the name of an unknown value that distinguish processes.
 _OF_PROCESS = re.compile(
     r"(^|_)(rank|pid|uuid|host|hostname|worker|shard|part|proc|process|partition|replica|node|gpu|device|local)"
@@ -101,6 +108,8 @@ class _PathTables(NamedTuple):
     starting: set[Function]
     #: functions that wrap a model
     wrapping: set[Function]
+    #: functions that make a trainer of transformers
+    training: set[Function]
     #: functions that start others in processes of their own
     spawning: dict[Function, list[Function]]
 
@@ -132,7 +141,8 @@ def tables(program: Program) -> _PathTables:
             entered.setdefault((file, number), []).append(function)
     starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS)}
     wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
-    return _PathTables(callees, entered, starting, wrapping, spawning)
+    training = {(call.file, call.scope) for call in program.calls_to(*_TRAINERS)}
+    return _PathTables(callees, entered, starting, wrapping, training, spawning)
 
 
 @cached
@@ -200,6 +210,11 @@ def _is_switched_off(program: Program, row: SourceCall, root: Function, reached:
 
 
 @cached
+def _makes_a_trainer(program: Program, function: Function) -> bool:
+    return not tables(program).training.isdisjoint(reached_from(program, function))
+
+
+@cached
 def is_switched_off(program: Program, function: Function) -> bool:
     """Return whether a function decides that there are no other ranks: ``distributed = False``, and nothing else."""
     if function in tables(program).starting:
@@ -251,7 +266,8 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
                 return True
             if (who == Who.SINGLE and polarity) or (who == Who.DISTRIBUTED and not polarity):
                 return True
-            if who == Who.UNCLEAR and _PLAUSIBLE.search(row.term_text(term)):
+            words = _PLAUSIBLE_IN_ERROR if kind == "exit:raise" else _PLAUSIBLE
+            if who == Who.UNCLEAR and words.search(_PARSED.sub("args", row.term_text(term))):
                 return True
             if _has_no_rank(row, term, polarity):
                 return True
@@ -328,6 +344,27 @@ def paths_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: boo
     yield from (call_path for call_path in search.ways(row, (), Certainty.PROVEN, frozenset()) if _is_open(call_path))
 
 
+def path_past_a_trainer(program: Program, row: EventRow) -> CallPath | None:
+    """Return a way of all processes of a trainer program to a row, through the function that makes the trainer.
+
+    Such a program has several ranks only if its launcher starts several. All calls on the way are found for certain.
+    """
+    training = tables(program).training
+    if not training:
+        return None
+    search = _Search(program, row, True, weak=False, once=True, trainers=True)
+    return next(
+        (
+            path
+            for path in search.ways(row, (), Certainty.PROVEN, frozenset())
+            if path.certainty == Certainty.PROVEN
+            and any((one.file, one.scope) in training for one in (row, *path.calls))
+            and _is_open(path)
+        ),
+        None,
+    )
+
+
 @cached
 def path_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> CallPath | None:
     """One of :func:`paths_of_all_ranks`: a proven one, if there is one."""
@@ -367,7 +404,9 @@ def path_from_outside(program: Program, row: EventRow) -> CallPath | None:
 class _Search:
     """The search for ways, upwards from a row: through all its callers, depth first."""
 
-    def __init__(self, program: Program, target: EventRow, first: bool, *, weak: bool, once: bool) -> None:
+    def __init__(
+        self, program: Program, target: EventRow, first: bool, *, weak: bool, once: bool, trainers: bool = False
+    ) -> None:
         self.program = program
         self.target = target
         self.first = first
@@ -375,6 +414,8 @@ class _Search:
         self.weak = weak
         #: each function is passed through once, so that at least one way is found, and not all of them
         self.once = once
+        #: a program that makes a trainer counts as one of several ranks
+        self.trainers = trainers
         self.passed: set[Function] = set()
         self.steps = _MOST_STEPS
 
@@ -397,7 +438,8 @@ class _Search:
         if is_switched_off(program, function):
             return
         if scope.kind == "module":
-            if starts_a_group(program, function) and not spawns_ranks(program, function):
+            several = starts_a_group(program, function) or (self.trainers and _makes_a_trainer(program, function))
+            if several and not spawns_ranks(program, function):
                 yield CallPath(self.target, calls, function, certainty)
             return
         if scope.kind in ("class", "lambda"):
@@ -596,6 +638,9 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
             return True
         if kind != "a" or not _is_own_text(program, row, parts[1]):
             return False
+        if _is_counter(value) and all(atom.kind == Kind.OBJECT for atom in row.term_value(parts[1])):
+            # what else the object was made from does not matter
+            return False
     inner = operands(parts)
     if kind == "c":
         # what is made from a path is a path of this rank; what a model makes from data is not
@@ -604,6 +649,11 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
             return False
         inner = inner if row.terms[parts[1]][0] == "a" else inner[1:]
     return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
+
+
+def _is_counter(value: Value) -> bool:
+    """Return whether a value starts with a number: what it may be later is counted from there."""
+    return any(atom.kind == Kind.CONST and type(atom.const) is int for atom in value)
 
 
 def _is_own_text(program: Program, row: EventRow, term: int) -> bool:

@@ -70,11 +70,18 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
             yield from _unguarded_save(program, call, path, True)
 
 
-def _is_where_ranks_start(program: Program, call: SourceCall) -> bool:
-    """Return whether a call stands where ranks certainly run: its own function makes the group or wraps the model."""
+def _goes_where_ranks_start(program: Program, call_path: CallPath) -> bool:
+    """Return whether a way goes through a function that makes the group or wraps the model: ranks certainly run there.
+
+    Each call on the way to another function than the row's own must be found for certain.
+    """
     made = call_paths.tables(program)
-    function = (call.file, call.scope)
-    return function in made.starting or function in made.wrapping
+    own = (call_path.row.file, call_path.row.scope)
+    if own in made.starting or own in made.wrapping:
+        return True
+    return call_path.certainty == Certainty.PROVEN and any(
+        (call.file, call.scope) in made.starting or (call.file, call.scope) in made.wrapping for call in call_path.calls
+    )
 
 
 def _truncates_file(call: SourceCall) -> bool:
@@ -83,22 +90,22 @@ def _truncates_file(call: SourceCall) -> bool:
 
 
 def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
-    given = call.terms[path]
-    # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
-    settled = not checkpoint and _is_where_ranks_start(program, call)
-    if not (checkpoint or settled) and given[0] != "p" and not call_paths.is_constant(call.term_value(path)):
-        return
     # where one rank goes first, the others mostly find what it has written
     call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
+    trained = None if checkpoint or call_path is not None else call_paths.path_past_a_trainer(program, call)
+    call_path = call_path or trained
     if call_path is None or _only_of_this_process(call_path, path) or call.inside("except"):
         return
     value = call_paths.value_on(call_path, path)
     certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
-    if not (checkpoint or certain or settled):
+    # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
+    starting = not checkpoint and _goes_where_ranks_start(program, call_path)
+    if not (checkpoint or certain or starting or trained):
         return
     sure = certain and checkpoint and _is_repeated(call_path) and _holds_a_state(call)
     severity = Severity.ERROR if sure else Severity.WARNING
-    if call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path):
+    # a framework may guard what is saved through it, but no file that a program opens
+    if trained or call_paths.in_tests(call_path) or (not starting and call_paths.owned_by_a_framework(call_path)):
         severity = Severity.INFO
     name = _called(call)
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path))
@@ -354,7 +361,7 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
             continue
         if exists_by_then(call_path, path):
             continue
-        yield from _race(program, call, kind, call_path)
+        yield from _race(program, call, kind, call_path, _is_folder_of_a_parameter(call, path))
 
 
 def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:
@@ -445,7 +452,18 @@ def _of_pathlib(call: SourceCall) -> bool:
     return any(target.startswith("pathlib.") for target in call.targets)
 
 
-def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath) -> Iterator[Finding]:
+def _is_folder_of_a_parameter(call: SourceCall, path: int) -> bool:
+    """Return whether a folder is that of a file that a caller names: most callers have created it by then."""
+    parts = call.terms[path]
+    return (
+        parts[0] == "c"
+        and last_name(call.terms, parts[1]) == "dirname"
+        and len(parts[2]) == 1
+        and call.terms[parts[2][0]][0] == "p"
+    )
+
+
+def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath, mild: bool) -> Iterator[Finding]:
     edits = _exist_ok_edit(program, call, kind)
     shown = (
         call.receiver_text if kind == "Path.mkdir" else call.argument_text(0, "name") or call.argument_text(0, "path")
@@ -461,7 +479,7 @@ def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath) ->
         fix=text,
         edits=edits,
         safe=bool(edits),
-        severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+        severity=Severity.INFO if mild or call_paths.in_tests(call_path) else Severity.WARNING,
         flow=program.flow(call_path.steps),
     )
 
