@@ -86,3 +86,10 @@ def test_some_cases_of_each_kind_can_be_mended() -> None:
     """The fixes that users are promised; a rule that loses its edits would pass the test above unseen."""
     promised = ("DC207", "DC209", "DC210", "DC712", "DC722", "DC723", "DC730", "DC801")
     assert {code: bool(fixable(code)) for code in promised} == dict.fromkeys(promised, True)
+
+
+def test_a_fix_names_tensors_as_their_line_does() -> None:
+    case = next(case for case in all_cases("DC712") if case.name.endswith("bad_filled_in_a_loop"))
+    found = findings({path: case.text(path).encode() for path in case.paths}, case.code)
+    texts = [item.fix.text for item in found if item.code == "DC712"]
+    assert texts == ["make one tensor for each rank: [torch.zeros_like(own) for _ in range(dist.get_world_size())]"]

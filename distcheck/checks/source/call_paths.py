@@ -465,7 +465,9 @@ class _Search:
             if site.weak and not _is_likely(program, call, function):
                 continue
             if site.kind == "call" or call.is_to("threading.Thread"):
-                step = Certainty.MERGED if site.weak else Certainty.PROVEN
+                step = Certainty.PROVEN
+                if site.weak:
+                    step = Certainty.MERGED if _is_named_after(program, call, function) else Certainty.WEAK
                 yield from self.ways(call, (*calls, call), added(certainty, step), seen)
             elif starts_a_group(program, function) and not is_guarded(call):
                 yield CallPath(self.target, calls, function, certainty)
@@ -484,7 +486,36 @@ def _is_likely(program: Program, call: SourceCall, function: Function) -> bool:
         # super().__init__() goes to a base of the class that it stands in
         own, other = evaluator.owner_of(call.file, call.scope), evaluator.owner_of(*function)
         return own >= 0 and other >= 0 and _is_base(program, (call.file, own), (function[0], other))
+    if call.method in _OF_TORCH and not _is_named_after(program, call, function):
+        # the network of the object, or its optimizer: what is called so is not known
+        return False
     return len(evaluator.methods.get(call.method, ())) <= 3 and call.file in related(program, function[0])
+
+
+#: Methods that modules, optimizers, schedulers and scalers of torch have: a project's method of that name is another.
+_OF_TORCH = vocabulary.word_set(
+    "train eval step save zero_grad state_dict load_state_dict forward backward update apply to cpu cuda half float "
+    "double type reset compile scale unscale_"
+)
+
+
+def _is_named_after(program: Program, call: SourceCall, function: Function) -> bool:
+    """Return whether the object of a call is called like the class of a method: ``self.trainer.train()``."""
+    owner = program.evaluator.owner_of(*function)
+    callee = call.terms[call.term[1]]
+    if owner < 0 or callee[0] != "a":
+        return False
+    variable = _letters(last_name(call.terms, callee[1]))
+    name = _letters(program.index.classes[function[0]][owner].name)
+    return len(variable) >= _SHORTEST_NAME and (name.endswith(variable) or variable.endswith(name))
+
+
+#: A shorter name than this shows nothing about a class: ``g``, ``net``, ``fn``.
+_SHORTEST_NAME = 4
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _is_base(program: Program, one: Function, other: Function, depth: int = 0) -> bool:

@@ -588,7 +588,7 @@ def gather_list_has_own_tensors(program: Program) -> Iterator[Finding]:
             row = first_event(program, ref) or call
             name = str(row.payload[0]) if row.kind == "bind" else "the list"
             edit = _unalias(program, row, ref)
-            text = f"make one tensor for each rank: [{alias[1]} for _ in {alias[2]}]"
+            text = _own_tensors(program, row, alias, edit)
             yield row.found(
                 rules.DC712,
                 f"{name} holds {alias[0]} several times: {callee_text(call)}() writes the parts of all ranks into it",
@@ -652,6 +652,22 @@ def _is_refilled(program: Program, ref: Ref) -> bool:
     """Return whether slots of the list are assigned to."""
     file, number = ref
     return any(row.file == file and row.payload[0] == number for row in program.rows("store"))
+
+
+def _own_tensors(program: Program, row: EventRow, alias: tuple[str, str, str], edit: Edit | None) -> str:
+    """Return the fix as text. A value that the line does not name, as the one that a variable had first, is no fix."""
+    if edit is not None:
+        return f"make one tensor for each rank: {' '.join(edit.text.split())}"
+    _, made, count = alias
+    written = set(_WORD.findall(program.source(row.span)))
+    if written.issuperset(set(_WORD.findall(f"{made} {count}")) - _IN_FIXES) and "[]" not in made:
+        return f"make one tensor for each rank: [{made} for _ in {count}]"
+    return "make one tensor for each rank: create it in a comprehension, instead of repeating one in the list"
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+#: What the printed comprehension adds to the words of the line.
+_IN_FIXES = frozenset(["torch", "empty_like", "range"])
 
 
 def _unalias(program: Program, row: EventRow, ref: Ref) -> Edit | None:

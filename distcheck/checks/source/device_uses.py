@@ -649,12 +649,29 @@ def _names(terms: list[tuple[Any, ...]], number: int, name: str) -> bool:
 
 @cached
 def is_read(program: Program, files: frozenset[int], name: str) -> bool:
-    """Return whether any of these files reads an attribute so called, or an item with that key."""
+    """Return whether any of these files reads an attribute so called, or an item with that key.
+
+    A read that only copies it to a place of the same name, as into a dict of settings, is none.
+    """
     for file in files:
         terms = program.terms[file]
-        for number, parts in enumerate(terms):
-            if parts[0] in ("a", "s") and _names(terms, number, name):
-                return True
+        numbers = {
+            number for number, parts in enumerate(terms) if parts[0] in ("a", "s") and _names(terms, number, name)
+        }
+        if not numbers:
+            continue
+        copied = set()
+        for event in program.events[file]:
+            if (event[0] == "store" and event[9] in numbers and terms[event[8]] == ("k", "str", name)) or (
+                event[0] == "attribute" and event[9] in numbers and event[8] == name
+            ):
+                copied.add(event[9])
+        if numbers - copied:
+            return True
+        # the same text read once more is the same term
+        used = sum(1 for event in program.events[file] for part in event[7:] if part in copied)
+        if used > len(copied) or any(not copied.isdisjoint(operands(parts)) for parts in terms):
+            return True
     return False
 
 

@@ -561,7 +561,11 @@ def rank_zero_taken_for_none(program: Program) -> Iterator[Finding]:
             continue
         first, *rest = program.terms[row.file][term][1]
         given = row.term_value(first)
-        if any(_stands_for_a_rank(given, row.term_value(other)) for other in rest):
+        others = [row.term_value(other) for other in rest]
+        if given.constants and None not in given.constants and not given.has(Kind.UNKNOWN):
+            # it is a number in any case: another rank in place of 0 is wanted
+            others = [other for other in others if other.rank is None]
+        if any(_stands_for_a_rank(given, other) for other in others):
             yield _falsy(program, row, given)
     for row in program.rows("choice"):
         _, test, yes, no = program.terms[row.file][row.payload[0]]

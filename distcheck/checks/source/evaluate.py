@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 from . import algebra, vocabulary
 from .algebra import stepped, under
 from .link import EntrySite, Index, chain, reachable
-from .source_text import argument_terms, destinations, first_parameter, last_name, mentions, plain_bindings, render
+from .source_text import (
+    argument_terms,
+    destinations,
+    first_parameter,
+    last_name,
+    mentions,
+    operands,
+    plain_bindings,
+    render,
+)
 from .summary import FileSummary, Scope
 from .values import (
     ALWAYS,
@@ -160,6 +169,7 @@ class Evaluator:
         self._stars: list[list[str]] = []
         self._methods: dict[tuple[int, int], dict[str, int]] = {}
         self._bases: dict[tuple[int, int], tuple[Atom, ...]] = {}
+        self._shared: dict[tuple[int, int, str], bool] = {}
         for file, facts in enumerate(self.files):
             summary = facts.summary
             visit(file, summary)
@@ -373,7 +383,8 @@ class Evaluator:
         for store_file, number_of_event in self.stores.get((file, number, name), ())[-_MOST_BINDINGS:]:
             event = self.events[store_file][number_of_event]
             value = self.value(store_file, event[9])
-            value = under(value, self.ranks_at_block(store_file, event[2]))
+            if not self.is_shared(ref, name) and not self.never_runs(store_file, event[1]):
+                value = under(value, self.ranks_at_block(store_file, event[2]))
             found.append(
                 stepped(
                     value,
@@ -403,6 +414,41 @@ class Evaluator:
                     if f"{base.const}.{name}" in vocabulary.COLLECTIVES:
                         return value_of(Kind.NAMED, f"{base.const}.{name}")
         return None
+
+    def is_shared(self, ref: tuple[int, int], name: str) -> bool:
+        """Return whether an attribute gets from a collective what it holds: the same on all ranks from there on.
+
+        What one rank alone assigned to it before is no test of the rank then.
+        """
+        key = (*ref, name)
+        known = self._shared.get(key)
+        if known is None:
+            terms = self.terms[ref[0]]
+            known = self._shared[key] = any(
+                agreed(terms, self.events[file][number][9])
+                and self.ranks_at_block(file, self.events[file][number][2]).who not in PARTIAL
+                for file, number in self.stores.get(key, ())
+            )
+        return known
+
+    def never_runs(self, file: int, scope: int) -> bool:
+        """Return whether nothing of the project calls the method that a scope is, so that what it assigns never is.
+
+        A class with a base that was not read may have its methods called from there.
+        """
+        own = self.index.scopes[file][scope]
+        function = (file, scope)
+        if (
+            self.linking
+            or own.owner < 0
+            or own.kind != "function"
+            or own.name.startswith("__")
+            or own.decorators
+            or function in self.escaped
+            or self.callers.get(function)
+        ):
+            return False
+        return all(base.kind == Kind.CLASS for base in self.bases((file, own.owner)))
 
     def attributes_of(self, ref: tuple[int, int]) -> list[str]:
         """Return the names that the methods of a class assign to its instances, those of its bases not included."""
@@ -1728,6 +1774,27 @@ class Evaluator:
     def reached_by(self, file: int, scope: int, block: int) -> RankCondition:
         """Return who reaches a block: its guards, and whatever enters its scope."""
         return both((self.ranks_at_block(file, block), self.entry(file, scope)))
+
+
+def agreed(terms: list[tuple[Any, ...]], number: int) -> bool:
+    """Return whether a term is made of what a collective returned or filled."""
+    waiting, steps = [number], 0
+    while waiting and steps < _MOST_PARTS:
+        steps += 1
+        part = waiting.pop()
+        if part < 0:
+            continue
+        term = terms[part]
+        if term[:2] == ("u", "reduced") or (
+            term[0] == "c" and vocabulary.AGREEING.search(last_name(terms, term[1])) is not None
+        ):
+            return True
+        waiting.extend(operands(term))
+    return False
+
+
+#: So many parts of a term are searched for a collective.
+_MOST_PARTS = 60
 
 
 def _without_a_group(returned: list[Value], starts: list[int]) -> list[Value]:

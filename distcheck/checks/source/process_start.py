@@ -18,7 +18,7 @@ from distcheck.rules.double_launch import KEEP_ONE
 
 from .device_uses import is_overwritten, is_read
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
-from .program import EventRow, Program, SourceCall, SourceSpan
+from .program import EventRow, Program, SourceCall, SourceSpan, cached
 from .several_hosts import sign_of_hosts
 from .values import Atom, Kind, Value, Who
 from .vocabulary import INIT
@@ -524,7 +524,23 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
             continue
         if (known or alone) and is_overwritten(program, together, dest):
             continue
-        yield _one_spelling(program, call, spelling, reader)
+        yield _one_spelling(program, call, spelling, reader, own_launcher=_launches_with(program, file, spelling))
+
+
+@cached
+def _launches_with(program: Program, file: int, spelling: str) -> bool:
+    """Return whether a launcher of the project itself passes an option with this spelling: ``"--local_rank=3"``."""
+    repository = program.index.files[file].repository
+    return any(
+        term[0] == "k" and term[1] == "str" and str(term[2]).startswith(f"{spelling}=")
+        for starter in {call.file for call in program.calls_to(*_COMMANDS)} - {file}
+        if program.index.files[starter].repository == repository
+        for term in program.terms[starter]
+    )
+
+
+#: What starts the processes of a launcher.
+_COMMANDS = tuple(f"subprocess.{name}" for name in ("Popen", "run", "call", "check_call"))
 
 
 def _is_of_deepspeed(program: Program, file: int) -> bool:
@@ -595,7 +611,7 @@ def _used_files(program: Program, file: int) -> set[int]:
     return found
 
 
-def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: bool) -> Finding:
+def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: bool, *, own_launcher: bool) -> Finding:
     other = _SPELLINGS[1 - _SPELLINGS.index(spelling)]
     if reader:
         why = "torch.distributed.launch passes --local-rank from torch 2.0 on, which this parser refuses"
@@ -613,6 +629,8 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
         fix=f'read int(os.environ["LOCAL_RANK"]); for old launchers accept {other} too, with the variable as default',
         edits=edits,
         safe=bool(edits),
+        # a launcher of the project passes what this parser takes; torch's is only one that may be used as well
+        severity=Severity.INFO if own_launcher else None,
         option=spelling,
         **({"variable": "LOCAL_RANK"} if reader else {}),
         # older launchers pass what this parser takes

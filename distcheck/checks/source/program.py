@@ -42,6 +42,11 @@ _CONDITION = re.compile(r"\s*(?:if|elif|while)\s+([^#]*?)\s*:\s*(?:#.*)?$")
 _EXAMPLES = re.compile(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchmarks?)(/|$)")
 
 
+#: What may call any function of a file by its name.
+_USES_ANY_NAME = re.compile(r"\b(?:globals|locals|vars|eval|exec|getattr|import_module)\(|\b[Ff]ire\b|__main__['\"]\]")
+#: Rules with a level of their own for code that nothing uses.
+_ALSO_WHERE_UNUSED = frozenset(["DC760"])
+
 #: Bits for the number of an event within its file.
 _SHIFT = 32
 _POSITIONS = (1 << _SHIFT) - 1
@@ -317,6 +322,12 @@ class EventRow:
             # what other calls pass does not matter for the one that proves it
             flow = [line for line in evidence["flow"] if "merged:" not in line]
             evidence = {**evidence, "flow": flow}
+        if (
+            level > Severity.INFO
+            and rule.code not in _ALSO_WHERE_UNUSED
+            and self.program.is_unused(self.file, self.scope)
+        ):
+            return Severity.INFO, evidence
         return severity_for(rule, level, certainty), evidence
 
     def unproven_reach(self, by_rank: bool) -> FlowStep | None:
@@ -751,6 +762,35 @@ class Program:
         """
         return self.index.files[file].has_main_guard
 
+    @cached
+    def is_unused(self, file: int, scope: int) -> bool:
+        """Return whether a scope belongs to a function of a script that no code of it names, so that it never runs.
+
+        Other code can't import a script by accident, but may use all that a module offers. What a decorator or a base
+        class gets to see, and a public method of a class that is used, may be called from there.
+        """
+        facts = self.index.files[file]
+        if not facts.has_main_guard or facts.cells or self.importers(file):
+            return False
+        scopes = self.index.scopes[file]
+        around = []
+        while scope > 0:
+            around.append(scopes[scope])
+            scope = scopes[scope].parent
+        if not around or around[-1].kind not in ("function", "class") or any(one.decorators for one in around):
+            return False
+        text = facts.text
+        if _USES_ANY_NAME.search(text):
+            return False
+        outermost = around[-1]
+        if outermost.kind == "function":
+            return _is_named_once(outermost.name, text)
+        if any(one.bases for one in self.index.classes[file] if scopes[one.scope] is outermost):
+            return False
+        method = around[-2].name if len(around) > 1 else ""
+        private = method.startswith("_") and not method.startswith("__")
+        return _is_named_once(outermost.name, text) or (private and _is_named_once(method, text))
+
     def component(self, file: int) -> list[int]:
         """Return the files that hang together with a file by imports, itself included."""
         return self._components()[self.index.roots()[file]]
@@ -1045,6 +1085,11 @@ class Program:
         match = _CONDITION.match(lines[guard.line - 1]) if 0 < guard.line <= len(lines) else None
         text = match.group(1) if match else source_text.render(self.terms[file], guard.term)
         return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
+
+
+def _is_named_once(name: str, text: str) -> bool:
+    """Return whether a name stands in a text once only: where it is defined."""
+    return len(re.findall(rf"\b{re.escape(name)}\b", text)) == 1
 
 
 def _within(outer: SourceSpan, node: Any) -> SourceSpan:

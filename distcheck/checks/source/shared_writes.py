@@ -115,6 +115,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         fix=f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(call_path, name)}"
         ", and dist.barrier() after it on all ranks if others read the file; or put the rank into the path",
         severity=severity,
+        basis=(call_path.certainty,),
         path=shown,
         flow=program.flow(call_path.steps),
     )
@@ -266,6 +267,7 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             rules.DC721,
             f"every rank starts {name}() here, so that a job has as many runs as ranks",
             fix=_tracker_fix(call, name),
+            basis=(call_path.certainty,),
             severity=Severity.WARNING if loud else Severity.INFO,
             flow=program.flow(call_path.steps),
         )
@@ -479,6 +481,7 @@ def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath, mi
         fix=text,
         edits=edits,
         safe=bool(edits),
+        basis=(call_path.certainty,),
         severity=Severity.INFO if mild or call_paths.in_tests(call_path) else Severity.WARNING,
         flow=program.flow(call_path.steps),
     )
@@ -554,7 +557,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             edits=(edit,) if edit is not None else (),
             safe=False,
             risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
-            basis=(call_path.certainty,) if handed_on else (),
+            basis=(call_path.certainty,),
             severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
             flow=program.flow(call_path.steps),
         )
