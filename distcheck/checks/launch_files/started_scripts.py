@@ -212,11 +212,11 @@ def _meets_elsewhere(program: Program, row: EventRow, site: LaunchSite, given: f
                 if value is not None and isinstance(value.constant, str) and value.constant.startswith("-"):
                     spellings.add(value.constant)
     for position, text in enumerate(arguments):
-        name, equals, value = text.partition("=")
+        name, equals, given_text = text.partition("=")
         if name in spellings:
             if not equals:
-                value = arguments[position + 1] if position + 1 < len(arguments) else ""
-            if value.strip("\"'") != "env://":
+                given_text = arguments[position + 1] if position + 1 < len(arguments) else ""
+            if given_text.strip("\"'") != "env://":
                 return True
     return False
 

@@ -1543,7 +1543,7 @@ class Evaluator:
         for atom in left:
             answer = algebra.compare_atom(operator, atom, right, root)
             if algebra.is_equalised(atom) and any(one.when.who in PARTIAL for one in left):
-                answer = algebra.NOT_CLEAR  # what some ranks have set before may be replaced by it
+                answer = NOT_CLEAR  # what some ranks have set before may be replaced by it
             if isinstance(answer, bool):
                 # a number that stands in for the rank, where there is none
                 alone = atom.when.who == Who.EVERYONE and atom.kind == Kind.CONST and left.rank is not None

@@ -611,6 +611,10 @@ def _used_files(program: Program, file: int) -> set[int]:
     return found
 
 
+#: Evidence of a script that reads the variable as well.
+_READS_VARIABLE: dict[str, Any] = {"variable": "LOCAL_RANK"}
+
+
 def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: bool, *, own_launcher: bool) -> Finding:
     other = _SPELLINGS[1 - _SPELLINGS.index(spelling)]
     if reader:
@@ -632,7 +636,7 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
         # a launcher of the project passes what this parser takes; torch's is only one that may be used as well
         severity=Severity.INFO if own_launcher else None,
         option=spelling,
-        **({"variable": "LOCAL_RANK"} if reader else {}),
+        **(_READS_VARIABLE if reader else {}),
         # older launchers pass what this parser takes
         **(_SPELLED_SINCE if spelling == _SPELLINGS[0] else {}),
     )

@@ -21,4 +21,4 @@ for index in range(2):
     process.start()  # expect: DC745
     processes.append(process)
 for process in processes:
-    process.join()
+    process.join()  # expect: DC748=warning
