@@ -54,9 +54,11 @@ from distcheck.core.model import Rule, Severity
 _LETTERS = {"E": Severity.ERROR, "W": Severity.WARNING, "I": Severity.INFO}
 
 
-def _rule(code: str, name: str, severities: str, checks: str, summary: str, on_by_default: bool = True) -> Rule:
+def _rule(
+    code: str, name: str, severities: str, checks: str, summary: str, on_by_default: bool = True, loud: bool = True
+) -> Rule:
     levels = tuple(_LETTERS[letter] for letter in severities)
-    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default)
+    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default, loud)
 
 
 # one rule, one row
@@ -107,6 +109,7 @@ def catalogue(everything: list[Page]) -> str:
                 letters = "".join(level.word[0].upper() for level in rule.severities)
                 parts = [rule.code, rule.name, letters, " ".join(rule.ways), rule.summary]
                 off = "" if rule.on_by_default else ", on_by_default=False"
+                off += "" if rule.loud_by_default else ", loud=False"
                 rows.append(f"{rule.code} = _rule({', '.join(json.dumps(part) for part in parts)}{off})")
     codes = ", ".join(page.rule.code for page in everything)
     return f"{CATALOGUE}{chr(10).join(rows)}\n\nALL: tuple[Rule, ...] = ({codes})\n"

@@ -74,7 +74,7 @@ this command.
     metavar="PATTERN:CODES",
     help="Rules to switch off in some files: 'tests/*:DC720,DC721'.",
 )
-@click.option("--preview", is_flag=True, default=None, help="Add the rules that are off by default.")
+@click.option("--preview", is_flag=True, default=None, help="Add the rules that are off or info by default.")
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Skip these instead of the default folders.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Also skip these.")
 @click.option("--force-exclude", is_flag=True, default=None, help="Skip excluded files even if they are named.")
@@ -162,7 +162,8 @@ def lint_options(given: Mapping[str, Any], configuration: Configuration) -> Lint
         # a rule that is ignored by its code stays off
         ignore = (*given["ignore"], *configuration.values("ignore"))
         every = [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
-        extend = [rule.code for rule in every if not rule.on_by_default and rule.code not in ignore]
+        quiet = (rule for rule in every if not (rule.on_by_default and rule.loud_by_default))
+        extend = [rule.code for rule in quiet if rule.code not in ignore]
     selection = shared.selected_rules(given, configuration, extend)
     shared.refuse_empty_selection(selection, "lint", "lint", "launch")
     here = shared.working_folder()

@@ -143,8 +143,11 @@ def _severity(file: LaunchFile, why: str, line: int, *, named: bool) -> Severity
     if why.startswith(_OWN_LIMIT):
         return Severity.WARNING if named else Severity.INFO
     text = "\n".join(file.lines)
-    if named or not file.lines:
+    if named:
         return Severity.ERROR
+    if not file.lines:
+        # a name like Dockerfile.encrypted is no evidence about what is in it
+        return Severity.INFO if "binary data" in why else Severity.ERROR
     if is_template(file.path, text, line):
         return Severity.INFO
     return Severity.ERROR if file.sites or is_distributed(text.encode("utf-8", "replace"), line) else Severity.INFO

@@ -150,6 +150,7 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
     if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
         found = _once_per_script(found)
     known_rules = rules.known()
+    found = [_at_its_level(item, known_rules, options, inputs) for item in found]
     reported = [item for item in found if not _ignored_there(item, known_rules, options)]
     shown: list[Finding] = []
     hidden: list[Finding] = []
@@ -297,13 +298,25 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], options: LintOpt
     )
 
 
+def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOptions, inputs: LintFiles) -> Finding:
+    """Return the finding, at ``info`` if its rule is too often wrong and neither the rule nor the file is named."""
+    rule = known.get(finding.code)
+    if rule is None or rule.loud_by_default or finding.where.path in inputs.named or _is_selected(rule, options):
+        return finding
+    return finding._replace(severity=Severity.INFO)
+
+
 def _is_shown(finding: Finding, known: Mapping[str, Rule], options: LintOptions) -> bool:
     """Return whether a finding is shown: info findings only if their rule is selected, or with ``-v``."""
     if finding.severity > Severity.INFO or options.all_info:
         return True
     rule = known.get(finding.code)
-    wanted = Selection((*options.selection.select, *options.selection.extend_select))
-    return rule is not None and wanted.matches(rule)
+    return rule is not None and _is_selected(rule, options)
+
+
+def _is_selected(rule: Rule, options: LintOptions) -> bool:
+    """Return whether an option or the configuration names a rule."""
+    return Selection((*options.selection.select, *options.selection.extend_select)).matches(rule)
 
 
 def fix(

@@ -208,6 +208,9 @@ class Rule(NamedTuple):
     severities: tuple[Severity, ...]
     #: False: it runs only if it is selected
     on_by_default: bool = True
+    #: False: ``lint`` reports it at ``info`` unless the rule or the file is named, because it is too often wrong in
+    #: public code
+    loud_by_default: bool = True
 
     def found(
         self,

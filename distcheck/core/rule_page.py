@@ -13,8 +13,9 @@ A page begins with front matter, from which ``tools/make_rules.py`` generates th
     ---
 
 The first severity is the default, the others are those that a finding may have. ``default: off`` stands only on the
-page of a rule that has to be selected. ``measured`` counts the findings in public code that were judged last;
-``tools/measure_precision.py pages`` writes it.
+page of a rule that has to be selected, ``default: info`` on that of a rule that is too often wrong in public code:
+``lint`` reports it at ``info``, unless the rule or the file is named. ``measured`` counts the findings in public code
+that were judged last; ``tools/measure_precision.py pages`` writes it.
 """
 
 from __future__ import annotations
@@ -44,9 +45,20 @@ class Page(NamedTuple):
     def text(self) -> str:
         """The page as Markdown, with a title in place of the front matter."""
         parts = [f"## {name}\n\n{body}\n" for name, body in self.sections.items()]
-        if self.measured:
-            parts.insert(0, f"Findings in public code that were read one by one: {self.measured}.\n")
+        if notes := self.notes:
+            parts.insert(0, f"{notes}\n")
         return "\n".join((f"# {self.rule.code} {self.rule.name}\n\n{self.rule.summary}.\n", *parts))
+
+    @property
+    def notes(self) -> str:
+        """How often the rule is right, and what follows for its level; empty where nothing was measured."""
+        notes = [f"Findings in public code that were read one by one: {self.measured}."] if self.measured else []
+        if not self.rule.loud_by_default:
+            notes.append(
+                f"`lint` reports this rule at level `info`, unless `--select {self.rule.code}`, `--preview` or the "
+                "file is given."
+            )
+        return " ".join(notes)
 
     @property
     def messages(self) -> tuple[str, ...]:
@@ -79,10 +91,12 @@ def _rule(values: dict[str, str], text: str) -> Rule:
     if missing or list(values) != [key for key in _KEYS if key in values] or len(values) != text.count("\n"):
         raise ValueError(f"front matter has the lines {', '.join(_KEYS)}, in this order, not {text!r}")
     levels = values["severities"].split(", ")
-    if not set(levels) <= set(_LEVELS) or values.get("default", "off") != "off":
-        raise ValueError(f"expected severities out of {', '.join(_LEVELS)} and 'default: off' or no default: {text!r}")
+    default = values.get("default")
+    if not set(levels) <= set(_LEVELS) or default not in (None, "off", "info"):
+        raise ValueError(f"expected severities out of {', '.join(_LEVELS)}, and off, info or no default: {text!r}")
     severities = tuple(_LEVELS[level] for level in levels)
     checks = tuple(values["checks"].split(", "))
     return Rule(
-        values["code"], values["name"], severities[0], checks, values["summary"], severities, "default" not in values
-    )
+        values["code"], values["name"], severities[0], checks, values["summary"], severities,
+        default != "off", default != "info",
+    )  # fmt: skip

@@ -14,9 +14,11 @@ from distcheck.core.model import Rule, Severity
 _LETTERS = {"E": Severity.ERROR, "W": Severity.WARNING, "I": Severity.INFO}
 
 
-def _rule(code: str, name: str, severities: str, checks: str, summary: str, on_by_default: bool = True) -> Rule:
+def _rule(
+    code: str, name: str, severities: str, checks: str, summary: str, on_by_default: bool = True, loud: bool = True
+) -> Rule:
     levels = tuple(_LETTERS[letter] for letter in severities)
-    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default)
+    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default, loud)
 
 
 # one rule, one row
@@ -60,7 +62,7 @@ DC203 = _rule("DC203", "one-gpu-per-task-isolation", "IWE", "env launch log", "E
 DC204 = _rule("DC204", "visible-devices-malformed", "E", "env launch log", "CUDA_VISIBLE_DEVICES hides more GPUs than intended")
 DC205 = _rule("DC205", "rocm-mask-conflict", "E", "env log", "Two of ROCm's device masks are set at once")
 DC206 = _rule("DC206", "device-not-bound", "WE", "lint log rehearse", "A process group starts before its rank has a device")
-DC207 = _rule("DC207", "local-rank-argument", "WE", "lint launch log", "The script knows one spelling of --local-rank only, or needs that option from a launcher that never gives it")
+DC207 = _rule("DC207", "local-rank-argument", "WE", "lint launch log", "The script knows one spelling of --local-rank only, or needs that option from a launcher that never gives it", loud=False)
 DC208 = _rule("DC208", "rank-env-read-without-launcher", "I", "lint", "A rank variable is read where no launcher sets it")
 DC209 = _rule("DC209", "env-compared-with-int", "EW", "lint", "A variable, which is text, is compared with a number")
 DC210 = _rule("DC210", "env-assigned-non-string", "EW", "lint", "Something other than text is assigned to a variable")
@@ -181,10 +183,10 @@ DC713 = _rule("DC713", "async-handle-dropped", "W", "lint", "The handle of an as
 DC714 = _rule("DC714", "cpu-tensor-on-nccl", "EW", "lint", "A CPU tensor is given to NCCL")
 DC715 = _rule("DC715", "subgroup-src-is-global", "W", "lint", "A subgroup's src must be the global rank")
 DC716 = _rule("DC716", "symmetric-blocking-send", "W", "lint", "Ranks send to each other before either receives")
-DC720 = _rule("DC720", "unguarded-save", "WE", "lint log rehearse", "Every rank writes the same file")
+DC720 = _rule("DC720", "unguarded-save", "WE", "lint log rehearse", "Every rank writes the same file", loud=False)
 DC721 = _rule("DC721", "unguarded-log", "IW", "lint rehearse", "Every rank logs the same")
-DC722 = _rule("DC722", "makedirs-race", "WE", "lint rehearse", "Ranks race to create a folder")
-DC723 = _rule("DC723", "load-without-map-location", "WE", "lint log rehearse", "A checkpoint is loaded onto the device that it was saved from")
+DC722 = _rule("DC722", "makedirs-race", "WE", "lint rehearse", "Ranks race to create a folder", loud=False)
+DC723 = _rule("DC723", "load-without-map-location", "WE", "lint log rehearse", "A checkpoint is loaded onto the device that it was saved from", loud=False)
 DC724 = _rule("DC724", "write-then-read-no-barrier", "WE", "lint rehearse", "A file is read before the rank that writes it is done")
 DC725 = _rule("DC725", "unguarded-download", "W", "lint rehearse", "Every rank downloads the same")
 DC726 = _rule("DC726", "slow-rank-zero", "WE", "lint log watch stuck", "Rank 0 works longer than the others may wait")

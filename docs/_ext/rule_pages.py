@@ -70,8 +70,8 @@ def rule_page(rule: Rule, related: Iterable[Rule]) -> str:
         f"---\norphan: true\nmyst:\n  html_meta:\n    description: {description}\n---\n\n# {rule.code} {rule.name}\n\n"
     )
     facts = f"{{.rule-facts}}\n{_facts(rule)}\n\n"
-    if page is not None and page.measured:
-        facts += f"[Findings in public code](../precision.md) that were read one by one: {page.measured}.\n\n"
+    if page is not None and page.notes:
+        facts += f"{page.notes} ([how](../precision.md))\n\n"
     if page is None:
         body = f"{rule.summary}.\n\n{facts}Nothing of this version reports it yet.\n\n"
     else:

@@ -811,3 +811,25 @@ def test_a_notebook_is_no_evidence_about_ranks(tmp_path: Path) -> None:
     cell = {"cell_type": "code", "source": text}
     (tmp_path / "demo.ipynb").write_text(json.dumps({"nbformat": 4, "cells": [cell]}))
     assert places(tmp_path, *options) == before
+
+
+#: Every rank writes one file: DC720, which is often wrong in public code.
+SAVES = """import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+torch.save(model.state_dict(), "model.pt")
+dist.destroy_process_group()
+"""
+
+
+def test_a_rule_that_is_often_wrong_is_quiet_unless_it_is_named(tmp_path: Path) -> None:
+    folder = project(tmp_path, train=SAVES)
+    assert ("train.py", 6, "DC720") not in places(folder)
+    (hidden,) = [item for item in report_of("lint", cwd=folder)["findings"] if item["code"] == "DC720"]
+    assert hidden["severity"] == "info"
+    for arguments in (("train.py",), ("--select", "DC720"), ("--extend-select", "DC7"), ("--preview",)):
+        (loud,) = [item for item in report_of("lint", *arguments, cwd=folder)["findings"] if item["code"] == "DC720"]
+        assert loud["severity"] != "info", arguments
+    assert "reports this rule at level `info`" in distcheck("explain", "DC720", cwd=folder).stdout
