@@ -660,7 +660,8 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
         return False
     program = row.program
     value = row.term_value(term)
-    if any(_atom_differs(program, atom, by_data) for atom in value):
+    seen: dict[tuple[int, int], int] = {}
+    if any(_atom_differs(program, atom, by_data, seen) for atom in value):
         return True
     parts = row.terms[term]
     kind = parts[0]
@@ -708,7 +709,13 @@ def operands(term: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(item for item in source_text.operands(term) if item >= 0)
 
 
-def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -> bool:
+def _atom_differs(
+    program: Program, atom: Atom, by_data: bool, seen: dict[tuple[int, int], int], depth: int = 0
+) -> bool:
+    """Whether an atom, or what it was made from, differs between ranks.
+
+    :param seen: the depth at which the arguments of a call were checked before, in vain
+    """
     if depth > 6:
         return False
     if atom.when.who in PARTIAL or atom.when.who == Who.MEMBERS or atom.kind in _OF_RANKS:
@@ -725,11 +732,14 @@ def _atom_differs(program: Program, atom: Atom, by_data: bool, depth: int = 0) -
     for item in atom.items:
         inner.extend(item)
     if by_data and atom.kind in (Kind.RESULT, Kind.OBJECT) and atom.call is not None:
+        if seen.get(atom.call, depth + 1) <= depth:
+            return any(_atom_differs(program, one, by_data, seen, depth + 1) for one in inner)
+        seen[atom.call] = depth
         call = SourceCall(program, *atom.call)
         inner.extend(one for term in operands(call.term)[1:] for one in call.term_value(term))
         if atom.kind == Kind.RESULT:
             inner.extend(one for one in call.receiver if one.kind != Kind.UNKNOWN)
-    return any(_atom_differs(program, one, by_data, depth + 1) for one in inner)
+    return any(_atom_differs(program, one, by_data, seen, depth + 1) for one in inner)
 
 
 def is_constant(value: Value, depth: int = 0) -> bool:
