@@ -21,8 +21,9 @@ import hypothesis
 import psutil
 import pytest
 
-# how long an example takes says more of the machine than of what is tested; benchmarks/ measure
-hypothesis.settings.register_profile("untimed", deadline=None)
+# how long an example takes says more of the machine than of what is tested; benchmarks/ measure. CI draws the same
+# examples in each run, so that chance fails no change; every other run draws new ones
+hypothesis.settings.register_profile("untimed", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("untimed")
 
 # the cache of lint is in the user's cache folder: tests have one of their own, which ends with them

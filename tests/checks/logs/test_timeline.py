@@ -301,7 +301,7 @@ numbers = st.one_of(st.none(), st.integers(0, 5))
 whos = st.builds(LineAuthor, numbers, numbers, st.sampled_from([None, "a", "b.c", "10.0.0.1"]), numbers, numbers)
 times = st.one_of(st.none(), st.floats(0, 1e9))
 texts = st.one_of(
-    st.text(max_size=30),
+    st.text(max_size=8),
     st.sampled_from(["1/3 attempts left; will restart worker group", "comm 0x1 rank 3 nranks 4", "world size 4"]),
 )
 readings = st.lists(
@@ -310,21 +310,21 @@ readings = st.lists(
         st.builds(LogSource, st.sampled_from(["a.log", "attempt_0/1/b.log"]), who=whos, attempt=numbers),
         st.lists(
             st.builds(Event, st.just("x"), st.sampled_from(Kind), whos, st.just(0), st.integers(1, 9), times, texts),
-            max_size=8,
+            max_size=5,
         ).map(tuple),
-        st.lists(st.builds(RankStream, whos, st.just(0), st.integers(1, 4), st.integers(4, 9), times), max_size=4).map(
+        st.lists(st.builds(RankStream, whos, st.just(0), st.integers(1, 4), st.integers(4, 9), times), max_size=2).map(
             tuple
         ),
         st.lists(
             st.builds(WorkerFailure, numbers, numbers, st.sampled_from([None, "a"]), numbers, times, numbers),
-            max_size=4,
+            max_size=2,
         ).map(tuple),
     ),
-    max_size=4,
+    max_size=3,
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(readings)
 @pytest.mark.slow
 def test_nothing_is_lost_and_nothing_raises(parts: list[LogReading]) -> None:
