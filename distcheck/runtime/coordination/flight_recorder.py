@@ -81,25 +81,25 @@ def latest(joined: bool, number: int) -> CollectiveCall:
 
 def last_record() -> int:
     """Return the number of the last entry, of backends other than NCCL; -1: there is none."""
-    return max((entry.get("record_id", -1) for entry in _entries_of_others()), default=-1)
+    return max((entry.get("record_id", -1) for entry in _entries(_OF_OTHERS)), default=-1)
 
 
 def last_entries(after: int = -1) -> list[str]:
-    """Return the last entries as short texts, of backends other than NCCL.
+    """Return the last entries as short texts, those of NCCL last.
 
-    :param after: only entries after this one: a forked process inherits those of its parent
+    :param after: of backends other than NCCL, only entries after this one; a forked process inherits earlier ones
     """
+    entries = [entry for entry in _entries(_OF_OTHERS) if entry.get("record_id", 0) > after]
     return [
         f"#{entry.get('collective_seq_id', '?')} {entry.get('profiling_name', '?')} "
         f"{entry.get('input_sizes', '')} {entry.get('state', '')}".strip()
-        for entry in _entries_of_others()
-        if entry.get("record_id", 0) > after
+        for entry in (*entries, *_entries(_OF_NCCL))
     ][-_SHOWN:]
 
 
-def _entries_of_others() -> list[Mapping[str, Any]]:
+def _entries(recorder: str) -> list[Mapping[str, Any]]:
     try:
-        return [entry for dump in _dumps(True, True, (_OF_OTHERS,)) for entry in dump.get("entries", ())]
+        return [entry for dump in _dumps(True, True, (recorder,)) for entry in dump.get("entries", ())]
     except (ValueError, RuntimeError):
         return []
 

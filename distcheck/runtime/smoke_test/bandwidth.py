@@ -11,6 +11,7 @@ import math
 import platform
 import statistics
 import time
+import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -276,9 +277,9 @@ def _memory_for_buffers(live: LiveGroup) -> float:
     found = math.inf
     if live.device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(live.device)
-        # ranks that share a GPU share what is free on it
-        sharing = max(1, math.ceil(live.ranks_here / max(1, torch.cuda.device_count())))
-        found = free * _SHARE_OF_GPU_MEMORY / sharing
+        # ranks that share a GPU share what is free on it; torch 2.4 does not name it, and its number may mean several
+        name = getattr(torch.cuda.get_device_properties(live.device), "uuid", live.device.index)
+        found = free * _SHARE_OF_GPU_MEMORY / _ranks_with(live, str(name))
     if live.device.type != "cuda" or live.backend != "nccl":
         # gloo moves tensors of a GPU through buffers of the same size on the host
         try:
@@ -291,6 +292,16 @@ def _memory_for_buffers(live: LiveGroup) -> float:
         least = min((value for value in known if value is not None), default=math.inf)
         found = min(found, least * _SHARE_OF_HOST_MEMORY / live.ranks_here)
     return found
+
+
+def _ranks_with(live: LiveGroup, device: str) -> int:
+    """Return how many ranks of this host have the device of this name; all ranks must call it."""
+    import torch
+
+    own = (live.hosts[live.rank] << 32) + zlib.crc32(device.encode())
+    everyone = torch.zeros(live.size, dtype=torch.int64, device=live.device)
+    live.operations.all_gather(everyone, torch.tensor([own], dtype=torch.int64, device=live.device))
+    return everyone.tolist().count(own)
 
 
 def _fit(

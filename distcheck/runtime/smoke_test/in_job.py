@@ -194,6 +194,8 @@ class _InJobRun:
         self.steps += 1
 
     def _phase(self, phase: str, live: LiveGroup, found: PhaseResults) -> PhaseResults:
+        import torch
+
         self.phase = phase
         self.begun = time.monotonic()
         self._announce(Step(phase))
@@ -203,7 +205,9 @@ class _InJobRun:
         watcher.start()
         try:
             if phase == "start":
-                live.operations.barrier()
+                # not a barrier, which chooses a GPU by the rank until torch 2.7
+                live.operations.all_reduce(torch.ones(1, device=live.device))
+                live.synchronize()
             elif phase == "prove":
                 from .correctness_checks import merge_rank_results, prove
 

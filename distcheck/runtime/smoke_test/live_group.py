@@ -28,6 +28,11 @@ class Operations:
         # torch 2.13 has renamed them, and warns at each call of the old names
         self._all_gather = getattr(self.dist, "all_gather_single", None) or self.dist.all_gather_into_tensor
         self._reduce_scatter = getattr(self.dist, "reduce_scatter_single", None) or self.dist.reduce_scatter_tensor
+        self._members = None if group is None else self.dist.get_process_group_ranks(group)
+
+    def _rank(self, number: int) -> int:
+        """Return the rank in the default group: group_src, group_dst and group_peer came with torch 2.6."""
+        return number if self._members is None else self._members[number]
 
     def all_reduce(self, tensor: Any) -> None:
         """Sum in place, on all ranks."""
@@ -35,11 +40,11 @@ class Operations:
 
     def broadcast(self, tensor: Any, source: int) -> None:
         """The source's tensor on all ranks, in place."""
-        self.dist.broadcast(tensor, group=self.group, group_src=source)
+        self.dist.broadcast(tensor, group=self.group, src=self._rank(source))
 
     def reduce(self, tensor: Any, target: int) -> None:
         """Sum in place on the target; what the others hold afterwards is undefined."""
-        self.dist.reduce(tensor, group=self.group, group_dst=target)
+        self.dist.reduce(tensor, group=self.group, dst=self._rank(target))
 
     def all_gather(self, output: Any, tensor: Any) -> None:
         """The tensors of all ranks, one after another, in ``output`` (n times as long)."""
@@ -55,25 +60,25 @@ class Operations:
 
     def gather(self, outputs: list[Any] | None, tensor: Any, target: int) -> None:
         """All tensors on the target; ``outputs`` is None elsewhere."""
-        self.dist.gather(tensor, outputs, group=self.group, group_dst=target)
+        self.dist.gather(tensor, outputs, group=self.group, dst=self._rank(target))
 
     def scatter(self, tensor: Any, inputs: list[Any] | None, source: int) -> None:
         """Input i of the source on rank i; ``inputs`` is None elsewhere."""
-        self.dist.scatter(tensor, inputs, group=self.group, group_src=source)
+        self.dist.scatter(tensor, inputs, group=self.group, src=self._rank(source))
 
     def send(self, tensor: Any, target: int) -> None:
         """Blocking send to one rank."""
-        self.dist.send(tensor, group=self.group, group_dst=target)
+        self.dist.send(tensor, group=self.group, dst=self._rank(target))
 
     def receive(self, tensor: Any, source: int) -> None:
         """Blocking receive from one rank."""
-        self.dist.recv(tensor, group=self.group, group_src=source)
+        self.dist.recv(tensor, group=self.group, src=self._rank(source))
 
     def exchange(self, outgoing: Any, incoming: Any, peer: int, source: int | None = None) -> None:
         """Send to a peer and receive from it, or from another rank, at the same time."""
         operations = [
-            self.dist.P2POp(self.dist.isend, outgoing, group=self.group, group_peer=peer),
-            self.dist.P2POp(self.dist.irecv, incoming, group=self.group, group_peer=peer if source is None else source),
+            self.dist.P2POp(self.dist.isend, outgoing, self._rank(peer), self.group),
+            self.dist.P2POp(self.dist.irecv, incoming, self._rank(peer if source is None else source), self.group),
         ]
         for work in self.dist.batch_isend_irecv(operations):
             work.wait()
@@ -91,19 +96,19 @@ class Operations:
     def broadcast_object(self, value: object, source: int, device: Any = None) -> object:
         """The source's object on all ranks."""
         values = [value]
-        self.dist.broadcast_object_list(values, group=self.group, group_src=source, device=device)
+        self.dist.broadcast_object_list(values, group=self.group, src=self._rank(source), device=device)
         return values[0]
 
     def gather_object(self, value: object, target: int, rank: int, size: int) -> list[Any] | None:
         """All objects on the target, None elsewhere."""
         values: list[Any] | None = [None] * size if rank == target else None
-        self.dist.gather_object(value, values, group=self.group, group_dst=target)
+        self.dist.gather_object(value, values, group=self.group, dst=self._rank(target))
         return values
 
     def scatter_object(self, values: list[Any] | None, source: int) -> object:
         """Object i of the source on rank i."""
         found: list[Any] = [None]
-        self.dist.scatter_object_list(found, values, group=self.group, group_src=source)
+        self.dist.scatter_object_list(found, values, group=self.group, src=self._rank(source))
         return found[0]
 
 

@@ -73,6 +73,9 @@ def run(pipe: Any, memory: Any, stack_file: int | None, seams: WorkerHooks = Wor
     try:
         die_with_parent()
         _listen_to_signals(stack_file)
+        # the report is on standard output; NCCL_DEBUG and torch's warnings must not be in it
+        with contextlib.suppress(OSError):  # no standard error: nothing was to be seen of it anyway
+            os.dup2(2, 1)
         # before it has a group it has nothing to report
         while (first := json.loads(pipe.recv()))[0] == "recorder":
             pipe.send(json.dumps(("recorder", [])))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from distcheck.runtime.coordination.flight_recorder import oldest_open, open_call, pending
+from distcheck.runtime.coordination.flight_recorder import last_entries, last_record, oldest_open, open_call, pending
 from distcheck.runtime.coordination.model import CollectiveCall
 
 
@@ -65,3 +68,17 @@ def test_the_oldest_that_is_open_is_the_one() -> None:
 def test_without_torch_or_a_group_nothing_is_open() -> None:
     assert pending(False) is None
     assert pending(True) is None
+
+
+def test_the_last_entries_are_those_of_every_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of NCCL is in its own recorder; the numbers of the two are unrelated."""
+    library = SimpleNamespace(
+        _dump_fr_trace_json=lambda *_: json.dumps({"entries": [entry(1, record_id=0), entry(2, record_id=1)]}),
+        _dump_nccl_trace_json=lambda *_: json.dumps(
+            {"entries": [entry(7, record_id=0, profiling_name="nccl:all_reduce", state="started")]}
+        ),
+    )
+    monkeypatch.setitem(sys.modules, "torch._C._distributed_c10d", library)
+    assert last_record() == 1
+    assert last_entries(0) == ["#2 gloo:all_reduce [[72]] scheduled", "#7 nccl:all_reduce [[72]] started"]
+    assert last_entries(1) == ["#7 nccl:all_reduce [[72]] started"]

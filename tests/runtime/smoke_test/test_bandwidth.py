@@ -40,6 +40,44 @@ GIB = 1 << 30
 RANKS = st.integers(2, 20_000)
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("names", "hosts", "ranks"),
+    [
+        pytest.param("abcd", (0, 0, 0, 0), (1, 1, 1, 1), id="Slurm shows each task one GPU"),
+        pytest.param("aabb", (0, 0, 0, 0), (2, 2, 2, 2), id="two ranks a GPU"),
+        pytest.param("0000", (0, 0, 1, 1), (2, 2, 2, 2), id="torch gives numbers only"),
+        pytest.param("abab", (0, 0, 1, 1), (1, 1, 1, 1), id="the same name on another host"),
+    ],
+)
+def test_ranks_that_share_a_gpu(names: str, hosts: tuple[int, ...], ranks: tuple[int, ...]) -> None:
+    import torch
+
+    class Group(Operations):
+        """Gathers what each rank has in its turn."""
+
+        def __init__(self) -> None:
+            self.sent: list[Any] = []
+
+        def all_gather(self, output: Any, tensor: Any) -> None:
+            self.sent.append(tensor)
+            output[: len(self.sent)] = torch.cat(self.sent)
+
+    def shared(group: Group) -> list[int]:
+        return [
+            bandwidth._ranks_with(
+                LiveGroup(rank, 4, "nccl", torch.device("cpu"), Options(), group, hosts, 4, lambda _: None), name
+            )
+            for rank, name in enumerate(names)
+        ]
+
+    first = Group()
+    shared(first)
+    complete = Group()
+    complete.all_gather = lambda output, tensor: output.copy_(torch.cat(first.sent))  # type: ignore[method-assign]
+    assert tuple(shared(complete)) == ranks
+
+
 # formulas
 
 

@@ -415,6 +415,56 @@ def test_good_dc510_a_healthy_group(size: int, tmp_path: Path) -> None:
     assert list(results_are_right(proof, NO_CLUSTER)) == []
 
 
+def _as_in_torch_2_4(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of torch.distributed before torch 2.6: it does not know ranks of a group."""
+
+    def older(*values: Any, **named: Any) -> Any:
+        unknown = named.keys() & {"group_src", "group_dst", "group_peer"}
+        if unknown:
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {min(unknown)!r}")
+        return function(*values, **named)
+
+    return older
+
+
+@pytest.mark.torch
+def test_good_dc510_the_oldest_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that is a part of the job: its ranks have other numbers there."""
+    import torch.distributed as dist
+    import torch.multiprocessing
+
+    for name in (
+        "broadcast", "reduce", "gather", "scatter", "send", "recv", "P2POp",
+        "broadcast_object_list", "gather_object", "scatter_object_list",
+    ):  # fmt: skip
+        monkeypatch.setattr(dist, name, _as_in_torch_2_4(getattr(dist, name)))
+    torch.multiprocessing.start_processes(_in_a_part, args=(str(tmp_path),), nprocs=4, start_method="fork")
+    proofs = [from_plain(RankCorrectness, json.loads((tmp_path / f"{rank}.json").read_text())) for rank in range(3)]
+    proof = merge_rank_results(proofs, 3)
+    assert (proof.mismatches, proof.failures) == ((), ())
+    assert set(proof.collectives) >= set(COLLECTIVES) - set(OBJECTS)
+
+
+def _in_a_part(rank: int, folder: str) -> None:
+    """One of four ranks; ranks 1 to 3 are the group."""
+    import os
+
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=4)
+    group = dist.new_group([1, 2, 3])
+    if rank:
+        live = LiveGroup(
+            rank - 1, 3, "gloo", torch.device("cpu"), Options(), Operations(group), (0,) * 3, 3, lambda _: None
+        )
+        Path(folder, f"{rank - 1}.json").write_text(json.dumps(to_plain(prove(live))), encoding="utf-8")
+    dist.barrier()
+    dist.destroy_process_group()
+    os._exit(0)
+
+
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RankCorrectness]]:
     """Proofs of three ranks for every damage, in one group."""

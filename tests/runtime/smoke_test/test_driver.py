@@ -93,6 +93,15 @@ def collect_garbage(rank: int, step: Step) -> None:
     gc.collect()
 
 
+def test_good_workers_write_nothing_to_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    """NCCL_DEBUG writes there, in the middle of a report."""
+    talk = ranks.WorkerHooks(before_step=lambda rank, step: os.write(1, b"NCCL INFO"))
+    ranks.run_alone(2, QUICK, talk)
+    output, errors = capfd.readouterr()
+    assert output == ""
+    assert "NCCL INFO" in errors
+
+
 def test_good_a_store_of_the_parent_that_is_garbage_hangs_no_worker() -> None:
     """Its destructor waits for a thread that a forked process does not have (torch 2.13)."""
     import torch.distributed as dist

@@ -70,6 +70,22 @@ def test_good_all_ranks_get_one_report_and_the_job_goes_on(tmp_path: Path) -> No
     assert found[0][0]["measurements"] == found[1][0]["measurements"]
 
 
+def test_the_first_collective_names_the_device(tmp_path: Path) -> None:
+    """A barrier has no tensor: until torch 2.7 NCCL binds the GPU of the rank's number with it."""
+
+    def job(rank: int) -> Any:
+        from distcheck.runtime.smoke_test.live_group import Operations
+
+        calls: list[str] = []
+        for name in ("barrier", "all_reduce", "broadcast"):
+            real = getattr(Operations, name)
+            setattr(Operations, name, lambda *values, name=name, real=real: (calls.append(name), real(*values))[1])
+        distcheck.runtime.smoke_test.check(timeout_s=40.0)
+        return calls[0]
+
+    assert in_ranks(2, tmp_path, job) == ["all_reduce"] * 2
+
+
 def test_bad_a_rank_that_does_not_call_it_is_named(tmp_path: Path) -> None:
     def job(rank: int) -> Any:
         if rank == 1:
