@@ -5,17 +5,20 @@ A text is judged as ``distcheck log`` judges a log. What no log rule knows is se
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import click
 
 from distcheck.core.checker import load_plug_ins
 from distcheck.core.model import Rule, page_url
 from distcheck.core.rule_page import read_page
+from distcheck.core.signature import Signature
 from distcheck.reporters import escape
 from distcheck.rules import UnknownRule, find, known
 from distcheck.rules.error_messages import find_by_message, is_part
@@ -26,6 +29,15 @@ from . import output
 _MOST_MATCHES = 3
 #: Longer texts are logs: ``distcheck log`` reads them in bounded memory. In bytes.
 _LONGEST_TEXT = 1 << 20
+_CONSEQUENCE = "The text is a consequence, not the cause"
+_NO_RULE = "No rule describes this failure"
+_LOG_OF_ALL = "let 'distcheck log FILE' find the cause in the logs of all ranks"
+_UNDECIDED = f"The text shows that something failed, and not why.\nfix: read the lines around it, or {_LOG_OF_ALL}"
+#: What word processors and web pages make of the ASCII characters of a message.
+_ASCII = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\xa0": " ", "\u200b": None})
+_DASH = re.compile(r"(?<!\S)[–—](?=[a-z])")
+#: Marks of a quotation or a frame before a line.
+_QUOTED = re.compile(r"^\s*(?:[>|│]\s?)+", re.MULTILINE)
 
 
 class Answer(NamedTuple):
@@ -36,6 +48,9 @@ class Answer(NamedTuple):
     matched: tuple[str, ...] = ()
     #: what the line shows and what to do, if no rule is its cause
     verdict: str = ""
+    #: what ``distcheck log`` reports for the first rule: its message, and the fix for this case
+    why: str = ""
+    fix: str = ""
 
 
 class NothingKnown(click.ClickException):
@@ -51,8 +66,9 @@ def command(texts: tuple[str, ...], output_format: str) -> int:
     """Print what a rule detects, why it matters and how to fix it.
 
     A text that is neither a code nor a name is an error message:
-    distcheck explain "environment variable RANK expected, but not set". It is judged as 'distcheck log' judges a log.
-    A line that only follows from another failure is named as such. A lone - reads the text from standard input.
+    distcheck explain "environment variable RANK expected, but not set". It is judged as 'distcheck log' judges a log:
+    what the line shows and the fix stand before the page. A line that only follows from another failure is named as
+    such. A lone - reads the text from standard input.
     """
     load_plug_ins()
     answers = [_look_up(sys.stdin.read(_LONGEST_TEXT) if text == "-" else text) for text in texts]
@@ -66,21 +82,36 @@ def _look_up(text: str) -> Answer:
     except UnknownRule as error:
         if re.fullmatch(r"\s*[A-Za-z]{2}\d+\s*|\s*[\w]+(?:-[\w]+)+\s*", text):
             raise click.UsageError(str(error)) from None
-    answers = [_as_log(text)]
-    if not answers[0].rules:
-        # a terminal wraps long lines
-        answers.append(_as_log(" ".join(text.split())))
-    pages = _on_pages(text)
-    for answer in (*answers, pages):
+    verdict = Answer()
+    for spelling in _spellings(text):
+        answer = _as_log(spelling)
         if answer.rules and not answer.verdict:
-            return _joined(answer, pages)
-    verdict = next((answer for answer in answers if answer.verdict), None)
-    if verdict is None:
-        raise NothingKnown(
-            f"no rule knows the message {escape(text.strip()[:60])!r}; paste the line that names the error, or run "
-            "'distcheck log FILE' on the whole log"
-        )
-    return verdict
+            return _joined(answer, _on_pages(spelling))
+        if not verdict.verdict:
+            verdict = answer
+    pages = next((answer for answer in map(_on_pages, _spellings(text)) if answer.rules or answer.verdict), Answer())
+    if verdict.verdict == _UNDECIDED and pages.rules and not any("log" in rule.ways for rule in pages.rules):
+        # no log shows these
+        return pages
+    if verdict.verdict:
+        return _joined(verdict, pages)
+    if pages != Answer():
+        return pages
+    raise NothingKnown(
+        f"no rule knows the message {escape(text.strip()[:60])!r}; paste the line that names the error, or run "
+        "'distcheck log FILE' on the whole log"
+    )
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """Return a pasted text as it is, then without what a web page, a quotation or a terminal made of it."""
+    plain = html.unescape(text).translate(_ASCII)
+    if " " not in plain.strip():
+        plain = unquote(plain)
+    plain = _QUOTED.sub("", _DASH.sub("--", plain))
+    # terminals wrap long lines between words, or anywhere
+    lines = plain.splitlines()
+    yield from dict.fromkeys((text, plain, " ".join(plain.split()), "".join(lines)))
 
 
 def _as_log(text: str) -> Answer:
@@ -100,20 +131,29 @@ def _as_log(text: str) -> Answer:
     seen = sorted({(event.kind, event.signature) for event in timeline.events})
     codes = [code for kind, name in seen if kind <= Kind.FAILURE and name in by_name for code in by_name[name].codes]
     if story.get("code") is not None:
-        return _of_rules([story["code"], *codes], story["first"]["text"])
+        answer = _of_rules([story["code"], *codes], story["first"]["text"])
+        return answer._replace(why=story["why"], fix=_fix_of(story))
     names = {name for _, name in seen}
     if story["outcome"] == "clean" or names == {ERROR_LINE}:
         return Answer()
     possible = [code for _, name in seen if name in by_name for code in by_name[name].codes]
     if story["outcome"] == "consequences":
-        lines = [
-            f"The text is a consequence, not the cause: {story['why']}.",
-            "'distcheck log FILE' finds the rank that failed first in the logs of all ranks.",
-        ]
+        verdict = (
+            f"{_CONSEQUENCE}: {story['why']}.\n"
+            "'distcheck log FILE' finds the rank that failed first in the logs of all ranks.\n"
+            f"fix: {_fix_of(story)}"
+        )
+    elif story["name"] is not None or story["first"]["signature"] == "ended":
+        why = story["first"]["text"] if story["name"] is None else story["why"]
+        verdict = f"{_NO_RULE}: {why}.\nfix: {_fix_of(story)}"
     else:
-        lines = [f"No rule describes this failure: {story['why']}."]
-    lines.append(f"fix: {story['fix']['text']}")
-    return _of_rules(possible, story["first"]["text"])._replace(verdict="\n".join(lines))
+        verdict = _UNDECIDED
+    return _of_rules(possible, story["first"]["text"])._replace(verdict=verdict)
+
+
+def _fix_of(story: dict[str, Any]) -> str:
+    fix = story["fix"]
+    return fix["text"] + (f"\n     {fix['command']}" if fix["command"] else "")
 
 
 def _on_pages(text: str) -> Answer:
@@ -122,13 +162,34 @@ def _on_pages(text: str) -> Answer:
 
     known_rules = known()
     matches = {match.code: match.message for match in find_by_message(text, known_rules.values())}
+    rows = {}
     if not matches:
         for row in every_signature():
             example = next((example for example in row.examples if is_part(text, example)), None)
             if example is not None:
-                matches.update({code: example for code in row.codes if code not in matches})
+                rows.setdefault(row.name, (row, example))
+    if len(rows) > _MOST_MATCHES:
+        # such a text is in many messages
+        return Answer()
+    for row, example in rows.values():
+        matches.update({code: example for code in row.codes if code not in matches})
+    if rows and not matches:
+        return _of_a_part(*next(iter(rows.values())))
     kept = list(matches)[:_MOST_MATCHES]
     return Answer(tuple(known_rules[code] for code in kept), tuple(matches[code] for code in kept))
+
+
+def _of_a_part(row: Signature, example: str) -> Answer:
+    """Return what a part of a line without rules means. The values in the example are not those of the text."""
+    from distcheck.checks.logs.summary import KNOWN_CAUSES
+    from distcheck.rules.signatures import Kind
+
+    known = KNOWN_CAUSES.get(row.name)
+    if known is not None:
+        return Answer(verdict=f"{_NO_RULE}: {known.meaning}.\nfix: {known.hint}")
+    if Kind.TIMEOUT <= row.kind <= Kind.TABLE:
+        return Answer(verdict=f"{_CONSEQUENCE}: another line shows what failed first.\nfix: {_LOG_OF_ALL}")
+    return Answer()
 
 
 def _of_rules(codes: Iterable[str], message: str) -> Answer:
@@ -141,7 +202,7 @@ def _joined(first: Answer, other: Answer) -> Answer:
     """Return the rules of both, those of the first before the others, each once."""
     pairs = dict(zip(reversed((*first.rules, *other.rules)), reversed((*first.matched, *other.matched)), strict=True))
     kept = list(dict.fromkeys((*first.rules, *other.rules)))[:_MOST_MATCHES]
-    return Answer(tuple(kept), tuple(pairs[rule] for rule in kept))
+    return first._replace(rules=tuple(kept), matched=tuple(pairs[rule] for rule in kept))
 
 
 def _full(answer: Answer) -> str:
@@ -151,8 +212,10 @@ def _full(answer: Answer) -> str:
         possible = f"\nIt can follow from:\n{listed}" if answer.rules else ""
         return f"{escape_lines(answer.verdict)}\n{possible}"
     head = f"{len(answer.rules)} rules fit; their pages follow:\n{listed}\n" if len(answer.rules) > 1 else ""
+    case = f"{escape(answer.why)}\nfix: {escape_lines(answer.fix)}\n" if answer.why else ""
+    cases = (case, *[""] * len(answer.rules))
     matched = answer.matched or ("",) * len(answer.rules)
-    return head + "\n".join(_page(rule, message) for rule, message in zip(answer.rules, matched, strict=True))
+    return head + "\n".join(map(_page, answer.rules, matched, cases))
 
 
 def escape_lines(text: str) -> str:
@@ -160,9 +223,9 @@ def escape_lines(text: str) -> str:
     return "\n".join(map(escape, text.splitlines()))
 
 
-def _page(rule: Rule, message: str) -> str:
+def _page(rule: Rule, message: str, case: str) -> str:
     page = read_page(rule.code)
-    lines = [f"The text fits {rule.code}: {escape(message)}\n"] if message else []
+    lines = [f"The text fits {rule.code}: {escape(message)}\n{case}"] if message else []
     lines.append(f"# {rule.code} {rule.name}\n\n{rule.summary}.\n" if page is None else page.text.rstrip() + "\n")
     ways = ", ".join(rule.ways)
     lines.append(f"Severity: {' or '.join(level.word for level in rule.severities)} · seen by: {ways}\n")
@@ -176,7 +239,10 @@ def _json(answers: list[Answer]) -> str:
             rows.append({"code": None, "verdict": answer.verdict, "possible": [rule.code for rule in answer.rules]})
             continue
         matched = answer.matched or (None,) * len(answer.rules)
-        rows.extend(_plain(rule, message) for rule, message in zip(answer.rules, matched, strict=True))
+        pages = [_plain(rule, message) for rule, message in zip(answer.rules, matched, strict=True)]
+        # what the text itself shows is about the first rule
+        pages[0].update(why=answer.why or None, fix=answer.fix or None)
+        rows.extend(pages)
     return json.dumps(rows, indent=2) + "\n"
 
 
@@ -189,6 +255,8 @@ def _plain(rule: Rule, message: str | None) -> dict[str, Any]:
         "severities": [level.word for level in rule.severities],
         "ways": list(rule.ways),
         "matched": message,
+        "why": None,
+        "fix": None,
         "sections": {} if page is None else page.sections,
         "messages": [] if page is None else list(page.messages),
         "url": page_url(rule.code),

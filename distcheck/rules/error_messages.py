@@ -24,6 +24,8 @@ _SHORTEST_PART = 6
 #: Longest text that can be a part of a message, and shortest sum of the parts of a shortened paste (``NCCL error in: …
 #: unhandled system error``), in characters.
 _LONGEST_PASTE, _SHORTEST_SUM = 1000, 16
+#: A text that is a part of the messages of more rules decides nothing (``RuntimeError:``).
+_MOST_RULES = 3
 _SHORTENED = re.compile(r"\s*(?:…|\.\.\.)\s*")
 
 
@@ -39,7 +41,8 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
     """Return the rules whose error messages stand in a text, the most specific first.
 
     A message counts by the characters that it shares with the text. If none is in the text, the text may be a part of
-    a message, or its parts around an ellipsis may be. Similar words are no evidence.
+    a message, or its parts around an ellipsis may be: then the shortest such message counts most. Similar words are no
+    evidence, and neither is a part of the messages of many rules.
     """
     wanted = _normal(text)
     found: list[Match] = []
@@ -50,7 +53,9 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
             if parts and _in_order(parts, wanted):
                 found.append(Match(rule.code, message, sum(map(len, parts))))
             elif is_part(text, message):
-                near.append(Match(rule.code, message, len(wanted)))
+                near.append(Match(rule.code, message, -len(message)))
+    if not found and len({match.code for match in near}) > _MOST_RULES:
+        return []
     best: dict[str, Match] = {}
     for match in sorted(found or near, key=lambda item: (-item.score, item.code)):
         best.setdefault(match.code, match)
@@ -74,8 +79,20 @@ def _normal(text: str) -> str:
 def _in_order(parts: list[str], text: str) -> bool:
     place = 0
     for part in parts:
-        place = text.find(part.strip(), place)
+        place = _find(part.strip(), text, place)
         if place < 0:
             return False
         place += len(part)
     return True
+
+
+def _find(part: str, text: str, start: int) -> int:
+    """Return where a part stands in a text and cuts no number (signal 1 is not in signal 15), or -1."""
+    place = text.find(part, start)
+    while place >= 0 and (_is_in_number(text, place) or _is_in_number(text, place + len(part))):
+        place = text.find(part, place + 1)
+    return place
+
+
+def _is_in_number(text: str, place: int) -> bool:
+    return text[place - 1 : place].isdigit() and text[place : place + 1].isdigit()

@@ -30,8 +30,16 @@ def explain(*words: str, text: str | None = None) -> Result:
         ),
         ("Bus error (core dumped)", "DC320"),
         ("EADDRINUSE", "DC401"),
-        # wrapped by a terminal
+        # wrapped by a terminal, between words and inside one
         ("environment variable MASTER_ADDR\nexpected, but not set", "DC101"),
+        ("ProcessGroupNCCL'\ns watchdog got stuck for 480 seconds without making pro\ngress", "DC511"),
+        # from an address, from a web page, out of a word processor, quoted
+        ("libtorch_cuda.so:%20undefined%20symbol:%20ncclCommRegister", "DC331"),
+        ("TypeError: cannot pickle &#39;_thread.lock&#39; object", "DC601"),
+        ("train.py: error: unrecognized arguments: –local_rank=1", "DC207"),
+        ("> environment variable RANK\n> expected, but not set", "DC101"),
+        # the shortest message that holds the word
+        ("Killed", "DC323"),
     ],
 )
 def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
@@ -47,6 +55,11 @@ def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
         "RuntimeError: Socket Timeout",
         "RuntimeError: NCCL communicator was aborted on rank 0.",
+        # parts of such lines
+        "ChildFailedError",
+        "Some NCCL operations have failed",
+        # not the signal 1 of DC117
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 2612 got signal: 15",
     ],
 )
 def test_a_consequence_is_named_as_one(text: str) -> None:
@@ -63,6 +76,7 @@ def test_a_consequence_is_named_as_one(text: str) -> None:
         ("RuntimeError: CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING=1"),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", "compute-sanitizer"),
         ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "a smaller batch"),
+        ("illegal memory access", "compute-sanitizer"),
         ("Segmentation fault (core dumped)", "PYTHONFAULTHANDLER=1"),
     ],
 )
@@ -82,6 +96,12 @@ def test_a_failure_that_no_rule_describes_gets_a_hint(text: str, hint: str) -> N
         # words like those of DC320's signal 7 and DC323's signal 9, and another number
         "Signal 12 (SIGUSR2) was received by the application",
         "loss is not going down after 30 minutes",
+        # in the messages of many rules
+        "RuntimeError:",
+        "timeout",
+        "rank 0",
+        # a part of a number: "exited with code 137"
+        "exited with code 13",
     ],
 )
 def test_likeness_of_words_is_no_answer(text: str) -> None:
@@ -89,3 +109,23 @@ def test_likeness_of_words_is_no_answer(text: str) -> None:
     assert result.exit_code == 2, result.output
     assert "Usage:" not in result.output
     assert len(result.output.splitlines()) == 1
+
+
+def test_the_message_and_the_fix_of_the_log_stand_before_the_page() -> None:
+    """A page describes a rule; its finding shows what to do in this case."""
+    text = "RuntimeError: Expected to mark a variable ready only once."
+    lines = explain(text).output.splitlines()
+    assert lines[0].startswith("The text fits DC754: ")
+    assert lines[1].startswith("the gradient of a parameter came twice")
+    assert lines[2].startswith("fix: ") and "use_reentrant=False" in lines[2]
+    row = json.loads(explain("--output-format", "json", text).output)[0]
+    assert row["code"] == "DC754" and "use_reentrant=False" in row["fix"] and row["why"] == lines[1]
+
+
+def test_a_rule_that_the_line_does_not_show_is_only_possible() -> None:
+    result = explain("RuntimeError: Error(s) in loading state_dict for Net:")
+    assert result.output.startswith("The text shows that something failed, and not why.")
+    assert "DC614" in result.output and "# DC614" not in result.output
+    # the key shows it
+    shown = explain('Unexpected key(s) in state_dict: "module.conv1.weight", "module.conv1.bias"')
+    assert "# DC614 " in shown.output

@@ -27,7 +27,8 @@ class KnownCause(NamedTuple):
     where: str = "code"
 
 
-_KNOWN = {
+#: By the signature of the line.
+KNOWN_CAUSES = {
     "cuda-out-of-memory": KnownCause(
         "a GPU is out of memory",
         "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
@@ -89,7 +90,7 @@ def summarize(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) 
     story["first"] = event_as_dict(timeline, first)
     story["guilty"] = _failed_process(timeline, lead, first)
     story["place"] = _user_code_location(timeline, first)
-    known = _KNOWN.get(first.signature) if ranked.outcome == "unnamed" else None
+    known = KNOWN_CAUSES.get(first.signature) if ranked.outcome == "unnamed" else None
     # what is no rule has a name and no code
     story["code"] = None if lead is None else lead.code
     story["name"] = lead.name if lead is not None else known.name if known is not None else None
@@ -190,8 +191,8 @@ def _unnamed(timeline: Timeline, ranked: Ranked, first: Event) -> str:
             if first.kind in (Kind.LOST, Kind.SIGNAL, Kind.TABLE)
             else "ranks waited for a rank that did not join; the reason is not in this text"
         )
-    if first.signature in _KNOWN:
-        return _KNOWN[first.signature].meaning + _details(timeline, first)
+    if first.signature in KNOWN_CAUSES:
+        return KNOWN_CAUSES[first.signature].meaning + _details(timeline, first)
     return "no rule of distcheck names this failure; it was the first that was seen"
 
 
@@ -223,9 +224,9 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
             command="torchrun --log-dir logs --tee 3 …",
             where="launch-line",
         )
-    if first.signature in _KNOWN:
+    if first.signature in KNOWN_CAUSES:
         node = _failed_node(timeline)
-        known = _KNOWN[first.signature]
+        known = KNOWN_CAUSES[first.signature]
         return Fix(known.hint if node is None else known.hint.replace("NODE", node), where=known.where)
     if first.signature == "ended" and "SIG" in first.text:
         return Fix(
