@@ -88,6 +88,9 @@ class Events:
         self._events.append(Event(row.name, row.kind, who, 0, line, time, clean(text), kept, row.codes))
         return number
 
+    def __len__(self) -> int:
+        return len(self._events)
+
     def __getitem__(self, number: int) -> Event | None:
         return self._events[number]
 

@@ -11,20 +11,31 @@ from distcheck.core.model import Fix, Rule, Severity, rank_names
 from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
-from .context import came_through, each_line_once, failed_elsewhere, hosts_of, is_of_launcher, same_writer
+from .context import (
+    came_through,
+    each_line_once,
+    failed_elsewhere,
+    hosts_of,
+    is_loopback,
+    is_of_launcher,
+    same_writer,
+)
 from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline
 from .pickling import LIST_OF_ALL
 from .waiting_ranks import (
     LastCollective,
     WaitingRank,
+    called_in,
     describe_waits,
     differ,
     dump_histories,
     dump_waits,
     first_difference,
     gloo_waits,
+    lost_in_collectives,
     odd_one,
+    place_of,
     rank_of,
     watchdog_waits,
 )
@@ -375,6 +386,44 @@ def _connection_fix(timeline: Timeline, first: bool) -> Fix:
     return Fix(text, command="distcheck collective --timeout 60 --pairs", where="host")
 
 
+@log_probe(rules.DC701)
+def ranks_end_together(timeline: Timeline) -> Iterator[LogFinding]:
+    """No rank exits with status 0 while others are in a collective.
+
+    torchrun's table lists every worker that failed or was ended by it. A rank that it omits has ended by itself. Left
+    alone: a rank that may be on another host, whose table is not in this text.
+    """
+    lost = lost_in_collectives(timeline)
+    writers = {event.who.rank for event in lost}
+    rows = {worker.rank: worker for worker in timeline.workers if worker.rank is not None and worker.line}
+    if not lost or None in writers or not timeline.has("elastic-report") or timeline.went_on:
+        return
+    aborted = {event.who.rank for event in timeline.of("ended-with-threads")}
+    failed = [event for event in timeline.events if event.kind is Kind.CAUSE or event.kind is Kind.FAILURE]
+    if any(
+        not is_of_launcher(event) and event.signature not in ("ended-with-threads", "error-line") for event in failed
+    ):
+        return
+    stopped = {rank for rank, worker in rows.items() if worker.exitcode in ENDED_BY_SIGTERM}
+    if not rows.keys() - aborted - stopped <= writers or any(
+        worker.local_rank != rank for rank, worker in rows.items()
+    ):
+        return
+    size = timeline.world_size if timeline.world_size_known else None
+    on_this_host = all(is_loopback(event.values.get("host") or "") for event in lost)
+    ended = set(range(size if size and on_this_host else max(rows) + 1)) - rows.keys() | aborted
+    if not ended and not on_this_host:
+        return
+    who = rank_names(sorted(rank for rank in ended if rank is not None)) if ended else "another rank"
+    calls = [WaitingRank(event.who.rank or 0, event, called_in(event), place=place_of(event)) for event in lost]
+    yield LogFinding(
+        lost,
+        f"{who} ended without an error, and {describe_waits(calls, ('was', 'were'))}",
+        _OTHER_BRANCH,
+        rank=min(ended) if len(ended) == 1 else -1,
+    )
+
+
 # flight recorders
 
 
@@ -535,6 +584,7 @@ def collectives_match(timeline: Timeline) -> Iterator[LogFinding]:
         return
     prints = _fingerprints(timeline)
     first = events[0]
+    place = next((place for event in (*events, *lost_in_collectives(timeline)) if (place := place_of(event))), "")
     failed_rank = -1
     if len(prints) > 1:
         description = ", ".join(f"rank {rank} runs {what}" for rank, what in sorted(prints.items())[:4])
@@ -545,9 +595,10 @@ def collectives_match(timeline: Timeline) -> Iterator[LogFinding]:
         description = first.text[:160].strip().rstrip(".")
     yield LogFinding(
         events,
-        f"ranks call different collectives: {description}",
+        f"ranks call different collectives{f' at {place}' if place else ''}: {description}",
         _MAKE_EQUAL,
         rank=failed_rank,
+        evidence={"place": place or None},
     )
 
 

@@ -311,6 +311,8 @@ def found(
     }
     if len(ranks) > 1:
         seen["ranks"] = rank_ranges(ranks)
+    if rank == -1:
+        seen["failed_rank"] = "unknown"
     return rule.found(message, fix=fix, where=place, severity=severity, evidence={**seen, **(evidence or {})})
 
 

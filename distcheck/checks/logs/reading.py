@@ -86,7 +86,8 @@ _ERROR_LINES = tuple(
 )
 #: Lines that resemble an error are searched until so many were found.
 _MOST_ERROR_LINES = 3000
-#: After so many lines of a signature that were not kept, it is not searched in the next bytes.
+#: After so many lines of a signature that were not kept, or of a notice that added nothing to what its writers had
+#: printed, it is not searched in the next bytes.
 _NOISY = 5000
 _QUIET_BYTES = 64 << 20
 #: Lines that are taken one by one, in all and since anything came of it: 512 ranks write tracebacks of 60 lines at
@@ -377,12 +378,17 @@ class SourceReader:
     def _add(self, number: int, values: dict[str, str], head: LineHead, line: int) -> bool:
         """Keep an event where there is room; false where its row is to be left alone for a while."""
         text = _cut(head.text, values)
-        event = self._events.add(self._matcher.rows[number], head.who, line, head.time, text, values, clean=shown)
+        row, known = self._matcher.rows[number], len(self._events)
+        event = self._events.add(row, head.who, line, head.time, text, values, clean=shown)
         if event is not None:
             self._recent.setdefault(line, []).append(event)
             if len(self._recent) > _MOST_IN_VAIN:
                 self._recent.clear()
-            return True
+            if row.kind < Kind.NOTICE:
+                return True
+            if event == known:
+                self._noise[number] = 0
+                return True
         self._noise[number] = self._noise.get(number, 0) + 1
         if self._noise[number] < _NOISY:
             return True

@@ -159,6 +159,8 @@ def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> d
         who = LineAuthor(where.rank, where.local_rank, where.host)
         if where.ranks is not None:
             return {"ranks": where.ranks, **({} if where.host is None else {"host": where.host})}
+        if lead.evidence.get("failed_rank") == "unknown":
+            return {} if where.host is None else {"host": where.host}
     if who.rank is None and first.who.rank is None:
         failed = first_failed(timeline) or {worker.rank for worker in timeline.workers if worker.rank is not None}
         if len(failed) == 1:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from distcheck.core.model import rank_names
 
+from .context import each_line_once
 from .model import Event, Timeline
 
 #: torch 2.3 prints uninitialised memory where nothing was completed yet.
@@ -147,7 +148,10 @@ def _count(event: Event, name: str) -> int | None:
 def gloo_waits(timeline: Timeline) -> list[WaitingRank]:
     """The ranks whose gloo operation came to its time limit; what they called is known where there is a traceback."""
     found: dict[int, WaitingRank] = {}
-    for event in timeline.of("gloo-timeout"):
+    timeouts = timeline.of("gloo-timeout")
+    # the first to give up ends the connections of the others, which were in calls of their own
+    lost = lost_in_collectives(timeline) if timeouts else []
+    for event in (*timeouts, *lost):
         rank = event.who.rank
         if rank is not None and rank not in found:
             milliseconds = event.number("timeout_ms")
@@ -159,6 +163,12 @@ def gloo_waits(timeline: Timeline) -> list[WaitingRank]:
                 place=place_of(event),
             )
     return sorted(found.values())
+
+
+def lost_in_collectives(timeline: Timeline) -> list[Event]:
+    """Return the lines of ranks that lost a peer in a collective that their traceback shows."""
+    lost = timeline.of("peer-lost", "connection-lost", "nccl-remote-error")
+    return each_line_once([event for event in lost if called_in(event)])
 
 
 def rank_of(event: Event) -> int | None:
@@ -243,13 +253,16 @@ def odd_one(waits: Iterable[WaitingRank]) -> int:
     return small[0] if len(small) == 1 and len(large) > 1 else -1
 
 
-def describe_waits(waits: Iterable[WaitingRank]) -> str:
-    """``ranks 0-2 wait in ALLREDUCE #412 (1 element), rank 3 in BROADCAST #411``."""
+def describe_waits(waits: Iterable[WaitingRank], verbs: tuple[str, str] = ("waits", "wait")) -> str:
+    """``ranks 0-2 wait in ALLREDUCE #412 (1 element), rank 3 in BROADCAST #411``.
+
+    :param verbs: of one rank and of several
+    """
     groups: dict[str, list[int]] = {}
     for wait in waits:
         groups.setdefault(wait.description, []).append(wait.rank)
     parts = [
-        f"{rank_names(ranks)} {'wait' + 's' * (len(ranks) == 1) + ' ' if number == 0 else ''}in {what}"
+        f"{rank_names(ranks)} {verbs[len(ranks) > 1] + ' ' if number == 0 else ''}in {what}"
         for number, (what, ranks) in enumerate(groups.items())
     ]
     return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more call sites" if len(parts) > 4 else "")

@@ -265,6 +265,9 @@ _LOST = (
          "RuntimeError: Connection reset by peer",
          "ConnectionResetError: [Errno 104] Connection reset by peer"),
         (r"[Bb]roken pipe", "RuntimeError: Broken pipe", "BrokenPipeError: [Errno 32] Broken pipe")),
+    #: threads of gloo or of a loader that run while the process exits
+    *spellings("ended-with-threads", Kind.FAILURE, ("DC701",),
+        (r"terminate called without an active exception", "terminate called without an active exception")),
     *spellings("store-lost", Kind.LOST, ("DC518",),
         (r"(?i)failed to recv, got 0 bytes",
          "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the "

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from distcheck.checks.logs import reading
 from distcheck.checks.logs.matching import Matcher
 from distcheck.checks.logs.model import Event, LineAuthor, LogReading, LogSource
+from distcheck.checks.logs.prefixes import LineHead, Prefixes
 from distcheck.checks.logs.reading import SourceReader, read, signatures
 from distcheck.core.signature import Kind, Signature
 
@@ -302,6 +303,31 @@ def test_other_processes_are_still_heard_after_noise(monkeypatch: pytest.MonkeyP
     result = reader.reading()
     assert result.dropped < 50_000
     assert [event.who.rank for event in result.events][-1] == 5
+
+
+def test_a_notice_that_all_ranks_repeat_is_soon_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_NOISY", 100)
+    parsed: list[str] = []
+    parse = Prefixes.parse
+
+    def counted(self: Prefixes, line: str) -> LineHead:
+        parsed.append(line)
+        return parse(self, line)
+
+    monkeypatch.setattr(Prefixes, "parse", counted)
+    notice = "[rank%d]:[W1122 08:00:00.1 socket.cpp:752] [c10d] The hostname of the client socket cannot be retrieved."
+    lines = [f"{notice % rank} err=-3" for _ in range(2000) for rank in range(4)]
+    lines += ["[rank3]: RuntimeError: CUDA error: invalid device ordinal", *lines[:400]]
+    result = read_text("\n".join(lines))
+    assert [event.who.rank for event in result.events if event.signature == "reverse-name-noise"] == [0, 1, 2, 3]
+    assert [event.line for event in result.events if event.signature == "invalid-device"] == [8001]
+    assert sum("hostname" in line for line in parsed) < 1000
+
+
+def test_a_failure_that_all_ranks_repeat_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_NOISY", 100)
+    lines = ["RuntimeError: CUDA error: invalid device ordinal"] * 500
+    assert [event.repeated for event in read_text("\n".join(lines)).events] == [499]
 
 
 def test_events_stay_within_their_budget() -> None:
