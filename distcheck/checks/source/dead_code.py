@@ -34,6 +34,21 @@ def _imported_names(program: Program) -> frozenset[str]:
     return frozenset(part for file in files for dotted in program.imports(file) for part in dotted.split("."))
 
 
+@cached
+def _uses_of_names(program: Program, file: int) -> dict[str, list[int]]:
+    """Return the terms of a file that are a name, an attribute or an import, by that name."""
+    found: dict[str, list[int]] = {}
+    # a package may import a name only to pass it on
+    passes_on = program.index.files[file].path.endswith("__init__.py")
+    for number, term in enumerate(program.terms[file]):
+        if term[0] in ("a", "v"):
+            found.setdefault(term[2], []).append(number)
+        elif term[0] == "i" and not passes_on:
+            found.setdefault(term[1].rpartition(".")[2], []).append(number)
+    return found
+
+
+@cached
 def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool:
     """Return whether no code of the project uses a function or the class that it belongs to, nor its callers.
 
@@ -47,11 +62,7 @@ def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool
     users: set[tuple[int, str]] = set()
     # only a file that imports this one, itself or through others, can mean this function by its name
     for other in sorted(program.evaluator.importers(file)):
-        terms = program.terms[other]
-        numbers = [number for number, term in enumerate(terms) if term[0] in ("a", "v") and term[2] == name]
-        # a package may import a name only to pass it on
-        if not program.index.files[other].path.endswith("__init__.py"):
-            numbers += [number for number, term in enumerate(terms) if term[0] == "i" and _last(term[1]) == name]
+        numbers = _uses_of_names(program, other).get(name, ())
         if not numbers:
             continue
         if other != file:
@@ -63,6 +74,3 @@ def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool
     own = {user for _, user in users if user.split(".", 1)[0] != name}
     return all(is_dead(program, file, user, depth - 1) for user in own)
 
-
-def _last(dotted: str) -> str:
-    return dotted.rpartition(".")[2]
