@@ -192,20 +192,34 @@ class Sequences:
             inner = functions[0] if len(functions) == 1 and functions[0] != function else None
             if own is None and (inner is None or program.is_generator(inner)):
                 continue
-            if row.inside("except") or any(
-                guard.who.who in PARTIAL or guard.who.who == Who.SINGLE for guard in strict_guards(row)
-            ):
+            guards = [guard for guard in strict_guards(row) if guard.who.who in PARTIAL or guard.who.who == Who.SINGLE]
+            if row.inside("except") or (guards and (own is None or not self._in_both_arms(row, own, guards))):
                 continue
             conditions = tuple(
                 (node[2], node[3])
-                for _, node in row.blocks
-                if node[1] == "if" or (node[1].startswith("exit:") and node[1] != "exit:raise")
+                for number, node in row.blocks
+                if (node[1] == "if" or (node[1].startswith("exit:") and node[1] != "exit:raise"))
+                and all(guard.block != number for guard in guards)
             )
-            found.append(
-                _CollectiveStep(row, own, inner, conditions, not row.inside("for", "while", "try") and not conditions)
-            )
+            once = not guards and not row.inside("for", "while", "try") and not conditions
+            found.append(_CollectiveStep(row, own, inner, conditions, once))
         self._steps[function] = tuple(found)
         return self._steps[function]
+
+    def _in_both_arms(self, row: SourceCall, own: str, guards: list[Guard]) -> bool:
+        """Return whether a call stands in the first arm of a branch by rank whose other arm makes the same collective.
+
+        All ranks make it then, some of them here: ``if rank == 0: comm.bcast(data) else: data = comm.bcast(None)``.
+        """
+        if len(guards) != 1 or guards[0].kind != "if" or not guards[0].polarity:
+            return False
+        return any(
+            isinstance(other, SourceCall)
+            and self.own(other) == own
+            and [(guard.term, guard.kind, guard.polarity) for guard in strict_guards(other) if guard.who.who in PARTIAL]
+            == [(guards[0].term, "if", False)]
+            for other in self.program.rows_of(row.file, row.scope)
+        )
 
     def _behind(self, function: tuple[int, int], parameters: dict[str, Value], depth: int) -> Iterator[_Reached]:
         """Yield the collectives that a function makes for these arguments."""

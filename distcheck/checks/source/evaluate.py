@@ -667,8 +667,10 @@ class Evaluator:
                 and self.distributed_files[file]
                 and plain not in ("gpu", "gpu_id")
             )
+            library = vocabulary.RANKS_OF_LIBRARIES.get(plain)
+            known = library is not None and any(dotted.startswith(library) for dotted in self.files[file].imports)
             return value_of(
-                kind, "name", certainty=Certainty.MERGED if sure and kind == Kind.RANK else Certainty.GUESSED
+                kind, "name", certainty=Certainty.MERGED if known or (sure and kind == Kind.RANK) else Certainty.GUESSED
             )
         who = vocabulary.TESTS.get(plain)
         if who is not None:

@@ -52,6 +52,8 @@ _SPELLINGS = {
     "accelerate.state.": "accelerate.",
     "accelerate.utils.operations.": "accelerate.utils.",
     "pytorch_lightning.": "lightning.pytorch.",
+    "pytorch_lightning.trainer.": "lightning.pytorch.",
+    "lightning.pytorch.trainer.": "lightning.pytorch.",
     "lightning.Trainer": "lightning.pytorch.Trainer",
     "lightning.LightningModule": "lightning.pytorch.LightningModule",
     "lightning_fabric.": "lightning.fabric.",
@@ -109,6 +111,7 @@ COLLECTIVES: dict[str, str] = {
     **{"lightning.pytorch.LightningModule." + name: "framework" for name in ["all_gather"]},
     **{"torch_xla.core.xla_model." + name: "framework" for name in ["rendezvous", "mesh_reduce", "all_reduce", "all_gather"]},
     **{"ignite.distributed." + name: "framework" for name in ["all_reduce", "all_gather", "broadcast", "barrier"]},
+    **{"mpi4py.MPI.COMM_WORLD." + name: "framework" for name in ["bcast", "Bcast", "scatter", "Scatter", "Scatterv", "gather", "Gather", "Gatherv", "allgather", "Allgather", "Allgatherv", "reduce", "Reduce", "allreduce", "Allreduce", "alltoall", "Alltoall", "Alltoallv", "scan", "exscan", "barrier", "Barrier"]},
     **{"composer.utils.dist." + name: "framework" for name in ["all_reduce", "all_gather", "all_gather_object", "broadcast", "broadcast_object_list", "barrier"]},
 }  # fmt: skip
 #: Sending from one rank to one other: normal in a branch by rank.
@@ -214,6 +217,11 @@ TESTS_OF_LIBRARIES = {
     "is_local_main_process": ("accelerate",),
     "is_world_process_zero": ("transformers",),
     "is_local_process_zero": ("transformers",),
+}
+#: Ranks that are attributes of one library's objects, and that library.
+RANKS_OF_LIBRARIES = {
+    "global_rank": ("lightning", "pytorch_lightning"),
+    "process_index": ("accelerate",),
 }
 #: Decorators after which a function's body runs on one rank only.
 DECORATORS: dict[str, str] = {

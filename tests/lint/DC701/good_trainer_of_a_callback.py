@@ -1,0 +1,15 @@
+import os
+
+from pytorch_lightning.callbacks import Callback
+
+
+class SaveOnError(Callback):
+    def __init__(self, folder: str, debug: bool) -> None:
+        self.folder = folder
+        self.debug = debug
+
+    def on_exception(self, trainer, pl_module, exception) -> None:
+        if not self.debug:
+            trainer.save_checkpoint(os.path.join(self.folder, "last.ckpt"))
+        if trainer.global_rank == 0:
+            print("saved in", self.folder)
