@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import click
@@ -24,6 +24,9 @@ from distcheck.rules import UnknownRule, find, known
 from distcheck.rules.error_messages import find_by_message, is_part
 
 from . import output
+
+if TYPE_CHECKING:
+    from distcheck.checks.logs.summary import KnownCause
 
 #: How many rules a pasted text may lead to.
 _MOST_MATCHES = 3
@@ -119,6 +122,7 @@ def _as_log(text: str) -> Answer:
     from distcheck.checks.logs.diagnose import diagnose, timeline_of
     from distcheck.checks.logs.model import LogSource
     from distcheck.checks.logs.reading import ERROR_LINE, SourceReader, matcher_of, signatures
+    from distcheck.checks.logs.summary import KNOWN_CAUSES
     from distcheck.rules.signatures import Kind
 
     rows = signatures()
@@ -135,7 +139,8 @@ def _as_log(text: str) -> Answer:
         return answer._replace(why=story["why"], fix=_fix_of(story))
     names = {name for _, name in seen}
     if story["outcome"] == "clean" or names == {ERROR_LINE}:
-        return Answer()
+        known = next((KNOWN_CAUSES[name] for _, name in seen if name in KNOWN_CAUSES), None)
+        return Answer(verdict="" if known is None else _of_known(known))
     possible = [code for _, name in seen if name in by_name for code in by_name[name].codes]
     if story["outcome"] == "consequences":
         verdict = (
@@ -162,34 +167,36 @@ def _on_pages(text: str) -> Answer:
 
     known_rules = known()
     matches = {match.code: match.message for match in find_by_message(text, known_rules.values())}
-    rows = {}
-    if not matches:
-        for row in every_signature():
-            example = next((example for example in row.examples if is_part(text, example)), None)
-            if example is not None:
-                rows.setdefault(row.name, (row, example))
-    if len(rows) > _MOST_MATCHES:
-        # such a text is in many messages
-        return Answer()
-    for row, example in rows.values():
-        matches.update({code: example for code in row.codes if code not in matches})
-    if rows and not matches:
-        return _of_a_part(*next(iter(rows.values())))
+    rows: dict[str, tuple[Signature, str]] = {}
+    for row in every_signature():
+        example = next((example for example in row.examples if is_part(text, example)), None)
+        if example is not None:
+            rows.setdefault(row.name, (row, example))
+    if not matches and len(rows) <= _MOST_MATCHES:
+        # a part of more is in any log
+        matches = {code: example for row, example in rows.values() for code in row.codes}
     kept = list(matches)[:_MOST_MATCHES]
-    return Answer(tuple(known_rules[code] for code in kept), tuple(matches[code] for code in kept))
+    answer = Answer(tuple(known_rules[code] for code in kept), tuple(matches[code] for code in kept))
+    if len(rows) == 1 and not any(row.codes for row, _ in rows.values()):
+        return answer._replace(verdict=_of_a_part(next(iter(rows.values()))[0]))
+    return answer
 
 
-def _of_a_part(row: Signature, example: str) -> Answer:
-    """Return what a part of a line without rules means. The values in the example are not those of the text."""
+def _of_known(cause: KnownCause) -> str:
+    return f"{_NO_RULE}: {cause.meaning}.\nfix: {cause.hint}"
+
+
+def _of_a_part(row: Signature) -> str:
+    """Return what a part of a line without rules means, or an empty text."""
     from distcheck.checks.logs.summary import KNOWN_CAUSES
     from distcheck.rules.signatures import Kind
 
     known = KNOWN_CAUSES.get(row.name)
     if known is not None:
-        return Answer(verdict=f"{_NO_RULE}: {known.meaning}.\nfix: {known.hint}")
+        return _of_known(known)
     if Kind.TIMEOUT <= row.kind <= Kind.TABLE:
-        return Answer(verdict=f"{_CONSEQUENCE}: another line shows what failed first.\nfix: {_LOG_OF_ALL}")
-    return Answer()
+        return f"{_CONSEQUENCE}: another line shows what failed first.\nfix: {_LOG_OF_ALL}"
+    return ""
 
 
 def _of_rules(codes: Iterable[str], message: str) -> Answer:

@@ -180,7 +180,7 @@ DC710 = _rule("DC710", "collective-result-used", "EW", "lint", "The return value
 DC711 = _rule("DC711", "collective-on-temporary", "EW", "lint", "A collective writes into a temporary")
 DC712 = _rule("DC712", "aliased-gather-list", "EW", "lint", "A gather list holds one tensor several times")
 DC713 = _rule("DC713", "async-handle-dropped", "W", "lint", "The handle of an asynchronous collective is dropped")
-DC714 = _rule("DC714", "cpu-tensor-on-nccl", "EW", "lint", "A CPU tensor is given to NCCL")
+DC714 = _rule("DC714", "cpu-tensor-on-nccl", "EW", "lint log", "A CPU tensor is given to NCCL")
 DC715 = _rule("DC715", "subgroup-src-is-global", "W", "lint", "A subgroup's src must be the global rank")
 DC716 = _rule("DC716", "symmetric-blocking-send", "W", "lint", "Ranks send to each other before either receives")
 DC720 = _rule("DC720", "unguarded-save", "WE", "lint log rehearse", "Every rank writes the same file", loud=False)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
 
-from .model import ENDED_BY_SIGTERM, ROLES, Event, LineAuthor, Timeline
+from .model import ENDED_BY_SIGTERM, ROLES, Event, LineAuthor, Timeline, WorkerFailure
 
 #: What explains what: where a rule of the key is the cause, findings of these are what it led to. Sources: the entries
 #: of the same names in the rules' pages.
@@ -329,7 +329,7 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
     """The process that the launcher saw die first by itself, by a signal or a status of its own; None without one."""
     rows = [
         worker for worker in timeline.workers if worker.first and worker.exitcode not in (None, 0, *_ENDED_BY_OTHERS)
-    ]
+    ] or _only_one_by_a_signal(timeline)
     if timeline.went_on or not rows:
         return None
     row = min(rows, key=lambda worker: (worker.attempt, worker.source, worker.line))
@@ -345,6 +345,17 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
     text = f"ended with exit code {row.exitcode}{_signal_name(row.exitcode)}, and logged no reason"
     who = LineAuthor(row.rank, row.local_rank, row.host)
     return Event("ended", Kind.FAILURE, who, row.source, row.line, row.time or (known and known.time), text)
+
+
+def _only_one_by_a_signal(timeline: Timeline) -> list[WorkerFailure]:
+    """Return the only process whose end is reported, if a signal ended it that no launcher sends."""
+    ended = [worker for worker in timeline.workers if worker.exitcode not in (None, 0)] or [
+        WorkerFailure(None, None, None, -int(event.values["number"]), event.time, source=event.source, line=event.line)
+        for event in timeline.of("signalled")
+    ]
+    if len(ended) != 1 or ended[0].exitcode in _ENDED_BY_OTHERS or not _signal_name(ended[0].exitcode):
+        return []
+    return ended
 
 
 def _lost_a_peer(timeline: Timeline, rank: int | None, attempt: int) -> bool:

@@ -21,7 +21,7 @@ from .model import Event, Timeline
 # DC120, DC121
 
 
-@log_probe(rules.DC120)
+@log_probe(rules.DC120, rules.DC714)
 def backend_was_built_in(timeline: Timeline) -> Iterator[LogFinding]:
     """torch has no such backend, or the backend has nothing for these tensors or this operation."""
     yield from _absent_backends(timeline)
@@ -77,6 +77,7 @@ def _absent_operations(timeline: Timeline) -> Iterator[LogFinding]:
             f"the process group has no backend for tensors on the device {device}"
             + (f": it was made for {other} alone" if device in ("cpu", "cuda") else ""),
             Fix(f'{text}; or make the group for both: backend="cpu:gloo,cuda:nccl"', where="code"),
+            rule=rules.DC714 if device == "cpu" else None,
         )
     for event in first_of_each(timeline.of("operation-absent"), "operation"):
         operation, backend = event.values.get("operation"), (event.values.get("backend") or "").strip().lower()

@@ -60,9 +60,9 @@ ROWS: tuple[Signature, ...] = (
          "(0.9, 71.19 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.")),
     # what fails in a process and is no rule: named, so that the root-cause summary can show it
     *spellings("cuda-device-assert", Kind.CAUSE, (),
-        (r"(?:CUDA|HIP) error: device-side assert triggered",
-         "RuntimeError: CUDA error: device-side assert triggered"),
-        (r"Cuda failure (?:710 )?'device-side assert triggered'",
+        (r"device-side assert triggered",
+         "RuntimeError: CUDA error: device-side assert triggered",
+         "RuntimeError: transform: failed to synchronize: cudaErrorAssert: device-side assert triggered",
          "gpu03:1201:1299 [1] include/alloc.h:125 NCCL WARN Cuda failure 710 'device-side assert triggered'")),
     #: what the kernel itself checked
     *spellings("cuda-assertion", Kind.RECORD, (),
@@ -70,8 +70,14 @@ ROWS: tuple[Signature, ...] = (
          "../aten/src/ATen/native/cuda/Indexing.cu:1237: indexSelectSmallIndex: block: [2,0,0], thread: [17,0,0] "
          "Assertion `srcIndex < srcSelectDimSize` failed.")),
     *spellings("cuda-memory-access", Kind.FAILURE, (),
-        (r"(?:CUDA|HIP) error: an illegal memory access was encountered",
-         "RuntimeError: CUDA error: an illegal memory access was encountered")),
+        (r"an illegal memory access was encountered",
+         "RuntimeError: CUDA error: an illegal memory access was encountered",
+         "Failed: CUDA error /workspace/csrc/kernel.cpp:89 'an illegal memory access was encountered'")),
+    #: torch prints it below the line that names the error
+    *spellings("cuda-error-note", Kind.RECORD, (),
+        (r"kernel errors might be asynchronously reported at some other API call",
+         "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might "
+         "be incorrect.")),
     *spellings("cuda-launch-failure", Kind.FAILURE, (),
         (r"(?:CUDA|HIP) error: unspecified launch failure", "RuntimeError: CUDA error: unspecified launch failure")),
     # DC306
@@ -159,7 +165,7 @@ ROWS: tuple[Signature, ...] = (
         (r"NVMLError_(?P<what>Unknown|NoPermission): ", "pynvml.nvml.NVMLError_Unknown: Unknown Error")),
     # DC331, DC332, DC333
     *spellings("nccl-symbol", Kind.CAUSE, ("DC331",),
-        (r"undefined symbol: (?P<symbol>p?nccl\w+)",
+        (r"undefined symbol:? (?P<symbol>p?nccl\w+)",
          "ImportError: /opt/env/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: "
          "ncclCommRegister",
          "python: symbol lookup error: libtorch_cuda.so: undefined symbol: ncclCommWindowRegister")),

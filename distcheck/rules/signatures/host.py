@@ -38,7 +38,13 @@ ROWS: tuple[Signature, ...] = (
     *spellings("bus-error", Kind.TABLE, ("DC320",),
         (r"(?:Signal 7 )?\(SIGBUS\)(?: received by PID (?P<pid>\d+))?",
          "  traceback : Signal 7 (SIGBUS) received by PID 4711",
-         "  exitcode  : -7 (pid: 4711)  (SIGBUS)")),
+         "  exitcode  : -7 (pid: 4711)  (SIGBUS)"),
+        (r"(?:failed \(exitcode: |exits with return code = )-7\b",
+         "E1119 08:14:02.120331 4700 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: -7) "
+         "local_rank: 2 (pid: 4713) of binary: /opt/conda/bin/python",
+         "[2026-11-19 08:14:02,118] [ERROR] [launch.py:321:sigkill_handler] exits with return code = -7"),
+        (r"died with <Signals\.SIGBUS: 7>|terminated with signal SIGBUS",
+         "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGBUS")),
     *spellings("bus-error", Kind.FAILURE, ("DC320",),
         (r"Fatal Python error: Bus error", "Fatal Python error: Bus error")),
     # descriptors
@@ -128,7 +134,7 @@ ROWS: tuple[Signature, ...] = (
         (r"died with <Signals\.SIGKILL: 9>",
          "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', '-u', 'train.py']' died with "
          "<Signals.SIGKILL: 9>."),
-        (r"exits with return code = -9",
+        (r"exits with return code = -9\b",
          "[2026-11-19 08:14:02,118] [ERROR] [launch.py:321:sigkill_handler] exits with return code = -9"),
         (r"process rank (?P<mpi_rank>\d+) with PID (?P<pid>\d+) on node (?P<node>[\w.-]{1,80}) exited on signal 9",
          "mpirun noticed that process rank 3 with PID 4713 on node node01 exited on signal 9 (Killed)."),

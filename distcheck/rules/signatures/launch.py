@@ -151,7 +151,7 @@ ROWS: tuple[Signature, ...] = (
          "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'"),
         (r"Unknown (?:c10d )?backend type (?P<backend>[A-Za-z0-9_]{1,20})",
          "AssertionError: Unknown c10d backend type UCC")),
-    *spellings("backend-for-other-device", Kind.CAUSE, ("DC120",),
+    *spellings("backend-for-other-device", Kind.CAUSE, ("DC714", "DC120"),
         (r"No backend type associated with device type (?P<device>[a-z]{2,10})",
          "RuntimeError: No backend type associated with device type cpu"),
         (r"Tensors must be (?P<wanted>CUDA) and dense", "RuntimeError: Tensors must be CUDA and dense")),

@@ -22,6 +22,9 @@ _REPORT = (
          "  exitcode  : -11 (pid: 7566)  (SIGSEGV)",
          "  exitcode: 1 (pid: 4711)"),
         (r"Signal \d+ \(SIG\w+\) received by PID \d+", "  traceback : Signal 9 (SIGKILL) received by PID 4711")),
+    *spellings("signalled", Kind.TABLE, (),
+        (r"Signal (?P<number>\d+) \(SIG\w+\) received by PID (?P<pid>\d+)",
+         "  traceback : Signal 11 (SIGSEGV) received by PID 4711")),
 )
 # fmt: on
 

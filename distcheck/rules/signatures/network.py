@@ -64,6 +64,11 @@ ROWS: tuple[Signature, ...] = (
          "to (10.0.0.4, 29500).",
          "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to (node01, "
          "29400).")),
+    *spellings("client-timeout", Kind.TIMEOUT, ("DC403", "DC404", "DC408", "DC411"),
+        (r"The client socket has timed out after (?P<waited>\d+ ?m?s) while trying to connect to "
+         r"\[?(?P<host>[^\s(),\]]{1,255})\]?:(?P<port>\d{1,5})\b",
+         "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to "
+         "10.0.0.4:29500")),
     *spellings("client-timeout", Kind.TIMEOUT, ("DC403",),
         (r"connect\(\) timed out\. Original timeout was (?P<waited>\d+ ms)",
          "RuntimeError: connect() timed out. Original timeout was 1800000 ms.")),
@@ -107,8 +112,9 @@ ROWS: tuple[Signature, ...] = (
          "[W socket.cpp:438] [c10d] The IPv6 network addresses of (Labs-Mac.local, 59319) cannot be retrieved (gai "
          "error: 8 - nodename nor servname provided, or not known).")),
     *spellings("host-not-found", Kind.CAUSE, ("DC404",),
-        (r"ValueError: host not found: (?P<why>[\w ,]{4,80})",
-         "ValueError: host not found: Name or service not known")),
+        (r"\bhost not found: (?P<why>[\w ,]{4,80})",
+         "ValueError: host not found: Name or service not known",
+         "Rank -1 received an Exception. Detailed message: host not found: Name or service not known")),
     *spellings("name-exception", Kind.NOTICE, ("DC404",),
         (r"gaierror: \[Errno (?P<code>-?\d+)\] (?P<why>[\w ,]{4,80})",
          "socket.gaierror: [Errno -2] Name or service not known",
@@ -193,7 +199,10 @@ ROWS: tuple[Signature, ...] = (
     *spellings("ipv6-noise", Kind.NOTICE, ("DC409",),
         (r"errno: (?P<code>97) - Address family not supported by protocol",
          "[W socket.cpp:436] [c10d] The server socket cannot be initialized on [::]:29500 (errno: 97 - Address "
-         "family not supported by protocol).")),
+         "family not supported by protocol)."),
+        (r"WARN Socket creation failed : Address family not supported by protocol",
+         "node02:4711:4900 [0] include/socket.h:344 NCCL WARN Socket creation failed : Address family not supported "
+         "by protocol")),
     *spellings("reverse-name-noise", Kind.NOTICE, ("DC409",),
         (r"The hostname of the client socket cannot be retrieved\. err=(?P<code>-?\d+)",
          "[W1119 08:12:44.120331 socket.cpp:752] [c10d] The hostname of the client socket cannot be retrieved. "

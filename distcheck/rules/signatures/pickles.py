@@ -107,6 +107,19 @@ ROWS: tuple[Signature, ...] = (
         (r"(?P<which>Missing|Unexpected) key\(s\) in state_dict: \"(?P<key>[^\"]{1,200})\"",
          'Missing key(s) in state_dict: "conv1.weight", "conv1.bias", "fc.weight". ',
          'Unexpected key(s) in state_dict: "module.conv1.weight", "module.conv1.bias". ')),
+    #: a partition of DeepSpeed's ZeRO stage 3 where the whole tensor is expected
+    *spellings("state-partition", Kind.CAUSE, (),
+        (r"copying a param with shape torch\.Size\(\[0\]\) from checkpoint",
+         "size mismatch for fc.weight: copying a param with shape torch.Size([0]) from checkpoint, the shape in "
+         "current model is torch.Size([512, 3584]).")),
+    *spellings("state-into-partition", Kind.CAUSE, (),
+        (r"from checkpoint, the shape in current model is torch\.Size\(\[0\]\)",
+         "size mismatch for fc.weight: copying a param with shape torch.Size([250112, 512]) from checkpoint, the "
+         "shape in current model is torch.Size([0]).")),
+    *spellings("state-shapes", Kind.RECORD, (),
+        (r"size mismatch for \S{1,200}: copying a param with shape torch\.Size\(",
+         "size mismatch for fc.weight: copying a param with shape torch.Size([1, 256]) from checkpoint, the shape in "
+         "current model is torch.Size([78, 256]).")),
     # devices of checkpoints
     *spellings("checkpoint-device", Kind.CAUSE, ("DC723",),
         (r"Attempting to deserialize object on a? ?CUDA device (?P<device>\d+) but torch\.cuda\.device_count\(\) is "

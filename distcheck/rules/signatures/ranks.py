@@ -113,7 +113,9 @@ _STORE = (
         (r"Segmentation fault \(core dumped\)", "Segmentation fault (core dumped)"),
         (r"Fatal Python error: Segmentation fault", "Fatal Python error: Segmentation fault")),
     *spellings("store-timeout", Kind.TIMEOUT, (),
-        (r"(?:RuntimeError|DistStoreError|TimeoutError): Socket Timeout", "RuntimeError: Socket Timeout")),
+        (r"(?:RuntimeError|DistStoreError|TimeoutError): Socket Timeout", "RuntimeError: Socket Timeout"),
+        (r"While waitForInput, poolFD failed with \(errno: \d+",
+         "[rank5]:[W socket.cpp:432] [c10d] While waitForInput, poolFD failed with (errno: 0 - Success).")),
     *spellings("store-wait-ended", Kind.NOTICE, ("DC726",),
         (r"waitForInput: socket SocketImpl\(fd=\d+, addr=.{1,250}\) timed out after (?P<timeout_ms>\d+)ms",
          "[rank1]:[W1122 14:34:56.854597329 socket.cpp:489] [c10d] waitForInput: socket SocketImpl(fd=79, "
@@ -143,7 +145,7 @@ _STORE = (
          "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
          "torch.distributed.elastic.rendezvous.api.RendezvousClosedError")),
     *spellings("unique-id-timeout", Kind.TIMEOUT, ("DC511",),
-        (r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<peer>\d+)\] "
+        (r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr(?:ie|ei)ving ncclUniqueId from \[(?P<peer>\d+)\] "
          r"via c10d "
          r"key-value store by key '[^']{0,60}', but store->get\('[^']{0,60}'\) got error: "
          r"(?:Socket Timeout|Timeout|timeout|wait timeout)",
@@ -229,7 +231,17 @@ _CLASSES = (
          "internal error - please report this issue to the NCCL developers, NCCL version 2.20.5"),
         (r"NCCL [Ee]rror \d+: (?P<words>unhandled cuda error|unhandled system error|internal error|invalid usage)",
          "RuntimeError: NCCL Error 1: unhandled cuda error",
-         "RuntimeError: NCCL Error 5: invalid usage")),
+         "RuntimeError: NCCL Error 5: invalid usage"),
+        (r"(?:NCCL error: |Test NCCL failure \S{1,80}:\d+ ')(?P<words>unhandled cuda error|unhandled system error"
+         r"|internal error|invalid usage|invalid argument)",
+         "Collective WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) raised the "
+         "following async exception: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL "
+         "version 2.25.1",
+         "node01: Test NCCL failure common.cu:958 'internal error - please report this issue to the NCCL developers "
+         "/ '"),
+        (r"NCCL WARN \[Proxy Service \d+\] Failed to execute operation \w+ from rank \d+, retcode [1-5]\b",
+         "node01:4711:4802 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute operation Connect from "
+         "rank 0, retcode 2")),
     *spellings("nccl-last-error", Kind.RECORD, (),
         (r"Last error:", "Last error:", "Last error: Cuda failure 'out of memory'")),
     *spellings("invalid-scalar-type", Kind.FAILURE, ("DC512",),
@@ -272,14 +284,15 @@ _LOST = (
         (r"(?i)failed to recv, got 0 bytes",
          "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the "
          "remote server shutdown or crash?"),
-        (r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<peer>\d+)\] "
+        (r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr(?:ie|ei)ving ncclUniqueId from \[(?P<peer>\d+)\] "
          r"via c10d "
          r"key-value store by key '[^']{0,60}', but store->get\('[^']{0,60}'\) got error: "
          r"(?:Connection|Broken|Failed|failed)",
          "torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from "
          "[0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer")),
     *spellings("nccl-remote-error", Kind.LOST, ("DC518",),
-        (r"ncclRemoteError|remote process exited or there was a network error|NCCL [Ee]rror 6: ",
+        (r"ncclRemoteError|remote process exited or there was a network error|NCCL [Ee]rror 6: "
+         r"|\[Proxy Service \d+\] Failed to execute operation \w+ from rank \d+, retcode 6\b",
          "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
          "[E ProcessGroupNCCL.cpp:475] [Rank 1] NCCL watchdog thread terminated with exception: NCCL error: remote "
          "process exited or there was a network error, NCCL version 2.17.1")),

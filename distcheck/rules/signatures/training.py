@@ -37,7 +37,10 @@ ROWS: tuple[Signature, ...] = (
          "returned by training_step.")),
     *spellings("parameter-ready-twice", Kind.CAUSE, ("DC754",),
         (r"Expected to mark a variable ready only once",
-         "RuntimeError: Expected to mark a variable ready only once. This error is caused by one of the following")),
+         "RuntimeError: Expected to mark a variable ready only once. This error is caused by one of the following"),
+        (r"has been marked as ready twice",
+         "Parameter at index 753 has been marked as ready twice. This means that multiple autograd engine hooks have "
+         "fired for this particular parameter during this iteration.")),
     *spellings("unused-parameters-named", Kind.RECORD, ("DC754",),
         (r"Parameter indices which did not receive grad for rank (?P<of>[0-9]{1,7}): (?P<indices>[0-9 .]{1,200})",
          "Parameter indices which did not receive grad for rank 1: 2 3"),
@@ -47,5 +50,24 @@ ROWS: tuple[Signature, ...] = (
         (r"find_unused_parameters=True was specified in DDP constructor, but did not find any unused",
          "[rank0]:[W reducer.cpp:1430] Warning: find_unused_parameters=True was specified in DDP constructor, but "
          "did not find any unused parameters in the forward pass.")),
+    # what fails in a process and is no rule: named, so that the root-cause summary can show it
+    *spellings("devices-differ", Kind.FAILURE, (),
+        (r"Expected all tensors to be on the same device",
+         "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:1 and "
+         "cuda:0!")),
+    *spellings("device-map-spread", Kind.FAILURE, (),
+        (r"You can't train a model that has been loaded with `?device_map='auto'`? in any distributed mode"
+         r"|You can't train a model that has been loaded in \d-bit (?:or \d-bit )?precision on a different device",
+         "ValueError: You can't train a model that has been loaded with `device_map='auto'` in any distributed mode. "
+         "Please rerun your script specifying `--num_processes=1`")),
+    *spellings("wrapper-attribute", Kind.FAILURE, (),
+        (r"'(?:DistributedDataParallel|DataParallel|DeepSpeedEngine)' object has no attribute '\w{1,80}'",
+         "AttributeError: 'DistributedDataParallel' object has no attribute 'generate'")),
+    *spellings("fsdp-dtypes", Kind.FAILURE, (),
+        (r"(?:Must flatten tensors with|`FlatParameter` requires) uniform dtype but got",
+         "ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16")),
+    *spellings("fsdp-frozen", Kind.FAILURE, (),
+        (r"(?:Must flatten tensors with|`FlatParameter` requires) uniform (?:values for )?`?requires_grad",
+         "ValueError: Must flatten tensors with uniform requires_grad when use_orig_params=False")),
 )
 # fmt: on

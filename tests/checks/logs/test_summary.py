@@ -44,3 +44,65 @@ def test_a_bar_before_another_ranks_words_is_quoted() -> None:
 
 def test_a_card_that_gave_up_is_no_port_that_went_down() -> None:
     assert "catastrophic" in story("DC414/bad_the_adapter_gives_up.log")["why"]
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:1 and cpu!",
+            "torch.device('cuda', local_rank)",
+        ),
+        (
+            "ValueError: You can't train a model that has been loaded with `device_map='auto'` in any distributed mode.",
+            "LOCAL_RANK",
+        ),
+        ("AttributeError: 'DistributedDataParallel' object has no attribute 'generate'", "model.module"),
+        (
+            "ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16",
+            "model.to(torch.bfloat16)",
+        ),
+        (
+            "ValueError: Must flatten tensors with uniform requires_grad when use_orig_params=False",
+            "use_orig_params=True",
+        ),
+        (
+            "RuntimeError: size mismatch for fc.weight: copying a param with shape torch.Size([0]) from checkpoint, the "
+            "shape in current model is torch.Size([512]).",
+            "zero_to_fp32.py",
+        ),
+        (
+            "RuntimeError: size mismatch for fc.weight: copying a param with shape torch.Size([512]) from checkpoint, the "
+            "shape in current model is torch.Size([0]).",
+            "GatheredParameters",
+        ),
+    ],
+)
+def test_a_failure_without_a_rule_has_a_name_and_a_fix(line: str, hint: str, tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "/workspace/train.py", line 9, in <module>\n    step()\n'
+    (tmp_path / "run.log").write_text(raised + line + "\n")
+    told = diagnose(read_timeline([str(tmp_path / "run.log")])).story
+    assert (told["outcome"], told["code"]) == ("unnamed", None)
+    assert told["name"] is not None and hint in told["fix"]["text"]
+    # a twin in the same place that none of them knows
+    (tmp_path / "twin.log").write_text(raised + "AttributeError: 'Net' object has no attribute 'generate'\n")
+    assert diagnose(read_timeline([str(tmp_path / "twin.log")])).story["name"] is None
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("exits with return code = -11", "ended with exit code -11 (SIGSEGV), and logged no reason"),
+        ("  traceback : Signal 6 (SIGABRT) received by PID 4711", "ended with exit code -6 (SIGABRT), and logged no"),
+        ("failed (exitcode: -4) local_rank: 0 (pid: 16) of binary: python", "ended with exit code -4 (SIGILL), and"),
+        # what a launcher sends, and an ordinary status: their cause is elsewhere
+        ("failed (exitcode: -15) local_rank: 0 (pid: 16) of binary: python", ""),
+        ("exits with return code = 1", ""),
+    ],
+)
+def test_the_only_process_that_a_signal_ended_failed_first(line: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(line + "\n")
+    told = diagnose(read_timeline([str(tmp_path / "run.log")])).story
+    assert told["outcome"] == ("unnamed" if text else "consequences")
+    assert text in told["first"]["text"]
+    assert (told["fix"]["command"] == "export PYTHONFAULTHANDLER=1") == bool(text)

@@ -22,7 +22,6 @@ from .made import SITE, code, found_by, said, timeline
         ("AssertionError: Torch not compiled with CUDA enabled", "without CUDA"),
         ("AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'", "without CUDA"),
         ("AssertionError: Unknown c10d backend type UCC", "without the backend ucc"),
-        ("RuntimeError: No backend type associated with device type cpu", "made for nccl alone"),
         ("RuntimeError: No backend type associated with device type cuda", "made for gloo alone"),
         ("ValueError: monitored_barrier is only implemented for GLOO backend.", "works with gloo alone"),
         ("ValueError: Cannot use ReduceOp.AVG with Gloo", "gloo has no ReduceOp.AVG"),
@@ -34,6 +33,13 @@ def test_what_the_build_or_the_backend_lacks(line: str, part: str) -> None:
     ((rule, severity, message),) = found_by(backend_was_built_in, timeline(said(line)))
     assert (rule, severity) == ("DC120", "error")
     assert part in message
+
+
+@pytest.mark.parametrize("text", ["No backend type associated with device type cpu", "Tensors must be CUDA and dense"])
+def test_a_tensor_on_the_cpu_is_no_fault_of_the_build(text: str) -> None:
+    ((rule, severity, message),) = found_by(backend_was_built_in, timeline(said(f"RuntimeError: {text}")))
+    assert (rule, severity) == ("DC714", "error")
+    assert "made for nccl alone" in message
 
 
 def test_windows_gets_gloo() -> None:
