@@ -24,7 +24,8 @@ from .shell_grammar import parse, why_missing
 #: Commands that succeed, whatever the launch has done; nothing depends on its results.
 _SUCCEEDS = frozenset(
     ["echo", "printf", "date", "true", ":", "sleep", "rm", "deactivate", "conda", "module", "unset", "ls", "touch",
-     "hostname", "uptime", "popd", "pushd", "sync", "clear", "nvidia-smi", "squeue", "sacct", "seff", "scontrol", "set"]
+     "hostname", "uptime", "popd", "pushd", "sync", "clear", "nvidia-smi", "dcgmi", "rocm-smi",
+     "squeue", "sacct", "seff", "scontrol", "set"]
 )  # fmt: skip
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
 _HANDLES = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")

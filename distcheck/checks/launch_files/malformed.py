@@ -34,10 +34,10 @@ from .ports import port_of
 #: torch's numbers with their minimum.
 _NUMBERS = (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0), ("LOCAL_WORLD_SIZE", 1))
 #: Words in place of a script in documents and usage lines.
-_PLACEHOLDER = re.compile(r"\.\.\.|…|<[^>]*>|\[[^\]]*\]|\.\.\.\s*$")
-#: Placeholders: ``YOUR_PORT``, ``<ip of node 0>``, ``xxx.xxx.xxx.xxx``.
+_PLACEHOLDER = re.compile(r"\.\.\.|…|<[^>]*>|\[[^\]]*\]|\.\.\.\s*$|(?:--[\w-]+=)?\?{2,}")
+#: Placeholders: ``YOUR_PORT``, ``<ip of node 0>``, ``xxx.xxx.xxx.xxx``, ``???``.
 _STANDS_FOR = re.compile(
-    r"(?i)your|<[^>]*>?|^[x.:]+$|\.\.\.|todo|change_?me|replace|fill_?(?:in|me)|_here\b|^my_|\{|__\w+__|@\w+@|%[a-z(]"
+    r"(?i)your|<[^>]*>?|^[x.:]+$|\?{2,}|\.\.\.|todo|change_?me|replace|fill_?(?:in|me)|_here\b|^my_|\{|__\w+__|@\w+@|%[a-z(]"
 )
 #: Rendezvous backends that torch registers (torch 2.15, ``elastic/rendezvous/registry.py``).
 _BACKENDS = ("static", "c10d", "etcd", "etcd-v2")

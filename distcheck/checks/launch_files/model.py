@@ -193,8 +193,8 @@ class LaunchSite(NamedTuple):
 
     @property
     def in_slurm_job(self) -> bool:
-        """Return whether Slurm starts the job."""
-        return self.of_job is not None and self.of_job.scheduler == "slurm"
+        """Return whether a batch script of Slurm holds the line: the shell of a script that calls srun is in no job."""
+        return self.kind in ("slurm", "markdown") and self.job is not None and self.job.scheduler == "slurm"
 
     def where(self, word: Word | None = None, *, object: str | None = None) -> Where:
         """Return the location of a word for a finding; if there is no word, that of the whole line."""

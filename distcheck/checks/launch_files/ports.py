@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Rule, Severity, Where
+from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 from distcheck.core.registry import probe
 from distcheck.core.torch_pins import SINCE
 from distcheck.launch.endpoint import split_endpoint
@@ -17,8 +17,10 @@ from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, NODE_LAUNCHERS
 from .context import (
     PORT_OPTIONS,
     assigned_in,
+    by_each_task,
     edit_value,
     expected_nodes,
+    host_of,
     is_remote,
     rendezvous_lines,
     rendezvous_of,
@@ -41,15 +43,21 @@ _EPHEMERAL = (32768, 60999)
 _REFUSED_SINCE = "1.9"
 #: A port from the job's number, below the ephemeral ones.
 PORT_OF_JOB = "$((20000 + SLURM_JOB_ID % 10000))"
+#: A port from the number of the shell that starts the job.
+_PORT_OF_SHELL = "$((20000 + $$ % 10000))"
+#: Kinds of files in which ``$$`` is that number, and not the same in each container, or a dollar sign.
+_WITH_SHELL = frozenset({"shell", "slurm", "markdown", "workflow"})
 #: bash(1): RANDOM is from 0 to 32767.
 _RANDOM = (0, 32767)
 _SHUF = re.compile(r"\bshuf\b[^|)]*?(?:-i|--input-range[= ])\s*(\d{1,9})-(\d{1,9})")
-_ARITHMETIC = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
+_ARITHMETIC = re.compile(r"\$\(\((.*)\)\)|(?:\$\(|`)[ \t]*expr[ \t]+([^()`]*)(?:\)|`)|(\$\{?RANDOM\}?)", re.DOTALL)
 _JOB_NUMBERS = frozenset({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID"})
 #: The shell exits, or waits for its children.
 _WAITS = re.compile(r"\s*(?:wait|exit|sleep)\b")
 #: Limit of earlier lines with one port.
 _MAX_BEFORE = 16
+#: Bits of a shell's number.
+_MAX_SHIFT = 63
 #: Limit of characters in a computed expression.
 _MAX_LENGTH = 200
 
@@ -210,23 +218,80 @@ def _unwise(
     severity: Severity | None,
     rule: Rule = rules.DC402,
 ) -> Finding:
-    name = port.name
-    wanted = PORT_OF_JOB if site.in_slurm_job else str(DEFAULT_PORT)
-    edits = edit_value(site, PORT_OPTIONS, wanted) if port.word is not None and "endpoint" not in name else ()
     return rule.found(
-        f"{name}: {message}",
+        f"{port.name}: {message}",
         severity=severity,
         where=port.where,
         evidence=evidence,
-        fix=Fix(
-            f"take one from 1024 to 32767, the same on every node: {name}={wanted}"
-            if "endpoint" not in name
-            else f"take one from 1024 to 32767, the same on every node: {name}=HOST:{wanted}",
-            edits=edits,
-            where="launch-line" if port.given is None else "job-script",
-            risk="lines and scripts for other nodes of the same job must use the same port",
-        ),
+        fix=_wise(site, port),
     )
+
+
+def _wise(site: LaunchSite, port: Port) -> Fix:
+    """Return the fix that gives a job a port of its own: none, one from its number, or else the default."""
+    where = "launch-line" if port.given is None else "job-script"
+    if _takes_a_free_one(site):
+        return _standalone(site, port)
+    wanted = _port_of_job(site, port)
+    text = "take one from 1024 to 32767, the same on every node"
+    if wanted == _PORT_OF_SHELL:
+        text = "take one from 1024 to 32767, from the number of this shell"
+    wanted = wanted or str(DEFAULT_PORT)
+    edits = edit_value(site, PORT_OPTIONS, wanted) if port.word is not None and "endpoint" not in port.name else ()
+    return Fix(
+        f"{text}: {_assigned(port, wanted)}",
+        edits=edits,
+        where=where,
+        risk="lines and scripts for other nodes of the same job must use the same port",
+    )
+
+
+def _assigned(port: Port, wanted: str) -> str:
+    """Return the option or variable with another port; an endpoint keeps its host."""
+    host = f"{host_of(port.word.text)}:" if port.word is not None and "endpoint" in port.name else ""
+    return f"{port.name}={host}{wanted}"
+
+
+def _takes_a_free_one(site: LaunchSite) -> bool:
+    """Return whether torchrun starts all ranks on one host, so that it can choose the port."""
+    torchrun = site.command.launcher in TORCHRUN_LAUNCHERS
+    return torchrun and several_nodes(site) is False and step_of(site).starter is None
+
+
+def _standalone(site: LaunchSite, port: Port) -> Fix:
+    text = "on one node drop address and port, and write --standalone: torchrun takes a free port"
+    edits: tuple[Edit, ...] = ()
+    names = ("--rdzv-endpoint",) if "endpoint" in port.name else PORT_OPTIONS
+    option, value = site.option(*names), site.value(*names)
+    if port.word is not None and option is not None and value is not None and not option.origins:
+        whole = option.span if "=" in option.text else option.span._replace(end_column=value.span.end_column)
+        written = option.written if "=" in option.text else f"{option.written} {value.written}"
+        if value.written == value.text and value.span.line == option.span.line:
+            edits = whole.literal_edit(written, "--standalone")
+    return Fix(
+        text,
+        edits=edits,
+        where="launch-line" if port.given is None else "job-script",
+        risk="no other program knows the port before" if edits else None,
+    )
+
+
+def _port_of_job(site: LaunchSite, port: Port) -> str | None:
+    """Return the text of a port that no other job on the host has, or None if nothing in the file gives one."""
+    each = site.kind in _WITH_SHELL and port.word is not None and by_each_task(site, port.word) is True
+    if site.in_slurm_job or (each and step_of(site).starter == "srun"):
+        return PORT_OF_JOB
+    command = site.command
+    if site.kind not in _WITH_SHELL or each:
+        return None
+    if command.launcher == "deepspeed":
+        at_once = command.node_rank is None and "node_rank" not in command.unknown
+    elif command.launcher == "accelerate":
+        at_once = command.node_rank is None and command.config_file is None and command.nnodes_max in (None, 1)
+        at_once = at_once and not command.unknown & {"node_rank", "config_file", "nnodes_min", "nnodes_max"}
+    else:
+        at_once = step_of(site).starter is not None
+    return _PORT_OF_SHELL if at_once and not is_remote(site) else None
 
 
 # computed ports
@@ -241,9 +306,10 @@ def range_of(text: str) -> Range | None:
     if found and text.lstrip().startswith(("$(", "`")):
         return Range(int(found[1]), int(found[2]))
     arithmetic = _ARITHMETIC.fullmatch(text.strip())
-    if arithmetic is None or len(arithmetic[1]) > _MAX_LENGTH:
+    if arithmetic is None or len(text) > _MAX_LENGTH:
         return None
-    expression = re.sub(r"\$\{?([A-Za-z_]\w*)\}?", r"\1", arithmetic[1])
+    written = (arithmetic[2] or "").replace("\\*", "*") or arithmetic[3] or arithmetic[1]
+    expression = re.sub(r"\$\{?([A-Za-z_]\w*)\}?", r"\1", written.replace("$$", "$BASHPID"))
     try:
         tree = ast.parse(expression.strip().replace("\n", " "), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -274,6 +340,12 @@ def _range(node: ast.expr) -> Range | None:
         return Range(left.low * right.low, None if left.high is None else left.high * right.low)
     if isinstance(node.op, ast.Sub) and right.low == right.high:
         return Range(left.low - right.low, None if left.high is None else left.high - right.low)
+    if left.low < 0 or right.low < 0 or left.high is None or right.high is None:
+        return None
+    if isinstance(node.op, ast.LShift) and right.high <= _MAX_SHIFT:
+        return Range(left.low << right.low, left.high << right.high)
+    if isinstance(node.op, ast.BitOr):
+        return Range(max(left.low, right.low), (1 << max(left.high.bit_length(), right.high.bit_length())) - 1)
     return None
 
 
@@ -288,8 +360,8 @@ def port_is_not_fixed(launch_files: LaunchFiles) -> Iterator[Finding]:
         before: dict[int, list[LaunchSite]] = {}
         for site in file.sites:
             port = port_of(site)
-            if site.command.launcher == "other" or site.kind == "pod":
-                continue
+            if site.command.launcher == "other" or site.kind in ("pod", "markdown"):
+                continue  # a document shows an example
             number = _wise_number(site, port)
             if port is None or number is None:
                 continue
@@ -352,13 +424,12 @@ def _is_job_of_its_own(site: LaunchSite) -> bool:
 
 
 def _own_port(site: LaunchSite, port: Port, number: int) -> Fix:
-    command = site.command
-    if several_nodes(site) is False and command.launcher in TORCHRUN_LAUNCHERS:
-        text = "on one node drop address and port, and write --standalone: torchrun takes a free port"
-    elif site.in_slurm_job:
-        value = f"HOST:{PORT_OF_JOB}" if "endpoint" in port.name else PORT_OF_JOB
-        text = f"take it from the number of the job: {port.name}={value}"
+    if _takes_a_free_one(site):
+        return _standalone(site, port)
+    wanted = _port_of_job(site, port)
+    if wanted is None:
+        text = f"give each job a port of its own, such as {_assigned(port, str(number + 1))} to the second"
     else:
-        value = f"HOST:{number + 1}" if "endpoint" in port.name else str(number + 1)
-        text = f"give each job a port of its own, such as {port.name}={value} to the second"
+        number_of = "the job" if wanted == PORT_OF_JOB else "this shell"
+        text = f"take it from the number of {number_of}: {_assigned(port, wanted)}"
     return Fix(text, where="launch-line" if port.given is None else "job-script")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
+from distcheck.launch.command import SHELLS
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
@@ -31,12 +32,24 @@ from .counts import (
 )
 from .launcher import double_launch
 from .model import Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes, Scalar, known
+from .shell_commands import SCRIPTS, read_chain
 from .variables import MASKS, corrected_line, is_certain
 
 GIB = 1 << 30
 #: Side effects of a fix.
 _FEWER = "the job has fewer ranks, and with them another batch size"
 _MORE = "the job has more ranks, and with them another batch size"
+
+
+#: Programs that a batch script starts with srun to prepare or inspect its nodes (GNU coreutils and the like).
+_UTILITIES = frozenset(
+    """
+    hostname echo printf true false mkdir rmdir rm cp mv ln ls cat touch chmod chown tar unzip gzip rsync scp wget curl
+    git find df du date env printenv sleep kill pkill killall ps which test stat dd sbcast squeue scontrol sacct sinfo
+    nvidia-smi rocm-smi dcgmi ip ifconfig ibstat lscpu nproc free uname ulimit module conda pip docker podman enroot
+    make cmake ninja
+    """.split()  # noqa: SIM905 - reads better than a hundred quoted words
+)
 
 
 class NodeGpus(NamedTuple):
@@ -111,6 +124,8 @@ def ranks_have_cpus(launch_files: LaunchFiles, nodes: Nodes | Unavailable) -> It
         if site.kind != "pod" and is_distributed(site):
             yield from _cpus_of(file, site)
             yield from _cpus_of_container(site)
+        elif (lost := _cpus_that_srun_forgets(site)) is not None and _uses_gpus(site):
+            yield _pass_them_on(lost, file, site)
     if stated is None or stated.cpus is None:
         return
     for allocation in _allocations(launch_files):
@@ -332,7 +347,7 @@ def _cpus_of(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
         where=site.where(source, object="cpu"),
         evidence={"ranks_on_node": ranks, "cpus": limit, "cpus_per_task": each},
         fix=Fix(
-            f"request the CPUs of all ranks and their data loaders, such as --cpus-per-task={ranks * 8}"
+            f"request the CPUs of all ranks and their data loaders: --cpus-per-task={ranks} is one for each rank"
             if started == 1
             else f"request more CPUs for each task (--cpus-per-task): {ranks} ranks and their data loaders share them",
             where="job-script",
@@ -358,13 +373,24 @@ def _cpus_of_container(site: LaunchSite) -> Iterator[Finding]:
     )
 
 
+def _uses_gpus(site: LaunchSite) -> bool:
+    """Return whether a step runs more than a utility in a job with GPUs: a wrapper of a launcher, or a script."""
+    if gpus_given(site) is None:
+        return False
+    chain = read_chain([word.text for word in site.words])
+    program = site.words[chain.position].text if chain.kind == "command" else ""
+    if program.rpartition("/")[2] in SHELLS:
+        return any(word.text.endswith(SCRIPTS) for word in site.words[chain.position :])
+    return bool(program) and program.rpartition("/")[2] not in _UTILITIES
+
+
 def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
     """Return the CPUs per task of the batch script if its srun does not use them (Slurm 22.05 and newer).
 
     srun(1), "--cpus-per-task": the job's value is no longer inherited; SRUN_CPUS_PER_TASK is its variable.
     """
     command = site.command
-    if site.kind != "slurm" or task_starter(site.command) != "srun" or "sbatch" in command.wrappers:
+    if site.kind not in ("slurm", "markdown") or task_starter(site.command) != "srun":
         return None
     if command.cpus_per_task is not None or "cpus_per_task" in command.unknown:
         return None
@@ -383,7 +409,8 @@ def _cpus_that_srun_forgets(site: LaunchSite) -> int | None:
 
 def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding:
     word = next(word for word in site.words if word.text.rpartition("/")[2] == "srun")
-    own = word.span.path == file.path
+    # in a heredoc for sbatch, the shell that submits would expand the variable
+    own = word.span.path == file.path and "sbatch" not in site.command.wrappers
     edits = (word.span.followed_by(" --cpus-per-task=$SLURM_CPUS_PER_TASK"),) if own else ()
     line = corrected_line(file, edits) if edits else None
     return rules.DC325.found(
@@ -393,7 +420,11 @@ def _pass_them_on(requested: int, file: LaunchFile, site: LaunchSite) -> Finding
         where=site.where(word, object="srun"),
         evidence={"cpus_per_task": requested},
         fix=Fix(
-            "write 'export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK' before it, or give srun the number"
+            (
+                "write 'export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK' before it, or give srun the number"
+                if own
+                else f"give srun the number: --cpus-per-task={requested}"
+            )
             + (f": {line}" if line else ""),
             edits=edits,
             where="job-script",

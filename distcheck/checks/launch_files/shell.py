@@ -91,8 +91,8 @@ def read_shell(
     if missing is not None:
         return ShellText(problems=((WITHOUT_GRAMMAR + missing, *fragment.location(0)),))
     source = ShellSource(with_plain_line_ends(fragment))
-    allocation = slurm.read_directives(source) if kind == "shell" else None
-    if allocation is not None and allocation.scheduler == "slurm":
+    allocation = slurm.read_directives(source) if kind in ("shell", "markdown") else None
+    if kind == "shell" and allocation is not None and allocation.scheduler == "slurm":
         kind = "slurm"
     reader = _CommandReader(source, look_up, kind, allocation, environ, pods)
     reader.read()

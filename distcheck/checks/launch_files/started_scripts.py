@@ -766,7 +766,7 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
     """No launch line uses torch.distributed.launch."""
     starts = {id(start.site): start for start in started.starts}
     for _, site in launch_files.sites():
-        if site.command.launcher != _DEPRECATED:
+        if site.command.launcher != _DEPRECATED or not context.is_complete(site):
             continue
         word = _module_word(site)
         start = starts.get(id(site))
@@ -793,7 +793,7 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
 def _what_the_script_needs(started: Started, start: ScriptStart | None) -> str:
     """Return what has to change in a script before torchrun starts it, which passes no ``--local-rank``."""
     if start is None:
-        return '; it passes no --local-rank, so the script must read int(os.environ["LOCAL_RANK"])'
+        return '; it passes no --local-rank: a script with that option reads int(os.environ["LOCAL_RANK"]) instead'
     from distcheck.checks.source.device_uses import files_from
     from distcheck.checks.source.environment_variables import reads
 

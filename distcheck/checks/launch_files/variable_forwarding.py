@@ -78,17 +78,21 @@ def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
     seen: set[Span] = set()
     for file in launch_files.files:
         uses = Uses(file)
+        launched = any(site.command.launcher in NODE_LAUNCHERS for site in file.sites)
         for site in file.sites:
             if site.command.launcher not in (*NODE_LAUNCHERS, "python"):
                 continue
             if site.command.launcher == "python" and site.command.script is None:
                 continue
-            for name in sorted(site.unexported.keys() & _names_read(site)):
+            read = _names_read(site)
+            if launched and task_starter(site.command) is None:
+                read = _read_everywhere()  # those of ranks are for the line with a launcher
+            cut = cut_before(file, site)
+            for name in sorted(site.unexported.keys() & read):
                 setting = site.unexported[name]
                 if setting.span not in seen and _is_wanted(setting, uses, site):
                     seen.add(setting.span)
-                    yield _never_exported(setting, file, site)
-            cut = cut_before(file, site)
+                    yield _never_exported(setting, file, site, cut)
             for setting in () if cut is None else _lost(cut, site, _names_read(site)):
                 if cut is not None and setting.span not in seen:
                     seen.add(setting.span)
@@ -160,7 +164,7 @@ def _is_wanted(setting: FileSetting, uses: Uses, site: LaunchSite) -> bool:
     return not any(setting.span in word.origins for word in site.words) and not uses.of(name)
 
 
-def _never_exported(setting: FileSetting, file: LaunchFile, site: LaunchSite) -> Finding:
+def _never_exported(setting: FileSetting, file: LaunchFile, site: LaunchSite, cut: Cut | None) -> Finding:
     program = site.command.launcher if site.command.launcher != "other" else "the program"
     elsewhere = setting.reach == "exported"
     seen = (
@@ -173,7 +177,7 @@ def _never_exported(setting: FileSetting, file: LaunchFile, site: LaunchSite) ->
         rules.DC808.found(
             seen,
             evidence={"variable": setting.name, "launcher": site.command.launcher},
-            fix=_set_for_all(setting, file) if elsewhere else _export(setting, file),
+            fix=_set_for_all(setting, file) if elsewhere else _and_pass_on(_export(setting, file), setting, file, cut),
         ),
     )
 
@@ -189,6 +193,16 @@ def _export(setting: FileSetting, file: LaunchFile) -> Fix:
     edit = at.preceded_by("export ")
     line = corrected_line(file, (edit,))
     return Fix(f"export it: {line}" if line else text, edits=(edit,), where="job-script", risk=_FIRST_TIME)
+
+
+def _and_pass_on(fix: Fix, setting: FileSetting, file: LaunchFile, cut: Cut | None) -> Fix:
+    """Return the fix that exports a variable, and names it to the program that passes on only what is named."""
+    if cut is None:
+        return fix
+    edits: tuple[Edit, ...] = ()
+    if fix.edits and cut.option is not None and cut.behind is not None and cut.behind.span.path == file.path:
+        edits = (*fix.edits, cut.behind.span.followed_by(f" {cut.option} {setting.name}"))
+    return fix._replace(text=f"{fix.text}; and {cut.fix.format(setting.name)}", edits=edits)
 
 
 def _set_for_all(setting: FileSetting, file: LaunchFile) -> Fix:
@@ -363,6 +377,8 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
         setting = site.settings.get(name)
         if setting is None or setting.reach not in ("exported", "line"):
             continue
+        if name == "LOCAL_WORLD_SIZE" and command.launcher == "deepspeed":
+            continue  # it sets LOCAL_SIZE (deepspeed 0.17, launcher/launch.py)
         if any(setting.span in word.origins for word in site.words) or uses.of(setting.name):
             continue  # the file uses it itself: the name is for a number of its own
         number = _number(setting)

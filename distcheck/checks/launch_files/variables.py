@@ -118,8 +118,10 @@ def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | U
         for finding in judge_debugging(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
             meant = not is_certain(setting, group.site) or is_deliberate(group, setting)
-            # a document shows how to search for an error
-            meant = meant or group.file.kind == "markdown"
+            if group.file.kind == "markdown":
+                if setting.reach == "line":
+                    continue  # a document shows how to search for an error, with one command
+                meant = True
             yield finding._replace(severity=Severity.INFO) if meant else finding
 
     yield from _judged(launch_files, configuration, judge)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -53,4 +54,17 @@ def fixed(text: str, finding: Finding) -> str:
         assert edit.line == edit.end_line
         line = lines[edit.line - 1]
         lines[edit.line - 1] = line[: edit.column - 1] + edit.text + line[edit.end_column - 1 :]
+    return "\n".join(lines)
+
+
+def typed(text: str, finding: Finding) -> str:
+    """A text as a reader changes it: with the edits of the fix, or with what follows its colon in the place it names."""
+    if finding.fix.edits:
+        return fixed(text, finding)
+    lines = text.split("\n")
+    name, _, value = finding.fix.text.rpartition(": ")[2].partition("=")
+    line = lines[(finding.where.line or 1) - 1]
+    found = re.search(rf"{re.sub('[-_]', '[-_]', name)}[= ](?:\$\(\(.*?\)\)|\S+)", line)
+    assert found is not None, (name, line)
+    lines[(finding.where.line or 1) - 1] = f"{line[: found.start()]}{name}={value}{line[found.end() :]}"
     return "\n".join(lines)

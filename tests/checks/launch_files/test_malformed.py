@@ -57,6 +57,8 @@ def test_bad_values(text: str, line: int, name: str) -> None:
         "export MASTER_PORT=70000\npython train.py\n",
         # a reader is to replace them
         f"torchrun {STATIC} --master_addr=YOUR_IP --master_port=YOUR_PORT train.py\n",
+        "accelerate launch --main_process_port ??? --num_processes ??? train.py\n",
+        "accelerate launch --num_processes ???\n",
         "export MASTER_ADDR=xxx.xxx.xxx.xxx\npython train.py\n",
         # c10d does not use it
         "torchrun --nnodes=2 --node_rank=2 --rdzv_backend=c10d --rdzv_endpoint=a:29400 train.py\n",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distcheck.checks.launch_files.ports import HIGHEST_PORT, Range, port_is_not_fixed, port_is_wise, range_of
 
-from .judging import TWO_NODES, findings, fixed, said
+from .judging import TWO_NODES, findings, fixed, said, typed
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,8 @@ from .judging import TWO_NODES, findings, fixed, said
         ("deepspeed --master_port=50001 train.py\n", [(1, "warning")]),
         ("export MASTER_PORT=$(shuf -n 1 -i 20000-65000)\nsrun python train.py\n", [(1, "warning")]),
         ("export MASTER_PORT=$((10000 + RANDOM))\nsrun python train.py\n", [(1, "warning")]),
+        ("export MASTER_PORT=$RANDOM\nsrun python train.py\n", [(1, "warning")]),
+        ("PORT=`expr $RANDOM + 1000`\ntorchrun --nproc_per_node=2 --master_port=$PORT t.py\n", [(1, "warning")]),
         ("torchrun --nproc_per_node=2 --master_port=$((60000 + RANDOM % 10000)) train.py\n", [(1, "warning")]),
         ("export MASTER_PORT=$((10000 + SLURM_JOB_ID))\nsrun python train.py\n", [(1, "warning")]),
         ("export MASTER_ADDR=node1 MASTER_PORT=70000\n", [(1, "error")]),
@@ -44,6 +48,8 @@ def test_bad_ports(text: str, expected: list[tuple[int, str]]) -> None:
         "torchrun --nproc_per_node=2 --master_port=$PORT train.py\n",
         "torchrun --nproc_per_node=2 --master_port=$((20000 + SLURM_JOB_ID % 10000)) train.py\n",
         "torchrun --nproc_per_node=2 --master_port=$(shuf -i 20000-29999 -n 1) train.py\n",
+        "torchrun --nproc_per_node=2 --master_port=$(expr $RANDOM % 1000 + 20000) train.py\n",
+        "export MASTER_PORT=$((20000 + $$ % 10000))\nsrun python train.py\n",
         "torchrun --nproc_per_node=2 --master_port=$(python free_port.py) train.py\n",
         "torchrun --nproc_per_node=2 --master_port=$((29500 + SLURM_ARRAY_TASK_ID)) train.py\n",
         # c10d takes the endpoint's
@@ -73,9 +79,70 @@ def test_the_fix_writes_a_wise_port(text: str) -> None:
     assert said(port_is_wise, fixed(text, finding)) == []
 
 
+ONE_NODE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=8\n"
+SRUN = "srun -N2 --ntasks-per-node=1 torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_id=1 "
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        # one host: torchrun takes a free port, and DC744 has nothing to report
+        ("torchrun --nproc_per_node=2 --master_port=45678 train.py\n", "--standalone"),
+        ("torchrun --nproc_per_node=2 --master_addr=localhost --master_port 45678 train.py\n", "--standalone"),
+        ("torchrun --nproc_per_node=2 --rdzv_backend=c10d --rdzv_endpoint=localhost:45678 t.py\n", "--standalone"),
+        ("python -m torch.distributed.run --nproc_per_node=2 --master_port $RANDOM train.py\n", "--standalone"),
+        # the launcher's shell is one for all ranks
+        ("deepspeed --num_gpus 2 --master_port 45678 train.py\n", "$((20000 + $$ % 10000))"),
+        ("accelerate launch --num_processes=2 --main_process_port=45678 train.py\n", "$((20000 + $$ % 10000))"),
+        # a script that calls srun has no SLURM_JOB_ID
+        ("export MASTER_PORT=$RANDOM\nsrun -N2 -n16 python train.py\n", "$((20000 + $$ % 10000))"),
+        (SRUN + "--rdzv_endpoint=node1:45678 train.py\n", "node1:$((20000 + $$ % 10000))"),
+        # a batch script has one
+        (
+            ONE_NODE + "export MASTER_PORT=$((RANDOM + 10000))\nsrun python train.py\n",
+            "$((20000 + SLURM_JOB_ID % 10000))",
+        ),
+        (TWO_NODES + SRUN + "--rdzv_endpoint=$HEAD:45678 train.py\n", "$HEAD:$((20000 + SLURM_JOB_ID % 10000))"),
+        # each node starts its own launcher: no shell knows a common number
+        ("torchrun --nnodes=2 --node_rank=$1 --master_addr=$A --master_port=45678 t.py\n", "29500"),
+    ],
+)
+def test_the_fix_works_when_it_is_typed(text: str, wanted: str) -> None:
+    (finding,) = findings(port_is_wise, text)
+    after = typed(text, finding)
+    assert wanted in after
+    assert subprocess.run(["bash", "-n"], input=after, text=True, check=False).returncode == 0
+    assert said(port_is_wise, after) == []
+    # an explicit port of several nodes stays fixed
+    assert said(port_is_not_fixed, after) == ([(1, "info")] if wanted == "29500" else [])
+
+
+def test_a_document_shows_an_example() -> None:
+    block = "```bash\ntorchrun --nnodes=2 --node_rank=0 --master_addr=10.1.1.1 --master_port=29500 t.py\n```\n"
+    assert said(port_is_not_fixed, block, path="README.md") == []
+    assert [severity for _, severity in said(port_is_not_fixed, block.split("\n")[1] + "\n")] == ["info"]
+
+
+def test_the_port_of_a_shell_is_one_for_all_ranks() -> None:
+    (finding,) = findings(port_is_wise, "export MASTER_PORT=$RANDOM\nsrun -N2 -n4 python train.py\n")
+    line = f"export {finding.fix.text.partition(': ')[2]}\nfor rank in 0 1; do bash -c 'echo $MASTER_PORT'; done\n"
+    ports = subprocess.run(["bash"], input=line, text=True, capture_output=True, check=True).stdout.split()
+    assert len(ports) == 2 and ports[0] == ports[1]
+    assert 20000 <= int(ports[0]) < 30000
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("$RANDOM", Range(0, 32767)),
+        ("$(expr $RANDOM + 1000)", Range(1000, 33767)),
+        ("`expr $RANDOM % 1000 + 20000`", Range(20000, 20999)),
+        ("$(expr $RANDOM \\* 2)", Range(0, 65534)),
+        ("$(( ((RANDOM<<15)|RANDOM) % 49152 + 10000 ))", Range(10000, 59151)),
+        ("$((20000 + $$ % 10000))", Range(20000, 29999)),
+        ("$((20000 + $$))", None),
+        ("$(( 1 << 900 ))", None),
+        ("$(expr $(hostname) + 1000)", None),
         ("$(shuf -i 20000-65000 -n 1)", Range(20000, 65000)),
         ("`shuf -n1 -i 1024-2048`", Range(1024, 2048)),
         ("$((RANDOM % 1000 + 20000))", Range(20000, 20999)),
@@ -167,4 +234,4 @@ def test_good_no_two_jobs_at_once(text: str) -> None:
 def test_the_fix_of_an_endpoint_keeps_its_host() -> None:
     text = "torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_id=1 --rdzv_endpoint=node1:29400 train.py\n"
     (finding,) = findings(port_is_not_fixed, text)
-    assert "--rdzv-endpoint=HOST:29401 " in finding.fix.text
+    assert "--rdzv-endpoint=node1:29401 " in finding.fix.text

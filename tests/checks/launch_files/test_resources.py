@@ -186,6 +186,43 @@ def test_good_dc325_cpus_that_are_enough_or_not_known(text: str) -> None:
     assert said(text) == []
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("srun train-wrapper fit --config c.yaml\n", True),
+        ("srun composer train.py\n", True),
+        ("srun python train.py\n", True),
+        ("srun bash scripts/inner.sh a b\n", True),
+        ('srun --output=x bash "$FOLDER/inner.sh"\n', True),
+        ("srun apptainer exec --nv img.sif train-wrapper\n", True),
+        ("srun hostname\n", False),
+        ("srun -N1 -n1 nvidia-smi\n", False),
+        ("srun mkdir -p /tmp/x\n", False),
+        ("srun bash -c 'hostname; rm -rf /tmp/x'\n", False),
+        ("srun -c 8 train-wrapper fit\n", False),
+        ("export SRUN_CPUS_PER_TASK=8\nsrun train-wrapper fit\n", False),
+    ],
+)
+def test_dc325_any_program_of_a_job_with_gpus_gets_one_cpu(line: str, found: bool) -> None:
+    directives = ("--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=8")
+    assert [code for _, code, _ in said(batch(line, *directives, "--gres=gpu:4"), least=INFO)] == ["DC325"] * found
+    if "python" not in line:
+        assert said(batch(line, *directives), least=INFO) == []  # no GPUs: nothing to wait for
+
+
+def test_dc325_a_job_in_a_document_or_in_a_heredoc() -> None:
+    job = batch("srun train-wrapper fit\n", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=8", "--gres=gpu:4")
+    document = f"```bash\n{job}```\n"
+    assert [one.code for one in judge(document, path="README.md")] == ["DC325"]
+    heredoc = "sbatch -N 2 --ntasks-per-node 4 -c 8 --gres=gpu:4 <<EOF\n#!/bin/bash\nsrun bash scripts/run.sh\nEOF\n"
+    (finding,) = judge(heredoc)
+    # the shell that submits would expand a variable
+    assert not finding.fix.edits
+    assert "$" not in finding.fix.text
+    option = finding.fix.text.rpartition(": ")[2]
+    assert judge(heredoc.replace("srun ", f"srun {option} ")) == []
+
+
 def test_dc325_the_fix_hands_the_cpus_on() -> None:
     (finding,) = judge(batch("srun " + EIGHT, "--nodes=1", "--ntasks-per-node=1", "--cpus-per-task=64"))
     assert "srun --cpus-per-task=$SLURM_CPUS_PER_TASK torchrun --standalone" in finding.fix.text

@@ -471,7 +471,15 @@ def test_dc801_is_not_safe_without_the_script() -> None:
     assert not found.fix.safe
 
 
-@pytest.mark.parametrize("line", ["torchrun train.py", "python -m torch.distributed.run train.py", "python train.py"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torchrun train.py",
+        "python -m torch.distributed.run train.py",
+        "python train.py",
+        "python -m torch.distributed.launch --help",
+    ],
+)
 def test_good_dc801_other_launchers(line: str) -> None:
     assert judged(launch_line_has_the_old_launcher, line, READS) == []
 

@@ -10,6 +10,7 @@ from distcheck.checks.launch_files import variable_forwarding as room
 from distcheck.checks.launch_files.model import LaunchFiles
 from distcheck.core.model import Finding, Severity
 
+from .judging import fixed
 from .reading import read
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
@@ -90,6 +91,8 @@ def test_bad_dc808_variables_that_the_ranks_do_not_get(text: str, lines: list[in
         # one host, and MPICH, which hands on everything
         "export NCCL_DEBUG=WARN\nmpirun -np 8 --allow-run-as-root python train.py\n",
         "export NCCL_DEBUG=WARN\nmpiexec -n 16 -ppn 8 -hosts a,b python train.py\n",
+        # the variables of ranks are for the line with the launcher, not for a script of one process
+        'MASTER_ADDR=n1\nCMD="torchrun --standalone train.py"\neval $CMD\npython collect.py\n',
         # nothing of it bears on what is started
         "NCCL_DEBUG=WARN\n./build.sh\n",
         "# NCCL_DEBUG=WARN\n" + TORCHRUN,
@@ -187,6 +190,19 @@ def test_bad_dc809_places_that_are_not_the_files_to_set(text: str, lines: list[i
 )
 def test_good_dc809_places_that_are(text: str) -> None:
     assert said(text) == []
+
+
+def test_dc808_the_fix_names_the_variable_to_open_mpi_as_well() -> None:
+    text = "NCCL_IB_HCA=mlx5\nmpirun -np 16 -H a:8,b:8 -x PATH python train.py\n"
+    (finding,) = judge(text)
+    after = fixed(text, finding)
+    assert after == "export NCCL_IB_HCA=mlx5\nmpirun -x NCCL_IB_HCA -np 16 -H a:8,b:8 -x PATH python train.py\n"
+    assert said(after) == []
+
+
+def test_good_dc809_deepspeed_sets_no_local_world_size() -> None:
+    assert said("export LOCAL_WORLD_SIZE=8\ndeepspeed --num_gpus 8 train.py\n", least=INFO) == []
+    assert said("export LOCAL_WORLD_SIZE=8\n" + TORCHRUN, least=INFO) == [(1, "DC809", INFO)]
 
 
 def test_dc809_what_the_launcher_replaces_is_worth_a_line() -> None:

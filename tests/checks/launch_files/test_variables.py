@@ -383,3 +383,10 @@ def test_a_file_that_a_program_made_is_judged_to_its_end(monkeypatch: pytest.Mon
     assert [(line, code) for line, code, _ in found] == [(number, "DC110") for number in range(1, lines + 1)]
     monkeypatch.setattr(room, "_MAX_PAIRS", 100)
     assert said(judge(text), INFO) == found
+
+
+def test_dc113_a_document_shows_how_to_search_for_an_error() -> None:
+    one = "```bash\nNCCL_DEBUG=INFO torchrun --standalone --nproc_per_node=8 train.py\n```\n"
+    assert judge(one, "README.md") == []
+    all_commands = "```bash\nexport NCCL_DEBUG=INFO\ntorchrun --standalone --nproc_per_node=8 train.py\n```\n"
+    assert said(judge(all_commands, "README.md"), least=INFO) == [(2, "DC113", INFO)]
