@@ -105,11 +105,14 @@ class LogClock:
     def __init__(self, year: int | None = None) -> None:
         self._known = year
         self._last: float | None = None
+        #: no line has a year, and a date was read as one of today's year or the last
+        self.guessed = False
 
     def saw(self, year: int | None) -> None:
         """A line of the same log names this year."""
         if year is not None:
             self._known = year
+            self.guessed = False
 
     def day(self, month: int, day: int, time: str) -> float | None:
         """The time of a day without a year."""
@@ -124,6 +127,7 @@ class LogClock:
             if begin is None or begin > now + _AHEAD_S:
                 year -= 1
             self._known = year
+            self.guessed = True
         begin = midnight(year, month, day)
         if begin is None:
             return None

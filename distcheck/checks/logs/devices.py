@@ -122,10 +122,7 @@ def _cause_of(beyond: _Beyond, timeline: Timeline) -> str:
     # rank 8 with local rank 0 can't exceed the number of GPUs by its local rank, unless there is no GPU
     if any(beyond.local_ranks.get(rank) == 0 and rank > 0 for rank in beyond.ranks) and 0 not in beyond.ranks:
         return "DC201"
-    hip = any("HIP" in event.text for event in beyond.events)
-    if hip and _several_rocm_masks(timeline):
-        return "DC205"
-    if hip and (not (beyond.failed or beyond.ranks) or 0 in (*beyond.failed, *beyond.ranks)):
+    if any("HIP" in event.text for event in beyond.events) and _several_rocm_masks(timeline):
         return "DC205"
     one_each = timeline.has("one-gpu-a-task") or _sees_one_each(beyond)
     by_slurm = scheduler_of(timeline) == "slurm" and not is_under_torchrun(timeline)

@@ -20,6 +20,7 @@ from .context import (
     is_of_launcher,
     same_writer,
 )
+from .launcher import keep_each_log
 from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline
 from .pickling import LIST_OF_ALL
@@ -296,7 +297,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
             rules.DC511,
             f"{rank_names(seen_by)} saw first that a collective did not end, and had the other ranks write what "
             "they know; who did not come to it is not in this text",
-            _fetch(seen_by),
+            _fetch(timeline, seen_by),
             -1,
             "timeout",
         )
@@ -319,7 +320,7 @@ def _same_for_all(timeline: Timeline, waits: Sequence[WaitingRank], limit: str) 
         return HangVerdict(
             rules.DC511,
             f"{description}; {rank_names(absent)} logged no such wait{unheard}",
-            _connection_fix(timeline, first) if first else _fetch(absent),
+            _connection_fix(timeline, first) if first else _fetch(timeline, absent),
             -1,
             "timeout",
         )
@@ -350,11 +351,12 @@ def _is_of_a_part(waits: Sequence[WaitingRank]) -> bool:
     )
 
 
-def _fetch(ranks: Sequence[int]) -> Fix:
+def _fetch(timeline: Timeline, ranks: Sequence[int]) -> Fix:
+    name, options = keep_each_log(timeline)
     return Fix(
-        f"get the text of {rank_names(ranks)} as well (torchrun --log-dir logs --tee 3 keeps each rank's); see "
+        f"get the text of {rank_names(ranks)} as well ({name} {options} keeps each rank's); see "
         "whether they are alive and where, with 'py-spy dump --pid PID' on their hosts",
-        command="torchrun --log-dir logs --tee 3 …",
+        command=options,
         where="launch-line",
     )
 
@@ -680,7 +682,9 @@ def every_rank_meets(timeline: Timeline) -> Iterator[LogFinding]:
         for event in timeline.of("store-key-missing")
         if event.values.get("missing") or not _KEY.search(event.values.get("key") or "")
     ]
-    counts = timeline.of("clients-missing", "store-barrier-timeout")
+    counts = [event for event in _counts(timeline) if not _is_too_many(event)]
+    if not counts and any(map(_is_too_many, _counts(timeline))):
+        return
     # the store's server waits for others itself, so that what it would have set is not what is missing
     came = {0 if event.signature == "clients-missing" else rank_of(event) for event in counts}
     named = sorted({int(event.values["missing"]) for event in keys if event.values.get("missing")} - came)
@@ -703,6 +707,15 @@ def every_rank_meets(timeline: Timeline) -> Iterator[LogFinding]:
         role="cause" if earlier is None else "timeout",
         rank=missing[0] if len(missing) == 1 else -1,
     )
+
+
+def _counts(timeline: Timeline) -> tuple[Event, ...]:
+    return timeline.of("clients-missing", "store-barrier-timeout")
+
+
+def _is_too_many(event: Event) -> bool:
+    """Whether more processes came than were expected."""
+    return (event.number("joined") or 0) > (event.number("expected") or 0)
 
 
 def _uncounted(timeline: Timeline, counts: Sequence[Event]) -> list[int]:
@@ -817,14 +830,7 @@ def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
     """Report a rank that NCCL got twice, or one beyond the size of its communicator, or two servers of one store."""
     events = timeline.of("rank-doubled")
     if not events:
-        if servers := two_servers(timeline):
-            yield LogFinding(
-                servers,
-                "two processes took themselves for rank 0: one serves the store and waits for the others, and the "
-                "other could not listen on its port",
-                shared_fixes.ONE_NODE_RANK_EACH,
-                rank=0,
-            )
+        yield from _more_than_expected(timeline)
         return
     doubled = sorted({int(event.values["doubled"]) for event in events})
     size = events[0].values["world_size"]
@@ -836,6 +842,27 @@ def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
         shared_fixes.ONE_NODE_RANK_EACH,
         rank=doubled[0] if len(doubled) == 1 else -1,
     )
+
+
+def _more_than_expected(timeline: Timeline) -> Iterator[LogFinding]:
+    """More processes came than the group has, or two of them serve the store."""
+    if crowds := [event for event in _counts(timeline) if _is_too_many(event)]:
+        first = crowds[0].values
+        yield LogFinding(
+            crowds,
+            f"{first['joined']} processes joined a group of {first['expected']}: ranks were started twice, or two jobs "
+            "use one store",
+            shared_fixes.ONE_NODE_RANK_EACH,
+            rank=-1,
+        )
+    elif servers := two_servers(timeline):
+        yield LogFinding(
+            servers,
+            "two processes took themselves for rank 0: one serves the store and waits for the others, and the "
+            "other could not listen on its port",
+            shared_fixes.ONE_NODE_RANK_EACH,
+            rank=0,
+        )
 
 
 def two_servers(timeline: Timeline) -> list[Event]:

@@ -11,6 +11,7 @@ from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
 from .context import is_of_launcher
+from .launcher import keep_each_log
 from .log_probe import LogFinding, log_probe, signature_probe
 from .model import ENDED_BY_SIGTERM, Event, Timeline
 
@@ -129,6 +130,7 @@ def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[LogFinding]:
     dead = [worker for worker in timeline.workers if worker.exitcode not in (None, 0, *ENDED_BY_SIGTERM)]
     where = _where_to_look(timeline, lost)
     events = lost or ended
+    name, options = keep_each_log(timeline)
     what = "lost a peer that died first" if lost else "were ended by their launcher"
     who = sorted({event.who.rank for event in events if event.who.rank is not None})
     text = f"ranks {rank_ranges(who)}" if len(who) > 1 else f"rank {who[0]}" if who else "ranks"
@@ -136,16 +138,24 @@ def the_cause_is_in_the_log(timeline: Timeline) -> Iterator[LogFinding]:
         events[:50],
         f"{text} {what}, and why is not in this text{where}",
         Fix(
-            f"{_fetch(lost, [worker.rank for worker in dead if worker.rank is not None])}; torchrun --log-dir "
-            "logs --tee 3 keeps each rank's text, and torch.distributed.elastic.multiprocessing.errors.record around "
-            "main() its traceback",
-            command="torchrun --log-dir logs --tee 3 …",
+            f"{_fetch(lost, [worker.rank for worker in dead if worker.rank is not None])}; {name} {options} keeps "
+            f"each rank's text{_RECORDED if name == 'torchrun' and not _has_traceback(timeline) else ''}",
+            command=options,
             where="launch-line",
         ),
         rank=-1,
         evidence={"peers": _peers(lost), "silent_ranks": list(timeline.silent_ranks[:64])},
         notice=True,
     )
+
+
+#: How torchrun shows the traceback of a rank in its table.
+_RECORDED = ", and torch.distributed.elastic.multiprocessing.errors.record around main() its traceback"
+
+
+def _has_traceback(timeline: Timeline) -> bool:
+    """Whether a process printed its traceback: then all that raise do."""
+    return any(event.traceback is not None and not is_of_launcher(event) for event in timeline.events)
 
 
 def _is_own(event: Event) -> bool:

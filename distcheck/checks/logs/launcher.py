@@ -53,6 +53,27 @@ def scheduler_of(timeline: Timeline) -> str | None:
     return None
 
 
+#: What makes a launcher keep the text of each rank, by the launcher: its name, and its options.
+_KEEPS = {
+    "accelerate": ("accelerate launch", "--log_dir logs --tee 3"),
+    "deepspeed": ("deepspeed", "--enable_each_rank_log logs"),
+    "slurm": ("srun", "--output=rank-%t.log"),
+    "mpi": ("mpirun", "--output-filename logs"),
+}
+
+
+def keep_each_log(timeline: Timeline) -> tuple[str, str]:
+    """Return the launcher of this job, and its options that keep the text of each rank."""
+    if any(came_through(event, "accelerate/commands/") for event in timeline.events):
+        return _KEEPS["accelerate"]
+    if any(
+        came_through(event, "deepspeed/launcher/") or "deepspeed" in event.text for event in timeline.of("worker-ended")
+    ):
+        return _KEEPS["deepspeed"]
+    by_torchrun = timeline.has("omp-threads-default", "elastic-report")
+    return _KEEPS.get((None if by_torchrun else scheduler_of(timeline)) or "", ("torchrun", "--log-dir logs --tee 3"))
+
+
 def first_of_each(events: Iterable[Event], name: str) -> list[Event]:
     firsts: dict[str, Event] = {}
     for event in events:

@@ -130,6 +130,8 @@ class LogSource(NamedTuple):
     problem: str = ""
     #: what is worth knowing of how it was read: "compressed", "UTF-16", "lines of 40 MB were read in parts"
     notes: tuple[str, ...] = ()
+    #: its times name no year: they are read as of the last one
+    year_guessed: bool = False
 
 
 class RankStream(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Fix, Severity
+from distcheck.core.model import Fix
 from distcheck.rules import shared_fixes
 
 from .context import (
@@ -33,6 +34,8 @@ _MISSED = ("client-timeout", "client-failed", "connect-failed", "rendezvous-conn
 _GLOO = ("gloo-connect", "gloo-tried")
 _NCCL = ("nccl-connect", "nccl-connect-tried")
 _FAMILY = (*_MISSED, *_GLOO, *_NCCL, "client-tried", "name-unresolved", "host-not-found", "name-exception")
+#: An IPv6 address as it stands before a port; a list of nodes has no colon.
+_ADDRESS_IN_BRACKETS = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)(?:%\w+)?\]")
 #: Docker's bridge; its first address is the host's own end.
 _BRIDGE = "172.17."
 _BRIDGES_HOST = "172.17.0.1"
@@ -303,7 +306,6 @@ def _unresolved(timeline: Timeline, host: str, events: list[Event], lookup: Even
         events,
         f"{name} does not resolve{f' on {who}' if who else ''} ({why})",
         _resolve(host, why),
-        severity=Severity.ERROR,
         role=role,
         evidence={"name": host, "answer": why},
         rule=rules.DC404,
@@ -318,7 +320,7 @@ def _of_docker_desktop(timeline: Timeline, host: str, events: list[Event], role:
         Fix(
             "on one machine start torchrun with --local-addr=127.0.0.1 (without torchrun: MASTER_ADDR=127.0.0.1); on "
             "several with the address that the other nodes know; or take the line out of the hosts file",
-            command="torchrun --local-addr=127.0.0.1 …",
+            command="--local-addr=127.0.0.1",
             where="launch-line",
         ),
         role=role,
@@ -329,6 +331,12 @@ def _of_docker_desktop(timeline: Timeline, host: str, events: list[Event], role:
 
 
 def _resolve(host: str, why: str) -> Fix:
+    if address := _ADDRESS_IN_BRACKETS.fullmatch(host):
+        return Fix(
+            f"write the address without brackets: {address[1]}",
+            command=f"export MASTER_ADDR={address[1]}",
+            where="job-script",
+        )
     if "[" in host or "," in host:
         return Fix(
             "that is a list of nodes, and no name of one: give MASTER_ADDR the first of them",

@@ -201,6 +201,11 @@ class Prefixes:
         if sample:
             self.learn(sample)
 
+    @property
+    def year_is_guessed(self) -> bool:
+        """Whether the times of the lines are of no known year."""
+        return self._clock.guessed
+
     def learn(self, lines: Sequence[str]) -> None:
         """Inspect more lines of the file. Styles that were found stay."""
         for line in lines:

@@ -32,7 +32,7 @@ TRACEBACK = "traceback"
 FRAME = "traceback-frame"
 ERROR_LINE = "error-line"
 EXCEPTION = "exception"
-REPORTS = ("elastic-report", "worker-ended")
+REPORTS = ("elastic-report", "worker-ended", "workers-ended")
 RESTART = "restart"
 
 #: Where a traceback begins, or a line that belongs to the next one stands.
@@ -500,7 +500,12 @@ class SourceReader:
 
     def _result(self) -> LogReading:
         lines = self._lines + (not self._end.endswith(b"\n") and self._end != b"")
-        source = self.source._replace(bytes=self._bytes, lines=lines, notes=(*self.source.notes, *self._notes))
+        source = self.source._replace(
+            bytes=self._bytes,
+            lines=lines,
+            notes=(*self.source.notes, *self._notes),
+            year_guessed=self._prefixes.year_is_guessed,
+        )
         return LogReading(
             source,
             self._events.result(),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from distcheck.core.model import Finding, Fix, rank_ranges
 from distcheck.rules.signatures import Kind
 
+from .launcher import keep_each_log
 from .model import Event, LineAuthor, Timeline, by_rank
 from .ranking import Ranked, first_failed, role_of
 
@@ -163,7 +164,7 @@ def event_as_dict(timeline: Timeline, event: Event) -> dict[str, Any]:
         "path": timeline.path(event),
         "line": event.line,
         **{name: value for name, value in event.who._asdict().items() if value is not None},
-        "time": None if event.time is None else iso_time(event.time),
+        "time": None if event.time is None else _shown_time(timeline, event),
         "kind": event.kind.name.lower(),
         "signature": event.signature,
         "text": event.text,
@@ -172,6 +173,12 @@ def event_as_dict(timeline: Timeline, event: Event) -> dict[str, Any]:
     if timeline.attempts > 1:
         plain["attempt"] = event.attempt
     return plain
+
+
+def _shown_time(timeline: Timeline, event: Event) -> str:
+    """The time of an event, without a year that the log does not have."""
+    text = iso_time(event.time or 0)
+    return text[len("2000-") :] if timeline.sources[event.source].year_guessed else text
 
 
 def iso_time(seconds: float) -> str:
@@ -207,7 +214,11 @@ def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> d
         who = LineAuthor()
         lost = {event.who.rank for event in timeline.events if event.kind is Kind.LOST}
         failed = first_failed(timeline) - lost
-        return {"rank": failed.pop()} if len(failed) == 1 else {}
+        if not failed and len(timeline.workers) == 1:
+            worker = timeline.workers[0]
+            who = LineAuthor(worker.rank, worker.local_rank, worker.host)
+        elif len(failed) == 1:
+            who = LineAuthor(failed.pop())
     if lead is not None:
         where = lead.where
         who = LineAuthor(where.rank, where.local_rank, where.host)
@@ -274,10 +285,11 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
             for finding in ranked.findings:
                 if finding.code == code:
                     return finding.fix
+        name, options = keep_each_log(timeline)
         return Fix(
-            "read the log of the rank that exited first, on its own host. Start the job with --log-dir and --tee "
-            "to keep the text of each rank",
-            command="torchrun --log-dir logs --tee 3 …",
+            f"read the log of the rank that exited first, on its own host. {name} {options} keeps the text of each "
+            "rank",
+            command=options,
             where="launch-line",
         )
     if first.signature in KNOWN_CAUSES:
@@ -294,6 +306,8 @@ def _fix(timeline: Timeline, ranked: Ranked, first: Event) -> Fix:
     place = _user_code_location(timeline, first)
     if place is not None:
         return Fix(f"read the traceback; the last line of your own code in it is {place}", where="code")
+    if first.signature == "error-line" or any(event.traceback is not None for event in timeline.events):
+        return Fix("read the lines around it: no traceback of this process is in the text", where="code")
     return Fix(
         "decorate main() with torch.distributed.elastic.multiprocessing.errors.record, so that the traceback of the "
         "first failure is kept, and run it again",

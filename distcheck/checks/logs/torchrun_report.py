@@ -44,10 +44,10 @@ _SPAWNED = re.compile(
     r"[Pp]rocess (?P<local_rank>\d{1,10}) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d{1,10}))"
 )
 _DEEPSPEED = re.compile(
-    r"(?:--local[-_]rank=(?P<local_rank>\d{1,10})\b.*)?exits with return code = (?P<code>-?\d{1,10})"
+    r"(?:--local[-_]rank(?:=|', ')(?P<local_rank>\d{1,10})\b.*)?exits with return code = (?P<code>-?\d{1,10})"
 )
 _CALLED = re.compile(
-    r"CalledProcessError: Command .*--local[-_]rank=(?P<local_rank>\d{1,10})\b.*"
+    r"CalledProcessError: Command .*--local[-_]rank(?:=|', ')(?P<local_rank>\d{1,10})\b.*"
     r"(?:returned non-zero exit status (?P<code>\d{1,10})|died with <Signals\.(?P<signal>SIG\w+))"
 )
 _SRUN = re.compile(

@@ -73,4 +73,3 @@ def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool
         users.update((file, call.function.qualified or "") for call in calls)
     own = {user for _, user in users if user.split(".", 1)[0] != name}
     return all(is_dead(program, file, user, depth - 1) for user in own)
-

@@ -73,6 +73,15 @@ def test_a_day_without_any_year_is_not_in_the_future() -> None:
         assert value < now.timestamp() + 3 * 86_400
 
 
+def test_a_year_is_guessed_until_a_line_has_one() -> None:
+    clock = LogClock()
+    assert not clock.guessed
+    clock.day(3, 1, "10:00:00")
+    assert clock.guessed
+    clock.saw(2024)
+    assert not clock.guessed
+
+
 def test_january_after_december_is_the_next_year() -> None:
     clock = LogClock(2024)
     before, after = clock.day(12, 31, "23:59:59"), clock.day(1, 1, "00:00:01")

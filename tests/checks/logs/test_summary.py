@@ -106,3 +106,46 @@ def test_the_only_process_that_a_signal_ended_failed_first(line: str, text: str,
     assert told["outcome"] == ("unnamed" if text else "consequences")
     assert text in told["first"]["text"]
     assert (told["fix"]["command"] == "export PYTHONFAULTHANDLER=1") == bool(text)
+
+
+@pytest.mark.parametrize(
+    ("first", "shown"),
+    [("step 1", "11-22T08:12:44.000"), ("2024-11-22 08:00:00 INFO start", "2024-11-22T08:12:44.000")],
+)
+def test_a_time_has_no_year_that_the_log_does_not_have(first: str, shown: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text(f"{first}\n[rank1]:[E1122 08:12:44.0 x.cpp:1] RuntimeError: CUDA error: invalid device ordinal\n")
+    assert diagnose(read_timeline([str(path)])).story["first"]["time"] == shown
+
+
+def test_no_advice_to_record_where_a_traceback_is_there(tmp_path: Path) -> None:
+    lost = "RuntimeError: Connection closed by peer [10.0.0.5]:40112"
+    told = {}
+    for name, text in (
+        ("bare", f"[rank0]: {lost}\n"),
+        (
+            "traced",
+            f'[rank0]: Traceback (most recent call last):\n[rank0]:   File "/w/t.py", line 1, in f\n[rank0]: {lost}\n',
+        ),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        told[name] = diagnose(read_timeline([str(path)])).story["fix"]["text"]
+    assert "errors.record" in told["bare"] and "errors.record" not in told["traced"]
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("srun: error: node02: task 5: Exited with exit code 1", "--output=rank-%t.log"),
+        (
+            "mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 15",
+            "--output-filename logs",
+        ),
+        ("x", "--log-dir logs --tee 3"),
+    ],
+)
+def test_the_command_is_one_of_the_launcher_that_was_used(line: str, command: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text(f"[3]: RuntimeError: Connection closed by peer [10.0.0.5]:40112\n{line}\n")
+    assert diagnose(read_timeline([str(path)])).story["fix"]["command"] == command
