@@ -44,6 +44,12 @@ _PLAUSIBLE = re.compile(
 _PLAUSIBLE_IN_ERROR = re.compile(r"rank|is_?main|main_?proc|master|dist|process|node|gpu|device|worker", re.IGNORECASE)
 #: Parsed options in the text of a condition: the description of their parser is no word about a rank.
 _PARSED = re.compile(r"(\w+\.)*ArgumentParser\(.*?\)\.parse_(known_)?args\([^()]*\)")
+#: Words with one of the others in them that are about data, kinds of hardware, or matrices.
+_OF_OTHER_THINGS = re.compile(
+    r"(pre|post|sub)_?process\w*|process(or|ed|ing)s?(?![a-z])|distill?(ed|ation)?(?![a-z])|\w*distance\w*"
+    r"|distort\w*|distribution|num_workers|low_rank\w*|lora_rank|rank_dropout|device_type|get_device_capability",
+    re.IGNORECASE,
+)
 #: Words in the name of an unknown value that distinguish processes.
 _OF_PROCESS = re.compile(
     r"(^|_)(rank|pid|uuid|host|hostname|worker|shard|part|proc|process|partition|replica|node|gpu|device|local)"
@@ -267,7 +273,7 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
             if (who == Who.SINGLE and polarity) or (who == Who.DISTRIBUTED and not polarity):
                 return True
             words = _PLAUSIBLE_IN_ERROR if kind == "exit:raise" else _PLAUSIBLE
-            if who == Who.UNCLEAR and words.search(_PARSED.sub("args", row.term_text(term))):
+            if who == Who.UNCLEAR and words.search(_OF_OTHER_THINGS.sub("", _PARSED.sub("args", row.term_text(term)))):
                 return True
             if _has_no_rank(row, term, polarity):
                 return True

@@ -318,7 +318,8 @@ def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
         files = frozenset().union(*(files_from(program, root[0]) for root in roots))
         if _is_bound(program, files) or any(program.framework(file) for file in files):
             continue
-        yield _unbound(program, call, files)
+        unused = next((one for one in called_in(program, files, *CONTEXTS) if one.use == "drop"), None)
+        yield _unbound(program, call, files) if unused is None else _not_entered(unused)
 
 
 def uses_nccl(call: SourceCall) -> bool:
@@ -342,7 +343,9 @@ def _world_of_one(call: SourceCall) -> bool:
 def _is_bound(program: Program, files: Iterable[int]) -> bool:
     """Return whether anything in some files gives this process a device of its own."""
     wanted = set(files)
-    if called_in(program, wanted, *BINDERS, *CONTEXTS, "torch.set_default_device"):
+    if called_in(program, wanted, *BINDERS, "torch.set_default_device"):
+        return True
+    if any(call.use != "drop" for call in called_in(program, wanted, *CONTEXTS)):
         return True
     if any(_gives(call, "device_id") for call in called_in(program, wanted, _INIT)):
         return True
@@ -358,6 +361,18 @@ _OBJECTS = (
     "torch.distributed.broadcast_object_list",
     "torch.distributed.scatter_object_list",
 )
+
+
+def _not_entered(call: SourceCall) -> Finding:
+    """Return the finding on a context manager of a device that is made and dropped."""
+    name = call.term_text(call.term[1])
+    binder = call.targets[0].replace(".device", ".set_device") if call.method == "device" else "set_device_index"
+    return call.found(
+        rules.DC206,
+        f"{name}() is a context manager: without `with` it binds nothing, so the current device is GPU 0 on every rank",
+        fix=f"call `{binder}({call.argument_text(0, 'device')})` instead",
+        severity=min(call.milder_in_tests(rules.DC206), Severity.WARNING),
+    )
 
 
 def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Finding:

@@ -45,6 +45,7 @@ _WRITERS = {
     "joblib.dump": _WriteCall(1, "filename"),
     "open": _WriteCall(0, "file"),
 }
+_ACCELERATOR = "accelerate.Accelerator"
 #: What is written to memory, or to a file that only this process has.
 _IN_MEMORY = ("io.BytesIO", "BytesIO", "io.StringIO", "StringIO")
 
@@ -99,9 +100,11 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     value = call_paths.value_on(call_path, path)
     certain = call_path.certainty == Certainty.PROVEN and call_paths.is_constant(value)
     # lists of results, caches, notes are often written on ways that no job of several ranks takes: only what is certain
-    starting = not checkpoint and _goes_where_ranks_start(program, call_path)
+    starting = _goes_where_ranks_start(program, call_path)
     if not (checkpoint or certain or starting or trained):
         return
+    # an Accelerator guards what is saved by its own methods only
+    starting = starting and (not checkpoint or any(one.file == call.file for one in program.calls_to(_ACCELERATOR)))
     sure = certain and checkpoint and _is_repeated(call_path) and _holds_a_state(call)
     severity = Severity.ERROR if sure else Severity.WARNING
     # a framework may guard what is saved through it, but no file that a program opens

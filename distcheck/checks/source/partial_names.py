@@ -1,0 +1,287 @@
+"""Names and attributes that only some ranks assign, and that all of them read: the others raise there.
+
+The summary has no event for reading a name. The few files that assign one under a test of the rank, and nowhere else,
+are parsed once more.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Severity
+from distcheck.core.registry import probe
+
+from . import call_paths
+from .collective_sequences import condition_text, flow_of, who_runs
+from .evaluate import Guard
+from .extract import parse
+from .program import PARTIAL, EventRow, Program, SourceCall
+from .summary import Scope
+from .values import Certainty, Kind, Who
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_MOST_CALLERS = 8
+_BUILTINS = frozenset(dir(builtins))
+
+
+class _Reading(NamedTuple):
+    """A node that reads a name, with the tests of the branches around it, and whether it is one of an expression."""
+
+    node: ast.Name
+    tests: tuple[str, ...]
+    tried: bool
+
+
+@probe(rules.DC708)
+def names_are_bound_on_all_ranks(program: Program) -> Iterator[Finding]:
+    """What one rank assigns is read by that rank only."""
+    yield from _names(program)
+    yield from _attributes(program)
+
+
+def _names(program: Program) -> Iterator[Finding]:
+    candidates: dict[tuple[int, int], dict[str, list[EventRow]]] = {}
+    for row in program.rows("bind"):
+        if row.block > 0:
+            candidates.setdefault((row.file, row.scope), {}).setdefault(str(row.payload[0]), []).append(row)
+    for (file, scope), names in candidates.items():
+        if program.index.files[file].cells or program.is_test(file):
+            continue
+        found = {}
+        for name, rows in names.items():
+            # a name that the function declares global is one of the module
+            scopes = program.index.scopes[file]
+            bound = scopes[scope].bindings.get(name) or scopes[0].bindings.get(name, ())
+            guard = _only_guard(rows)
+            given = any(name == parameter for parameter, _, _ in program.index.scopes[file][scope].parameters)
+            if guard is not None and len(bound) == len(rows) and not given and name not in _BUILTINS:
+                found[name] = (rows, guard)
+        if found:
+            yield from _read_names(program, file, scope, found)
+
+
+def _only_guard(rows: Iterable[EventRow]) -> Guard | None:
+    """Return the test that keeps most ranks from all of these rows; None where one of them is for others as well."""
+    first = None
+    for row in rows:
+        guard = next((one for one in row.guards if one.who.who in (Who.MAIN, Who.LOCAL_MAIN) and one.who.traced), None)
+        if guard is None or row.inside("except"):
+            return None
+        first = first or guard
+    return first
+
+
+def _read_names(
+    program: Program, file: int, scope: int, names: dict[str, tuple[list[EventRow], Guard]]
+) -> Iterator[Finding]:
+    own = program.index.scopes[file][scope]
+    if own.kind not in ("function", "module") or own.stars:
+        return
+    whole = parse(program.index.files[file].text)
+    tree = whole if own.kind == "module" else _node_of(whole, own)
+    if tree is None:
+        return
+    shared = {name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names}
+    for name, (rows, guard) in names.items():
+        if name in shared or _is_bound_otherwise(tree, name, len(rows)):
+            continue
+        for reading in _readings(tree, name):
+            if reading.tried or any(_mentions(test, names) for test in reading.tests):
+                continue
+            row = _row_around(program, file, scope, reading.node)
+            if row is None or row.number < min(one.number for one in rows):
+                continue
+            way = _way_of_others(program, row, guard, rows)
+            if way is not None:
+                yield _found(program, row, f"`{name}`", "NameError", guard, rows, way)
+                break
+
+
+def _node_of(tree: ast.AST, scope: Scope) -> ast.AST | None:
+    """Return the definition of a function."""
+    return next(
+        (
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and (node.name, node.end_lineno) == (scope.name, scope.end_line)
+        ),
+        None,
+    )
+
+
+def _is_bound_otherwise(tree: ast.AST, name: str, assigned: int) -> bool:
+    """Return whether a name of a function is bound by more than the assignments that are known: an import, a loop."""
+    stores = 0
+    for node in _own_nodes(tree):
+        if isinstance(node, ast.Name):
+            stores += node.id == name and not isinstance(node.ctx, ast.Load)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            if any((alias.asname or alias.name.split(".")[0]) in (name, "*") for alias in node.names):
+                return True
+        elif getattr(node, "name", None) == name:  # a function, a class, or what an except binds
+            return True
+    return stores != assigned
+
+
+def _own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function or module, those of the functions in it not included, but these themselves."""
+    pending = list(ast.iter_child_nodes(tree))
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, _FUNCTIONS):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _readings(tree: ast.AST, name: str) -> Iterator[_Reading]:
+    """Yield where a function itself reads a name, in order."""
+    found: list[_Reading] = []
+
+    def visit(node: ast.AST, tests: tuple[str, ...], tried: bool) -> None:
+        if isinstance(node, _FUNCTIONS):
+            return
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+            found.append(_Reading(node, tests, tried))
+        for field, value in ast.iter_fields(node):
+            inner, trying = tests, tried
+            if isinstance(node, (ast.If, ast.While)) and field in ("body", "orelse"):
+                inner = (*tests, ast.unparse(node.test))
+            # `writer.add(x) if rank == 0 else None` and `rank == 0 and writer.add(x)` are tests, too
+            if (isinstance(node, (ast.Try, ast.IfExp)) and field in ("body", "orelse")) or isinstance(node, ast.BoolOp):
+                trying = True
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.AST):
+                    visit(part, inner, trying)
+
+    for child in ast.iter_child_nodes(tree):
+        visit(child, (), False)
+    yield from sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
+
+
+def _mentions(test: str, names: Iterable[str]) -> bool:
+    """Return whether a test reads one of the names that some ranks have only, so that it may be true for them alone."""
+    words = {node.id for node in ast.walk(ast.parse(test, mode="eval")) if isinstance(node, ast.Name)}
+    return not words.isdisjoint(names)
+
+
+def _row_around(program: Program, file: int, scope: int, node: ast.Name) -> EventRow | None:
+    """Return the smallest event of a function around a node."""
+    own = (node.lineno, node.col_offset)
+    rows = [
+        row
+        for row in program.rows_of(file, scope)
+        if row.event[3:5] <= own and own < row.event[5:7] and row.kind in ("call", "bind", "attribute", "compare")
+    ]
+    return min(rows, key=lambda row: (row.event[5] - row.event[3], row.event[6] - row.event[4]), default=None)
+
+
+def _way_of_others(program: Program, row: EventRow, guard: Guard, rows: list[EventRow]) -> int | None:
+    """Return how certain it is that ranks which a guard excludes reach a row; None where they may be kept away."""
+    around = {number for number, _ in row.blocks}
+    if guard.block in around or any(program.excludes(one, row) for one in rows):
+        return None
+    path = call_paths.path_of_all_ranks(program, row, first_is_a_guard=True)
+    if path is not None:
+        return path.certainty
+    # that the rank is tested shows that several ranks run here
+    return Certainty.MERGED if _is_open(program, row, frozenset()) else None
+
+
+def _is_open(program: Program, row: EventRow, seen: frozenset[tuple[int, int]]) -> bool:
+    """Return whether no condition that may be about ranks stands around a row, or around any call that leads to it."""
+    function = (row.file, row.scope)
+    if function in seen:
+        return True
+    if call_paths.is_guarded(row, first_is_a_guard=True) or program.evaluator.decorated(*function).who in PARTIAL:
+        return False
+    sites = program.evaluator.likely_callers(function)
+    return len(sites) <= _MOST_CALLERS and all(
+        _is_open(program, program.event_row(site.file, site.event), seen | {function}) for site in sites
+    )
+
+
+def _found(
+    program: Program, row: EventRow, what: str, error: str, guard: Guard, rows: list[EventRow], way: int
+) -> Finding:
+    condition = condition_text(program, rows[0].file, guard)
+    return row.found(
+        rules.DC708,
+        f"{what} is assigned only where {who_runs(guard.who)}, by `{condition}` in line {guard.line}: the others raise "
+        f"{error} here",
+        fix=f"assign {what} on all ranks before that test (None where it is not needed), or put this line under the "
+        "same test",
+        basis=(guard.who, way),
+        severity=Severity.WARNING,
+        flow=flow_of(program, rows[0].file, guard.term),
+    )
+
+
+def _attributes(program: Program) -> Iterator[Finding]:
+    """Attributes of objects that one rank assigns in a class whose bases are known, and that a method reads."""
+    evaluator = program.evaluator
+    found: dict[tuple[int, int], dict[str, tuple[list[EventRow], Guard]]] = {}
+    for (file, owner, name), sites in evaluator.stores.items():
+        rows = [program.event_row(*site) for site in sites]
+        guard = _only_guard(rows)
+        if guard is None or program.is_test(file) or not _is_closed(program, (file, owner), name):
+            continue
+        found.setdefault((file, owner), {})[name] = (rows, guard)
+    for (file, owner), names in found.items():
+        for call in program.calls_in((file,)):
+            if evaluator.owner_of(call.file, call.scope) != owner or call.inside("try"):
+                continue
+            for name, (rows, guard) in list(names.items()):
+                if not _reads_attribute(call, name) or _tests_for(program, call, names):
+                    continue
+                if call.scope == rows[0].scope and call.number < rows[0].number:
+                    continue
+                way = _way_of_others(program, call, guard, [one for one in rows if one.scope == call.scope])
+                if way is not None:
+                    del names[name]
+                    yield _found(program, call, f"`self.{name}`", "AttributeError", guard, rows, way)
+
+
+def _is_closed(program: Program, ref: tuple[int, int], name: str) -> bool:
+    """Return whether nothing but the methods of a class assigns an attribute of its objects, as far as is known."""
+    evaluator = program.evaluator
+    file, number = ref
+    if any(base.kind != Kind.NAMED or base.const != "object" for base in evaluator.bases(ref)):
+        return False
+    scopes = program.index.scopes[file]
+    body = scopes[program.index.classes[file][number].scope]
+    if name in body.bindings or {"__getattr__", "__getattribute__", "__slots__"} & body.bindings.keys():
+        return False
+    if any(attribute == name for _, attribute in evaluator.outside):
+        return False
+    return not any(term[0] == "k" and term[2] == name for term in program.terms[file])
+
+
+def _reads_attribute(call: SourceCall, name: str) -> bool:
+    """Return whether a method of the object in an attribute is called, or the attribute is handed to a call."""
+    terms = call.terms
+    callee = terms[call.term[1]]
+    places = [*call.argument_terms, *([callee[1]] if callee[0] == "a" else ())]
+    return any(
+        term >= 0
+        and terms[term][0] == "a"
+        and terms[term][2] == name
+        and terms[terms[term][1]][0] == "p"
+        and call.function.parameters
+        and terms[terms[term][1]][2] == call.function.parameters[0][0]
+        for term in places
+    )
+
+
+def _tests_for(program: Program, call: SourceCall, names: Iterable[str]) -> bool:
+    """Return whether a condition around a call reads one of the attributes that some ranks have only."""
+    return any(
+        call.terms[number][0] in ("a", "k") and call.terms[number][2] in names
+        for _, node in call.blocks
+        if node[1] in ("if", "while") or node[1].startswith("exit:")
+        for number in program.subterms(call.file, node[2], names=False)
+    )
