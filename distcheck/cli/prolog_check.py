@@ -7,7 +7,7 @@ plug-ins. The entry point with the time limit is :mod:`.prolog_guard`.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from distcheck.checks.host.gpus import Gpus
 from distcheck.checks.host.software import Software
@@ -41,13 +41,16 @@ def check_node(options: prolog_words.PrologOptions, until: float) -> tuple[int, 
     try:
         configuration = Configuration() if options.isolated else _configuration(world, options.config)
         ignored = _ignored(options.ignore, configuration)
+        required = _named(options.must_check)
+        if options.must_check and not required:
+            return 0, f"{prolog_words.NOT_CHECKED}: --must-check names no rule of this profile"
     except (ConfigurationError, UnknownRule) as error:
         return 0, f"{prolog_words.NOT_CHECKED}: {error}"
     codes = tuple(code for code in RULES if code not in ignored)
     if not codes:
         return 0, f"{prolog_words.NOT_CHECKED}: every rule of this profile is ignored"
     report = examine_node(world, configuration, codes, until - time.monotonic())
-    return verdict(report, codes, time.monotonic() - start)
+    return verdict(report, codes, time.monotonic() - start, required)
 
 
 def examine_node(
@@ -68,14 +71,26 @@ def examine_node(
     return plan.run(world, facts=given, budget_s=budget_s)
 
 
-def verdict(report: Report, codes: tuple[str, ...], elapsed_s: float) -> tuple[int, str]:
+def verdict(
+    report: Report, codes: tuple[str, ...], elapsed_s: float, required: frozenset[str] = frozenset()
+) -> tuple[int, str]:
     """Return the exit status and the line: the worst finding first, then what was not checked.
 
     If the driver did not answer, the line is never "ok". If it answers without some values, they are named at the end.
+
+    :param required: rules that also drain the node if they were not checked (``--must-check``)
     """
     loud = [finding for finding in report.findings if finding.severity > Severity.INFO]
     drains = [item for item in loud if item.severity is Severity.ERROR and item.code in DRAINING]
     missed = [code for code in codes if code not in report.checked]
+    gpus = report.facts.get(Gpus.__name__)
+    if not drains and required:
+        unread = [code for code in missed if code in required]
+        if unread:
+            alike, why = _unseen(unread, report)
+            return 1, f"{prolog_words.FAILED}: {alike} not checked: {why}"
+        if isinstance(gpus, Gpus) and not gpus.gpus and DRAINING[0] in required:
+            return 1, f"{prolog_words.FAILED}: {DRAINING[0]} not checked: the driver is loaded and finds no GPU"
     if loud:
         first = (drains or loud)[0]
         word = prolog_words.FAILED if drains else prolog_words.WARNING
@@ -86,7 +101,6 @@ def verdict(report: Report, codes: tuple[str, ...], elapsed_s: float) -> tuple[i
         head = _shortened(f"{word}: {first.code} {first.message}", max(room - len(rest), room // 2))
         return int(bool(drains)), head + rest
     alike, why = _unseen(missed, report)
-    gpus = report.facts.get(Gpus.__name__)
     if DRAINING[0] in missed or isinstance(gpus, Unavailable):
         return 0, f"{prolog_words.NOT_CHECKED}: {why} ({alike})"
     if isinstance(gpus, Gpus) and not gpus.gpus:
@@ -122,10 +136,20 @@ def _configuration(world: World, path: str | None) -> Configuration:
 
 def _ignored(options: tuple[str, ...], configuration: Configuration) -> frozenset[str]:
     """Return the codes that an option or the site's file ignores; raises UnknownRule for those of an option."""
-    entries = list(Selection.of((), (), options).ignore)
+    named = _named(options)
+    entries: list[str] = []
     for value in configuration.values("ignore"):
         try:
             entries.extend(Selection.of((), (), (value,)).ignore)
         except UnknownRule:
             continue  # a plug-in's rule is not one of this profile
+    return named | _of_this_profile(entries)
+
+
+def _named(options: tuple[str, ...]) -> frozenset[str]:
+    """Return the codes of this profile that an option names; raises UnknownRule."""
+    return _of_this_profile(Selection.of((), (), options).ignore)
+
+
+def _of_this_profile(entries: Iterable[str]) -> frozenset[str]:
     return frozenset(code for code in RULES if any(entry == "ALL" or code.startswith(entry) for entry in entries))

@@ -28,7 +28,7 @@ _BEAT_S = 0.02
 _ODD_AGE_S = 60.0
 #: Signals that a scheduler or an administrator sends.
 _ENDING_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
-_TAKEN = "--ignore, --timeout, --config or --isolated"
+_TAKEN = "--ignore, --must-check, --timeout, --config or --isolated"
 
 
 class Misused(Exception):  # noqa: N818 - what the caller typed
@@ -67,6 +67,8 @@ def main(words: Sequence[str]) -> NoReturn:
 
 def run(words: Sequence[str], spent_s: float = 0.0) -> int:
     """Check this node, print one line, and return the exit status: 1 only for rules that drain a node.
+
+    With ``--must-check`` it is 1 also if such a rule was not checked, because the driver does not answer.
 
     :param words: the command line after ``distcheck``
     :param spent_s: seconds of the limit that this process has already used
@@ -117,8 +119,8 @@ def read(words: Sequence[str]) -> PrologOptions:
         if name == "--isolated" and not equals:
             options = options._replace(isolated=True)
             continue
-        if name not in ("--profile", "--ignore", "--timeout", "--config"):
-            raise Misused(f"{word[:30]!r} is not an option here; expected {_TAKEN}")
+        if name not in ("--profile", "--ignore", "--must-check", "--timeout", "--config"):
+            raise Misused(f"{word[:30]!r} is no option; expected {_TAKEN}")
         if not equals:
             if not rest:
                 raise Misused(f"{name} needs a value")
@@ -127,6 +129,8 @@ def read(words: Sequence[str]) -> PrologOptions:
             raise Misused(f"there is no profile {value[:20]!r}; expected prolog")
         if name == "--ignore":
             options = options._replace(ignore=(*options.ignore, value))
+        elif name == "--must-check":
+            options = options._replace(must_check=(*options.must_check, value))
         elif name == "--config":
             options = options._replace(config=value)
         elif name == "--timeout":

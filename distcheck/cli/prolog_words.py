@@ -23,6 +23,8 @@ class PrologOptions(NamedTuple):
     limit_s: float = LIMIT_S
     config: str | None = None
     isolated: bool = False
+    #: rules that drain the node as well if they were not checked
+    must_check: tuple[str, ...] = ()
 
 
 def one_line(text: str) -> str:

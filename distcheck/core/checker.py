@@ -18,6 +18,7 @@ from .model import (
     NotApplicable,
     NotChecked,
     ProbeRun,
+    ReaderCrashed,
     Report,
     Unavailable,
     Where,
@@ -280,19 +281,20 @@ class _Run:
 
         answers: queue.SimpleQueue[tuple[type, object, float]] = queue.SimpleQueue()
         deadlines: dict[type, float] = {}
+        limits: dict[type, float] = {}
         children: dict[type, isolation.Child] = {}
         # forked before the first thread starts: a child of a threaded process may inherit a lock that is never released
         for made, step in missing.items():
             known = step.item.isolated and all(parameter.type in self.facts for parameter in step.parameters)
-            if known and _lacking(step.parameters, [self.facts[part.type] for part in step.parameters]) is None:
-                children[made] = isolation.start(
-                    step.item, [self.facts[parameter.type] for parameter in step.parameters]
-                )
+            values = [self.facts[part.type] for part in step.parameters] if known else []
+            if known and _lacking(step.parameters, values) is None:
+                limits[made] = step.item.limit_for(values)
+                children[made] = isolation.start(step.item, values)
         for made, child in children.items():
-            deadlines[made] = time.monotonic() + missing[made].item.limit_s
+            deadlines[made] = time.monotonic() + limits[made]
             _in_thread(lambda made=made, child=child: answers.put((made, *_timed(child.result))))
         while True:
-            self._start_ready(missing, deadlines, answers)
+            self._start_ready(missing, deadlines, limits, answers)
             if not deadlines:
                 break
             until = min(deadlines.values())
@@ -301,7 +303,7 @@ class _Run:
             try:
                 made, value, elapsed = answers.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
-                self._give_up_overdue(missing, deadlines)
+                self._give_up_overdue(missing, deadlines, limits)
                 continue
             if made in deadlines:
                 del deadlines[made]
@@ -313,6 +315,7 @@ class _Run:
         self,
         missing: Mapping[type, ResolvedStep],
         deadlines: dict[type, float],
+        limits: dict[type, float],
         answers: queue.SimpleQueue[tuple[type, object, float]],
     ) -> None:
         """Start each reader whose facts are there. A reader that lacks a fact is unavailable at once."""
@@ -332,14 +335,17 @@ class _Run:
                     self.facts[made] = lacking
                     settled = True
                 else:
-                    deadlines[made] = time.monotonic() + step.item.limit_s
+                    limits[made] = step.item.limit_for(values)
+                    deadlines[made] = time.monotonic() + limits[made]
                     _in_thread(
                         lambda made=made, step=step, values=values: answers.put(
                             (made, *_timed(lambda: step.item.function(*values)))
                         )
                     )
 
-    def _give_up_overdue(self, missing: Mapping[type, ResolvedStep], deadlines: dict[type, float]) -> None:
+    def _give_up_overdue(
+        self, missing: Mapping[type, ResolvedStep], deadlines: dict[type, float], limits: Mapping[type, float]
+    ) -> None:
         now = time.monotonic()
         spent = self.end is not None and now >= self.end
         for made in [made for made, deadline in deadlines.items() if spent or deadline <= now]:
@@ -352,25 +358,17 @@ class _Run:
                 self.facts[made] = Unavailable(why)
                 self.runs.append(ProbeRun(name, "timed-out", now - self.start))
                 continue
-            self.facts[made] = Unavailable(f"{name} did not answer within {reader.limit_s:g} s")
-            self.runs.append(ProbeRun(name, "timed-out", reader.limit_s))
-            self.findings.append(
-                DC902.found(
-                    f"{name} did not answer within {reader.limit_s:g} s; what depends on it was not checked",
-                    where=Where(object=name),
-                    evidence={"limit_s": reader.limit_s},
-                    fix=Fix(
-                        "check what it reads: a device, a mount or a name server that does not answer makes it hang",
-                        by="admin",
-                        where="host",
-                    ),
-                )
-            )
+            why = f"{name} did not answer within {limits[made]:g} s"
+            self.facts[made] = Unavailable(why)
+            self.runs.append(ProbeRun(name, "timed-out", limits[made]))
+            self.findings.append(_unanswered(name, why, {"limit_s": limits[made]}))
 
     def _take(self, reader: Reader, value: object, elapsed: float) -> None:
         name = registry.name_of(reader.function)
         if isinstance(value, Unavailable):
             self.facts[reader.type] = value
+            if isinstance(value, ReaderCrashed):
+                self.findings.append(_unanswered(name, f"{name}: {value.why}", {}))
         elif isinstance(value, BaseException):
             trace = _trace(value)
             self.facts[reader.type] = Unavailable(f"{name} failed: {_text(value)}")
@@ -439,6 +437,19 @@ def _text(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - even its text can be broken
         return type(error).__name__
+
+
+def _unanswered(name: str, why: str, evidence: Mapping[str, object]) -> Finding:
+    return DC902.found(
+        f"{why}; what depends on it was not checked",
+        where=Where(object=name),
+        evidence=evidence,
+        fix=Fix(
+            "check what it reads: a device, a mount or a name server that does not answer makes it hang",
+            by="admin",
+            where="host",
+        ),
+    )
 
 
 def _failure(name: str, error: BaseException) -> Finding:

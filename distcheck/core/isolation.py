@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .model import Unavailable
+from .model import ReaderCrashed, Unavailable
 from .registry import Reader
 
 #: Seconds after its reader's limit at which a child ends itself, in case its parent has exited.
@@ -47,7 +47,7 @@ class Child:
         self._reaped = True
         if not chunks:
             code = os.waitstatus_to_exitcode(status)
-            raise Unavailable(
+            raise ReaderCrashed(
                 f"the process that read it ended {'by signal ' + str(-code) if code < 0 else f'with status {code}'}"
             )
         value = pickle.loads(b"".join(chunks))  # noqa: S301 - written by our own child through a private pipe
@@ -104,7 +104,7 @@ def _start(reader: Reader, values: list[Any]) -> Any:
     if process:
         os.close(write_end)
         return Child(process, read_end)
-    _child(reader.function, reader.limit_s, values, write_end)
+    _child(reader.function, reader.limit_for(values), values, write_end)
     raise AssertionError("the child never returns")
 
 
@@ -155,7 +155,7 @@ def _spawn(reader: Reader, values: list[Any]) -> Child:
     os.close(request_read)
     function = reader.function
     # an environment can be longer than a command line may be
-    request = pickle.dumps((function.__module__, function.__name__, reader.limit_s, values))
+    request = pickle.dumps((function.__module__, function.__name__, reader.limit_for(values), values))
     # a process that exited at once has closed its pipe; result() reports how it exited
     with contextlib.suppress(BrokenPipeError), os.fdopen(request_write, "wb") as file:
         file.write(request)

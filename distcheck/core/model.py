@@ -52,6 +52,10 @@ class Unavailable(Exception):  # noqa: N818 - it is also a fact ("could not be r
         return hash((Unavailable, self.why))
 
 
+class ReaderCrashed(Unavailable):
+    """The process that read a fact ended without an answer: what it read broke it."""
+
+
 class NotApplicable(Unavailable):
     """There is nothing that the fact could describe: no scheduler, no launch that names a port.
 

@@ -37,14 +37,18 @@ class Reader(NamedTuple):
 
     type: type
     function: Callable[..., Any]
-    #: its time limit in seconds
-    limit_s: float
+    #: its time limit in seconds, or a function of the same facts that returns it
+    limit_s: float | Callable[..., float]
     #: run in a child process, because it may hang in the kernel
     isolated: bool
     #: it describes this host or this process: unavailable for a job that runs elsewhere
     of_this_host: bool
     #: it describes what one launch names (its port, its script): invalid for another launch
     of_launch: bool
+
+    def limit_for(self, values: list[Any]) -> float:
+        """Return the time limit in seconds for these facts."""
+        return self.limit_s(*values) if callable(self.limit_s) else self.limit_s
 
 
 class Probe(NamedTuple):
@@ -71,11 +75,15 @@ _registry = _Registry()
 
 
 def fact(
-    *, limit_s: float = 1.0, isolated: bool = False, of_this_host: bool = True, of_launch: bool = False
+    *,
+    limit_s: float | Callable[..., float] = 1.0,
+    isolated: bool = False,
+    of_this_host: bool = True,
+    of_launch: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a reader. Its return annotation names the fact. Its annotated parameters are the facts that it needs.
 
-    :param limit_s: seconds after which the fact is unavailable (DC902)
+    :param limit_s: seconds after which the fact is unavailable (DC902); a function gets what the reader gets
     :param isolated: read it in a child process, forked before any thread: for what may hang in the kernel.
         Such a reader may need only facts that are given to the run
     :param of_this_host: false for what is also known about a job that runs elsewhere (its command, its settings)

@@ -108,14 +108,40 @@ def test_what_is_slow_is_said_only() -> None:
 
 
 def test_without_a_driver_nothing_is_said_to_be_fine() -> None:
-    without = (
-        "import distcheck.core.world\nfrom distcheck.core.model import Unavailable\n"
-        "def nvml(self): raise Unavailable('NVML: Driver Not Loaded')\n"
-        "distcheck.core.world.World.nvml = nvml\n"
-    )
-    result = run("--ignore", DISKS, before=without)
+    result = run("--ignore", DISKS, before=NO_DRIVER)
     assert result.returncode == 0
     assert "NOT CHECKED: NVML: Driver Not Loaded (DC309 DC312 DC313" in result.stderr
+
+
+NO_DRIVER = (
+    "import distcheck.core.world\nfrom distcheck.core.model import Unavailable\n"
+    "def nvml(self): raise Unavailable('NVML: Driver Not Loaded')\n"
+    "distcheck.core.world.World.nvml = nvml\n"
+)
+
+
+UNDRIVEN = "distcheck prolog: FAILED: DC309 not checked: NVML: Driver Not Loaded"
+
+
+def test_a_site_can_drain_a_node_that_lost_its_driver() -> None:
+    result = run("--ignore", DISKS, "--must-check", "DC309", before=NO_DRIVER)
+    assert result.returncode == 1
+    assert result.stderr == f"{UNDRIVEN}\n"
+    named = run("--ignore", DISKS, "--must-check=gpu-hardware-error", before=NO_DRIVER)
+    assert (named.returncode, named.stderr) == (result.returncode, result.stderr)
+    empty = run("--ignore", DISKS, "--must-check", "DC309", before=GPUS + "cards.clear()\n")
+    assert empty.returncode == 1
+    assert "DC309 not checked: the driver is loaded and finds no GPU" in empty.stderr
+
+
+def test_what_must_be_checked_and_was_drains_nothing() -> None:
+    assert run("--ignore", DISKS, "--must-check", "DC309").returncode == 0
+    # what the site ignores is not required
+    assert run("--ignore", f"{DISKS},DC309", "--must-check", "DC309", before=NO_DRIVER).returncode == 0
+    for wrong in ("DC401", "nothing"):
+        result = run("--ignore", DISKS, "--must-check", wrong, before=NO_DRIVER)
+        assert result.returncode == 0
+        assert "NOT CHECKED" in result.stderr
 
 
 def test_a_driver_without_gpus_is_not_fine() -> None:
@@ -231,6 +257,7 @@ def test_the_page_shows_lines_that_were_printed(trees: Path) -> None:
         for why in (_of_words("--foo"), _of_words("--profile=prologue"))
     }
     printed |= {f"{prolog_words.NAME}{prolog_words.NOT_CHECKED}: {why}" for why in (NO_ANSWER, "ended by SIGTERM")}
+    printed.add(UNDRIVEN)
     assert len(shown) > 8
     assert shown <= printed
 
@@ -420,7 +447,7 @@ def test_a_projects_file_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--foo"], "'--foo' is not an option here; expected --ignore, --timeout, --config or --isolated"),
+        (["--foo"], "'--foo' is no option; expected --ignore, --must-check, --timeout, --config or --isolated"),
         (["--ignore", "DC3O9"], "DC3O9"),
         (["--ignore", "ALL"], "every rule of this profile is ignored"),
         (["--config", "/nowhere.toml"], "/nowhere.toml: it can't be read"),
@@ -435,11 +462,11 @@ def test_used_wrongly(words: list[str], says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--", "torchrun", "train.py"], "'--' is not an option here"),
-        (["--output-format", "json"], "'--output-format' is not an option here"),
-        (["-v"], "'-v' is not an option here"),
-        (["--help"], "'--help' is not an option here"),
-        (["--isolated=no"], "'--isolated=no' is not an option here"),
+        (["--", "torchrun", "train.py"], "'--' is no option"),
+        (["--output-format", "json"], "'--output-format' is no option"),
+        (["-v"], "'-v' is no option"),
+        (["--help"], "'--help' is no option"),
+        (["--isolated=no"], "'--isolated=no' is no option"),
         (["--ignore"], "--ignore needs a value"),
         (["--timeout", "soon"], "expected seconds, at most 5"),
         (["--timeout", "-1"], "expected more than 0 seconds"),
@@ -453,7 +480,7 @@ def test_words_that_are_not_understood(words: list[str], says: str) -> None:
 
 
 def test_words_before_the_command_are_read_as_well() -> None:
-    with pytest.raises(prolog_guard.Misused, match="'--foo' is not an option here"):
+    with pytest.raises(prolog_guard.Misused, match="'--foo' is no option"):
         prolog_guard.read(["--foo", "env", "--profile", "prolog"])
 
 

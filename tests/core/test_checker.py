@@ -263,6 +263,21 @@ def test_the_callers_time_limit() -> None:
     assert report.findings == ()
 
 
+def test_a_limit_grows_with_what_is_read() -> None:
+    @fact(limit_s=lambda seed: 0.05 * seed.value)
+    def read_slow(seed: Seed) -> Slow:
+        time.sleep(0.3)
+        return Slow(1)
+
+    @probe(rules.DC401)
+    def needs(slow: Slow) -> Iterator[Finding]:
+        return iter(())
+
+    (finding,) = run(Seed(1)).findings
+    assert (finding.code, finding.evidence) == ("DC902", {"limit_s": 0.05})
+    assert run(Seed(200)).findings == ()
+
+
 def test_a_limit_holds_while_another_reader_takes_longer() -> None:
     """What answers after its own limit comes too late, though others may still take their time."""
 
@@ -326,7 +341,10 @@ def test_an_isolated_reader_that_hangs_or_dies() -> None:
         return iter(())
 
     report = run(Seed())
-    assert [item.code for item in report.findings] == ["DC902"]
+    assert sorted((item.code, "ended by signal 9" in item.message) for item in report.findings) == [
+        ("DC902", False),
+        ("DC902", True),
+    ]
     assert {item.what: item.why for item in report.not_checked}["DC403"] == "the process that read it ended by signal 9"
 
 

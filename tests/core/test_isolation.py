@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distcheck.core import isolation
-from distcheck.core.model import Unavailable
+from distcheck.core.model import ReaderCrashed, Unavailable
 from distcheck.core.registry import Reader
 from tests import readers_in_a_module as readers
 
@@ -59,7 +59,7 @@ def test_one_that_hangs_is_ended_and_not_waited_for(start: Callable[..., Any]) -
     thread.join(10)
     assert time.monotonic() - begin < 5
     assert not thread.is_alive()
-    assert [type(answer) for answer in answers] == [Unavailable]
+    assert [type(answer) for answer in answers] == [ReaderCrashed]
 
 
 @pytest.mark.slow

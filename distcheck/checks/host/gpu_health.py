@@ -14,6 +14,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, rank_ranges
 from distcheck.core.registry import probe
+from distcheck.core.world import NO_NVML
 from distcheck.launch.model import Launch
 from distcheck.launch.settings import Settings
 from distcheck.rules import shared_fixes
@@ -149,6 +150,42 @@ def container_still_has_its_gpus(
         severity=_severity(launch, launch.backend in (None, "nccl")),
         evidence={"nvml": reported, "nodes": list(driver.nodes), "blocked": list(driver.blocked)},
         fix=shared_fixes.RESTART_THE_CONTAINER,
+    )
+
+
+@probe(rules.DC315)
+def gpus_can_be_read(
+    launch: Launch,
+    gpus: Gpus | Unavailable,
+    driver: Driver,
+    platform: Platform | Unavailable,
+    software: Software | Unavailable,
+) -> Iterator[Finding]:
+    """NVML answers on a host that has a driver."""
+    if not isinstance(gpus, Unavailable):
+        return
+    container = None if isinstance(platform, Unavailable) else platform.container
+    # a container without GPUs sees the module of its host
+    if not driver.nodes and (container is not None or driver.module_version is None):
+        return
+    # a driver that does not answer in time may only be slow: DC902
+    if NO_NVML in gpus.why or "did not answer" in gpus.why:
+        raise Unavailable(gpus.why)
+    if any(words in gpus.why for words in MISMATCH_WORDS):
+        return  # DC313
+    if container is not None and driver.nodes and any(words in gpus.why for words in LOST_WORDS):
+        return  # DC314
+    on_gpus = launch.backend is None and (isinstance(software, Unavailable) or software.cuda is not None)
+    yield rules.DC315.found(
+        f"this host has an NVIDIA driver that does not answer ({gpus.why}): its GPUs cannot be checked",
+        severity=_severity(launch, on_gpus or "nccl" in (launch.backend or "")),
+        evidence={"nvml": gpus.why, "module": driver.module_version, "nodes": list(driver.nodes)},
+        fix=Fix(
+            "run nvidia-smi on this host, and have an administrator fix what it reports: the log of the kernel shows "
+            "the driver's errors (NVRM: Xid). Until then use another host",
+            by="admin",
+            where="host",
+        ),
     )
 
 

@@ -122,11 +122,18 @@ class PeerPaths(NamedTuple):
     groups: tuple[tuple[str, str], ...] = ()
 
 
-#: NVML initialises GPUs one after another where persistence mode is off, which takes about a second each.
-NVML_LIMIT_S = 12
+#: Without persistence mode the driver initializes GPUs one after another, which takes about two seconds each. All
+#: ranks of a host do so at the same time.
+NVML_LIMIT_S = 12.0
+_NVML_LIMIT_OF_A_GPU_S = 4.0
 
 
-@fact(limit_s=NVML_LIMIT_S, isolated=True)
+def nvml_limit_s(world: World) -> float:
+    """Return how long NVML may take to answer for the GPUs that the driver lists."""
+    return max(NVML_LIMIT_S, _NVML_LIMIT_OF_A_GPU_S * len(world.names_or_empty("/proc/driver/nvidia/gpus")))
+
+
+@fact(limit_s=nvml_limit_s, isolated=True)
 def read_gpus(world: World) -> Gpus:
     """From NVML, or from /sys/class/kfd for AMD."""
     try:
@@ -219,12 +226,16 @@ class _Card:
                 if error.value == _FUNCTION_NOT_FOUND:
                     continue
                 if error.value not in (_NOT_SUPPORTED, _NO_PERMISSION):
-                    self.errors.append(f"{name}: {error}")
-                    self.lost = error.value == _GPU_IS_LOST
+                    self.failed(name, error)
                 return None
             except getattr(self.nvml, "NVMLLibraryMismatchError", ()):
                 continue
         return None
+
+    def failed(self, name: str, error: Any) -> None:
+        """Record an error of a call, and that the GPU is lost if this is the error."""
+        self.errors.append(f"{name}: {error}")
+        self.lost = error.value == _GPU_IS_LOST
 
     def switch(self, *names: str) -> bool | None:
         """The answer as on or off."""
@@ -235,7 +246,11 @@ class _Card:
 def _nvidia_gpus(world: World, nvml: Any) -> Gpus:
     describe = _process_reader(world)
     cards = []
-    for index in range(nvml.nvmlDeviceGetCount()):
+    try:
+        count = nvml.nvmlDeviceGetCount()
+    except nvml.NVMLError as error:
+        raise Unavailable(f"NVML: nvmlDeviceGetCount: {error}") from error
+    for index in range(count):
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
         except nvml.NVMLError as error:
@@ -298,7 +313,7 @@ def _mig_uuids(card: _Card) -> Iterator[str]:
         except card.nvml.NVMLError as error:
             # slots without an instance, and instances that a cgroup hides from this process
             if error.value not in (_NOT_FOUND, _NO_PERMISSION):
-                card.errors.append(f"nvmlDeviceGetMigDeviceHandleByIndex: {error}")
+                card.failed("nvmlDeviceGetMigDeviceHandleByIndex", error)
                 return
 
 
@@ -315,8 +330,10 @@ def _active_links(card: _Card) -> int | None:
             break
         try:
             states.append(card.nvml.nvmlDeviceGetNvLinkState(card.handle, link))
-        except card.nvml.NVMLError:
+        except card.nvml.NVMLError as error:
             # the first link that the card does not have ends the list: NVML has no call for their number
+            if error.value == _GPU_IS_LOST:
+                card.failed("nvmlDeviceGetNvLinkState", error)
             break
     return sum(map(bool, states)) if states else None
 
@@ -337,6 +354,8 @@ def _fabric(card: _Card) -> tuple[str | None, int | None]:
         except card.nvml.NVMLError as error:
             if error.value == _NOT_SUPPORTED:
                 return "not-supported", None
+            if error.value == _GPU_IS_LOST:
+                card.failed(call, error)
             continue
         state = int(answer.state)
         # the code has a meaning only after the registration

@@ -58,7 +58,7 @@ def _host_phrases(facts: Mapping[str, Any], gpus: object) -> Iterator[str]:
     if isinstance(platform, Platform) and platform.container:
         yield f"{platform.container} container" if platform.container != "kubernetes" else "kubernetes pod"
     if isinstance(gpus, Gpus):
-        kinds = Counter(gpu.name for gpu in gpus.gpus)
+        kinds = Counter(gpu.name or "unknown GPU" for gpu in gpus.gpus)
         yield ", ".join(f"{count} × {name}" for name, count in kinds.items()) or "no GPU"
         if gpus.driver_version:
             yield f"driver {gpus.driver_version}"

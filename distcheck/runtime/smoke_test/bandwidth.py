@@ -301,7 +301,7 @@ def _ranks_with(live: LiveGroup, device: str) -> int:
     own = (live.hosts[live.rank] << 32) + zlib.crc32(device.encode())
     everyone = torch.zeros(live.size, dtype=torch.int64, device=live.device)
     live.operations.all_gather(everyone, torch.tensor([own], dtype=torch.int64, device=live.device))
-    return everyone.tolist().count(own)
+    return int((everyone == own).sum())
 
 
 def _fit(

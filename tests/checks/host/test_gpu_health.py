@@ -17,6 +17,7 @@ from distcheck.checks.host.gpu_health import (
     fabric_is_ready,
     gpus_are_free,
     gpus_are_sound,
+    gpus_can_be_read,
     gpus_reach_each_other,
     gpus_run_at_speed,
     nvml_fits_the_driver,
@@ -404,6 +405,48 @@ def test_nvmls_own_words_are_the_ones_that_are_looked_for() -> None:
     lost = Unavailable(f"NVML: {pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)}")
     (finding,) = container_still_has_its_gpus(RANKS_8, lost, LOADED, DOCKER)
     assert finding.code == "DC314"
+
+
+# DC315
+
+NODES = Driver("550.54.15", nodes=("/dev/nvidia0",))
+CUDA_BUILD = Software("3.12", "2.13.0", "/opt/torch", cuda="13.0")
+CRASHED = Unavailable("the process that read it ended by signal 11")
+
+
+@pytest.mark.parametrize("why", ["NVML: Driver Not Loaded", "NVML: Unknown Error", CRASHED.why])
+@pytest.mark.parametrize("driver", [NODES, Driver("550.54.15")])
+def test_bad_dc315_a_driver_that_fails(why: str, driver: Driver) -> None:
+    for launch in (RANKS_8, RANKS_8._replace(backend="nccl")):
+        (finding,) = gpus_can_be_read(launch, Unavailable(why), driver, HOST, CUDA_BUILD)
+        assert (finding.code, finding.severity) == ("DC315", Severity.ERROR)
+        assert why in finding.message
+    for launch in (SHELL, GLOO):
+        (finding,) = gpus_can_be_read(launch, Unavailable(why), driver, HOST, CUDA_BUILD)
+        assert finding.severity is Severity.INFO
+    (finding,) = gpus_can_be_read(RANKS_8, Unavailable(why), driver, HOST, Software("3.12", "2.13.0+cpu", "/opt/torch"))
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("gpus", "driver", "platform"),
+    [
+        pytest.param(cards(), NODES, HOST, id="NVML answers"),
+        pytest.param(NO_GPU, Driver(), HOST, id="no driver"),
+        pytest.param(Unavailable("NVML: Driver Not Loaded"), Driver(), HOST, id="a library without a module"),
+        pytest.param(LOST, Driver("550.54.15"), DOCKER, id="a container without GPUs sees the module of its host"),
+        pytest.param(MISMATCH, NODES, HOST, id="DC313"),
+        pytest.param(LOST, NODES, DOCKER, id="DC314"),
+    ],
+)
+def test_good_dc315(gpus: Gpus | Unavailable, driver: Driver, platform: Platform) -> None:
+    assert list(gpus_can_be_read(RANKS_8, gpus, driver, platform, CUDA_BUILD)) == []
+
+
+@pytest.mark.parametrize("gpus", [NO_GPU, Unavailable("host.gpus.read_gpus did not answer within 12 s")])
+def test_dc315_is_not_checked(gpus: Unavailable) -> None:
+    with pytest.raises(Unavailable, match=gpus.why):
+        list(gpus_can_be_read(RANKS_8, gpus, NODES, HOST, CUDA_BUILD))
 
 
 # DC314

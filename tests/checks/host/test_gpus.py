@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from distcheck.checks.host.gpus import Driver, Gpu, GpuProcess, Gpus, PeerPaths, read_driver, read_gpus, read_peer_paths
+from distcheck.checks.host.gpus import (
+    Driver,
+    Gpu,
+    GpuProcess,
+    Gpus,
+    PeerPaths,
+    nvml_limit_s,
+    read_driver,
+    read_gpus,
+    read_peer_paths,
+)
 from distcheck.core import isolation, registry
 from distcheck.core.facts_file import dump_facts, load_facts
 from distcheck.core.model import Unavailable
@@ -118,6 +128,33 @@ def test_one_failing_call_costs_one_field(tmp_path: Path, name: str, code: int) 
     sound = {"name": gpu.name, "capability": gpu.architecture, "temperature": gpu.temperature_c}
     assert all(value for other, value in sound.items() if other != name)
     assert len(gpu.errors) == (code == UNKNOWN and name not in ("fabric", "links"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"links": Failure(GPU_IS_LOST)}, {"fabric": Failure(GPU_IS_LOST)}, {"mig_uuids": (Failure(GPU_IS_LOST),)}],
+)
+def test_any_call_may_find_that_a_card_is_lost(changes: dict[str, Any], tmp_path: Path) -> None:
+    card = FakeCard(uuid=uuid_of(0), mig_mode=(1, 1))._replace(**changes)
+    (gpu,) = gpus_of(tmp_path, FakeNvml([card])).gpus
+    assert gpu.lost
+    assert len(gpu.errors) == 1
+    assert gpu.errors[0].endswith("GPU is lost")
+
+
+def test_a_driver_that_does_not_count_its_cards(tmp_path: Path) -> None:
+    class Uncounted(FakeNvml):
+        def nvmlDeviceGetCount(self) -> int:
+            raise self.NVMLError(UNKNOWN)
+
+    with pytest.raises(Unavailable, match="NVML: nvmlDeviceGetCount: Unknown Error"):
+        gpus_of(tmp_path, Uncounted([]))
+
+
+@pytest.mark.parametrize(("cards", "seconds"), [(0, 12), (1, 12), (8, 32), (16, 64)])
+def test_the_limit_grows_with_the_cards(cards: int, seconds: float, tmp_path: Path) -> None:
+    files = {f"/proc/driver/nvidia/gpus/0000:{number:02x}:00.0/information": "" for number in range(cards)}
+    assert nvml_limit_s(recorded_world(tmp_path, files=files)) == seconds
 
 
 def test_a_card_lost_while_it_is_read(tmp_path: Path) -> None:
