@@ -20,7 +20,7 @@ LITERALS: tuple[bytes, ...] = (
     b"fully_shard",
     b"mp.spawn", b"multiprocessing", b"lightning", b"NCCL", b"GLOO", b"TORCHELASTIC", b"noqa: DC", b"noqa:DC",
     b"distcheck:", b"is_global_zero",
-    b"set_device",
+    b"set_device", b"mpi4py", b"initialize_dist",
 )  # fmt: skip
 
 #: Two that only count together: workers of a loader that use the GPU.

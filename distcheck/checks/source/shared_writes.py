@@ -58,7 +58,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
         path = call.argument_term(writer.position, writer.keyword)
         if (
             path < 0
-            or (call.is_to("open") and not _truncates_file(call))
+            or (call.is_to("open") and _mode(call) not in ("w", "x", "a"))
             or "devnull" in call_paths.names_in(call, path)
         ):
             continue
@@ -85,9 +85,10 @@ def _goes_where_ranks_start(program: Program, call_path: CallPath) -> bool:
     )
 
 
-def _truncates_file(call: SourceCall) -> bool:
+def _mode(call: SourceCall) -> str:
+    """Return the first letter of the mode that a file is opened with; empty where it is not known."""
     mode = call.argument(1, "mode")
-    return mode is not None and isinstance(mode.constant, str) and mode.constant[:1] in ("w", "x")
+    return mode.constant[:1] if mode is not None and isinstance(mode.constant, str) else ""
 
 
 def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
@@ -110,11 +111,15 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     # a framework may guard what is saved through it, but no file that a program opens
     if trained or call_paths.in_tests(call_path) or (not starting and call_paths.owned_by_a_framework(call_path)):
         severity = Severity.INFO
+    appends = call.is_to("open") and _mode(call) == "a"
+    if appends:
+        severity = Severity.INFO  # the lines of all ranks stand in it, and none is lost
     name = _called(call)
     shown = call.argument_text(_position_of(call, path), _keyword_of(call, path))
     yield call.found(
         rules.DC720,
-        f"every rank writes {_path_text(value, shown)} here: no test of the rank guards {name}()",
+        f"every rank {'appends to' if appends else 'writes'} "
+        f"{_path_text(value, shown)} here: no test of the rank guards {name}()",
         fix=f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(call_path, name)}"
         ", and dist.barrier() after it on all ranks if others read the file; or put the rank into the path",
         severity=severity,

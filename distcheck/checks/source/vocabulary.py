@@ -134,6 +134,7 @@ SHARDED = word_set(
 )
 INIT = frozenset(
     {D + "init_process_group", "deepspeed.init_distributed", "torch.distributed.init_distributed", "horovod.torch.init"}
+    | {"composer.utils.dist.initialize_dist", "bmtrain.init_distributed", "colossalai.launch_from_torch"}
 )
 
 # sources of ranks and sizes

@@ -17,7 +17,7 @@ def train(options):
     model(torch.ones(1, 2)).sum().backward()
     with open(folder / f"rank{dist.get_rank()}.json", "w") as file:
         json.dump({"done": True}, file)
-    with open(folder / "log.txt", "a") as file:
+    with open(folder / "log.txt", "a") as file:  # expect: DC720=info
         file.write("done\n")
     if dist.get_rank() == 0:
         with open(folder / "summary.json", "w") as file:
