@@ -16,6 +16,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
 from .call_paths import Function, operands
+from .collective_sequences import sequences_of
 from .device_uses import (
     ACCELERATORS,
     BIND,
@@ -320,6 +321,34 @@ def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
             continue
         unused = next((one for one in called_in(program, files, *CONTEXTS) if one.use == "drop"), None)
         yield _unbound(program, call, files) if unused is None else _not_entered(unused)
+
+
+@probe(rules.DC206)
+def ranks_have_devices_before_their_first_barrier(program: Program) -> Iterator[Finding]:
+    """A rank is bound to its GPU before it first waits for others: a barrier of NCCL needs one."""
+    sequences = sequences_of(program)
+    for call in program.calls_to(_INIT):
+        if not uses_nccl(call) or _gives(call, "device_id") or call.has_star:
+            continue
+        own = [row for row in program.rows_of(call.file, call.scope) if isinstance(row, SourceCall)]
+        binders = [row for row in own if row.is_to(*BINDERS)]
+        if not binders or any(row.number < call.number for row in binders):
+            continue
+        for row in own:
+            if not call.number < row.number < binders[0].number:
+                continue
+            site = sequences.collective_site(row)
+            if site is None or site.operations[0] != "barrier" or row.gives(3, "device_ids"):
+                continue
+            if program.may_precede(call, row) and program.may_precede(row, binders[0]):
+                yield row.found(
+                    rules.DC206,
+                    f"{row.method}() waits for all ranks before {binders[0].text()} in line {binders[0].line}: "
+                    "NCCL guesses a GPU for it",
+                    fix=f"call {binders[0].text()} before the process group is created",
+                    severity=Severity.INFO,
+                )
+                break
 
 
 def uses_nccl(call: SourceCall) -> bool:
