@@ -20,6 +20,7 @@ def install(devices: TensorDevices) -> None:
     _spawning()
     _data_parallel()
     _sharded()
+    _attention()
     _extensions()
     sys.addaudithook(_commands)
 
@@ -96,6 +97,48 @@ def _sharded() -> None:
         kind.__init__ = on_device
 
     when_imported("torch.distributed.fsdp.fully_sharded_data_parallel", attach)
+
+
+def _attention() -> None:
+    """Attention of DTensors: torch knows how the kernels of GPUs are sharded, and not the one of the CPU.
+
+    Batch and heads are independent, so each rank computes its part of them, as the kernels of GPUs do.
+    """
+
+    def attach(module: Any) -> None:
+        real = torch.nn.functional.scaled_dot_product_attention
+        sharded = module.DTensor
+
+        @functools.wraps(real)
+        def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any) -> Any:
+            given = [part for part in (query, key, value, attn_mask) if part is not None]
+            if not all(isinstance(part, sharded) for part in given):
+                return real(query, key, value, attn_mask, *args, **kwargs)
+            placements = [
+                first if first.is_shard() and first.dim in (0, 1) and set(others) == {first} else module.Replicate()
+                for first, *others in zip(query.placements, key.placements, value.placements, strict=True)
+            ]
+            local = [_local_part(part, placements, query.shape, module) for part in given]
+            result = real(*local[:3], local[3] if attn_mask is not None else None, *args, **kwargs)
+            return sharded.from_local(result, query.device_mesh, placements, run_check=False)
+
+        torch.nn.functional.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention = attention
+
+    when_imported("torch.distributed.tensor", attach)
+
+
+def _local_part(part: Any, placements: Any, shape: Any, module: Any) -> Any:
+    """This rank's part of an operand, which is whole where it is the same for all of a sharded dimension (a mask)."""
+
+    def has(dim: int) -> bool:
+        own = dim - len(shape) + part.dim()
+        return own >= 0 and part.shape[own] == shape[dim]
+
+    shards = [
+        module.Shard(one.dim - len(shape) + part.dim()) if one.is_shard() and has(one.dim) else module.Replicate()
+        for one in placements
+    ]
+    return part.redistribute(part.device_mesh, shards).to_local()
 
 
 def _extensions() -> None:

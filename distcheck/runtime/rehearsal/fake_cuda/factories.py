@@ -70,6 +70,8 @@ def factories(devices: TensorDevices) -> None:
     for name in ("tensor", "as_tensor", "asarray", *sparse):
         wrap(name)
     wrap("new_tensor", torch.Tensor)
+    _legacy_new(devices)
+    _dlpack(devices)
 
     real_wrapper = torch.Tensor._make_wrapper_subclass
 
@@ -84,6 +86,50 @@ def factories(devices: TensorDevices) -> None:
         return wrapper
 
     torch.Tensor._make_wrapper_subclass = staticmethod(make_wrapper)
+
+
+def _legacy_new(devices: TensorDevices) -> None:
+    """``x.new(2, 3)``, ``x.new([1.0])``: on the device of ``x``, or on ``device=``."""
+    real = torch.Tensor.new
+
+    @functools.wraps(real)
+    def new(self: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.pop("device", None)
+        index = devices.gpu_of(self) if device is None else devices.resolve(device)
+        result = real(self, *args, **kwargs)
+        # an alias of another tensor, or of a storage, is where that is
+        if not args or not isinstance(args[0], (torch.Tensor, torch.UntypedStorage, torch.TypedStorage)):
+            devices.put(result, index)
+        return result
+
+    torch.Tensor.new = new
+
+
+def _dlpack(devices: TensorDevices) -> None:
+    """Tensors that leave torch and come back have a storage of their own over the same memory."""
+    real_to, real_from = torch.utils.dlpack.to_dlpack, torch.from_dlpack
+    # a capsule is used once
+    sent: dict[int, tuple[Any, int | None]] = {}
+
+    @functools.wraps(real_to)
+    def to_dlpack(tensor: Any) -> Any:
+        capsule = real_to(tensor)
+        sent[id(capsule)] = (capsule, devices.gpu_of(tensor))
+        return capsule
+
+    @functools.wraps(real_from)
+    def from_dlpack(ext_tensor: Any, **kwargs: Any) -> Any:
+        if isinstance(ext_tensor, torch.Tensor):
+            result = ext_tensor.detach()
+            return result.to(kwargs["device"]) if kwargs.get("device") is not None else result
+        result = real_from(ext_tensor, **kwargs)
+        _, index = sent.pop(id(ext_tensor), (None, None))
+        if index is not None:
+            devices.put(result, index)
+        return result
+
+    torch.to_dlpack = torch.utils.dlpack.to_dlpack = to_dlpack
+    torch.from_dlpack = torch.utils.dlpack.from_dlpack = from_dlpack
 
 
 def _for_scripts(real: Any, ours: Any) -> None:

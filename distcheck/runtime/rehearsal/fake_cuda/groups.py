@@ -50,6 +50,7 @@ def install(devices: TensorDevices) -> None:
     _nccl_class()
     _group_methods(devices)
     _keep_outlived()
+    _splitting()
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
             function = _checked(getattr(c10d, name), devices)
@@ -92,6 +93,46 @@ def _nccl_class() -> None:
     c10d._NCCL_AVAILABLE = True
     if getattr(c10d, "default_pg_nccl_timeout", None) is None:
         c10d.default_pg_nccl_timeout = datetime.timedelta(minutes=10)
+
+
+def _splitting() -> None:
+    """Make ``split_group`` of groups of their own: gloo has no communicator to split.
+
+    A device mesh with several dimensions is made of it where a device was bound to the default group.
+    """
+    real = getattr(c10d, "split_group", None)  # since torch 2.4
+    if real is None:
+        return
+
+    @functools.wraps(real)
+    def split_group(
+        parent_pg: Any = None,
+        split_ranks: Any = None,
+        timeout: Any = None,
+        pg_options: Any = None,
+        group_desc: Any = None,
+        **more: Any,
+    ) -> Any:
+        default = c10d._get_default_group()
+        parent = parent_pg or default
+        members = c10d._world.pg_group_ranks.get(parent, {})
+        if not split_ranks or not default.bound_device_id or default.rank() not in members:
+            return real(parent_pg, split_ranks, timeout, pg_options, group_desc, **more)  # raises what torch raises
+        rank_of = {in_group: rank for rank, in_group in members.items()}
+        own = next((part for part in split_ranks if members[default.rank()] in part), None)
+        if own is None:
+            return None
+        return c10d.new_group(
+            [rank_of[rank] for rank in sorted(own)],
+            timeout=timeout,
+            backend=more.get("backend") or c10d.get_backend(parent),
+            use_local_synchronization=True,
+            group_desc=group_desc,
+        )
+
+    for module in (c10d, dist, dist.device_mesh):
+        if hasattr(module, "split_group"):
+            module.split_group = split_group
 
 
 #: Live groups, and those that were destroyed and are still referenced.

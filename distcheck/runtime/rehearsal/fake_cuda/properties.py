@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -126,6 +127,26 @@ def _legacy_classes(devices: TensorDevices) -> None:
             ),
         )
 
+    _default_type()
+
+
+def _default_type() -> None:
+    """``torch.set_default_tensor_type``: a type of ``torch.cuda`` sets the default device, too."""
+    real = torch.set_default_tensor_type
+    was_on_gpu = False
+
+    @functools.wraps(real)
+    def set_default_tensor_type(t: Any, /) -> None:
+        nonlocal was_on_gpu
+        name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
+        on_gpu = name.startswith("torch.cuda.")
+        real(getattr(torch, name.rpartition(".")[2]) if on_gpu else t)
+        if on_gpu or was_on_gpu:
+            torch.set_default_device("cuda" if on_gpu else None)
+        was_on_gpu = on_gpu
+
+    torch.set_default_tensor_type = set_default_tensor_type
+
 
 def _format(memory_format: Any) -> dict[str, Any]:
     return {} if memory_format is None else {"memory_format": memory_format}
@@ -199,4 +220,7 @@ def tensor_moves(devices: TensorDevices) -> None:
     def cpu(self: Any, memory_format: Any = None) -> Any:
         return move(self, CPU, None, memory_format)
 
-    tensor.to, tensor.cuda, tensor.cpu = to, cuda, cpu
+    def type_as(self: Any, other: Any) -> Any:
+        return move(self, other.device, other.dtype)
+
+    tensor.to, tensor.cuda, tensor.cpu, tensor.type_as = to, cuda, cpu, type_as

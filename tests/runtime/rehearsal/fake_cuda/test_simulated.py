@@ -456,6 +456,117 @@ def test_a_tensor_of_several_ranks_is_filled_at_random(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_old_ways_to_make_a_tensor_keep_the_device() -> None:
+    setting = "import torch.utils.dlpack as dlpack; torch.cuda.set_device(1); x = torch.zeros(3, 2).cuda()"
+    made = (
+        "x.new()", "x.new(2)", "x.new(2, 3)", "x.new([1.0, 2.0])", "x.new(torch.Size([2]))", "x.new(x)",
+        "torch.ones(2).type_as(x)", "torch.cuda.FloatTensor(2)", "torch.from_dlpack(x)",
+        "dlpack.from_dlpack(dlpack.to_dlpack(x))",
+    )  # fmt: skip
+    assert told(*(f"{one}.device" for one in made), setting=setting) == ["cuda:1"] * len(made)
+    on_the_cpu = (
+        "x.new(torch.zeros(2))", "x.new(2, device='cpu')", "torch.zeros(2).new(2)", "x.type_as(torch.zeros(1))",
+        "torch.from_dlpack(torch.zeros(2))", "dlpack.from_dlpack(dlpack.to_dlpack(torch.zeros(2)))",
+    )  # fmt: skip
+    assert told(*(f"{one}.device" for one in on_the_cpu), setting=setting) == ["cpu"] * len(on_the_cpu)
+    # the memory is shared, as it is on a GPU
+    assert told("x.sum().item()", setting=f"{setting}; dlpack.from_dlpack(dlpack.to_dlpack(x)).add_(1)") == ["6.0"]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("given", ['"torch.cuda.HalfTensor"', "torch.cuda.HalfTensor"])
+def test_a_default_type_of_the_gpu_sets_type_and_device(given: str) -> None:
+    tensors = ("torch.zeros(2)", "torch.tensor([1.0])")
+    default = f"torch.set_default_tensor_type({given})"
+    assert (
+        told(*(f"str({one}.device) + str({one}.dtype)" for one in tensors), setting=default)
+        == ["cuda:0torch.float16"] * 2
+    )
+    assert told("torch.zeros(2).device", setting=f"{default}; torch.set_default_tensor_type(torch.FloatTensor)") == [
+        "cpu"
+    ]
+    # a type of the CPU leaves the default device of the script alone
+    assert told(
+        "torch.zeros(2).device",
+        setting="torch.set_default_device('cuda'); torch.set_default_tensor_type('torch.FloatTensor')",
+    ) == ["cuda:0"]
+
+
+@pytest.mark.torch
+def test_a_group_is_split_as_ncclcommsplit_does(tmp_path: Path) -> None:
+    said = run(
+        f"""
+        import os, torch.distributed as dist
+
+        rank, started = 0, []
+        for number in (1, 2, 3):
+            child = os.fork()
+            if not child:
+                rank, started = number, []
+                break
+            started.append(child)
+        device = torch.device("cuda", rank)
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", init_method="file://{tmp_path}/meet", rank=rank, world_size=4, device_id=device)
+        from torch.distributed.device_mesh import init_device_mesh
+        mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
+        sums = []
+        for group in (mesh["dp"].get_group(), mesh["tp"].get_group(), dist.split_group(split_ranks=[[0, 3], [2, 1]])):
+            value = torch.tensor([2 ** rank], device="cuda")
+            dist.all_reduce(value, group=group)
+            sums.append(value.item())
+        inner = dist.split_group(parent_pg=group, split_ranks=[[1]])
+        told = [None] * 4
+        dist.all_gather_object(told, (*sums, inner is None, dist.get_backend(group)))
+        dist.destroy_process_group()
+        if rank:
+            os._exit(0)
+        print(told, [os.waitpid(child, 0)[1] for child in started])
+        """,
+        count=4,
+    )
+    assert said == (
+        "[(5, 3, 9, True, 'nccl'), (10, 3, 6, True, 'nccl'), (5, 12, 6, False, 'nccl'), (10, 12, 9, False, 'nccl')] "
+        "[0, 0, 0]\n"
+    )
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("shard", [0, 1, 3])
+def test_attention_of_sharded_tensors_is_the_whole_one(tmp_path: Path, shard: int) -> None:
+    """By batch and by heads each rank computes its part; another dimension is gathered first."""
+    said = run(
+        f"""
+        import os, torch.distributed as dist
+        from torch.distributed.tensor import distribute_tensor, Shard, init_device_mesh
+        from torch.nn.functional import scaled_dot_product_attention as whole
+        import torch.nn.functional as F
+
+        child = os.fork()
+        rank = 0 if child else 1
+        torch.cuda.set_device(rank)
+        dist.init_process_group("nccl", init_method="file://{tmp_path}/meet", rank=rank, world_size=2)
+        mesh = init_device_mesh("cuda", (2,))
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(2, 4, 5, 8, device="cuda", requires_grad=True) for _ in range(3))
+        mask = torch.rand(1, 4, 5, 5, device="cuda")
+        parts = [distribute_tensor(one, mesh, [Shard({shard})]) for one in (q, k, v)]
+        result = F.scaled_dot_product_attention(*parts, distribute_tensor(mask, mesh))
+        expected = whole(q, k, v, mask)
+        same = torch.allclose(result.full_tensor(), expected, atol=1e-6)
+        gradients = zip(torch.autograd.grad(result.sum(), parts), torch.autograd.grad(expected.sum(), (q, k, v)))
+        same = same and all(torch.allclose(one.full_tensor(), other, atol=1e-6) for one, other in gradients)
+        dist.destroy_process_group()
+        if not child:
+            os._exit(not same)
+        print(same, result.placements, os.waitpid(child, 0)[1])
+        """
+    )
+    kept = f"Shard(dim={shard})" if shard < 2 else "Replicate()"
+    assert said == f"True ({kept},) 0\n"
+
+
+@pytest.mark.torch
 def test_an_operation_over_operations_has_its_parts_simulated() -> None:
     program = """
     from torch._higher_order_ops.cond import cond_op

@@ -204,6 +204,9 @@ def main():
     except RuntimeError:
         pass
     copy.deepcopy({"plain": [1, 2]})
+    # what torch.distributed copies is its own
+    of_torch = compile("copy.deepcopy({'options': dist.group.WORLD})", dist.distributed_c10d.__file__, "eval")
+    refused(eval, of_torch, globals())
 
 if __name__ == "__main__":
     main()
