@@ -35,6 +35,7 @@ _LONGEST_TEXT = 1 << 20
 _CONSEQUENCE = "The text is a consequence, not the cause"
 _NO_RULE = "No rule describes this failure"
 _LOG_OF_ALL = "let 'distcheck log FILE' find the cause in the logs of all ranks"
+_NOTICE = f"The text is a notice: such a line alone ends no job.\nfix: if the job failed, {_LOG_OF_ALL}"
 _UNDECIDED = f"The text shows that something failed, and not why.\nfix: read the lines around it, or {_LOG_OF_ALL}"
 #: What word processors and web pages make of the ASCII characters of a message.
 _ASCII = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\xa0": " ", "\u200b": None})
@@ -90,15 +91,18 @@ def _look_up(text: str) -> Answer:
         answer = _as_log(spelling)
         if answer.rules and not answer.verdict:
             return _joined(answer, _on_pages(spelling))
-        if not verdict.verdict:
+        if verdict.verdict in ("", _NOTICE, _UNDECIDED) and answer.verdict:
             verdict = answer
     pages = next((answer for answer in map(_on_pages, _spellings(text)) if answer.rules or answer.verdict), Answer())
-    if verdict.verdict == _UNDECIDED and pages.rules and not any("log" in rule.ways for rule in pages.rules):
+    if pages.rules and (
+        verdict.verdict in ("", _NOTICE)
         # no log shows these
+        or (verdict.verdict == _UNDECIDED and not any("log" in rule.ways for rule in pages.rules))
+    ):
         return pages
     if verdict.verdict:
         return _joined(verdict, pages)
-    if pages != Answer():
+    if pages.verdict:
         return pages
     raise NothingKnown(
         f"no rule knows the message {escape(text.strip()[:60])!r}; paste the line that names the error, or run "
@@ -109,7 +113,7 @@ def _look_up(text: str) -> Answer:
 def _spellings(text: str) -> Iterator[str]:
     """Return a pasted text as it is, then without what a web page, a quotation or a terminal made of it."""
     plain = html.unescape(text).translate(_ASCII)
-    if " " not in plain.strip():
+    if "%20" in plain:
         plain = unquote(plain)
     plain = _QUOTED.sub("", _DASH.sub("--", plain))
     # terminals wrap long lines between words, or anywhere
@@ -131,17 +135,17 @@ def _as_log(text: str) -> Answer:
     timeline = timeline_of([reader.reading()])
     report = diagnose(timeline)
     story = report.story
-    by_name = {row.name: row for row in rows}
     seen = sorted({(event.kind, event.signature) for event in timeline.events})
-    codes = [code for kind, name in seen if kind <= Kind.FAILURE and name in by_name for code in by_name[name].codes]
+    names = [name for _, name in seen]
     if story.get("code") is not None:
-        answer = _of_rules([story["code"], *codes], story["first"]["text"])
-        return answer._replace(why=story["why"], fix=_fix_of(story))
-    names = {name for _, name in seen}
-    if story["outcome"] == "clean" or names == {ERROR_LINE}:
-        known = next((KNOWN_CAUSES[name] for _, name in seen if name in KNOWN_CAUSES), None)
-        return Answer(verdict="" if known is None else _of_known(known))
-    possible = [code for _, name in seen if name in by_name for code in by_name[name].codes]
+        codes = [story["code"], *_codes_of(rows, [name for kind, name in seen if kind <= Kind.FAILURE])]
+        return _of_rules(codes, story["first"]["text"])._replace(why=story["why"], fix=_fix_of(story))
+    if story["outcome"] == "clean" or names == [ERROR_LINE]:
+        known = next((KNOWN_CAUSES[name] for name in names if name in KNOWN_CAUSES), None)
+        if known is not None:
+            return Answer(verdict=_of_known(known))
+        notices = _codes_of(rows, [name for kind, name in seen if kind is Kind.NOTICE])
+        return _of_rules(notices, text.strip())._replace(verdict=_NOTICE) if notices else Answer()
     if story["outcome"] == "consequences":
         verdict = (
             f"{_CONSEQUENCE}: {story['why']}.\n"
@@ -153,7 +157,13 @@ def _as_log(text: str) -> Answer:
         verdict = f"{_NO_RULE}: {why}.\nfix: {_fix_of(story)}"
     else:
         verdict = _UNDECIDED
-    return _of_rules(possible, story["first"]["text"])._replace(verdict=verdict)
+    return _of_rules(_codes_of(rows, names), story["first"]["text"])._replace(verdict=verdict)
+
+
+def _codes_of(rows: Iterable[Signature], names: Iterable[str]) -> list[str]:
+    """Return the rules that signatures may lead to, in the order of their names."""
+    codes = {row.name: row.codes for row in rows}
+    return [code for name in names for code in codes.get(name, ())]
 
 
 def _fix_of(story: dict[str, Any]) -> str:

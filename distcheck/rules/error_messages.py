@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +24,8 @@ _SHORTEST_PART = 6
 #: Longest text that can be a part of a message, and shortest sum of the parts of a shortened paste (``NCCL error in: …
 #: unhandled system error``), in characters.
 _LONGEST_PASTE, _SHORTEST_SUM = 1000, 16
+#: Shortest end of a shortened message that something else stands before.
+_SHORTEST_END = 20
 #: A text that is a part of the messages of more rules decides nothing (``RuntimeError:``).
 _MOST_RULES = 3
 _SHORTENED = re.compile(r"\s*(?:…|\.\.\.)\s*")
@@ -63,13 +65,28 @@ def find_by_message(text: str, rules: Iterable[Rule]) -> list[Match]:
 
 
 def is_part(text: str, message: str) -> bool:
-    """Return whether a text is a part of a message, or its parts around an ellipsis are parts in this order."""
+    """Return whether a text is a part of a message, or its parts around an ellipsis are parts in this order.
+
+    Before a shortened message may stand what belongs to no message: a time, a rank, the name of the exception.
+    """
     if len(text) > _LONGEST_PASTE:
         return False
     whole = _SHORTENED.split(_normal(text))
     pieces = [piece for piece in whole if len(piece) >= _SHORTEST_PART]
     shortest = _SHORTEST_PART if len(whole) == 1 else _SHORTEST_SUM
-    return sum(map(len, pieces)) >= shortest and _in_order(pieces, _normal(message))
+    message = _normal(message)
+    if sum(map(len, pieces)) >= shortest and _in_order(pieces, message):
+        return True
+    return len(whole) > 1 and any(_in_order([end, *pieces[1:]], message) for end in _ends(pieces[:1]))
+
+
+def _ends(pieces: list[str]) -> Iterator[str]:
+    """Return the ends of a first piece that are long enough, from the longest; each begins with a word."""
+    for piece in pieces:
+        for space in re.finditer(r" ", piece):
+            if len(piece) - space.end() < _SHORTEST_END:
+                return
+            yield piece[space.end() :]
 
 
 def _normal(text: str) -> str:

@@ -23,6 +23,9 @@ def explain(*words: str, text: str | None = None) -> Result:
             "DC512",
         ),
         ("NCCL error in: ... unhandled system error", "DC512"),
+        # cut off, with something before it that is in no message
+        ("[rank0]: AssertionError: Check batch related parameters. train_batch_size is not equal to …", "DC812"),
+        ("[E socket.cpp:860] [c10d] The client socket has timed out after 60s while tr...", "DC403"),
         ("ImportError: undefined symbol: ncclCommRegister", "DC331"),
         (
             "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0. Some of your processes may have been",
@@ -100,6 +103,8 @@ def test_a_failure_that_no_rule_describes_gets_a_hint(text: str, hint: str) -> N
         "RuntimeError:",
         "timeout",
         "rank 0",
+        # long ends that are in no message
+        "the training job was stopped by the following...",
         # a part of a number: "exited with code 137"
         "exited with code 13",
     ],
@@ -129,3 +134,22 @@ def test_a_rule_that_the_line_does_not_show_is_only_possible() -> None:
     # the key shows it
     shown = explain('Unexpected key(s) in state_dict: "module.conv1.weight", "module.conv1.bias"')
     assert "# DC614 " in shown.output
+
+
+def test_a_notice_is_named_as_one() -> None:
+    """A job can run with it, so that the line proves no rule."""
+    result = explain("node02:4711:4900 [0] include/socket.h:344 NCCL WARN Socket creation failed : Address family not")
+    assert "DC409" in result.output
+    result = explain("include/socket.h:344 WARN Socket creation failed : Address family not supported by protocol")
+    assert result.output.startswith("The text is a notice: ")
+    assert "DC409" in result.output and "# DC409" not in result.output
+    assert "distcheck log FILE" in result.output
+
+
+def test_a_line_below_the_error_names_the_line_to_read() -> None:
+    result = explain(
+        "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below"
+    )
+    assert result.exit_code == 0 and "the line above" in result.output
+    result = explain("Indexing.cu:1237: block: [2,0,0], thread: [17,0,0] Assertion `i < n` failed.")
+    assert "an index that is out of range" in result.output
