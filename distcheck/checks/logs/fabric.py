@@ -554,7 +554,7 @@ def _transport(name: str) -> str:
 
 
 def _on_tcp(process: NcclProcess) -> bool:
-    return process.transport.network == "Socket"
+    return process.transport.on_tcp
 
 
 def _rdma(everyone: Iterable[NcclProcess]) -> str:

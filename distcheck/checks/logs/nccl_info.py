@@ -22,12 +22,14 @@ _MOST_KEPT = 16
 #: ``host:pid:tid [device] NCCL INFO text``; from 2.25 on a timestamp may stand before it, and a WARN line names its
 #: location in the source (``src/debug.cc``: ncclDebugLog).
 _LINE = re.compile(r"NCCL (?P<level>INFO|WARN) (?P<text>.*)")
-_VERSION = re.compile(r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)")
-#: 2.4 and 2.5 wrote ``Using internal Network Socket``.
-_NETWORK = re.compile(r"Using (?:internal )?[nN]etwork (?P<name>.+)")
+#: RCCL writes ``RCCL version 2.20.5+hip6.2``, later ``RCCL version : 2.22.3-HEAD:…``.
+_VERSION = re.compile(r"[NR]CCL version ?:? ?(?P<version>\d+\.\d+(?:\.\d+)?)")
+#: 2.4 and 2.5 wrote ``Using internal Network Socket``; from 2.21 on, ``Using internal network plugin.`` names none.
+_NETWORK = re.compile(r"Using (?:internal )?[nN]etwork (?!plugin)(?P<name>.+)")
 _PLUGIN = re.compile(r"(?:Loaded net plugin|P2P plugin:?) (?:v\d+ )?(?P<name>[^(]+?)(?: \(v\d+\))?$")
 _DEVICES = re.compile(r"NET/(?P<net>[\w ]+?) ?: Using (?P<list>\[\d+\].*)")
-_DEVICE = re.compile(r"\[\d+\](?P<name>[^\s:;]+)(?::(?P<port>\d+))?(?:/(?P<layer>IB|RoCE|Unknown))?")
+#: ``[0]mlx5_0:1/IB``; ports that act as one are ``[1]={[2] mlx5_2:1/RoCE, [3] mlx5_3:1/RoCE}`` (2.20 to 2.22).
+_DEVICE = re.compile(r"\[\d+\] ?(?P<name>[^\s:;={]+)(?::(?P<port>\d+))?(?:/(?P<layer>IB|RoCE|Unknown))?")
 _BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?(?P<name>[^\s:]+):(?P<address>[^\s<]*)")
 #: 2.4 to 2.7 write ``Ring`` for a channel, and ``direct shared memory`` for SHM.
 _CHANNEL = re.compile(
@@ -35,7 +37,7 @@ _CHANNEL = re.compile(
     r"(?P<via>NET/[^/]+/\S+|direct shared memory|\S+)"
 )
 _GDR = re.compile(r"NET/[\w ]+ ?: GPU Direct RDMA (?P<state>Enabled|Disabled) for HCA")
-_COMMUNICATOR = re.compile(r"\bn[rR]anks (?P<ranks>\d+)(?: nNodes (?P<nodes>\d+))?")
+_COMMUNICATOR = re.compile(r"\bn[rR]anks (?P<ranks>\d+)(?: nNodes (?P<nodes>\d+)(?:.* MNNVL (?P<domain>\d))?)?")
 _ALGORITHM = re.compile(r"(?:(?P<what>\w+): )?(?P<bytes>\d+) Bytes -> Algo (?P<name>\w+) proto (?P<protocol>\w+)")
 _MULTICAST = re.compile(r"NVLS multicast support is (?P<no>not )?available")
 _SETTING = re.compile(r"(?P<name>NCCL_\w+) set (?:by environment )?to (?P<value>.+?)\.?$")
@@ -79,6 +81,13 @@ class Transport(NamedTuple):
     warnings: tuple[str, ...] = ()
     #: the address that it has on :attr:`bootstrap`
     address: str = ""
+    #: the hosts are trays of one NVLink domain (MNNVL)
+    domain: bool = False
+
+    @property
+    def on_tcp(self) -> bool:
+        """Return whether data between hosts goes over TCP; in an NVLink domain only if a channel shows it."""
+        return self.network == "Socket" and not (self.domain and not self.count("NET"))
 
     def count(self, kind: str) -> int:
         """Channels over ``P2P``, ``SHM`` or ``NET``."""
@@ -111,7 +120,7 @@ def parse_log(lines: Iterable[str]) -> Transport:
         match = _LINE.search(line)
         if match is not None:
             reading.take(match["level"], match["text"].strip())
-        elif line.startswith("NCCL version "):
+        elif _VERSION.match(line):
             # rank 0 prints it without a head before 2.22
             reading.take("INFO", line)
     return reading.transport()
@@ -129,6 +138,7 @@ class _InfoReader:
         self.multicast: bool | None = None
         self.ranks: int | None = None
         self.nodes: int | None = None
+        self.domain = False
         self.settings: dict[str, str] = {}
         self.troubles: dict[str, None] = {}
         self.warnings: dict[str, None] = {}
@@ -182,7 +192,8 @@ class _InfoReader:
         self.words.setdefault("version", match["version"])
 
     def network(self, match: re.Match[str]) -> None:
-        self.words.setdefault("network", match["name"].strip())
+        # each communicator writes it, and the last one measures
+        self.words["network"] = match["name"].strip()
 
     def plugin(self, match: re.Match[str]) -> None:
         self.words.setdefault("plugin", match["name"].strip())
@@ -209,6 +220,8 @@ class _InfoReader:
         # some of its lines name the nodes, others only the ranks
         self.nodes = int(match["nodes"]) if match["nodes"] else self.nodes if ranks == self.ranks else None
         self.ranks = ranks
+        if match["domain"]:
+            self.domain = match["domain"] != "0"
 
     def switch(self, match: re.Match[str]) -> None:
         self.multicast = match["no"] is None
@@ -241,6 +254,7 @@ class _InfoReader:
             troubles=tuple(self.troubles),
             warnings=tuple(self.warnings),
             address=self.words.get("address", ""),
+            domain=self.domain,
         )
 
 

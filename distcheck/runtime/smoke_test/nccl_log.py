@@ -61,7 +61,7 @@ def network_is_the_fastest_there(transport: Transport, cluster: Cluster) -> Iter
         raise NotApplicable("one host: NCCL needs no network")
     if not transport.network:
         raise Unavailable("NCCL's log does not name the network that it uses")
-    if transport.network != "Socket":
+    if not transport.on_tcp:
         return
     ports = {host.host: found for host in cluster.hosts if (found := _data_ports(host))}
     if not ports:

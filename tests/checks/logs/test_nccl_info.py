@@ -224,3 +224,100 @@ def test_the_last_restart_counts() -> None:
 def test_what_nccl_says_of_nodes_counts_more_than_hosts() -> None:
     lines = (line(1, "comm 0x1 rank 0 nRanks 16 nNodes 4 localRanks 4 localRank 0", LineAuthor(host="gpu01", pid=7)),)
     assert node_count(processes(Timeline((LogSource("a"),), lines))) == 4
+
+
+#: minor versions of NCCL 2, from and to, and what rank 0 of 16 on InfiniBand logs there; "" is the line without a head
+WHOLE = (
+    (18, 21, "", "NCCL version 2.{minor}.3+cuda12.4"),
+    (22, 30, "INFO", "NCCL version 2.{minor}.3+cuda12.9"),
+    (18, 24, "INFO", "Bootstrap : Using eth0:10.0.0.1<0>"),
+    (25, 30, "INFO", "Bootstrap: Using eth0:10.0.0.1<0>"),
+    (18, 19, "INFO", "NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file"),
+    (18, 19, "INFO", "NET/Plugin : No plugin found, using internal implementation"),
+    (20, 20, "INFO", "NET/Plugin: No plugin found (libnccl-net.so), using internal implementation"),
+    (21, 25, "INFO", "NET/Plugin: No plugin found (libnccl-net.so)"),
+    (21, 25, "INFO", "NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file : when loading libnccl-net.so"),
+    (21, 25, "INFO", "NET/Plugin: Using internal network plugin."),
+    (26, 30, "INFO", "NET/Plugin: Could not find: libnccl-net.so"),
+    (18, 30, "INFO", "NCCL_IB_HCA set by environment to mlx5"),
+    (18, 19, "INFO", "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_2:1/RoCE [2]mlx5_3:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"),
+    (20, 22, "INFO", "NET/IB : Using [0]mlx5_0:1/IB [1]={[1] mlx5_2:1/RoCE, [2] mlx5_3:1/RoCE} [RO]; OOB eth0:10.0.0.1<0>"),
+    (23, 30, "INFO", "NET/IB : Made virtual device [3] name=mlx5_2+mlx5_3 speed=400000 ndevs=2"),
+    (23, 30, "INFO", "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_2:1/RoCE [2]mlx5_3:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"),
+    (19, 26, "INFO", "Using non-device net plugin version 0"),
+    (27, 30, "INFO", "Initialized NET plugin IB"),
+    (27, 30, "INFO", "Assigned NET plugin IB to comm"),
+    (18, 30, "INFO", "Using network IB"),
+    (18, 30, "INFO", "comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 19000 commId 0x4 - Init START"),
+    (18, 30, "INFO", "NVLS multicast support is available on dev 0"),
+    (18, 20, "INFO", "comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0"),
+    (21, 30, "INFO", "comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"),
+    (18, 30, "INFO", "Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA"),
+    (18, 30, "INFO", "Channel 00/0 : 0[0] -> 7[7] via P2P/IPC"),
+    (18, 23, "INFO", "1073741824 Bytes -> Algo 1 proto 2 time 3900.5"),
+    (24, 30, "INFO", "AllReduce: 1073741824 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("minor", range(18, 31))
+def test_a_whole_log_of_each_version(minor: int) -> None:
+    lines = [
+        ("gpu01:41:42 [0] NCCL INFO " if level else "") + text.replace("{minor}", str(minor))
+        for first, last, level, text in WHOLE
+        if first <= minor <= last
+    ]
+    assert parse_log(lines) == Transport(
+        version=f"2.{minor}.3",
+        network="IB",
+        interfaces=("mlx5_0", "mlx5_2", "mlx5_3"),
+        bootstrap="eth0",
+        address="10.0.0.1",
+        gdr=True,
+        channels={"NET/IB/GDRDMA": 1, "P2P/IPC": 1},
+        algorithms={"AllReduce": "RING"},
+        multicast=True,
+        ranks=16,
+        nodes=2,
+        settings={"NCCL_IB_HCA": "mlx5"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("RCCL version 2.20.5+hip6.2 HEAD:d380693", "2.20.5"),
+        ("RCCL version : 2.22.3-HEAD:9feb0cd", "2.22.3"),
+        ("NCCL version 2.18.6+hip6.0", "2.18.6"),
+    ],
+)
+def test_a_whole_log_of_rccl(version: str, expected: str) -> None:
+    lines = [
+        version,
+        "HIP version  : 6.4.43482-0f2d60242",
+        *log(
+            "Bootstrap : Using eth0:10.0.0.1<0>",
+            "NET/Plugin: Using internal network plugin.",
+            "NET/IB : Using [0]bnxt_re0:1/RoCE [1]bnxt_re1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
+            "Using non-device net plugin version 0",
+            "Using network IB",
+            "comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0",
+            "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA comm 0x55d0 nRanks 16",
+        ),
+    ]
+    found = parse_log(lines)
+    assert (found.version, found.network, found.interfaces) == (expected, "IB", ("bnxt_re0", "bnxt_re1"))
+    assert (found.channels, found.ranks, found.nodes) == ({"NET/IB/GDRDMA": 1}, 16, 2)
+    assert parse_log(log(version)).version == expected
+
+
+def test_the_last_network_counts() -> None:
+    """A plug-in whose devices fail gives way to TCP."""
+    assert parse_log(log("Using network AWS Libfabric", "Using network Socket")).network == "Socket"
+
+
+def test_trays_of_one_nvlink_domain_need_no_network() -> None:
+    trays = log("Using network Socket", "comm 0x1 rank 0 nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 1")
+    inside = log("Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL")
+    assert not parse_log([*trays, *inside]).on_tcp
+    assert parse_log([*trays, *inside, *log("Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0")]).on_tcp
+    assert parse_log(SOCKET).on_tcp

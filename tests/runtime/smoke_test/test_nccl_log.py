@@ -113,10 +113,24 @@ def test_bad_dc516_one_host_has_no_ports() -> None:
     assert finding.where.host == "gpu01"
 
 
+def test_bad_dc516_although_nccl_names_its_own_plug_in_first() -> None:
+    (finding,) = network([*log("NET/Plugin: Using internal network plugin."), *SOCKET], two(PORT))
+    assert finding.evidence["network"] == "Socket"
+
+
 @pytest.mark.parametrize(
     ("lines", "cluster"),
     [
         pytest.param(INFINIBAND, two(PORT), id="InfiniBand is used"),
+        pytest.param(
+            log(
+                "Using network Socket",
+                "comm 0x1 rank 0 nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 1",
+                "Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL",
+            ),
+            two(PORT),
+            id="NVLink between the hosts",
+        ),
         pytest.param(EFA, two(HostRdmaPort("rdmap16s27", 1, "ACTIVE", "Unspecified", efa=True)), id="EFA is used"),
         pytest.param(SOCKET, two(), id="there is nothing but TCP"),
         pytest.param(SOCKET, two(PORT._replace(state="DOWN")), id="the port is down: another rule"),
