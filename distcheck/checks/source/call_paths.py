@@ -32,7 +32,7 @@ _STARTS = (
 #: What shows that a process is one of several, where nothing is seen of how it started.
 _WRAPPERS = tuple(dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp")
 #: What trains on all ranks if its launcher starts several.
-_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "lightning.pytorch.Trainer")
 #: Words in a condition that can't be followed, which may test the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
@@ -114,7 +114,7 @@ class _PathTables(NamedTuple):
     starting: set[Function]
     #: functions that wrap a model
     wrapping: set[Function]
-    #: functions that make a trainer of transformers
+    #: functions that make a trainer of transformers or Lightning
     training: set[Function]
     #: functions that start others in processes of their own
     spawning: dict[Function, list[Function]]

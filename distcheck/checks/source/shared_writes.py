@@ -279,25 +279,43 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             severity=Severity.WARNING if loud else Severity.INFO,
             flow=program.flow(call_path.steps),
         )
+    yield from _prints(program)
+
+
+#: Progress bars, which are lines of output in each turn.
+_BARS = ("tqdm.tqdm", "tqdm", "tqdm.auto.tqdm", "tqdm.std.tqdm", "tqdm.autonotebook.tqdm", "tqdm.trange",
+         "tqdm.auto.trange", "rich.progress.track")  # fmt: skip
+
+
+def _prints(program: Program) -> Iterator[Finding]:
+    """Yield one finding for what each function prints on all ranks: first in a loop, else anywhere."""
+    made = call_paths.tables(program)
+    # where a group or a trainer is made or a model wrapped; elsewhere it is too little to follow its callers for
+    files = {file for file, _ in made.starting | made.wrapping | made.training}
+    outputs = [
+        call for call in program.calls_named("print", files=files) if call.argument_terms and call.is_to("print")
+    ]
+    bars = [call for call in program.calls_to(*_BARS) if call.file in files and not call.gives(None, "disable")]
     seen: set[tuple[int, int]] = set()
-    # where a group is made or a model wrapped; elsewhere a print is too little to follow its callers for
-    files = {file for file, _ in call_paths.tables(program).starting | call_paths.tables(program).wrapping}
-    for call in program.calls_named("print") if files else ():
-        if call.file not in files or (call.file, call.scope) in seen or not call.loops or not call.is_to("print"):
+    for call in sorted([*outputs, *bars], key=lambda call: (call.file, not call.loops, call.number)):
+        if (call.file, call.scope) in seen or call.has_star or call.inside("except"):
             continue
-        if _prints_are_replaced(program, call.file):
+        if call.method == "print" and (call.gives(None, "file") or _prints_are_replaced(program, call.file)):
             continue
-        call_path = call_paths.path_of_all_ranks(program, call)
-        if call_path is None or _names_its_rank(call, call_path) or call.gives(None, "file"):
+        call_path = call_paths.path_of_all_ranks(program, call) or call_paths.path_past_a_trainer(program, call)
+        if call_path is None or call_paths.in_tests(call_path) or _names_its_rank(call, call_path):
             continue
         seen.add((call.file, call.scope))
-        yield call.found(
-            rules.DC721,
-            "every rank prints this in each turn of the loop",
-            fix="print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text",
-            severity=Severity.INFO,
-            flow=program.flow(call_path.steps),
+        text, fix = (
+            "every rank prints this",
+            "print on one rank: `if dist.get_rank() == 0:`, or name the rank in the text",
         )
+        if call.method != "print":
+            text = "every rank shows a progress bar of its own"
+            fix = f"switch it off elsewhere: {call.method}(…, disable=dist.get_rank() != 0)"
+        elif call.loops:
+            text += " in each turn of the loop"
+        yield call.found(rules.DC721, text, fix=fix, severity=Severity.INFO, flow=program.flow(call_path.steps))
 
 
 def _tracker_fix(call: SourceCall, name: str) -> str:

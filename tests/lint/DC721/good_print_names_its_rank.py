@@ -14,7 +14,7 @@ def main():
         print(f"[rank {rank}] step {step}: {value.item()}", flush=True)
         dist.all_reduce(value)
         print("rank", rank, "has", value.item())
-    print("finished")
+    print(f"{rank} finished")
     dist.destroy_process_group()
 
 
