@@ -189,7 +189,7 @@ DC721 = _rule("DC721", "unguarded-log", "IW", "lint rehearse", "Every rank logs 
 DC722 = _rule("DC722", "makedirs-race", "WE", "lint rehearse", "Ranks race to create a folder", loud=False)
 DC723 = _rule("DC723", "load-without-map-location", "WE", "lint log rehearse", "A checkpoint is loaded onto the device that it was saved from", loud=False)
 DC724 = _rule("DC724", "write-then-read-no-barrier", "WE", "lint rehearse", "A file is read before the rank that writes it is done")
-DC725 = _rule("DC725", "unguarded-download", "W", "lint rehearse", "Every rank downloads the same")
+DC725 = _rule("DC725", "unguarded-download", "WI", "lint rehearse", "Every rank downloads the same")
 DC726 = _rule("DC726", "slow-rank-zero", "WE", "lint log watch stuck", "Rank 0 works longer than the others may wait")
 DC730 = _rule("DC730", "set-epoch-forgotten", "W", "lint rehearse", "set_epoch is not called, so that every epoch has the same order")
 DC731 = _rule("DC731", "shuffle-with-sampler", "EW", "lint", "shuffle=True together with a sampler")

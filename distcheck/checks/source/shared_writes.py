@@ -778,7 +778,15 @@ def _mentions_cpu(row: EventRow, term: int, depth: int) -> bool:
 
 # downloads
 
+#: What fetches into one cache for all, each file by a name of its own first: nothing breaks, but each rank fetches it.
+_FETCHES_APART = {
+    "torch.hub.load_state_dict_from_url": (1, "model_dir"),
+    "torch.utils.model_zoo.load_url": (1, "model_dir"),
+    "torch.hub.download_url_to_file": (1, "dst"),
+}
 _FETCHES = {
+    **_FETCHES_APART,
+    "torch.hub.load": (0, "repo_or_dir"),
     "urllib.request.urlretrieve": (1, "filename"),
     "torchvision.datasets.utils.download_url": (1, "root"),
     "torchvision.datasets.utils.download_and_extract_archive": (1, "download_root"),
@@ -800,6 +808,9 @@ _DATA_SETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datase
 def _downloads(program: Program) -> Iterator[tuple[SourceCall, int]]:
     """Calls that fetch something, and the term of its destination."""
     for call in program.calls_to(*_FETCHES):
+        source = call.argument(None, "source") if call.is_to("torch.hub.load") else None
+        if source is not None and source.constant == "local":
+            continue
         position, keyword = next(_FETCHES[target] for target in call.targets if target in _FETCHES)
         yield call, call.argument_term(position, keyword)
     for call in program.calls_named(*_DATA_SET_NAMES):
@@ -817,7 +828,7 @@ def every_rank_downloads(program: Program) -> Iterator[Finding]:
         if _others_waited(program, call_path):
             continue
         shown = _called(call)
-        loud = not call_paths.in_tests(call_path)
+        loud = not call_paths.in_tests(call_path) and not call.is_to(*_FETCHES_APART)
         yield rules.DC725.found(
             f"every rank downloads to the same path here ({shown})",
             where=_flag_place(program, call),
