@@ -15,6 +15,7 @@ from distcheck import rules
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import Finding, Fix, Report, Rule, Severity, Where, sort_findings
+from distcheck.core.rank_evidence import SCRIPTS
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, _has_changed, bytes_of, say
@@ -202,8 +203,11 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
 
 
 def _with_documents(options: LintOptions, findings: list[Finding]) -> list[Finding]:
-    """The findings, with what the launch lines of READMEs show."""
-    if not any(finding.code == "DC207" and "variable" in finding.evidence for finding in findings):
+    """The findings, with what the launch lines of documents show."""
+    if not any(
+        SCRIPTS in finding.evidence or (finding.code == "DC207" and "variable" in finding.evidence)
+        for finding in findings
+    ):
         return findings
     from distcheck.checks.launch_files.documented import Documents, respect_documents
 

@@ -1,6 +1,7 @@
-"""What the launch lines of a project's README show about a script: whether its launcher passes the local rank.
+"""What the launch lines of a project's documents show about a script: whether its launcher passes the local rank, and
+whether it runs as several ranks.
 
-A README is a launch file only with ``--include-markdown``. Here it only answers this one question.
+A document is a launch file only with ``--include-markdown``. Here it only answers these questions.
 """
 
 from __future__ import annotations
@@ -8,24 +9,38 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from distcheck.core.model import Finding, Severity
+from distcheck.core.rank_evidence import ONE_PROCESS, SCRIPTS, SIGN
 from distcheck.launch.model import NODE_LAUNCHERS
 
 from .engine import look_up_below, read_one, remembering
 from .model import LaunchFile
 from .scripts import names_of
+from .started_ranks import starts_several
 
 _README = re.compile(r"readme[^/]*\.(?:md|markdown)", re.IGNORECASE)
+_DOCUMENT = re.compile(r"[^/]+\.(?:md|markdown)", re.IGNORECASE)
+#: Folders with more documents about the folder around them.
+_FOLDERS = ("", "docs", "doc")
 _MAX_BYTES = 200_000
 #: Documents of a folder, and folders above a script, that are read.
-_MAX_FILES = 4
+_MAX_FILES = 12
 _MAX_DEPTH = 12
 
 
+class DocumentedStart(NamedTuple):
+    """A document with a launch line that starts a script."""
+
+    document: str
+    #: it starts several ranks, or as many as a variable holds
+    several: bool
+
+
 class Documents:
-    """The launch lines of READMEs, each document read once.
+    """The launch lines of documents, each read once.
 
     :param roots: the folders above which no README is read
     """
@@ -37,36 +52,75 @@ class Documents:
     def without_the_option(self, script: str) -> str | None:
         """Return the nearest README that starts a script with launchers, if none of them passes the local rank."""
         path = os.path.abspath(script)
-        folder = os.path.dirname(path)
-        for _ in range(_MAX_DEPTH):
+        for folder in self._above(path):
             for file in self._in_folder(folder):
                 passed = [
                     site.command.local_rank_argument is not None
                     for site in file.sites
                     if site.command.launcher in NODE_LAUNCHERS
+                    and _README.fullmatch(os.path.basename(file.path))
                     and any(os.path.normpath(posixpath.join(folder, name)) == path for name in names_of(site))
                 ]
                 if passed:
                     return None if any(passed) else os.path.basename(file.path)
+        return None
+
+    def start_of(self, script: str) -> DocumentedStart | None:
+        """Return a document that starts a script, one with several ranks if there is one."""
+        path = os.path.abspath(script)
+        found = None
+        for folder in self._above(path):
+            for document in self._in_folder(folder):
+                for site in document.sites:
+                    if any(_means(document, folder, name, path) for name in names_of(site)):
+                        name = os.path.relpath(document.path)
+                        if starts_several(site):
+                            return DocumentedStart(name, True)
+                        found = found or DocumentedStart(name, False)
+        return found
+
+    def _above(self, path: str) -> Iterator[str]:
+        """Yield the folder of a script, and those above it up to that of its repository."""
+        folder = os.path.dirname(path)
+        for _ in range(_MAX_DEPTH):
+            yield folder
             parent = os.path.dirname(folder)
             if folder in self._roots or parent == folder or os.path.exists(f"{folder}/.git"):
-                return None
+                return
             folder = parent
-        return None
 
     def _in_folder(self, folder: str) -> list[LaunchFile]:
         if folder not in self._known:
-            self._known[folder] = list(_read_folder(folder))
+            self._known[folder] = [file for inner in _FOLDERS for file in _read_folder(os.path.join(folder, inner))]
         return self._known[folder]
+
+
+#: What stands before the path of a script within the project: other folders, and those that a variable holds.
+_OUTER = re.compile(r"^(?:(?:[^/]*\$[^/]*|\.\.?)/)+")
+
+
+def _means(document: LaunchFile, folder: str, name: str, path: str) -> bool:
+    """Return whether a document, about a folder, means a script by a name: from that folder, or from one below it."""
+    if os.path.normpath(posixpath.join(folder, name)) == path:
+        return True
+    inner = _OUTER.sub("", name)
+    if not path.endswith(f"/{inner}") or os.path.exists(posixpath.join(folder, name)):
+        return False
+    # the reader has changed to a folder below
+    below = os.path.basename(path.removesuffix(f"/{inner}"))
+    return any(below in line for line in document.lines)
 
 
 def _read_folder(folder: str) -> Iterable[LaunchFile]:
     try:
-        names = sorted(name for name in os.listdir(folder) if _README.fullmatch(name))
+        names = sorted(
+            (name for name in os.listdir(folder) if _DOCUMENT.fullmatch(name)),
+            key=lambda name: (_README.fullmatch(name) is None, name),
+        )
     except OSError:
         return
     for name in names[:_MAX_FILES]:
-        path = f"{folder}/{name}"
+        path = os.path.join(folder, name)
         try:
             if not os.path.isfile(path) or os.path.islink(path):
                 continue
@@ -102,7 +156,8 @@ def _as_shell(data: bytes) -> bytes:
 def respect_documents(findings: Iterable[Finding], documents: Documents) -> list[Finding]:
     """Return the findings; DC207 is a note at an option that no documented launcher passes to a script.
 
-    That holds only for a script that reads LOCAL_RANK, and that no launch file starts in another way.
+    That holds only for a script that reads LOCAL_RANK, and that no launch file starts in another way. What needs
+    several ranks is a note where nothing shows that there are several.
     """
     every = list(findings)
     started = {finding.evidence.get("script") for finding in every if finding.code == "DC207"}
@@ -120,5 +175,20 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
             if document is not None:
                 message = f"{finding.message}; the launch lines of its {document} pass no such option"
                 finding = finding._replace(severity=Severity.INFO, message=message)
+        if SCRIPTS in finding.evidence and finding.severity > Severity.INFO:
+            finding = _by_ranks(finding, documents)
         found.append(finding)
     return found
+
+
+def _by_ranks(finding: Finding, documents: Documents) -> Finding:
+    """Return a finding that needs several ranks: a note without a sign of them, or if one process is started."""
+    starts = [start for script in finding.evidence[SCRIPTS] if (start := documents.start_of(script)) is not None]
+    several = next((start for start in starts if start.several), None)
+    if several is not None:
+        return finding._replace(evidence={**finding.evidence, SIGN: several.document})
+    one = finding.evidence.get(ONE_PROCESS) or next((start.document for start in starts), None)
+    if one is None and SIGN in finding.evidence:
+        return finding
+    why = f"{one} starts it as one process" if one else "nothing shows that it runs as several ranks"
+    return finding._replace(severity=Severity.INFO, message=f"{finding.message}; {why}")

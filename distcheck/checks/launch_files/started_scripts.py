@@ -119,6 +119,7 @@ def _needs(program: Program, script: int) -> Iterator[_Need]:
     """Yield the lines that a script always reaches and that need a launcher's variables, its own first."""
     from distcheck.checks.source.device_uses import files_from
     from distcheck.checks.source.environment_variables import writes
+    from distcheck.checks.source.process_start import starts_itself
 
     files = files_from(program, script)
     found = [
@@ -128,7 +129,7 @@ def _needs(program: Program, script: int) -> Iterator[_Need]:
     ]
     if not found or program.framework(script) is not None or files & set(program.table(_unknown_setters)):
         return
-    if _starts_itself(program, script):
+    if starts_itself(program, script):
         return
     written = {write.name for write in writes(program) if write.row.file in files}
     for need in sorted(found, key=lambda need: (need.row.file != script, -len(need.names), need.row.line)):
@@ -153,15 +154,6 @@ def _all_needs(program: Program) -> Iterator[_Need]:
             yield _Need(call, names, True)
 
 
-def _starts_itself(program: Program, script: int) -> bool:
-    """Return whether a script may start itself again with a launcher."""
-    from distcheck.checks.source.process_start import STARTERS
-
-    return any(call.file == script for call in program.calls_to(*STARTERS)) and bool(
-        re.search(r"torchrun|torch\.distributed\.(?:run|launch)|elastic_launch", program.index.files[script].text)
-    )
-
-
 def _needed_by(init: SourceCall) -> tuple[str, ...]:
     """Return the variables that ``init_process_group`` reads, given its arguments."""
     url, backend = init.argument(1, "init_method"), init.argument(0, "backend")
@@ -172,9 +164,9 @@ def _needed_by(init: SourceCall) -> tuple[str, ...]:
     if backend is not None and backend.constant in ("mpi", "fake"):
         return ()
     names = ["MASTER_ADDR", "MASTER_PORT"]
-    if not init.gives(2, "world_size"):
+    if not init.gives(3, "world_size"):
         names.insert(0, "WORLD_SIZE")
-    if not init.gives(3, "rank"):
+    if not init.gives(4, "rank"):
         names.insert(0, "RANK")
     return tuple(names)
 

@@ -28,6 +28,7 @@ _ENGINE = frozenset(
         "sentinels",
         "collective_sequences",
         "several_hosts",
+        "several_ranks",
         "conditions",
         "dead_code",
         "suppressions",

@@ -289,6 +289,32 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     )
 
 
+def has_stand_in(row: EventRow) -> bool:
+    """Return whether the object of a call differs between ranks: ``saver = Saver() if rank == 0 else NoOp()``."""
+    if not isinstance(row, SourceCall) or row.terms[row.term[1]][0] != "a":
+        return False
+    program = row.program
+    object_term = int(row.terms[row.term[1]][1])
+    parts = row.terms[object_term]
+    if parts[0] == "?":
+        return program.evaluator.test(row.file, parts[1]).who in PARTIAL
+    assignments: list[EventRow] = []
+    if parts[0] == "v":
+        assignments = [
+            one
+            for one in program.rows_of(row.file, row.scope)
+            if one.kind == "bind" and one.payload[0] == parts[2] and one.number < row.number
+        ]
+    elif parts[0] == "a":
+        assignments = [
+            program.event_row(*site)
+            for atom in row.term_value(parts[1])
+            if atom.kind == Kind.OBJECT
+            for site in program.evaluator.stores.get((*atom.const, parts[2]), ())
+        ]
+    return any(one.own_reached_by.who in PARTIAL for one in assignments)
+
+
 def may_test_ranks(row: EventRow, term: int) -> bool:
     """Return whether the words of a condition may speak of ranks, or of what kind of run this is."""
     program = row.program
@@ -432,7 +458,7 @@ class _Search:
         function = (row.file, row.scope)
         if self.steps < 0 or function in seen or len(calls) > _DEEPEST:
             return
-        if is_guarded(row, first_is_a_guard=self.first):
+        if is_guarded(row, first_is_a_guard=self.first) or has_stand_in(row):
             return
         if self.once:
             if function in self.passed and calls:

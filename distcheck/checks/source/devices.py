@@ -43,6 +43,7 @@ from .environment_variables import VariableWrite, writes
 from .program import FEW, EventRow, Program, SourceCall, cached
 from .sentinels import UnsetRank, unset_rank
 from .several_hosts import HostFinding, by_hosts, quiet, sign_of_hosts
+from .several_ranks import signs
 from .source_text import last_name
 from .values import RANKS, Atom, Certainty, Kind, NoConstant, Value, Who
 from .vocabulary import words
@@ -690,6 +691,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
             fix=f"{where}: `{own}`" if where.endswith(")") else f"use a separate GPU per rank: `{own}`",
             basis=(call.reached_by,),
             group=f"{init.path}:{init.line}",
+            **signs(call),
         )
     yield from _one_gpu_for_spawned(program)
 
@@ -979,6 +981,7 @@ def _shared(program: Program, row: EventRow, what: str, where: Where) -> Finding
             f'use the local rank, `{index}`; or bind it once with torch.cuda.set_device, and write "cuda" elsewhere',
             where="code",
         ),
+        evidence=signs(row),
     )
 
 

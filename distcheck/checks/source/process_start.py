@@ -138,6 +138,13 @@ def reached_by_calls(program: Program, functions: Iterable[tuple[int, int]]) -> 
     return seen
 
 
+def starts_itself(program: Program, script: int) -> bool:
+    """Return whether a script may start itself again with a launcher."""
+    return any(call.file == script for call in program.calls_to(*STARTERS)) and bool(
+        _LAUNCHERS.search(program.index.files[script].text)
+    )
+
+
 def in_spawned_process(program: Program, row: EventRow) -> bool:
     """Return whether a row runs in processes of this host that the program starts itself, as far as calls show."""
     own = {row.file}

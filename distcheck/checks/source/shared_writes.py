@@ -17,6 +17,7 @@ from . import call_paths
 from .call_paths import CallPath
 from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall, cached
+from .several_ranks import signs
 from .source_text import last_name
 from .term_queries import attributes_of, same_path, uses_path
 from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
@@ -106,10 +107,14 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         return
     # an Accelerator guards what is saved by its own methods only
     starting = starting and (not checkpoint or any(one.file == call.file for one in program.calls_to(_ACCELERATOR)))
-    sure = certain and checkpoint and _is_repeated(call_path) and _holds_a_state(call)
-    severity = Severity.ERROR if sure else Severity.WARNING
+    severity = Severity.WARNING
     # a framework may guard what is saved through it, but no file that a program opens
-    if trained or call_paths.in_tests(call_path) or (not starting and call_paths.owned_by_a_framework(call_path)):
+    if (
+        trained
+        or call_paths.in_tests(call_path)
+        or (not starting and call_paths.owned_by_a_framework(call_path))
+        or _is_written_by_few(call)
+    ):
         severity = Severity.INFO
     appends = call.is_to("open") and _mode(call) == "a"
     if appends:
@@ -126,39 +131,27 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         basis=(call_path.certainty,),
         path=shown,
         flow=program.flow(call_path.steps),
+        **signs(call, call_path),
     )
 
 
-#: Names of what is big: the state of a model or an optimizer.
-_OF_STATES = re.compile(r"state_?dict|model|(^|[ _])net|network|weights|optim|check_?point|ckpt|(^|[ _])state", re.I)
+def _is_written_by_few(call: SourceCall) -> bool:
+    """Return whether each use of an opened file is under a test of the rank: the others only open it."""
+    handles = {call.event[7], *(number for number, term in enumerate(call.terms) if term == ("w", call.event[7]))}
+    uses = [
+        row
+        for row in call.program.rows_of(call.file, call.scope)
+        if isinstance(row, SourceCall) and row.number > call.number and not handles.isdisjoint(_handed_to(row))
+    ]
+    return bool(uses) and all(row.own_reached_by.who in PARTIAL for row in uses)
 
 
-def _holds_a_state(call: SourceCall) -> bool:
-    """Return whether a call writes many bytes, so that two writers overlap: the state of a model."""
-    if call.method in ("save_pretrained", "save_model"):
-        return True
-    term = call.term[2][0] if call.term[2] else -1
-    return bool(_OF_STATES.search(call_paths.names_in(call, term))) or any(
-        atom.kind == Kind.WRAPPED for atom in call.term_value(term)
-    )
-
-
-def _is_repeated(call_path: CallPath) -> bool:
-    """Return whether the line is reached again and again: in a loop that it does not end."""
-    return any(_is_in_a_loop(row) for row in (call_path.row, *call_path.calls))
-
-
-def _is_in_a_loop(row: EventRow) -> bool:
-    loops = [number for number, node in row.blocks if node[1] in ("for", "while")]
-    if not loops:
-        return False
-    around = {number for number, _ in row.blocks}
-    for other in row.program.rows_of(row.file, row.scope):
-        if other.kind == "exit" and other.number > row.number and other.payload[0] != "continue":
-            blocks = {number for number, node in other.blocks if not node[1].startswith("exit:")}
-            if blocks <= around and not blocks.isdisjoint(loops):
-                return False
-    return True
+def _handed_to(call: SourceCall) -> Iterator[int]:
+    """Yield the terms that a call uses directly: its arguments, and the object whose method it is."""
+    callee = call.terms[call.term[1]]
+    if callee[0] == "a":
+        yield callee[1]
+    yield from call.argument_terms
 
 
 def _what_to_guard(call_path: CallPath, name: str) -> str:
@@ -278,6 +271,7 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             basis=(call_path.certainty,),
             severity=Severity.WARNING if loud else Severity.INFO,
             flow=program.flow(call_path.steps),
+            **signs(call, call_path),
         )
     yield from _prints(program)
 
@@ -510,6 +504,7 @@ def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath, mi
         basis=(call_path.certainty,),
         severity=Severity.INFO if mild or call_paths.in_tests(call_path) else Severity.WARNING,
         flow=program.flow(call_path.steps),
+        **signs(call, call_path),
     )
 
 
@@ -586,6 +581,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             basis=(call_path.certainty,),
             severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
             flow=program.flow(call_path.steps),
+            **signs(call, call_path),
         )
 
 
@@ -751,7 +747,17 @@ def _never_on_gpus(program: Program, call_path: CallPath) -> bool:
 
 
 def _written_from_the_host(program: Program, call: SourceCall) -> bool:
-    """Return whether the same project writes that file, by the same path, from tensors that it has moved to the CPU."""
+    """Return whether the project writes that file from tensors that it has moved to the CPU: the same class, by all of
+    its saves, or whatever writes to the same path.
+    """
+    owner = program.evaluator.owner_of(call.file, call.scope)
+    saves = [
+        save
+        for save in program.calls_to("torch.save")
+        if owner >= 0 and (save.file, program.evaluator.owner_of(save.file, save.scope)) == (call.file, owner)
+    ]
+    if saves and all(_mentions_cpu(save, save.argument_term(0, "obj"), 0) for save in saves):
+        return True
     path = call.argument(0, "f")
     if path is None or not path.constants:
         return False
@@ -767,11 +773,17 @@ def _written_from_the_host(program: Program, call: SourceCall) -> bool:
     return False
 
 
+#: Functions that move tensors to the CPU, of torch and of projects: ``cpu``, ``_to_cpu``, ``weights_to_cpu``.
+_TO_CPU = re.compile(r"(^|_)cpu($|_)")
+
+
 def _mentions_cpu(row: EventRow, term: int, depth: int) -> bool:
     if term < 0 or depth > 8:
         return False
     parts = row.terms[term]
-    if parts[0] == "a" and parts[2] == "cpu":
+    if parts[:2] == ("k", "str") and parts[2] == "cpu":
+        return True
+    if parts[0] == "c" and _TO_CPU.search(last_name(row.terms, parts[1])):
         return True
     return any(_mentions_cpu(row, inner, depth + 1) for inner in call_paths.operands(parts))
 

@@ -24,7 +24,7 @@ def main():
         accuracy = validate(model, device)
         if accuracy > best:
             best = accuracy
-            torch.save({"epoch": epoch, "model": model.module.state_dict()}, "best.pth")  # expect: DC720=error
+            torch.save({"epoch": epoch, "model": model.module.state_dict()}, "best.pth")  # expect: DC720
     dist.destroy_process_group()
 
 

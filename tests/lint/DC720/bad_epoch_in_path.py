@@ -13,7 +13,7 @@ def train(model, optimizer, local_rank, epochs=10):
             loss.backward()
             optimizer.step()
         # the number of the epoch is the same on all ranks
-        torch.save(model.module.state_dict(), f"checkpoints/epoch_{epoch}.pt")  # expect: DC720=error
+        torch.save(model.module.state_dict(), f"checkpoints/epoch_{epoch}.pt")  # expect: DC720
 
 
 if __name__ == "__main__":

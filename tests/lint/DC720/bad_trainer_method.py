@@ -15,7 +15,7 @@ class Trainer:
 
     def _save_checkpoint(self, epoch):
         checkpoint = self.model.module.state_dict()
-        torch.save(checkpoint, "checkpoint.pt")  # expect: DC720=error
+        torch.save(checkpoint, "checkpoint.pt")  # expect: DC720
         if self.rank == 0:
             print(f"epoch {epoch}: saved")
 

@@ -1,0 +1,43 @@
+"""As how many ranks launch lines start a script: what needs several is quiet where all of them start one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from distcheck.core.model import Finding
+from distcheck.core.rank_evidence import ONE_PROCESS, SCRIPTS, SIGN
+from distcheck.launch.model import NODE_LAUNCHERS
+from distcheck.launch.schedulers import task_starter
+
+from .counts import nodes_of, ranks_on_node, tasks_of
+from .model import LaunchSite
+from .scripts import Started
+
+
+def starts_several(site: LaunchSite) -> bool:
+    """Return whether a launch line starts several ranks, or as many as a variable holds."""
+    if site.command.launcher in NODE_LAUNCHERS:
+        return (nodes_of(site), ranks_on_node(site)) != (1, 1)
+    return site.pods is not None or (task_starter(site.command) is not None and tasks_of(site) != 1)
+
+
+def with_launch_lines(findings: Iterable[Finding], started: Started) -> list[Finding]:
+    """Return the findings; those that need several ranks get the launch line of a script that reaches them."""
+    program = started.program
+    if program is None:
+        return list(findings)
+    lines: dict[str, list[LaunchSite]] = {}
+    for start in started.starts:
+        lines.setdefault(program.index.files[start.script].path, []).append(start.site)
+    found = []
+    for finding in findings:
+        sites = [site for script in finding.evidence.get(SCRIPTS, ()) for site in lines.get(script, ())]
+        site = next(filter(starts_several, sites), None)
+        if site is not None:
+            evidence = {key: value for key, value in finding.evidence.items() if key != SCRIPTS}
+            finding = finding._replace(evidence={**evidence, SIGN: f"{site.span.path}:{site.span.line}"})
+        elif sites:
+            line = f"{sites[0].span.path}:{sites[0].span.line}"
+            finding = finding._replace(evidence={**finding.evidence, ONE_PROCESS: line})
+        found.append(finding)
+    return found

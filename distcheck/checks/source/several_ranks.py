@@ -1,0 +1,104 @@
+"""Signs that a script runs as several ranks: what cannot happen in one process is quiet without one.
+
+Here are the signs in the code: ranks that the program spawns, a group that every run makes, an API of a launcher. The
+launch lines are others, see :mod:`..launch_files.started_ranks`. A finding carries both until its level is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from distcheck.core.rank_evidence import SCRIPTS, SIGN
+
+from . import call_paths, vocabulary
+from .call_paths import CallPath, Function
+from .device_uses import called_in, files_from, roots_of
+from .environment_variables import reads, writes
+from .process_start import SPAWN, conditional, entered_from, launcher_is_tested, starts_itself
+from .program import EventRow, Program, SourceCall
+from .values import Kind
+
+#: What a program of one process does not make, wherever it stands.
+_LAUNCHED_APIS = ("accelerate.Accelerator", "accelerate.PartialState")
+#: Other starts of a group, which need a launcher.
+#: Launchers that a program calls.
+_LAUNCHERS = (
+    "submitit.AutoExecutor",
+    "submitit.SlurmExecutor",
+    "torch.distributed.launcher.elastic_launch",
+    "torch.distributed.launcher.api.elastic_launch",
+    "accelerate.notebook_launcher",
+    "detectron2.engine.launch",
+    "pyspark.ml.torch.distributor.TorchDistributor",
+)
+_INIT = "torch.distributed.init_process_group"
+_OTHER_STARTS = (*sorted(vocabulary.INIT - {_INIT}), "deepspeed.initialize")
+_OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+
+
+def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
+    """Return the evidence of a finding that needs several ranks: the scripts that reach a row, and the sign in code.
+
+    There is none if the program starts its ranks itself: no launch line matters then.
+    """
+    program = row.program
+    roots = roots_of(program, row) | (frozenset() if call_path is None else {call_path.root})
+    if any(_starts_ranks(program, root) for root in roots):
+        return {}
+    scripts = sorted({file for file, scope in roots if scope == 0})
+    passed = {(one.file, one.scope) for one in (row, *(() if call_path is None else call_path.calls))} | roots
+    sign = _sign_of_ranks(program, {row.file, *scripts}, passed)
+    return {
+        SCRIPTS: [program.index.files[file].path for file in scripts],
+        **({} if sign is None else {SIGN: sign}),
+    }
+
+
+def _starts_ranks(program: Program, root: Function) -> bool:
+    """Return whether a program starts its ranks itself: it spawns a root as ranks, or a root spawns or submits."""
+    if any(root in started for started in call_paths.tables(program).spawning.values()):
+        return call_paths.starts_a_group(program, root)
+    if root[1] != 0:
+        # it is handed to something, which may be what starts the ranks
+        return bool(called_in(program, call_paths.related(program, root[0]), *SPAWN, *_LAUNCHERS))
+    files = files_from(program, root[0])
+    return (
+        call_paths.spawns_ranks(program, root)
+        or any(starts_itself(program, file) for file in files)
+        or bool(called_in(program, files, *_LAUNCHERS))
+    )
+
+
+def _sign_of_ranks(program: Program, starts: Iterable[int], passed: Iterable[Function]) -> str | None:
+    """Return what shows that every run of some functions is one of several ranks; None if nothing does.
+
+    :param starts: the files that processes start with
+    :param passed: the functions on the path, from that start on
+    """
+    files = frozenset().union(*(files_from(program, file) for file in starts))
+    entered = set(passed)
+    for call in called_in(program, files, *_LAUNCHED_APIS):
+        if not program.is_test(call.file):
+            return f"{call.path}:{call.line}: {call.text()}"
+    optional = {write.name for write in writes(program) if write.row.file in files}
+    found = [read for read in reads(program) if read.name in _OF_LAUNCHERS and read.row.file in files]
+    optional.update(read.name for read in found if not read.must)
+    needed = [read.row for read in found if read.name not in optional]
+    inits = [
+        call for call in called_in(program, files, _INIT) if _has_ranks(call) and optional.isdisjoint(_OF_LAUNCHERS)
+    ]
+    for row in (*needed, *inits, *called_in(program, files, *_OTHER_STARTS)):
+        if conditional(row) or row.inside("try") or launcher_is_tested(program, row):
+            continue
+        if not entered.isdisjoint(entered_from(program, row)):
+            return f"{row.path}:{row.line}: {row.text()}"
+    return None
+
+
+def _has_ranks(init: SourceCall) -> bool:
+    """Return whether a group has the ranks of a launcher, or others that come from optional."""
+    size, rank = init.argument(3, "world_size"), init.argument(4, "rank")
+    if size is not None and any(atom.kind == Kind.CONST for atom in size):
+        return False
+    return rank is None or (rank.rank is not None and not any(atom.kind == Kind.CONST for atom in rank))

@@ -1,0 +1,124 @@
+"""``distcheck lint`` on what needs several ranks: it is loud where something shows that a script runs as several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .test_lint import report_of
+from .test_lint_launch_files import jobs
+
+#: It makes a group only if a launcher has set its variables.
+MAYBE = """\
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def main():
+    model = torch.nn.Linear(8, 8)
+    if "WORLD_SIZE" in os.environ:
+        dist.init_process_group("gloo")
+    torch.save(model.state_dict(), "last.pt")
+
+
+main()
+"""
+ALWAYS = MAYBE.replace('    if "WORLD_SIZE" in os.environ:\n    ', "")
+#: It makes a group of one where no launcher has set the variables.
+ALONE = ALWAYS.replace(
+    '"gloo"', '"gloo", rank=int(os.environ.get("RANK", 0)), world_size=int(os.environ.get("WORLD_SIZE", 1))'
+)
+SPAWNING = """\
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def work(rank):
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29501", rank=rank, world_size=2)
+    torch.save(torch.nn.Linear(8, 8).state_dict(), "last.pt")
+
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+"""
+ITSELF = MAYBE.replace("import torch\n", "import subprocess\n\nimport torch\n").replace(
+    "main()\n", 'subprocess.run("torchrun --nproc-per-node=8 train.py", shell=True)\nmain()\n'
+)
+SEVERAL = "torchrun --nproc-per-node=8 train.py\n"
+ONE = "python train.py\n"
+
+
+def block(*lines: str) -> str:
+    return "```bash\n" + "".join(lines) + "```\n"
+
+
+def levels(folder: Path) -> list[tuple[str, str]]:
+    """The levels and messages about train.py; the rule is named, so that it is at its own level."""
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
+    return [(one["severity"], one["message"]) for one in found if one["where"]["path"].endswith("train.py")]
+
+
+@pytest.mark.parametrize(
+    ("script", "texts", "level"),
+    [
+        (MAYBE, {}, "info"),
+        (MAYBE, {"README.md": block(ONE)}, "info"),
+        (MAYBE, {"README.md": block(SEVERAL)}, "warning"),
+        (MAYBE, {"README.md": block(ONE, SEVERAL)}, "warning"),
+        (MAYBE, {"README.md": block(ONE), "docs/start.md": block(SEVERAL)}, "warning"),
+        (MAYBE, {"README.md": block(SEVERAL.replace("train", "test"))}, "info"),
+        (MAYBE, {"README.md": block(SEVERAL.replace("8", "1"))}, "info"),
+        (MAYBE, {"README.md": block("srun -n 8 python train.py\n")}, "warning"),
+        (MAYBE, {"README.md": block("srun -n 1 python train.py\n")}, "info"),
+        (MAYBE, {"run.sh": "#!/bin/bash\n" + SEVERAL}, "warning"),
+        (MAYBE, {"run.sh": "#!/bin/bash\nGPUS=1\n" + SEVERAL.replace("8", "$GPUS")}, "info"),
+        (MAYBE, {"run.sh": "#!/bin/bash\n" + SEVERAL.replace("8", "$1")}, "warning"),
+        (MAYBE, {"run.sh": "#!/bin/bash\n" + ONE, "README.md": block(SEVERAL)}, "warning"),
+        (ALWAYS, {}, "warning"),
+        (ALWAYS, {"README.md": block(ONE)}, "info"),
+        (ALWAYS, {"run.sh": "#!/bin/bash\n" + ONE}, "info"),
+        (ALONE, {}, "info"),
+        (ALONE, {"README.md": block(SEVERAL)}, "warning"),
+        (SPAWNING, {}, "warning"),
+        (SPAWNING, {"README.md": block(ONE)}, "warning"),
+        (ITSELF, {"README.md": block(ONE)}, "warning"),
+    ],
+)
+def test_what_needs_several_ranks_is_loud_with_a_sign_of_them(
+    tmp_path: Path, script: str, texts: dict[str, str], level: str
+) -> None:
+    folder = jobs(tmp_path, train_py=script)
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    assert [found for found, _ in levels(folder)] == [level]
+
+
+def test_the_message_names_what_starts_one_process(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, train_py=MAYBE)
+    assert levels(folder)[0][1].endswith("; nothing shows that it runs as several ranks")
+    (folder / "README.md").write_text(block(ONE))
+    assert levels(folder)[0][1].endswith("; README.md starts it as one process")
+    jobs(folder, run_sh="#!/bin/bash\n" + ONE)
+    assert levels(folder)[0][1].endswith("; run.sh:2 starts it as one process")
+
+
+def test_a_document_above_means_the_folder_that_it_names(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, first__train_py=MAYBE, second__train_py=MAYBE)
+    (folder / "README.md").write_text(block("cd first\n", SEVERAL))
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
+    assert {one["where"]["path"]: one["severity"] for one in found} == {
+        "first/train.py": "warning",
+        "second/train.py": "info",
+    }
+
+
+def test_other_projects_decide_nothing(tmp_path: Path) -> None:
+    """A launch line of a neighbour, and a script that nothing reaches the line from, are no signs."""
+    folder = jobs(tmp_path, train_py=MAYBE, other__train_py=ALWAYS, other__run_sh="#!/bin/bash\n" + SEVERAL)
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
+    assert {one["where"]["path"]: one["severity"] for one in found} == {"train.py": "info", "other/train.py": "warning"}
