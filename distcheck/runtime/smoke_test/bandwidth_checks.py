@@ -42,6 +42,10 @@ PUBLISHED_UP_TO_RANKS = 64
 #: Below these sizes latency decides, and a bandwidth is no verdict: gloo on loopback takes as long for 64 KiB as for
 #: 64 B; 8 x H200 reach 8 % of their best at 1 MiB and 46 % at 16 MiB.
 LATENCY_BOUND_BYTES = {"cuda": 16 << 20, "cpu": 1 << 20}
+#: Words in the names of GPUs that are on another board than those of the table, or a part of one.
+_OTHER_BOARDS = frozenset({"nvl", "pcie", "mig"})
+#: The last word of a virtual GPU: ``NVIDIA H200X-141C``.
+_OF_A_VM = re.compile(r"\d+(?:a|b|c|q|cme)")
 #: A baseline is a report of this tool: some hundred KiB.
 _LONGEST_BASELINE = 64 << 20
 
@@ -66,7 +70,7 @@ class Published(NamedTuple):
     #: GPUs that take part on each node
     gpus_per_node: int
     nodes: int
-    #: ``nvlink``, ``nvls`` (the NVSwitch reduces), ``pcie``, ``xgmi``; between nodes ``efa``, ``infiniband-8x400``
+    #: ``nvlink``, ``nvls`` (the NVSwitch reduces), ``xgmi``; between nodes ``efa``, ``infiniband-8x400``
     #: (ports and Gbit/s of each), with ``-sharp`` where the switches reduce
     transport: str
     collective: str
@@ -240,7 +244,7 @@ def _entries(
     if measured.hosts < 1 or measured.ranks % measured.hosts:
         return ()
     words = set(re.findall(r"[a-z0-9]+", measured.device_name.lower()))
-    if words & {"nvl", "mig"}:
+    if words & _OTHER_BOARDS or any(map(_OF_A_VM.fullmatch, words)):
         return ()
     here = [
         entry
@@ -265,7 +269,7 @@ def _transports(
     if measured.hosts == 1:
         # NVLS makes all_reduce faster and nothing else (stas00/ml-engineering, network/README.md)
         fast = ("nvls",) if collective == "all_reduce" and transport is not None and transport.nvls else ()
-        return (*fast, "nvlink", "pcie", "xgmi")
+        return (*fast, "nvlink", "xgmi")
     ports = [port for host in (cluster.hosts[:1] if cluster is not None else ()) for port in host.rdma_ports]
     active = [port for port in ports if port.state.endswith("ACTIVE") and port.selected]
     if any(port.efa for port in active):

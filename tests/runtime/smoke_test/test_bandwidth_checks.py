@@ -249,6 +249,44 @@ def test_the_table_is_whole() -> None:
     assert len(set(keys)) == len(keys)
 
 
+#: names of nvidia-smi and torch since 2018, and the GPU of the table that they are
+PRODUCTS = {
+    "A100": ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB", "A100-SXM4-40GB", "A100-SXM4-80GB"),
+    "V100": ("Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB", "Tesla V100-SXM2-32GB-LS"),
+    "H100": ("NVIDIA H100 80GB HBM3", "NVIDIA H100 64GB HBM3", "NVIDIA H100 96GB HBM3"),
+    "H200": ("NVIDIA H200",),
+    "B200": ("NVIDIA B200",),
+    "H800": ("NVIDIA H800",),
+    "MI300X": ("AMD Instinct MI300X", "AMD Instinct MI300X OAM", "AMD Instinct MI300X VF"),
+    "": (
+        "NVIDIA A100-PCIE-40GB", "A100-PCIE-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA A100-SXM-64GB", "NVIDIA A100X",
+        "NVIDIA A100-SXM4-80GB MIG 3g.40gb", "GRID A100X-40C", "NVIDIA A100X-80C", "NVIDIA A800-SXM4-80GB",
+        "NVIDIA A800 80GB PCIe", "NVIDIA A800 40GB Active", "NVIDIA A30", "NVIDIA A30X", "NVIDIA A40", "NVIDIA A10",
+        "NVIDIA A10G", "NVIDIA A16", "NVIDIA A2", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H100 80GB HBM2e",
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H100XM-80C", "NVIDIA H800 PCIe", "NVIDIA H800 NVL",
+        "NVIDIA H800-80C", "NVIDIA H20", "NVIDIA H20-3e", "NVIDIA H200 NVL", "NVIDIA H200-141C", "NVIDIA H200X-141C",
+        "NVIDIA H200 MIG 1g.18gb", "NVIDIA GH200 480GB", "NVIDIA GH200 120GB", "NVIDIA GH200 144G HBM3e",
+        "NVIDIA GB200", "NVIDIA GB300", "NVIDIA B300 SXM6 AC", "NVIDIA B200-180C", "NVIDIA GB10", "NVIDIA L4",
+        "NVIDIA L40", "NVIDIA L40S", "NVIDIA L20", "NVIDIA L2", "Tesla T4", "Tesla V100-PCIE-16GB",
+        "Tesla V100-PCIE-32GB", "Tesla V100S-PCIE-32GB", "Tesla V100-SXM3-32GB", "Tesla V100-FHHL-16GB",
+        "GRID V100DX-32C", "Tesla P100-SXM2-16GB", "Tesla P100-PCIE-16GB", "Tesla P40", "Tesla P4",
+        "NVIDIA GeForce RTX 5090", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 3090",
+        "NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX", "TITAN V", "Quadro RTX 8000", "Quadro GV100",
+        "NVIDIA RTX A6000", "NVIDIA RTX 6000 Ada Generation", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+        "NVIDIA CMP 170HX", "NVIDIA T400", "NVIDIA PG506-232", "AMD Instinct MI100", "AMD Instinct MI250X",
+        "AMD Instinct MI300A", "AMD Instinct MI308X", "AMD Instinct MI325X", "AMD Instinct MI355X",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu", PRODUCTS)
+@pytest.mark.parametrize("transport", [NVLS, Transport(multicast=False)], ids=["nvls", "ring"])
+def test_products_find_the_figures_of_their_own_board(gpu: str, transport: Transport) -> None:
+    for name in PRODUCTS[gpu]:
+        found = compare(run(row(1.0, 16 * GIB), name=name), transport=transport)
+        assert [item.source.partition(",")[0] for item in found] == ([f"8 x {gpu}"] if gpu else []), name
+
+
 @pytest.mark.parametrize(
     ("measured", "transport", "cluster"),
     [
