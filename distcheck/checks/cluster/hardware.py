@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.checks.host.gpu_health import THROTTLES
+from distcheck.checks.host.software import version_numbers
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
@@ -20,6 +21,8 @@ from .records import Cluster, Device, HostRecord, RankRecord
 
 #: GPUs and kinds that a message names; the rest is counted.
 MOST_NAMED = 4
+#: From this release on NCCL compares the partitions of a GPU; before, its PCI address alone.
+NCCL_COMPARES_PARTITIONS = (2, 30)
 #: With it NCCL lets several ranks use one GPU (NCCL 2.30, experimental).
 SHARING = "NCCL_MULTI_RANK_GPU_ENABLE"
 
@@ -36,6 +39,11 @@ class Shared(NamedTuple):
         return sorted(rank.rank for _, rank in self.ranks)
 
     @property
+    def slices(self) -> bool:
+        """They use different MIG instances of it."""
+        return len({rank.device.uuid for _, rank in self.ranks if rank.device is not None}) > 1
+
+    @property
     def hosts(self) -> list[str]:
         """The hosts by name; several where containers of one machine share the GPU."""
         return list(dict.fromkeys(host.host for host, _ in self.ranks))
@@ -43,7 +51,7 @@ class Shared(NamedTuple):
 
 @probe(rules.DC303)
 def ranks_have_gpus_of_their_own(cluster: Cluster) -> Iterator[Finding]:
-    """No two ranks would use the same GPU, or the same MIG instance."""
+    """No two ranks would use the same GPU, or the same MIG instance; to NCCL, instances of one GPU are the same."""
     shared = _shared_gpus(cluster)
     # NCCL refuses what is one host to it; between containers of other names it only runs slowly
     refused = [item for item in shared if _one_host_to_nccl(item) and not _allowed(item)]
@@ -141,9 +149,18 @@ def _shared_gpus(cluster: Cluster) -> list[Shared]:
         # names may be the same on machines that were cloned, and a boot_id is the same in all containers of a machine
         machine = host.boot_id or host.host
         for rank in host.ranks:
-            if rank.device is not None and (rank.device.uuid or rank.device.pci):
-                used.setdefault((machine, rank.device.uuid or rank.device.pci), []).append((host, rank))
+            name = "" if rank.device is None else _as_nccl_compares(host, rank.device)
+            if name:
+                used.setdefault((machine, name), []).append((host, rank))
     return [Shared(group[0][1].device or Device(""), tuple(group)) for group in used.values() if len(group) > 1]
+
+
+def _as_nccl_compares(host: HostRecord, device: Device) -> str:
+    """Return what identifies a GPU to NCCL; "" if unknown."""
+    nccl = version_numbers(host.versions.get("nccl", ""))
+    if device.uuid.startswith("MIG-") and () < nccl < NCCL_COMPARES_PARTITIONS:
+        return device.pci
+    return device.uuid or device.pci
 
 
 def _one_host_to_nccl(item: Shared) -> bool:
@@ -165,7 +182,7 @@ def _allowed(item: Shared) -> bool:
 
 def _share_a_gpu(shared: Sequence[Shared], severity: Severity | None) -> Finding:
     shown = [
-        f"ranks {first_ranges(item.numbers, dots=True)} on {' and '.join(item.hosts[:2])} ({_called(item.device)})"
+        f"ranks {first_ranges(item.numbers, dots=True)} on {' and '.join(item.hosts[:2])} ({_called(item)})"
         for item in shared[:MOST_NAMED]
     ]
     more = f" and {len(shared) - MOST_NAMED:,} more GPUs" if len(shared) > MOST_NAMED else ""
@@ -190,14 +207,24 @@ def _share_a_gpu(shared: Sequence[Shared], severity: Severity | None) -> Finding
     )
 
 
-def _called(device: Device) -> str:
-    return " ".join(part for part in (device.name, device.uuid or device.pci) if part)
+def _called(item: Shared) -> str:
+    slices = ", whose MIG instances are one GPU to NCCL" if item.slices else ""
+    device = item.device
+    return (
+        " ".join(part for part in (device.name, device.pci if slices else device.uuid or device.pci) if part) + slices
+    )
 
 
 def _spread_them(shared: Sequence[Shared]) -> Fix:
     first = shared[0]
     host = first.ranks[0][0]
     local = {rank.local_rank for _, rank in first.ranks}
+    if first.slices:
+        return Fix(
+            "let each rank use an instance of another GPU, or have an administrator turn MIG off: NCCL compares PCI "
+            "addresses. To use the instances as they are: backend gloo",
+            where="each-task",
+        )
     if len(first.hosts) > 1:
         return Fix("give each container GPUs of its own: they were given the same", where="launch-line")
     if len(host.gpus) == 1:

@@ -525,8 +525,10 @@ def mig_gives_each_rank_an_instance(
         where=Where(variable=CUDA_MASK if named else None, gpu=numbers, local_rank=launch.local_rank),
         evidence=evidence,
         fix=Fix(
-            f"give each process a {CUDA_MASK} of its own that names one instance, and use device 0; "
-            "or run one process a host; or have an administrator turn MIG off",
+            f"give each process a {CUDA_MASK} of its own that names one instance, each of another GPU, and use device "
+            "0. Start at most one process for each GPU "
+            f"({len(gpus.gpus)} here): to NCCL two instances of one GPU are the same GPU. Or have an administrator turn "
+            "MIG off",
             where="each-task",
         ),
     )

@@ -67,18 +67,34 @@ def test_bad_dc303_many_hosts_stay_short() -> None:
     assert finding.where.host == "gpu[01-64]"
 
 
-def mig(record: HostRecord) -> HostRecord:
-    """Each rank has an instance of one GPU."""
-    return with_ranks(
-        lambda rank: rank._replace(device=gpu(0, 0)._replace(uuid=f"MIG-{rank.rank}"))
-    )(record)  # fmt: skip
+def mig(nccl: str, gpus: int = 1) -> Callable[[HostRecord], HostRecord]:
+    """Each rank has a MIG instance of its own, of so many GPUs."""
+
+    def cut(record: HostRecord) -> HostRecord:
+        def slice_of(rank: RankRecord) -> RankRecord:
+            return rank._replace(device=gpu(0, rank.rank % gpus)._replace(uuid=f"MIG-{rank.rank}"))
+
+        return with_ranks(slice_of)(record)._replace(versions={**record.versions, "nccl": nccl})
+
+    return cut
+
+
+def test_bad_dc303_mig_instances_of_one_gpu_are_one_to_nccl() -> None:
+    (finding,) = ranks_have_gpus_of_their_own(cluster(1, 4, spoil={0: mig("2.27.5", gpus=2)}))
+    assert (finding.severity, finding.where.ranks) == (Severity.ERROR, "0-3")
+    assert "whose MIG instances are one GPU to NCCL" in finding.message
+    assert "turn MIG off" in finding.fix.text
+    (finding,) = ranks_have_gpus_of_their_own(cluster(1, 4, spoil={0: mig("2.27.5")}, backend="gloo"))
+    assert finding.severity is Severity.INFO
 
 
 @pytest.mark.parametrize(
     "given",
     [
         pytest.param(cluster(), id="one GPU each"),
-        pytest.param(cluster(1, spoil={0: mig}), id="MIG instances of one GPU"),
+        pytest.param(cluster(1, spoil={0: mig("2.30.1")}), id="MIG instances of one GPU, as NCCL knows from 2.30 on"),
+        pytest.param(cluster(1, spoil={0: mig("")}), id="MIG instances of one GPU, and an unknown NCCL"),
+        pytest.param(cluster(1, 4, spoil={0: mig("2.27.5", gpus=4)}), id="a MIG instance of each GPU"),
         pytest.param(
             cluster(2, spoil={1: with_ranks(lambda rank: rank._replace(device=gpu(0, rank.local_rank or 0)))}),
             id="UUIDs that cloned machines have in common",
