@@ -1,4 +1,4 @@
-"""The probe for names that torch.distributed renamed or took away, and its table.
+"""The probes for what torch.distributed renamed or took away, and for an argument that training scripts often pass.
 
 A row of the table is one name or module. The table speaks of ``torch.distributed``, not of the rest of torch.
 """
@@ -17,6 +17,7 @@ from distcheck.core.torch_pins import SINCE
 from .dead_code import is_dead, is_leftover
 from .environment_variables import version_is_tested
 from .program import EventRow, Program, SourceCall, SourceSpan
+from .vocabulary import words
 
 
 class Stale(NamedTuple):
@@ -84,7 +85,9 @@ _LAST_NAMES = frozenset(row.name.rsplit(".", 1)[-1] for row in TABLE)
 _MODULES = tuple(row for row in TABLE if row.module)
 #: Longer ways to the same names.
 _SPELLINGS = ("torch.distributed.distributed_c10d.", "torch.distributed.c10d.")
-_HANDLED = frozenset(["AttributeError", "ImportError", "ModuleNotFoundError", "Exception", "BaseException"])
+_HANDLED = frozenset(
+    ["AttributeError", "TypeError", "ImportError", "ModuleNotFoundError", "Exception", "BaseException"]
+)
 
 
 def look_up(dotted: str) -> Stale | None:
@@ -128,6 +131,25 @@ def old_names(program: Program) -> Iterator[Finding]:
         yield from _in_arguments(program, call, given)
     for row in program.rows("bind", files):
         yield from _in_value(program, row, row.payload[1], None, given)
+
+
+#: Schedulers whose ``verbose`` was removed by torch 2.7 (pytorch/pytorch#147301); torch 2.13 raises TypeError.
+_SCHEDULERS = words(
+    "LambdaLR MultiplicativeLR StepLR MultiStepLR ConstantLR LinearLR ExponentialLR SequentialLR PolynomialLR "
+    "CosineAnnealingLR ReduceLROnPlateau CyclicLR CosineAnnealingWarmRestarts OneCycleLR"
+)
+
+
+@probe(rules.DC760)
+def removed_arguments(program: Program) -> Iterator[Finding]:
+    """No scheduler of a distributed program gets an argument that torch removed."""
+    old = Stale(
+        "torch.optim.lr_scheduler.verbose", "removed", "2.7", "drop verbose=, and print get_last_lr() on one rank"
+    )
+    for call in program.calls_to(*(f"torch.optim.lr_scheduler.{name}" for name in _SCHEDULERS)):
+        if call.gives(None, "verbose") and program.is_distributed(call.file) and not _is_tested(program, call, old):
+            name = old._replace(name=f"the argument verbose of {call.method}()")
+            yield _found(program, call, name, call.argument_span(None, "verbose") or call.span)
 
 
 def _holds_one(program: Program, file: int) -> bool:

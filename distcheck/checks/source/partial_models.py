@@ -18,6 +18,7 @@ from .collective_sequences import Sequences, condition_text, flow_of, guarded_ca
 from .evaluate import Guard
 from .models import is_backward
 from .program import Program, SourceCall
+from .source_text import last_name
 from .values import PARTIAL, Atom, Kind, Value, Who
 from .vocabulary import words
 
@@ -127,6 +128,27 @@ def sharded_state_is_collected_by_all_ranks(program: Program) -> Iterator[Findin
             ],
             reached_by=guard.who.who,
             call=what,
+        )
+
+
+@probe(rules.DC705)
+def state_of_an_accelerator_is_saved_by_all_ranks(program: Program) -> Iterator[Finding]:
+    """All ranks save the state of an Accelerator: each has random states of its own, and shards with some plug-ins."""
+    for call in program.calls_named("save_state"):
+        who = call.reached_by
+        if who.who not in PARTIAL or not who.traced:
+            continue
+        if not call.is_to("accelerate.Accelerator.save_state") and (
+            call.targets or last_name(call.terms, call.terms[call.term[1]][1]) != "accelerator"
+        ):
+            continue
+        yield call.found(
+            rules.DC705,
+            f"`{call.text()}` is for all ranks, but {who_runs(who)} there: FSDP and DeepSpeed hang, and the random "
+            "states of the others are lost",
+            fix="call it on all ranks, without the test of the rank: it writes each file on the right one",
+            basis=(who,),
+            severity=Severity.INFO,
         )
 
 
