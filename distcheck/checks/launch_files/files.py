@@ -32,7 +32,7 @@ _NO_DOCKERFILE = frozenset({"md", "markdown", "py", "sh", "rst", "txt", "json", 
 _DOCKERFILE = re.compile(r"(?:docker|container)file(?:[._-].*)?|.*[._-](?:docker|container)file", re.IGNORECASE)
 _MAKEFILE = re.compile(r"(?:gnu)?makefile(?:[._-].*)?", re.IGNORECASE)
 #: Kinds that are written in YAML.
-_YAML = frozenset({"workflow", "kubernetes", "accelerate"})
+_YAML = frozenset({"workflow", "kubernetes", "job", "accelerate"})
 #: The module and function that read each kind, but shell; a module is imported when a file needs it.
 _READERS = {
     "dockerfile": ("dockerfile", "read_dockerfile"),
@@ -40,6 +40,7 @@ _READERS = {
     "markdown": ("markdown", "read_markdown"),
     "workflow": ("workflow", "read_workflow"),
     "kubernetes": ("kubernetes", "read_manifest"),
+    "job": ("job_specs", "read_job"),
     "accelerate": ("launcher_configs", "read_accelerate"),
     "deepspeed": ("launcher_configs", "read_deepspeed"),
     "hostfile": ("launcher_configs", "read_hostfile"),
@@ -55,6 +56,12 @@ _WORKFLOW = (
 _ACTION = (
     re.compile(r"^runs:", re.MULTILINE),
     re.compile(r"^[ \t]+using:[ \t]*['\"]?composite", re.MULTILINE),
+)
+#: A job file of a cloud launcher: a shell text that starts Python or a launcher, and what it runs on (``job_specs.py``).
+_JOB = (
+    re.compile(r"^(?:run|commands?)[ \t]*:|^\$schema:[ \t]*\S*azureml", re.MULTILINE),
+    re.compile(r"^(?:resources|num_nodes|compute|distribution|envs|setup|image|type|\$schema)[ \t]*:", re.MULTILINE),
+    re.compile(r"\b(?:torchrun|accelerate launch|deepspeed|composer|torch\.distributed\.(?:run|launch)|python3?)[ \t]"),
 )
 #: Keys of ``accelerate config`` (accelerate 1.x, ``commands/config/config_args.py``), and those of no other program.
 _ACCELERATE = re.compile(
@@ -170,6 +177,8 @@ def _kind_of_yaml(path: str, text: str) -> str | None:
 
     if is_manifest(text):
         return "kubernetes"
+    if all(sign.search(text) for sign in _JOB):
+        return "job"
     names = set(_ACCELERATE.findall(text))
     return "accelerate" if len(names) >= 2 and names & _ACCELERATE_ONLY else None
 

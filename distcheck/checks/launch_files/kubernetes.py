@@ -9,7 +9,7 @@ file are unknown. ``shell.py`` reads the text after ``bash -c``, and ``pods.py``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from distcheck.launch.model import LaunchCommand
 
@@ -37,9 +37,11 @@ _SHELL_NAME = re.compile(r"\.(?:sh|bash|zsh)$")
 _SHELL_BANG = re.compile(r"#!\s*\S*(?:/|\s)(?:ba|z|da|k)?sh\b")
 _TASK_STARTERS = frozenset({"srun", "mpirun", "mpiexec", "orterun", "sbatch", "mpiexec.hydra", "prun"})
 _RANK_STARTERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate", "deepspeed"})
+#: Limit of nested tables that are searched for a manifest.
+_MAX_DEPTH = 40
 _IS_OBJECT = re.compile(r"^[ ]*apiVersion[ ]*:", re.MULTILINE)
 _HAS_KIND = re.compile(r"^[ ]*(?:- )?kind[ ]*:", re.MULTILINE)
-_HOLDS_PODS = re.compile(r"\b(?:containers?|trainer|entrypoint|data)[ ]*:")
+_HOLDS_PODS = re.compile(r"\b(?:containers?|trainer|entrypoint|data|manifest)[ ]*:")
 _OF_TRAINING = re.compile(
     r"gpu|gaudi|torch|accelerate|deepspeed|mpirun|horovod|python|TrainJob|MPIJob|NCCL_|GLOO_|MASTER_ADDR|WORLD_SIZE",
     re.IGNORECASE,
@@ -60,6 +62,9 @@ def read_manifest(path: str, text: str, look_up: LookUp) -> LaunchFile:
     yaml = read_yaml(Fragment(text, path))
     reader = _ManifestReader(path, look_up)
     objects = [item for document in yaml.documents for item in objects_of(document)]
+    for text_of_manifest in [inner for item in objects for inner in _manifests_within(item)]:
+        inner_yaml = read_yaml(text_of_manifest.fragment())
+        objects.extend(item for document in inner_yaml.documents for item in objects_of(document))
     for item in objects:
         reader.read_workload(item)
     for item in objects:
@@ -71,6 +76,18 @@ def read_manifest(path: str, text: str, look_up: LookUp) -> LaunchFile:
         problems=(*yaml.problems, *reader.contents.problems),
         lines=tuple(line.removesuffix("\r") for line in text.split("\n")),
     )
+
+
+def _manifests_within(node: Node, depth: int = 0) -> Iterator[Node]:
+    """Yield the texts of manifests that a workflow creates (Argo's ``resource.manifest``)."""
+    if depth > _MAX_DEPTH:
+        return
+    for key, inner in node.table.items():
+        if key == "manifest" and inner.kind == "value" and _IS_OBJECT.search(inner.decoded):
+            yield inner
+        yield from _manifests_within(inner, depth + 1)
+    for inner in node.items:
+        yield from _manifests_within(inner, depth + 1)
 
 
 class _ManifestReader:

@@ -73,14 +73,14 @@ def read_workflow(path: str, text: str, look_up: LookUp) -> LaunchFile:
 
 def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
     """Yield the variables that the file sets and the steps with commands, in order."""
-    own = _environ(root.get("env"))
+    own = table_of_variables(root.get("env"))
     yield from own.values()
     jobs = root.get("jobs")
     left = _MAX_STEPS
     for name, job in jobs.table.items() if jobs is not None else ():
-        of_job = _environ(job.get("env"))
+        of_job = table_of_variables(job.get("env"))
         yield from of_job.values()
-        in_container = _environ(job.get("container", "env"))
+        in_container = table_of_variables(job.get("container", "env"))
         yield from in_container.values()
         steps = job.get("steps")
         windows = "windows" in _text(job.get("runs-on")).lower()
@@ -88,7 +88,7 @@ def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
             left -= 1
             if left < 0:
                 return
-            of_step = _environ(step.get("env"))
+            of_step = table_of_variables(step.get("env"))
             yield from of_step.values()
             shell = _first_text(
                 step.get("shell"), job.get("defaults", "run", "shell"), root.get("defaults", "run", "shell")
@@ -105,7 +105,7 @@ def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
             yield _WorkflowStep(run, {**own, **of_job, **in_container, **of_step}, name, folder, conditions)
     steps = root.get("runs", "steps")
     for step in steps.items[:_MAX_STEPS] if steps is not None else ():
-        of_step = _environ(step.get("env"))
+        of_step = table_of_variables(step.get("env"))
         yield from of_step.values()
         run = step.get("run")
         if run is not None and _text(run).strip() and _is_shell(_first_text(step.get("shell")), windows=False):
@@ -115,8 +115,8 @@ def _settings_and_steps(root: Node) -> Iterator[FileSetting | _WorkflowStep]:
             )
 
 
-def _environ(node: Node | None) -> dict[str, FileSetting]:
-    """Return the variables of an ``env`` with their locations."""
+def table_of_variables(node: Node | None) -> dict[str, FileSetting]:
+    """Return the variables of an ``env`` that is a table, with their locations."""
     found: dict[str, FileSetting] = {}
     for name, value in node.table.items() if node is not None else ():
         if value.kind != "value":

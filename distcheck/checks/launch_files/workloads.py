@@ -289,6 +289,13 @@ def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterat
     if entries(node.table.get("containers")):
         yield PodGroup(kind, name, None, node._replace(table={"spec": node}))
         return
+    container = node.table.get("container")
+    if container is not None and container.table.get("image") is not None:
+        # a template of Argo; the workflow can add volumes
+        containers = container._replace(kind="list", table={}, items=(container,))
+        pod = node._replace(table={**node.table, "containers": containers})
+        yield PodGroup(kind, name, known_text(node, "name"), node._replace(table={"spec": pod}), overruled=True)
+        return
     for inner in node.table.values():
         yield from _any_pods(kind, name, inner, depth + 1)
 

@@ -25,6 +25,7 @@ NAMES = {
     "markdown": "README.md",
     "workflow": ".github/workflows/ci.yml",
     "kubernetes": "job.yaml",
+    "job": "task.yaml",
     "accelerate": "accelerate.yaml",
     "deepspeed": "ds.json",
     "hostfile": "hostfile",
@@ -41,6 +42,7 @@ FAULTY = {
         b"    - name: a\n      command: [torchrun, --standalone, --nproc_per_node=8, t.py]\n      env:\n"
         b'        - {name: GLOO_IB_DISABLE, value: "0"}\n      resources: {limits: {nvidia.com/gpu: 8}}\n'
     ),
+    "job": b"envs: {GLOO_IB_DISABLE: 0}\nresources: {accelerators: H100:8}\nrun: |\n  torchrun --nproc_per_node=8 t.py\n",
     "accelerate": b"compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmain_process_ip: a\nnum_machines: 2\nnum_processes: 7\n",
     "deepspeed": b'{"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 3, "zero_optimization": {}}\n',
 }

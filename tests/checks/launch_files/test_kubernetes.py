@@ -272,3 +272,45 @@ def test_time_grows_with_the_text_only() -> None:
     file = read(one * 1500)
     assert len(file.sites) == len(file.pods) == 1500
     assert time.perf_counter() - started < 30
+
+
+ARGO = """\
+apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {generateName: train-}
+spec:
+  templates:
+    - name: create
+      resource:
+        action: create
+        manifest: |
+          apiVersion: kubeflow.org/v1
+          kind: PyTorchJob
+          metadata: {generateName: "train-{{workflow.name}}"}
+          spec:
+            pytorchReplicaSpecs:
+              Worker:
+                replicas: 2
+                template:
+                  spec:
+                    containers:
+                      - name: pytorch
+                        command: [torchrun, --nproc-per-node=4, train.py]
+                        resources: {limits: {nvidia.com/gpu: 4}}
+    - name: single
+      container:
+        image: example/train
+        command: [torchrun, --standalone, --nproc-per-node=8, train.py]
+        resources: {limits: {nvidia.com/gpu: 8}}
+"""
+
+
+def test_the_templates_of_an_argo_workflow_and_the_manifests_in_them() -> None:
+    file = read(ARGO)
+    assert sorted((pods.kind, pods.role, pods.span.line) for pods in file.pods) == [
+        ("PyTorchJob", "Worker", 20),
+        ("Workflow", "single", 25),
+    ]
+    assert sorted((site.span.line, site.command.nproc) for site in file.sites) == [(21, "4"), (26, "8")]
+    # the workflow can add volumes to its templates
+    assert [pods.shared_memory for pods in file.pods if pods.kind == "Workflow"] == ["unknown"]

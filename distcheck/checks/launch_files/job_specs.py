@@ -1,0 +1,71 @@
+"""Job files of cloud launchers in YAML: SkyPilot, MosaicML's mcli, Azure ML and dstack.
+
+The shell text runs on the machines of the job, with the variables of the file. Values that the service fills in are
+unknown. Counts of machines are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distcheck.launch.model import RENDEZVOUS_VARIABLES
+
+from .fragments import Fragment, FragmentBuilder
+from .model import FileSetting, LaunchFile, LookUp
+from .plain_commands import FileContents, in_image
+from .workflow import table_of_variables
+from .yaml_text import Node, read_yaml
+
+#: Keys of the shell text: SkyPilot (``setup``, ``run``), mcli and Azure ML (``command``), dstack (``commands``).
+_TEXTS = ("setup", "run", "command", "commands")
+#: Keys of the variables: SkyPilot, dstack, mcli, Azure ML.
+_VARIABLES = ("envs", "env", "env_variables", "environment_variables")
+#: With these keys the service numbers the machines or processes itself: Azure ML's ``distribution``, mcli's ``compute``.
+_NUMBERED = ("distribution", "compute")
+
+
+def read_job(path: str, text: str, look_up: LookUp) -> LaunchFile:
+    """Return the contents of a job file. Never raises: unreadable parts are problems of the file."""
+    from .shell import read_shell
+
+    yaml = read_yaml(Fragment(text, path))
+    contents = FileContents()
+    contents.problems.extend(yaml.problems)
+    contents.comments.extend(yaml.comments)
+    for document in yaml.documents:
+        for job in _jobs(document):
+            environ = {
+                name: setting for key in _VARIABLES for name, setting in table_of_variables(job.get(key)).items()
+            }
+            contents.settings.extend(environ.values())
+            if any(job.table.get(key) is not None for key in _NUMBERED):
+                given = {name: FileSetting(name, None, job.span, job.span) for name in RENDEZVOUS_VARIABLES}
+                environ = {**given, **environ}
+            for key in _TEXTS:
+                fragment = _text(job.table.get(key), path)
+                if fragment is not None:
+                    read = read_shell(fragment, look_up, kind="pod", environ=environ)
+                    contents.add(read._replace(sites=in_image(read.sites)))
+    return contents.file(path, "job")
+
+
+def _jobs(document: Node) -> Iterator[Node]:
+    """Yield the job of a document, or those of an Azure ML pipeline."""
+    yield document
+    jobs = document.table.get("jobs")
+    if jobs is not None:
+        yield from jobs.table.values()
+
+
+def _text(node: Node | None, path: str) -> Fragment | None:
+    """Return the shell text of a value, or of a list with a command in each item."""
+    if node is None or node.kind == "table":
+        return None
+    if node.kind == "value":
+        return node.fragment()
+    made = FragmentBuilder()
+    for item in node.items:
+        if item.kind == "value":
+            made.add(item.fragment())
+            made.add_text("\n")
+    return made.fragment(path)
