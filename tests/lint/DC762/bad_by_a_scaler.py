@@ -1,0 +1,33 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def loss_scaler(loss, optimizer, update_grad):
+    loss.backward()
+    if update_grad:
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def train(model, loader, optimizer, steps):
+    for i, (x, y) in enumerate(loader):
+        loss = torch.nn.functional.mse_loss(model(x), y) / steps
+        loss_scaler(loss, optimizer, update_grad=(i + 1) % steps == 0)  # expect: DC762
+
+
+def main() -> None:
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    model = DDP(torch.nn.Linear(8, 8).cuda(), device_ids=[local_rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = torch.randn(4, 8, device="cuda")
+    train(model, [(batch, batch)] * 16, optimizer, 4)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
