@@ -26,7 +26,7 @@ from . import output
 _SECTIONS = {
     "The job that is simulated": ("nnodes", "nproc_per_node", "gpus_per_node", "launcher", "module"),
     "When it ends": ("steps", "seconds", "epoch_steps", "hang_timeout"),
-    "How it runs": ("in_place", "real_gpus"),
+    "How it runs": ("in_place", "network", "real_gpus"),
     "Options": (),
 }
 
@@ -42,7 +42,8 @@ Examples:
 
 \b
 Nothing of yours is harmed: what the script writes goes into a folder of the rehearsal (--in-place: where it belongs),
-trackers are offline, GPUs are simulated on the CPU. What it omits is listed under 'not checked'.
+trackers are offline, connections to other machines are refused (--network allows them), GPUs are simulated on the CPU.
+What it omits is listed under 'not checked'.
 In /tmp (unless you work there) and in caches it writes for real.
 
 \b
@@ -87,6 +88,7 @@ wrongly; 0 otherwise. Each option can be given as a variable: DISTCHECK_REHEARSE
     "rehearse", 5.0, "Seconds without progress, while ranks wait, after which it is reported as a hang."
 )
 @click.option("--in-place", is_flag=True, help="Let the script write where it belongs.")
+@click.option("--network", is_flag=True, help="Let the script connect to other machines.")
 @click.option("--real-gpus", is_flag=True, help="Use this machine's GPUs and NCCL in place of simulated ones.")
 @shared.selection_options
 @shared.configuration_options
@@ -152,6 +154,7 @@ def parsed_command_of(given: dict[str, Any], world: World) -> Any:
         given["nnodes"], given["nproc_per_node"], given["gpus_per_node"],
         None if given["launcher"] == "auto" else given["launcher"], given["module"], given["steps"], given["seconds"],
         given["epoch_steps"], given["hang_timeout"], given["in_place"], given["real_gpus"],
+        given["network"],
     )  # fmt: skip
     try:
         return read(

@@ -37,6 +37,7 @@ class RehearseOptions(NamedTuple):
     hang_timeout_s: float = 5.0
     in_place: bool = False
     real_gpus: bool = False
+    network: bool = False
 
 
 class ParsedCommand(NamedTuple):
@@ -97,7 +98,8 @@ def read(
         target, tuple(command.script_args), command.module, nnodes, nproc,
         _gpus(command, nproc) if gpus is None else gpus,
         launcher, options.steps or None, options.seconds, options.epoch_steps, options.hang_timeout_s, options.in_place,
-        options.real_gpus, folder, gpus_per_task=command.gpus_per_task if launcher == "slurm" else None,
+        options.real_gpus, options.network, folder,
+        gpus_per_task=command.gpus_per_task if launcher == "slurm" else None,
         local_rank_argument=command.local_rank_argument or "",
     )  # fmt: skip
     return ParsedCommand(plan, dict(command.assignments), tuple(left_out))

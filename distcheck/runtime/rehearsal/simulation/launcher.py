@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from distcheck.runtime.coordination.model import Positions
 
-from . import overlay, trackers
+from . import network, overlay, trackers
 from .coordinator import RehearsalCoordinator
 from .event_log import read_rows
 from .output import PrefixedOutput, last_output
@@ -153,7 +153,9 @@ class _Rehearsal:
         rehearsal = Rehearsal(plan, ends_of(plan, ranks, rows, self.stopped), rows)
         error = self.coordinator.error
         unjudged = (f"hangs and mismatched calls: their detection failed: {error}",) if error else ()
-        rehearsal = rehearsal._replace(missed=(*unjudged, *left.notes, *trackers.notes(rehearsal)))
+        rehearsal = rehearsal._replace(
+            missed=(*unjudged, *left.notes, *trackers.notes(rehearsal), *network.notes(rehearsal))
+        )
         return RehearsalResult(
             rehearsal, why, self.coordinator.verdict(),
             {one.number: (last_output(one.stdout), last_output(one.stderr)) for one in self.started},

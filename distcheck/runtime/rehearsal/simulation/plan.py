@@ -39,6 +39,8 @@ class RehearsalPlan(NamedTuple):
     #: writes go where the script sends them
     in_place: bool = False
     real_gpus: bool = False
+    #: connections to other machines are allowed
+    network: bool = False
     #: the working directory of the ranks, absolute
     folder: str = ""
     #: of this rehearsal alone, absolute: event logs, outputs, the overlay

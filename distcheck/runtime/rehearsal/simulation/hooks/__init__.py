@@ -6,6 +6,7 @@ They run in the process of the user's script: standard library only (torch is pa
 
 #: In the order in which they are installed. :mod:`.agreement` comes after all of them.
 HOOKS = (
+    "network",
     "overlay",
     "files",
     "console_output",

@@ -1,0 +1,95 @@
+"""Refuses what Python sends to other machines, and logs it: a rehearsal must not upload, and needs only this machine.
+
+An audit hook sees all sockets of Python, of libraries too. Compiled code that opens sockets itself (a client in C++) and
+programs that the script starts are not covered.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import ipaddress
+import os
+import socket
+import sys
+from typing import Any
+
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+
+from .patching import harmless
+
+#: Audit events of Python's socket module → position of the address, or of the name that is looked up.
+_SENDING = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}
+_LOOKING_UP = {"socket.getaddrinfo": 0, "socket.gethostbyname": 0}
+_WHY = "distcheck rehearse keeps the script on this machine (--network opens connections)"
+
+
+def install(event_log: EventLog, plan: RehearsalPlan) -> None:
+    """Rows ``network.refused``; nothing is refused if the user has opened the network."""
+    if plan.network:
+        return
+
+    def refuse(event: str, arguments: Any) -> None:
+        if not event.startswith("socket."):
+            return
+        if event in _SENDING:
+            address = arguments[_SENDING[event]]
+            if isinstance(address, tuple) and len(address) > 1 and not _is_here(str(address[0])):
+                _note(event_log, f"{address[0]}:{address[1]}")
+                raise OSError(errno.ENETUNREACH, f"{os.strerror(errno.ENETUNREACH)}: {_WHY}")
+        elif event in _LOOKING_UP:
+            name = _text(arguments[_LOOKING_UP[event]])
+            if name and not _is_known(name):
+                _note(event_log, name)
+                raise socket.gaierror(socket.EAI_AGAIN, f"Temporary failure in name resolution: {_WHY}")
+
+    sys.addaudithook(refuse)
+
+
+def _note(event_log: EventLog, peer: str) -> None:
+    with harmless(event_log, "network.refused"):
+        event_log.note("network.refused", peer=peer)
+
+
+def _text(name: Any) -> str:
+    return name.decode("ascii", "replace") if isinstance(name, (bytes, bytearray)) else str(name or "")
+
+
+@functools.lru_cache(1024)
+def _is_here(host: str) -> bool:
+    """Return whether an address, or a name, belongs to this machine."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return _is_known(host)  # what it stands for is looked up next, and is checked then
+    if address.is_loopback or address.is_unspecified:
+        return True
+    try:
+        with socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
+
+
+@functools.lru_cache(1024)
+def _is_known(name: str) -> bool:
+    """Return whether a name needs no server: an address, this machine's own name, a line of the hosts file."""
+    try:
+        ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return (
+            name.lower() in ("localhost", "<broadcast>", socket.gethostname().lower()) or name in _of_the_hosts_file()
+        )
+    return True
+
+
+@functools.lru_cache(1)
+def _of_the_hosts_file() -> frozenset[str]:
+    try:
+        with open("/etc/hosts", encoding="utf-8", errors="replace") as file:
+            lines = [line.partition("#")[0].split() for line in file]
+    except OSError:
+        return frozenset()
+    return frozenset(name for words in lines for name in words[1:])

@@ -1,0 +1,116 @@
+"""A rehearsed script reaches its own machine and no other: nothing is sent here, the audit events are raised by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distcheck.runtime.rehearsal.simulation.event_log import read_rows
+from distcheck.runtime.rehearsal.simulation.network import notes
+from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, Rehearsal, RehearsalPlan
+
+PROGRAM = """
+import json, socket, sys
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.hooks import network
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+
+folder, opened, events = sys.argv[1:]
+event_log = EventLog(folder, 0.0, 0)
+network.install(event_log, RehearsalPlan("train.py", network=opened == "True"))
+for event, *arguments in json.loads(events):
+    try:
+        sys.audit(event, *(tuple(one) if isinstance(one, list) else one for one in arguments))
+    except OSError as error:
+        print(type(error).__name__, error)
+    else:
+        print("passed")
+# a real connection to this machine
+with socket.create_server(("127.0.0.1", 0)) as server:
+    socket.create_connection(("localhost", server.getsockname()[1])).close()
+event_log.close()
+assert not event_log.lost, event_log.lost
+"""
+
+
+def run(folder: Path, *events: list[object], opened: bool = False) -> tuple[list[str], list[LoggedEvent]]:
+    """What each event gave, and the rows."""
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder), str(opened), json.dumps(events)],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return result.stdout.splitlines(), list(read_rows(str(folder)))
+
+
+BAD = [
+    ["socket.connect", None, ["192.0.2.7", 443]],
+    ["socket.connect", None, ["2001:db8::1", 443, 0, 0]],
+    ["socket.sendto", None, ["192.0.2.7", 53]],
+    ["socket.sendmsg", None, ["192.0.2.7", 53]],
+]
+GOOD = [
+    ["socket.connect", None, ["127.0.0.1", 29500]],
+    ["socket.connect", None, ["::1", 29500, 0, 0]],
+    ["socket.connect", None, "/tmp/a.socket"],
+    ["socket.sendmsg", None, None],
+    ["socket.getaddrinfo", "localhost", 80],
+    ["socket.getaddrinfo", None, 80],
+    ["socket.getaddrinfo", "192.0.2.7", 80],
+    ["socket.gethostbyname", "127.0.0.1"],
+]
+
+
+def test_bad_another_machine_is_not_reached(tmp_path: Path) -> None:
+    said, rows = run(tmp_path, *BAD)
+    assert [line.partition(":")[0] for line in said] == ["OSError [Errno 101] Network is unreachable"] * len(BAD)
+    assert all("--network" in line for line in said)
+    assert [row.data["peer"] for row in rows if row.kind == "network.refused"] == [
+        "192.0.2.7:443", "2001:db8::1:443", "192.0.2.7:53", "192.0.2.7:53"
+    ]  # fmt: skip
+
+
+def test_bad_a_name_is_not_looked_up(tmp_path: Path) -> None:
+    said, rows = run(tmp_path, ["socket.getaddrinfo", "example.org", 443], ["socket.gethostbyname", "example.org"])
+    assert [line.partition(":")[0] for line in said] == ["gaierror [Errno -3] Temporary failure in name resolution"] * 2
+    assert {row.data["peer"] for row in rows} == {"example.org"}
+
+
+def test_good_this_machine_is_reached(tmp_path: Path) -> None:
+    said, rows = run(tmp_path, *GOOD)
+    assert said == ["passed"] * len(GOOD)
+    assert rows == []
+
+
+def test_good_an_open_network_refuses_nothing(tmp_path: Path) -> None:
+    said, rows = run(tmp_path, *BAD, opened=True)
+    assert (said, rows) == (["passed"] * len(BAD), [])
+
+
+def row(place: str, peer: str) -> LoggedEvent:
+    return LoggedEvent("network.refused", 0, 1, 0.0, 0, place, data={"peer": peer})
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ((), ()),
+        (
+            (row("train.py:3", "a.org"), row("train.py:3", "a.org"), row("train.py:3", "192.0.2.7:443")),
+            ("train.py:3: the connection to a.org, 192.0.2.7:443 was refused (--network allows it)",),
+        ),
+        ((row("", "a.org"),), ("the connection to a.org was refused (--network allows it)",)),
+    ],
+)
+def test_each_line_is_reported_once(rows: tuple[LoggedEvent, ...], expected: tuple[str, ...]) -> None:
+    assert notes(Rehearsal(RehearsalPlan("train.py"), rows=rows)) == expected
+
+
+def test_many_lines_are_counted() -> None:
+    found = notes(
+        Rehearsal(RehearsalPlan("train.py"), rows=tuple(row(f"train.py:{line}", "a.org") for line in range(9)))
+    )
+    assert (len(found), found[-1]) == (6, "4 more lines connect to other machines")
