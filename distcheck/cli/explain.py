@@ -26,7 +26,7 @@ from distcheck.rules.error_messages import find_by_message, is_part
 from . import output
 
 if TYPE_CHECKING:
-    from distcheck.checks.logs.summary import KnownCause
+    from distcheck.checks.logs.known_causes import KnownCause
 
 #: How many rules a pasted text may lead to.
 _MOST_MATCHES = 3
@@ -124,9 +124,9 @@ def _spellings(text: str) -> Iterator[str]:
 def _as_log(text: str) -> Answer:
     """Return what ``distcheck log`` finds in a text: the rules of the cause, or why there is none."""
     from distcheck.checks.logs.diagnose import diagnose, timeline_of
+    from distcheck.checks.logs.known_causes import KNOWN_CAUSES
     from distcheck.checks.logs.model import LogSource
     from distcheck.checks.logs.reading import ERROR_LINE, SourceReader, matcher_of, signatures
-    from distcheck.checks.logs.summary import KNOWN_CAUSES
     from distcheck.rules.signatures import Kind
 
     rows = signatures()
@@ -198,7 +198,7 @@ def _of_known(cause: KnownCause) -> str:
 
 def _of_a_part(row: Signature) -> str:
     """Return what a part of a line without rules means, or an empty text."""
-    from distcheck.checks.logs.summary import KNOWN_CAUSES
+    from distcheck.checks.logs.known_causes import KNOWN_CAUSES
     from distcheck.rules.signatures import Kind
 
     known = KNOWN_CAUSES.get(row.name)

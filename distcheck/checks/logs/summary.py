@@ -4,125 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import Any
 
 from distcheck.core.model import Finding, Fix, rank_ranges
 from distcheck.rules.signatures import Kind
 
+from .known_causes import KNOWN_CAUSES
 from .launcher import keep_each_log
 from .model import Event, LineAuthor, Timeline, by_rank
 from .ranking import Ranked, first_failed, role_of
 
 #: So many lines stand as evidence for one thing; ``--all`` shows every event.
 _MOST_LINES = 6
-
-
-class KnownCause(NamedTuple):
-    """A cause that a log names and that is no rule's: it is no mistake of a distributed job."""
-
-    #: in a few words
-    name: str
-    meaning: str
-    hint: str
-    #: where the hint is carried out
-    where: str = "code"
-
-
-#: By the signature of the line.
-KNOWN_CAUSES = {
-    "cuda-out-of-memory": KnownCause(
-        "a GPU is out of memory",
-        "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
-        "the model, its activations or the batch don't fit into this GPU: a smaller batch, activation checkpointing, "
-        "or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved and not allocated",
-    ),
-    "interrupted": KnownCause(
-        "stopped from outside",
-        "the job was stopped from outside; that is no mistake, and no rule of distcheck",
-        "the job was stopped (Ctrl-C, scancel, kill): there is nothing to fix",
-        "launch-line",
-    ),
-    "cuda-device-assert": KnownCause(
-        "an assertion failed on a GPU",
-        "a kernel on the GPU received an invalid value; that is a bug of the program, and no rule of distcheck",
-        "search for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
-        "with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
-    ),
-    "cuda-memory-access": KnownCause(
-        "a kernel on a GPU accessed memory that is not its own",
-        "a kernel on the GPU read or wrote outside of its memory; the error appears at a later call",
-        "one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the faulty call; compute-sanitizer names the "
-        "kernel",
-    ),
-    "cuda-error-note": KnownCause(
-        "a call to CUDA failed",
-        "a call to CUDA failed, and the line above this one names the error",
-        "explain the line above, 'CUDA error: …'; one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the "
-        "call",
-    ),
-    "devices-differ": KnownCause(
-        "an operation got tensors of two devices",
-        "an operation got tensors of two devices; that is a bug of the program, and no rule of distcheck",
-        "move the model and each batch to the device of the rank, torch.device('cuda', local_rank); search for a fixed "
-        "'cuda:0', for 'cuda' before torch.cuda.set_device(local_rank), and for device_map='auto', which spreads one "
-        "model over all GPUs",
-    ),
-    "device-map-spread": KnownCause(
-        "a model is spread over several GPUs, or on the GPU of another rank",
-        "device_map='auto' spreads one copy of the model over all GPUs, but each rank trains a copy of its own",
-        "load the model with device_map={'': int(os.environ['LOCAL_RANK'])}; to train one copy that is spread over all "
-        "GPUs, start one process",
-    ),
-    "wrapper-attribute": KnownCause(
-        "an attribute of the model is read from its wrapper",
-        "the wrapper has no such attribute; the model inside it has",
-        "read it from the wrapped model, model.module, and keep model(batch) for the forward pass that is trained",
-    ),
-    "fsdp-dtypes": KnownCause(
-        "FSDP got parameters of several dtypes",
-        "FSDP joins the parameters of a module into one tensor, and they have several dtypes",
-        "cast the model before it is wrapped: model.to(torch.bfloat16); with QLoRA give bnb_4bit_quant_storage the "
-        "dtype of the other parameters",
-    ),
-    "fsdp-frozen": KnownCause(
-        "FSDP got frozen and trained parameters in one module",
-        "FSDP joins the parameters of a module into one tensor, and only some of them are trained",
-        "FSDP(model, use_orig_params=True); Accelerate: fsdp_use_orig_params: true",
-    ),
-    "state-partition": KnownCause(
-        "a checkpoint holds empty partitions of ZeRO stage 3",
-        "the checkpoint was saved while ZeRO stage 3 held the parameters in partitions, so that it has empty tensors",
-        "make whole parameters with the script zero_to_fp32.py that DeepSpeed wrote into the folder of its checkpoint; "
-        "for the next run set stage3_gather_16bit_weights_on_model_save to true",
-    ),
-    "state-into-partition": KnownCause(
-        "a state is loaded into partitions of ZeRO stage 3",
-        "ZeRO stage 3 holds the parameters of this model in partitions, so that a rank sees empty tensors",
-        "load the state before the model is partitioned (deepspeed.zero.Init(), deepspeed.initialize()), or inside "
-        "deepspeed.zero.GatheredParameters(params, modifier_rank=0)",
-    ),
-    "state-shapes": KnownCause(
-        "a checkpoint belongs to another model",
-        "the tensors of the checkpoint have other shapes than those of the model",
-        "make the model with the configuration of the checkpoint (classes, vocabulary, layers), or remove these keys "
-        "from the state and load the rest with strict=False",
-    ),
-    "native-crash": KnownCause(
-        "a process crashed in native code",
-        "a process crashed in native code, and the text does not show where",
-        "let Python print its stack at the crash: export PYTHONFAULTHANDLER=1, and run again",
-        "job-script",
-    ),
-    "node-failed": KnownCause(
-        "a node failed",
-        "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and no rule of "
-        "distcheck",
-        "see why that node failed with its administrator ('scontrol show node NODE', its dmesg), and start again "
-        "without it: sbatch --exclude=NODE",
-        "host",
-    ),
-}
-KNOWN_CAUSES["cuda-assertion"] = KNOWN_CAUSES["cuda-device-assert"]
 
 
 def summarize(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) -> dict[str, Any]:

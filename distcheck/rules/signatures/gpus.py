@@ -79,7 +79,23 @@ ROWS: tuple[Signature, ...] = (
          "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might "
          "be incorrect.")),
     *spellings("cuda-launch-failure", Kind.FAILURE, (),
-        (r"(?:CUDA|HIP) error: unspecified launch failure", "RuntimeError: CUDA error: unspecified launch failure")),
+        (r"(?:CUDA|HIP) error: (?:unspecified launch failure|misaligned address|an illegal instruction was encountered"
+         r"|invalid program counter|the launch timed out and was terminated)",
+         "RuntimeError: CUDA error: unspecified launch failure",
+         "RuntimeError: CUDA error: misaligned address")),
+    *spellings("cuda-library", Kind.FAILURE, (),
+        (r"(?:CUBLAS_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_NOT_INITIALIZED"
+         r"|CUDNN_STATUS_ALLOC_FAILED)",
+         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+         "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED")),
+    *spellings("cuda-library-missing", Kind.FAILURE, (),
+        (r"lib(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink)\.so[.\d]{0,12}: "
+         r"cannot open shared object file",
+         "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory")),
+    *spellings("driver-absent", Kind.FAILURE, (),
+        (r"Found no NVIDIA driver on your system", "RuntimeError: Found no NVIDIA driver on your system."),
+        (r"couldn't communicate with the NVIDIA driver",
+         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")),
     # DC306
     *spellings("mig-device", Kind.RECORD, ("DC306",),
         (r"MIG-[0-9a-f]{8}-[0-9a-f]{4}", "CUDA_VISIBLE_DEVICES=MIG-09f04cbb-4d8f-5d1c-a6d5-3f1bb9d7c7e9"),

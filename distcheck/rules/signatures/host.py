@@ -24,6 +24,8 @@ ROWS: tuple[Signature, ...] = (
         (r"unable to allocate shared memory\(shm\) for file <(?P<file>[^>]{1,200})>(?:: (?P<why>[\w ]{4,60}))?",
          "RuntimeError: unable to allocate shared memory(shm) for file </torch_4711_2893014401_7>: No space left on "
          "device (28)"),
+        (r"unable to mmap \d{1,20} bytes from file <(?P<file>/torch_[^>]{1,200})>(?:: (?P<why>[\w ]{4,60}))?",
+         "RuntimeError: unable to mmap 1024 bytes from file </torch_4711_2893014401_7>: Cannot allocate memory (12)"),
         (r"unable to write to file <(?P<file>/torch_[^>]{1,200})>",
          "RuntimeError: unable to write to file </torch_4711_2893014401_7>"),
         (r"unable to open shared memory object <(?P<file>[^>]{1,200})> in read-write mode: (?P<why>No space left)",

@@ -59,6 +59,24 @@ def test_a_card_that_gave_up_is_no_port_that_went_down() -> None:
         ),
         ("AttributeError: 'DistributedDataParallel' object has no attribute 'generate'", "model.module"),
         (
+            "ValueError: DistributedDataParallel device_ids and output_device arguments only work with "
+            "single-device/multiple-device GPU modules or CPU modules, but got device_ids [0]",
+            "model.to(local_rank)",
+        ),
+        (
+            "RuntimeError: DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
+            "gradient.",
+            "as it is",
+        ),
+        ("Exception: Could not find the transformer layer class to wrap in the model.", "print(model)"),
+        ("ValueError: Tensors must be contiguous", ".contiguous()"),
+        ("AssertionError: world size (8) is not divisible by tensor_model_parallel_size (3)", "--nproc-per-node"),
+        ("RuntimeError: CUDA error: misaligned address", "CUDA_LAUNCH_BLOCKING=1"),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "nvidia-smi"),
+        ("RuntimeError: Found no NVIDIA driver on your system.", "--gpus all"),
+        ("ImportError: libcudart.so.11.0: cannot open shared object file: No such file", "torch.version.cuda"),
+        ("RuntimeError: DataLoader worker (pid 4321) is killed by signal: Aborted.", "PYTHONFAULTHANDLER=1"),
+        (
             "ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16",
             "model.to(torch.bfloat16)",
         ),
@@ -149,3 +167,19 @@ def test_the_command_is_one_of_the_launcher_that_was_used(line: str, command: st
     path = tmp_path / "x.log"
     path.write_text(f"[3]: RuntimeError: Connection closed by peer [10.0.0.5]:40112\n{line}\n")
     assert diagnose(read_timeline([str(path)])).story["fix"]["command"] == command
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: Unable to create step for job 88123: More processors requested than permitted",
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+    ],
+)
+def test_what_slurm_refuses_is_compared_with_the_partition(line: str, tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(line + "\n")
+    told = diagnose(read_timeline([str(tmp_path / "run.log")])).story
+    assert told["name"] == "Slurm refused a request" and "sinfo" in told["fix"]["text"]
+    # an ordinary end of a task is no refusal
+    (tmp_path / "twin.log").write_text("srun: error: node02: task 5: Exited with exit code 1\n")
+    assert diagnose(read_timeline([str(tmp_path / "twin.log")])).story["name"] is None

@@ -1,0 +1,175 @@
+"""Causes that a log names and that are no rule's: data, by the signature of the line.
+
+No mistake of a distributed job, so that no check but the log's can see them. Each has a meaning and a fix.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class KnownCause(NamedTuple):
+    """A cause that a log names and that is no rule's: it is no mistake of a distributed job."""
+
+    #: in a few words
+    name: str
+    meaning: str
+    hint: str
+    #: where the hint is carried out
+    where: str = "code"
+
+
+#: By the signature of the line.
+KNOWN_CAUSES = {
+    "cuda-out-of-memory": KnownCause(
+        "a GPU is out of memory",
+        "the memory of a GPU ran out; that is no mistake of the launch, and no rule of distcheck",
+        "the model, its activations or the batch don't fit into this GPU: a smaller batch, activation checkpointing, "
+        "or sharding (FSDP); PYTORCH_ALLOC_CONF=expandable_segments:True where much is reserved and not allocated",
+    ),
+    "interrupted": KnownCause(
+        "stopped from outside",
+        "the job was stopped from outside; that is no mistake, and no rule of distcheck",
+        "the job was stopped (Ctrl-C, scancel, kill): there is nothing to fix",
+        "launch-line",
+    ),
+    "cuda-device-assert": KnownCause(
+        "an assertion failed on a GPU",
+        "a kernel on the GPU received an invalid value; that is a bug of the program, and no rule of distcheck",
+        "search for an index that is out of range (a label beyond the classes, a token beyond the vocabulary); one run "
+        "with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call",
+    ),
+    "cuda-memory-access": KnownCause(
+        "a kernel on a GPU accessed memory that is not its own",
+        "a kernel on the GPU read or wrote outside of its memory; the error appears at a later call",
+        "one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the faulty call; compute-sanitizer names the "
+        "kernel",
+    ),
+    "cuda-error-note": KnownCause(
+        "a call to CUDA failed",
+        "a call to CUDA failed, and the line above this one names the error",
+        "explain the line above, 'CUDA error: …'; one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the "
+        "call",
+    ),
+    "cuda-launch-failure": KnownCause(
+        "a kernel on a GPU failed",
+        "a kernel on the GPU failed; the error appears at a later call",
+        "one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the faulty call; compute-sanitizer names the "
+        "kernel",
+    ),
+    "cuda-library": KnownCause(
+        "cuBLAS or cuDNN could not start on a GPU",
+        "cuBLAS or cuDNN could not start on the GPU: mostly its memory is full, or an earlier kernel failed",
+        "see whether the memory of the GPU is full (nvidia-smi), and try a smaller batch; else one run with "
+        "CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the call that failed first",
+    ),
+    "driver-absent": KnownCause(
+        "no NVIDIA driver answers",
+        "no NVIDIA driver answers in this process: the host has none, or the container was started without GPUs",
+        "run nvidia-smi on the host; if it answers there, start the container with its GPUs (docker run --gpus all)",
+        "host",
+    ),
+    "cuda-library-missing": KnownCause(
+        "a library of CUDA is missing",
+        "a library of CUDA is missing: the package that needs it was built for another CUDA than torch",
+        "compare its version with that of torch: python -c 'import torch; print(torch.version.cuda)'; then install the "
+        "package that the traceback names for that version",
+        "this-shell",
+    ),
+    "ddp-on-cpu": KnownCause(
+        "DDP got device_ids, and a model that is not on that GPU",
+        "DDP got device_ids, and the parameters of its model are not all on that one GPU",
+        "move the model before it is wrapped: model.to(local_rank), then DDP(model, device_ids=[local_rank])",
+    ),
+    "ddp-frozen": KnownCause(
+        "DDP got a model without trained parameters",
+        "DDP got a model of which no parameter is trained, so that there is nothing to reduce",
+        "use the model as it is; wrap only models that are trained",
+    ),
+    "fsdp-layer-class": KnownCause(
+        "FSDP's wrap policy names a class that the model does not have",
+        "the class that FSDP's wrap policy names is not in the model",
+        "print(model) shows the names of its classes; write the one of its layers into "
+        "fsdp_transformer_layer_cls_to_wrap",
+    ),
+    "tensor-not-contiguous": KnownCause(
+        "a collective got a tensor that is not contiguous",
+        "a collective got a tensor that is not contiguous in memory (a slice, a transposed tensor)",
+        "call .contiguous() on the tensor before the collective",
+    ),
+    "parallel-sizes": KnownCause(
+        "the number of ranks does not fit the model-parallel sizes",
+        "the number of ranks is no multiple of the model-parallel sizes (tensor, pipeline, context)",
+        "start as many ranks as these sizes divide (nodes times --nproc-per-node), or choose smaller sizes",
+        "launch-line",
+    ),
+    "slurm-refused": KnownCause(
+        "Slurm refused a request",
+        "Slurm refused the request: the partition, the nodes or the allocation lack what it needs",
+        "compare the request with the partition (sinfo -o '%P %D %c %m %G'); inside of a job, srun can use only what "
+        "sbatch was given",
+        "job-script",
+    ),
+    "devices-differ": KnownCause(
+        "an operation got tensors of two devices",
+        "an operation got tensors of two devices; that is a bug of the program, and no rule of distcheck",
+        "move the model and each batch to the device of the rank, torch.device('cuda', local_rank); search for a fixed "
+        "'cuda:0', for 'cuda' before torch.cuda.set_device(local_rank), and for device_map='auto', which spreads one "
+        "model over all GPUs",
+    ),
+    "device-map-spread": KnownCause(
+        "a model is spread over several GPUs, or on the GPU of another rank",
+        "device_map='auto' spreads one copy of the model over all GPUs, but each rank trains a copy of its own",
+        "load the model with device_map={'': int(os.environ['LOCAL_RANK'])}; to train one copy that is spread over all "
+        "GPUs, start one process",
+    ),
+    "wrapper-attribute": KnownCause(
+        "an attribute of the model is read from its wrapper",
+        "the wrapper has no such attribute; the model inside it has",
+        "read it from the wrapped model, model.module, and keep model(batch) for the forward pass that is trained",
+    ),
+    "fsdp-dtypes": KnownCause(
+        "FSDP got parameters of several dtypes",
+        "FSDP joins the parameters of a module into one tensor, and they have several dtypes",
+        "cast the model before it is wrapped: model.to(torch.bfloat16); with QLoRA give bnb_4bit_quant_storage the "
+        "dtype of the other parameters",
+    ),
+    "fsdp-frozen": KnownCause(
+        "FSDP got frozen and trained parameters in one module",
+        "FSDP joins the parameters of a module into one tensor, and only some of them are trained",
+        "FSDP(model, use_orig_params=True); Accelerate: fsdp_use_orig_params: true",
+    ),
+    "state-partition": KnownCause(
+        "a checkpoint holds empty partitions of ZeRO stage 3",
+        "the checkpoint was saved while ZeRO stage 3 held the parameters in partitions, so that it has empty tensors",
+        "make whole parameters with the script zero_to_fp32.py that DeepSpeed wrote into the folder of its checkpoint; "
+        "for the next run set stage3_gather_16bit_weights_on_model_save to true",
+    ),
+    "state-into-partition": KnownCause(
+        "a state is loaded into partitions of ZeRO stage 3",
+        "ZeRO stage 3 holds the parameters of this model in partitions, so that a rank sees empty tensors",
+        "load the state before the model is partitioned (deepspeed.zero.Init(), deepspeed.initialize()), or inside "
+        "deepspeed.zero.GatheredParameters(params, modifier_rank=0)",
+    ),
+    "state-shapes": KnownCause(
+        "a checkpoint belongs to another model",
+        "the tensors of the checkpoint have other shapes than those of the model",
+        "make the model with the configuration of the checkpoint (classes, vocabulary, layers), or remove these keys "
+        "from the state and load the rest with strict=False",
+    ),
+    "native-crash": KnownCause(
+        "a process crashed in native code",
+        "a process crashed in native code, and the text does not show where",
+        "let Python print its stack at the crash: export PYTHONFAULTHANDLER=1, and run again",
+        "job-script",
+    ),
+    "node-failed": KnownCause(
+        "a node failed",
+        "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and no rule of "
+        "distcheck",
+        "see why that node failed with its administrator ('scontrol show node NODE', its dmesg), and start again "
+        "without it: sbatch --exclude=NODE",
+        "host",
+    ),
+}
+KNOWN_CAUSES["cuda-assertion"] = KNOWN_CAUSES["cuda-device-assert"]
