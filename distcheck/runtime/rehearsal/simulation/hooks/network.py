@@ -1,7 +1,7 @@
 """Refuses what Python sends to other machines, and logs it: a rehearsal must not upload, and needs only this machine.
 
-An audit hook sees all sockets of Python, of libraries too. Compiled code that opens sockets itself (a client in C++) and
-programs that the script starts are not covered.
+An audit hook sees all sockets of Python, of libraries too. Compiled code that opens sockets itself (a client in C++)
+and programs that the script starts are not covered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from .patching import harmless
 
-#: Audit events of Python's socket module → position of the address, or of the name that is looked up.
+#: Audit events of Python's socket module → position of the address, or of the host name.
 _SENDING = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}
 _LOOKING_UP = {"socket.getaddrinfo": 0, "socket.gethostbyname": 0}
 _WHY = "distcheck rehearse keeps the script on this machine (--network opens connections)"
@@ -62,7 +62,7 @@ def _is_here(host: str) -> bool:
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
-        return _is_known(host)  # what it stands for is looked up next, and is checked then
+        return _is_known(host)  # its address is checked when it is known
     if address.is_loopback or address.is_unspecified:
         return True
     try:
