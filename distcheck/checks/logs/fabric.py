@@ -313,6 +313,12 @@ def efa_is_used(timeline: Timeline) -> Iterator[LogFinding]:
     """
     if missing := _missing_networks(timeline, "EFA"):
         yield LogFinding(missing, "NCCL must use EFA's plug-in, which is missing or unusable", _use_efa())
+    elif broken := timeline.of("efa-endpoint"):
+        yield LogFinding(
+            broken,
+            f"EFA's plug-in can't use the device or reach the peer: {broken[0].values['what']}",
+            _open_efa(),
+        )
     elif lost := timeline.of("efa-unreachable"):
         if another_cause(timeline):
             return
@@ -655,6 +661,16 @@ def _raise_port() -> Fix:
         "exclude this host from the job. Have an administrator check the cable, the transceiver and the switch "
         "port: phys_state below /sys/class/infiniband/DEVICE/ports/1 and 'ibstat' show the state of the link",
         command="ibstat",
+        by="admin",
+        where="host",
+    )
+
+
+def _open_efa() -> Fix:
+    return Fix(
+        "let the security group admit all traffic from and to itself, inbound and outbound, since EFA is not IP. Give "
+        "each container its own EFA device. Install the same plug-in, libfabric and NCCL on all hosts ('fi_info -p "
+        "efa' shows what a host has)",
         by="admin",
         where="host",
     )

@@ -22,7 +22,7 @@ from .context import (
 )
 from .launcher import keep_each_log
 from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signature_probe
-from .model import ENDED_BY_SIGTERM, Event, LineAuthor, Timeline
+from .model import ENDED_BY_SIGTERM, MOST_RANKS, Event, LineAuthor, Timeline
 from .pickling import LIST_OF_ALL
 from .waiting_ranks import (
     LastCollective,
@@ -535,6 +535,29 @@ def monitors_see_progress(timeline: Timeline, events: Sequence[Event]) -> LogFin
             where="host",
         ),
         role="timeout",
+    )
+
+
+@signature_probe(rules.DC511, "hccl-timeout")
+def npus_wait_for_no_rank(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
+    """Report ranks on NPUs that waited for another rank until HCCL's time limit."""
+    peers = sorted({number for event in events if (number := event.number("peer")) is not None and number < MOST_RANKS})
+    of_whom = f" for {rank_names(peers)}" if peers else ""
+    connecting = any(event.values.get("connecting") for event in events)
+    operation = next((event.values["operation"] for event in events if event.values.get("operation")), "")
+    variable = "HCCL_CONNECT_TIMEOUT" if connecting else "HCCL_EXEC_TIMEOUT"
+    what = "to connect" if connecting else f"in {operation}" if operation else "in a collective"
+    return LogFinding(
+        events,
+        f"a rank on an NPU waited {what}{of_whom} until HCCL's time limit was over",
+        Fix(
+            "read the log of the ranks that report no such wait: one of them failed before, is slower than the limit, "
+            f"or calls another collective. If all of them only need more time: export {variable} in seconds, for every "
+            "rank",
+            where="host",
+        ),
+        role="timeout",
+        rank=-1,
     )
 
 

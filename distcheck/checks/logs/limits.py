@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
@@ -354,10 +355,37 @@ def disk_had_room(timeline: Timeline) -> Iterator[LogFinding]:
         events = list(timeline.of("write-failed"))
     events = in_order(timeline, events)
     if not events:
+        yield from _shares_a_compile_cache(timeline)
         return
     first = events[0]
     file = value_of(events, "file")
     yield LogFinding(events, _disk_text(first, file), _make_room(first, file))
+
+
+#: Folders and code of the caches of compiled kernels.
+_COMPILE_CACHES = re.compile(r"[/.](?:triton|torchinductor|inductor|torch_extensions|nv/ComputeCache)[\w.-]*/")
+
+
+def _shares_a_compile_cache(timeline: Timeline) -> Iterator[LogFinding]:
+    """A file of a cache of compiled kernels was replaced by another host, or can't be locked where it is shared."""
+    events = [
+        event
+        for event in timeline.of("stale-handle")
+        if _COMPILE_CACHES.search(event.values.get("file") or "")
+        or came_through(event, "/triton/", "torch/_inductor/", "torch/utils/cpp_extension", "torch/utils/file_baton")
+    ]
+    if events:
+        file = value_of(events, "file")
+        yield LogFinding(
+            events,
+            f"the cache of compiled kernels is on a file system that hosts share{f' ({file})' if file else ''}: one "
+            "host replaces a file while another reads it",
+            Fix(
+                "give each host a cache on its own disk, in the job script, so that every rank gets it",
+                command="export TRITON_CACHE_DIR=/tmp/$USER/triton TORCHINDUCTOR_CACHE_DIR=/tmp/$USER/inductor",
+                where="job-script",
+            ),
+        )
 
 
 def _disk_text(event: Event, file: str | None) -> str:

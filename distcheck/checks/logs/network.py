@@ -34,6 +34,8 @@ _MISSED = ("client-timeout", "client-failed", "connect-failed", "rendezvous-conn
 _GLOO = ("gloo-connect", "gloo-tried")
 _NCCL = ("nccl-connect", "nccl-connect-tried")
 _FAMILY = (*_MISSED, *_GLOO, *_NCCL, "client-tried", "name-unresolved", "host-not-found", "name-exception")
+#: How Rust writes an error of the system: it is of a library of that language.
+_OF_RUST = "(os error "
 #: An IPv6 address as it stands before a port; a list of nodes has no colon.
 _ADDRESS_IN_BRACKETS = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)(?:%\w+)?\]")
 #: Docker's bridge; its first address is the host's own end.
@@ -88,7 +90,7 @@ def _stores_in_use(timeline: Timeline) -> Iterator[Event]:
     for event in timeline.of("address-in-use"):
         text = event.text
         if (
-            text.startswith("RuntimeError: Address already in use")
+            (text.startswith("RuntimeError: Address already in use") and _OF_RUST not in text)
             or came_through(event, *_RENDEZVOUS)
             or any(word in text for word in ("c10d", "TCPStore", "rendezvous", "MASTER_PORT"))
         ):

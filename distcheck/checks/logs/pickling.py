@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from distcheck import rules
 from distcheck.core.model import Fix
 from distcheck.rules import shared_fixes
 
-from .context import came_through, each_line_once, grouped, ranks_text, value_of
-from .log_probe import LogFinding, log_probe
+from .context import came_through, each_line_once, grouped, ranks_text, same_writer, value_of
+from .log_probe import LogFinding, log_probe, signature_probe
 from .model import Event, Timeline
 
 #: Python's and torch's code that starts a process by pickling what it is to do.
@@ -290,7 +290,75 @@ def _torn(timeline: Timeline, events: list[Event], file: str | None) -> LogFindi
     )
 
 
+# what one rank creates and others use
+
+
+@signature_probe(rules.DC722, "folder-exists")
+def folders_are_created_once(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
+    """No rank could not create a folder because another rank had just done so.
+
+    Where all ranks fail, the folder is of an earlier run.
+    """
+    events = [event for event in events if came_through(event, "mkdir(", "makedirs(") and event.who.rank is not None]
+    failed_ranks = {event.who.rank for event in events}
+    if not events or not _others_got_on(timeline, failed_ranks):
+        return None
+    folder = events[0].values["file"]
+    once = "create it on rank 0, then call dist.barrier()"
+    safe = any("exist_ok=True" in frame.code for event in events if event.traceback for frame in event.traceback.frames)
+    return LogFinding(
+        events,
+        f"{ranks_text(events)} could not create the folder {folder}: another rank created it at the same time",
+        Fix(once if safe else f"os.makedirs(folder, exist_ok=True); or {once}", where="code"),
+        evidence={"folder": folder},
+    )
+
+
+@signature_probe(rules.DC724, "file-missing")
+def files_are_there_when_read(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
+    """No rank used a file or a folder before the rank that creates it had done so.
+
+    A missing parent folder of a checkpoint is enough where only ranks after the first miss it. Another file counts only
+    if a different rank reports that it wrote it.
+    """
+    failed_ranks = {event.who.rank for event in events}
+    events = [event for event in events if event.traceback is not None and event.who.rank is not None]
+    events = [event for event in events if event.values.get("folder") or _is_written_elsewhere(timeline, event)]
+    if not events or not _others_got_on(timeline, failed_ranks):
+        return None
+    name = events[0].values.get("folder") or events[0].values["file"]
+    return LogFinding(
+        events,
+        f"{name} was not there when {ranks_text(events)} used it: the rank that creates it had not done so yet",
+        Fix(
+            "call dist.barrier() between the creation on one rank and the use on all; a folder can be created on every "
+            "rank: os.makedirs(folder, exist_ok=True)",
+            where="code",
+        ),
+        evidence={"file": name},
+    )
+
+
+def _others_got_on(timeline: Timeline, failed_ranks: Collection[int | None]) -> bool:
+    """Whether the job has a rank that did not fail so."""
+    size = timeline.world_size if timeline.world_size_known else None
+    return 0 not in failed_ranks if size is None else size > len(failed_ranks)
+
+
+def _is_written_elsewhere(timeline: Timeline, event: Event) -> bool:
+    path = event.values.get("file") or ""
+    return any(
+        other.values.get("file") == path and same_writer(other.who, event.who) is False
+        for other in timeline.of("saving")
+    )
+
+
 # states and devices
+
+
+def _has_part(key: str | None, prefix: str) -> bool:
+    """Whether a key has a wrapper's name at its beginning or inside."""
+    return key is not None and (key.startswith(prefix) or f".{prefix}" in key)
 
 
 @log_probe(rules.DC614, at_first_failed=True)
@@ -304,19 +372,30 @@ def keys_fit(timeline: Timeline) -> Iterator[LogFinding]:
         [event for event in timeline.of("state-keys") if event.values.get("which") == "Unexpected"], "key"
     )
     for prefix, wrapper in _PREFIXES.items():
-        in_file = bool(surplus and prefix in surplus and not (missing and prefix in missing))
-        in_model = bool(missing and prefix in missing and not (surplus and prefix in surplus))
+        in_file = _has_part(surplus, prefix) and not _has_part(missing, prefix)
+        in_model = _has_part(missing, prefix) and not _has_part(surplus, prefix)
         if not (missing and surplus) or not (in_file or in_model):
             continue
-        events = each_line_once([*timeline.of("state-mismatch"), *timeline.of("state-keys")])
+        # the keys are what shows it
+        events = each_line_once([*timeline.of("state-keys"), *timeline.of("state-mismatch")])
+        inside = bool(surplus and in_file and not surplus.startswith(prefix))
         yield LogFinding(
             events,
-            f"the keys of the checkpoint begin with {prefix} ({surplus}): it was saved from {wrapper}, and the bare "
-            "model misses every one"
+            f"the keys of the checkpoint have {prefix} inside ({surplus}): a part of the model was in {wrapper} when "
+            "it was saved"
+            if inside
+            else f"the keys of the checkpoint begin with {prefix} ({surplus}): it was saved from {wrapper}, and the "
+            "bare model misses every one"
             if in_file
             else f"the model is wrapped in {wrapper}, so its keys begin with {prefix} ({missing}), and those of the "
             "checkpoint do not",
-            shared_fixes.strip_prefix(prefix)
+            Fix(
+                f"take it out of each key: state = {{key.replace('.{prefix}', '.', 1): value for key, value in "
+                "state.items()}",
+                where="code",
+            )
+            if inside
+            else shared_fixes.strip_prefix(prefix)
             if in_file
             else Fix("load into the model before it is wrapped, or into model.module", where="code"),
             evidence={"prefix": prefix, "missing": missing, "unexpected": surplus},

@@ -304,7 +304,10 @@ def _is_before(unnamed: Event, lead: Finding, timeline: Timeline, order: dict[tu
 
 
 #: What torch, NCCL and gloo raise where another process has exited or does not answer.
-_OF_THE_GROUP = re.compile(r"torch\.distributed|Dist\w*Error|NCCL|gloo|ProcessGroup|TCPStore|KeyboardInterrupt|SIGINT")
+_OF_THE_GROUP = re.compile(
+    r"torch\.distributed|Dist\w*Error|NCCL|HCCL|NPU (?:function )?error|gloo|ProcessGroup|TCPStore|KeyboardInterrupt|"
+    r"SIGINT"
+)
 
 
 def _is_in_the_table(event: Event, timeline: Timeline) -> bool:

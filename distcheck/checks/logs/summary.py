@@ -35,6 +35,8 @@ def summarize(timeline: Timeline, ranked: Ranked, *, every_event: bool = False) 
         if every_event:
             story["events"] = [event_as_dict(timeline, event) for event in timeline.events]
         return story
+    if first.signature == "state-mismatch" and (keys := timeline.of("state-keys")):
+        first = first._replace(text=f"{first.text} {keys[0].text}")
     story["first"] = event_as_dict(timeline, first)
     story["guilty"] = _failed_process(timeline, lead, first)
     story["place"] = _user_code_location(timeline, first)

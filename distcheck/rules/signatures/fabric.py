@@ -95,6 +95,10 @@ ROWS: tuple[Signature, ...] = (
          "gpu03:1201:1288 [0] transport/net_ib.cc:204 NCCL WARN NET/IB : No IP interface found."),
         (r"No usable listening interface found",
          "gpu03:1201:1288 [0] NCCL WARN NET/Socket : No usable listening interface found"),
+        # of a socket whose address family is that of no interface
+        (r"WARN Socket creation failed ?: Address family not supported",
+         "gpu03:1201:1288 [0] include/socket.h:344 NCCL WARN Socket creation failed : Address family not supported by "
+         "protocol"),
         (r"[nN]o device found (?:matching|after excluding)",
          "gpu03:1201:1288 [0] NCCL WARN Bootstrap : no device found matching NCCL_SOCKET_IFNAME=eth7")),
     # DC414, DC415
@@ -153,6 +157,15 @@ ROWS: tuple[Signature, ...] = (
          "gpu03:1201:1288 [0] nccl_net_ofi_init:140 NCCL WARN NET/OFI aws-ofi-nccl initialization failed"),
         (r"provider efa output empty list",
          "libfabric:1201:1710000000::core:core:fi_getinfo_():1357<warn> fi_getinfo: provider efa output empty list")),
+    *spellings("efa-endpoint", Kind.CAUSE, ("DC417",),
+        (r"NET/OFI (?P<what>Couldn't open AV|Creating new endpoint for domain \w{1,20} failed|Unable to insert remote "
+         r"address into address vector for device \d{1,3})",
+         "gpu03:1201:1299 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: -22, ERROR: "
+         "Invalid argument",
+         "gpu03:1201:1299 [3] nccl_net_ofi_domain_get_ep:969 NCCL WARN NET/OFI Creating new endpoint for domain "
+         "0x7f9befa99380 failed: Invalid argument",
+         "gpu03:1201:1299 [1] get_address:702 NCCL WARN NET/OFI Unable to insert remote address into address vector "
+         "for device 1. RC: -22")),
     *spellings("efa-unreachable", Kind.LOST, ("DC417",),
         (r"\(Unreachable remote\)",
          "gpu03:1201:1299 [0] NCCL WARN NET/OFI Request 0x7f1 completed with error. RC: 107. Error: 4122 "

@@ -48,7 +48,12 @@ ROWS: tuple[Signature, ...] = (
         (r"died with <Signals\.SIGBUS: 7>|terminated with signal SIGBUS",
          "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGBUS")),
     *spellings("bus-error", Kind.FAILURE, ("DC320",),
-        (r"Fatal Python error: Bus error", "Fatal Python error: Bus error")),
+        (r"Fatal Python error: Bus error", "Fatal Python error: Bus error"),
+        # UCX, Open MPI and MPICH
+        (r"Caught signal 7 \(Bus error",
+         "[node01:4711 :0:5704] Caught signal 7 (Bus error: nonexistent physical address)"),
+        (r"Signal: Bus error \(7\)", "[node01:04711] Signal: Bus error (7)"),
+        (r"EXIT STRING: Bus error \(signal 7\)", "APPLICATION TERMINATED WITH THE EXIT STRING: Bus error (signal 7)")),
     # descriptors
     *spellings("too-many-files", Kind.CAUSE, ("DC321",),
         (r"Too many open files",
@@ -188,6 +193,14 @@ ROWS: tuple[Signature, ...] = (
         (r"PytorchStreamWriter failed writing file (?P<member>\S{1,120}): file write failed",
          "RuntimeError: [enforce fail at inline_container.cc:778] . PytorchStreamWriter failed writing file "
          "data/213: file write failed")),
+    *spellings("stale-handle", Kind.NOTICE, ("DC327",),
+        (r"\[Errno 116\] Stale file handle(?:: '(?P<file>[^']{1,300})')?",
+         "OSError: [Errno 116] Stale file handle: '/home/trainer/.triton/cache/5PHVWX/cuda_utils.so'",
+         "OSError: [Errno 116] Stale file handle"),
+        (r"\[Errno 16\] Device or resource busy: '(?P<file>[^']{1,300})'",
+         "OSError: [Errno 16] Device or resource busy: '/home/trainer/.triton/cache/5PHVWX/cuda_utils.so'"),
+        (r"\[Errno (?:37|77)\] No locks available(?:: '(?P<file>[^']{1,300})')?",
+         "OSError: [Errno 37] No locks available: '/home/trainer/.cache/torchinductor/locks/c4.lock'")),
     *spellings("socket-path", Kind.CAUSE, ("DC327",),
         (r"AF_UNIX path too long", "OSError: AF_UNIX path too long")),
     *spellings("no-scratch", Kind.CAUSE, ("DC327",),

@@ -136,6 +136,15 @@ ROWS: tuple[Signature, ...] = (
          r"(?P<file>[\w./-]{1,200}\.(?:pth?|ckpt|bin|safetensors))",
          "[rank1]: saving checkpoint to /workspace/ckpt/last.pt",
          "Saved model state to out/step_800.ckpt")),
+    # a folder or a file of another rank
+    *spellings("folder-exists", Kind.NOTICE, ("DC722",),
+        (r"FileExistsError: \[Errno 17\] File exists: '(?P<file>[^']{1,300})'",
+         "FileExistsError: [Errno 17] File exists: '/workspace/runs/exp1'")),
+    *spellings("file-missing", Kind.NOTICE, ("DC724",),
+        (r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<file>[^']{1,300})'",
+         "FileNotFoundError: [Errno 2] No such file or directory: '/workspace/data/index.pt'"),
+        (r"RuntimeError: Parent directory (?P<folder>\S{1,300}) does not exist",
+         "RuntimeError: Parent directory /workspace/ckpt/d20 does not exist.")),
     *spellings("rename-lost", Kind.FAILURE, ("DC720",),
         (r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<file>[^']{1,300})' -> '(?P<to>[^']{1,300})'",
          "FileNotFoundError: [Errno 2] No such file or directory: '/workspace/ckpt/last.pt.tmp' -> "

@@ -87,6 +87,20 @@ _OTHER_WAITS = (
         (r"Application timeout caused pair closure",
          "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:133] Application timeout caused "
          "pair closure")),
+    # HCCL, the collectives of Ascend NPUs
+    *spellings("hccl-timeout", Kind.TIMEOUT, ("DC511",),
+        (r"EI0002: .{0,80}The wait execution of the Notify register times out"
+         r"(?:.{0,80}from remote rank:? ?\[(?P<peer>\w{1,10})\])?(?:.{0,120}tag ?\[(?P<operation>[A-Za-z]{3,20}))?",
+         "EI0002: [PID: 2969] 2025-10-11-15:09:34.713.335 The wait execution of the Notify register times out. Reason: "
+         "The Notify register has not received the Notify record from remote rank: [24]. base information: "
+         "[streamID:[109], taskID[38], taskType[Notify Wait], tag[AllReduce_group_name_1], AlgType(level "
+         "0-1-2):[ring-NHR-NHR].]"),
+        (r"EI0006[:)].{0,80}(?P<connecting>Getting socket times out)",
+         "EI0006: [PID: 2969] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: Remote Rank did not send "
+         "the data in time. Please check the reason for the rank being stuck")),
+    *spellings("npu-call-failed", Kind.FAILURE, ("DC511",),
+        (r"RankID: ?(?P<rank>\d{1,6})\) ERR\d{5} (?:PTA|OPS|DIST) call \w{3,8} api failed",
+         "[ERROR] 2025-04-08-18:07:20 (PID:4711, Device:1, RankID:1) ERR01100 OPS call acl api failed.")),
     *spellings("monitored-barrier", Kind.TIMEOUT, ("DC511",),
         (r"\[Rank (?P<rank>\d+)\]: Ranks? (?P<missing>\d[\d, ]{0,400}) failed to pass monitoredBarrier in "
          r"(?P<timeout_ms>\d+) ms",
