@@ -1,4 +1,4 @@
-"""Seeds that all ranks share, and the random numbers that are then alike on all of them."""
+"""Seeds that all ranks share, so that they draw the same numbers, and seeds that the ranks never get."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath, Function
+from .models import precedes
 from .program import EventRow, Program, SourceCall
 from .values import Certainty, Kind
 from .vocabulary import words
@@ -19,9 +20,11 @@ from .vocabulary import words
 _SEEDS = {
     "torch.manual_seed": "torch",
     "torch.random.manual_seed": "torch",
+    "accelerate.utils.set_seed": "torch",
     "numpy.random.seed": "numpy",
     "random.seed": "random",
 }
+_OF_ACCELERATE = "accelerate.utils.set_seed"
 #: Transforms that draw from torch's generator.
 _TRANSFORMS = re.compile(
     r"^torchvision\.transforms\.(v2\.)?"
@@ -61,7 +64,10 @@ def ranks_draw_other_numbers(program: Program) -> Iterator[Finding]:
             key = (row.file, row.scope)
             if key in seen or term < 0 or path.certainty != Certainty.PROVEN or _differs(program, row, term):
                 continue
-            if call_paths.owned_by_a_framework(path) or call_paths.in_tests(path) or _differs_later(program, path):
+            own = call.is_to(_OF_ACCELERATE) and not call.gives(1, "device_specific")
+            if not own and (call_paths.owned_by_a_framework(path) or call.is_to(_OF_ACCELERATE)):
+                continue
+            if call_paths.in_tests(path) or _differs_later(program, path):
                 continue
             drawn = _drawn(program, path.root)
             if drawn is None:
@@ -71,7 +77,9 @@ def ranks_draw_other_numbers(program: Program) -> Iterator[Finding]:
                 rules.DC736,
                 f"all ranks have the same seed here ({row.term_text(term)}), so that {drawn.text} gives the same "
                 f"numbers on each ({drawn.row.path}:{drawn.row.line})",
-                fix="add the rank to the seed after the model is built: torch.manual_seed(seed + rank)",
+                fix=f"set_seed({row.term_text(term)}, device_specific=True) adds the rank to it"
+                if own
+                else "add the rank to the seed after the model is built: torch.manual_seed(seed + rank)",
                 severity=Severity.INFO,
                 flow=[
                     *program.flow(path.steps),
@@ -117,7 +125,11 @@ def _differs_later(program: Program, path: CallPath) -> bool:
         if "worker_init_fn" in call.keywords or ("generator" in call.keywords and "loader" in name):
             return True
         if "seed" in name or "generator" in name:
+            # the device of a generator is no seed
+            device = call.argument_term(0, "device") if call.method == "Generator" else -1
             for term in call.argument_terms:
+                if term == device:
+                    continue
                 if call_paths.differs(call, term) or _OF_RANKS.search(call_paths.names_in(call, term)):
                     return True
             if call.targets and not call.argument_terms and name == "seed":
@@ -168,3 +180,44 @@ def _precedes_a_backward(program: Program, call: SourceCall) -> bool:
         for row in program.rows_of(call.file, call.scope)
         if isinstance(row, SourceCall) and row.method in ("backward", "manual_backward")
     )
+
+
+_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+
+
+@probe(rules.DC738)
+def spawned_ranks_are_seeded(program: Program) -> Iterator[Finding]:
+    """Each spawned rank sets the seed: a new process does not inherit it."""
+    for spawn in program.calls_to(*_SPAWNS):
+        method = spawn.argument(5, "start_method")
+        if method is not None and method.constant != "spawn":
+            continue
+        target = spawn.argument(0, "fn")
+        started = [atom.const for atom in target or () if atom.kind == Kind.FUNCTION]
+        if not started or any(_may_seed(program, function) for function in started):
+            continue
+        seed = next((call for call in program.calls_to(*_SEEDS) if precedes(program, call, spawn)), None)
+        if seed is None or program.is_test(seed.file):
+            continue
+        name = program.scope(started[0]).name
+        yield seed.found(
+            rules.DC738,
+            f"the seed is set in the process that starts the ranks: {name}(), which runs in each of them, sets none",
+            fix=f"set the seed at the start of {name}(), with the rank added where ranks need other random numbers",
+            flow=[f"{spawn.path}:{spawn.line}: the ranks are started here", f"{seed.path}:{seed.line}: {seed.text()}"],
+        )
+
+
+def _may_seed(program: Program, function: Function) -> bool:
+    """Return whether what a process runs may set a seed: by a call that is named so, or by one that is not known."""
+    reached = call_paths.reached_from(program, function)
+    for file, scope in reached:
+        for row in program.rows_of(file, scope):
+            if not isinstance(row, SourceCall):
+                continue
+            callee = row.terms[row.term[1]]
+            if "seed" in row.method.lower() or "random_state" in row.method.lower():
+                return True
+            if callee[0] == "p" and row.callee.only(Kind.UNKNOWN):
+                return True
+    return False

@@ -377,13 +377,16 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
         if kind == "Path.mkdir":
             path = int(call.terms[call.term[1]][1])
         call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
+        trained = call_paths.path_past_a_trainer(program, call) if call_path is None else None
+        call_path = call_path or trained
         if call_path is None or path < 0 or _only_of_this_process(call_path, path):
             continue
         if any(program.dominates(earlier, call) for earlier in _made_before(program, call)):
             continue
         if exists_by_then(call_path, path):
             continue
-        yield from _race(program, call, kind, call_path, _is_folder_of_a_parameter(call, path))
+        mild = trained is not None or _is_folder_of_a_parameter(call, path)
+        yield from _race(program, call, kind, call_path, mild)
 
 
 def _made_before(program: Program, call: SourceCall) -> Iterator[SourceCall]:

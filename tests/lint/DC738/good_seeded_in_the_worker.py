@@ -1,0 +1,25 @@
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def seed_all(seed):
+    torch.manual_seed(seed)
+
+
+def worker(rank, size, seed):
+    seed_all(seed + rank)
+    dist.init_process_group("nccl", init_method="env://", rank=rank, world_size=size)
+    torch.cuda.set_device(rank)
+    print(rank, torch.rand(1))
+    dist.destroy_process_group()
+
+
+def main(seed):
+    seed_all(seed)
+    size = torch.cuda.device_count()
+    mp.spawn(worker, nprocs=size, args=(size, seed))
+
+
+if __name__ == "__main__":
+    main(42)
