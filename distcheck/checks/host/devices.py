@@ -527,8 +527,8 @@ def mig_gives_each_rank_an_instance(
         fix=Fix(
             f"give each process a {CUDA_MASK} of its own that names one instance, each of another GPU, and use device "
             "0. Start at most one process for each GPU "
-            f"({len(gpus.gpus)} here): to NCCL two instances of one GPU are the same GPU. Or have an administrator turn "
-            "MIG off",
+            f"({len(gpus.gpus)} here): to NCCL two instances of one GPU are the same GPU. Or have an administrator "
+            "turn MIG off",
             where="each-task",
         ),
     )

@@ -57,7 +57,7 @@ _ACTION = (
     re.compile(r"^runs:", re.MULTILINE),
     re.compile(r"^[ \t]+using:[ \t]*['\"]?composite", re.MULTILINE),
 )
-#: A job file of a cloud launcher: a shell text that starts Python or a launcher, and what it runs on (``job_specs.py``).
+#: A job file of a cloud launcher: a shell text that starts Python or a launcher, and what it runs on (job_specs.py).
 _JOB = (
     re.compile(r"^(?:run|commands?)[ \t]*:|^\$schema:[ \t]*\S*azureml", re.MULTILINE),
     re.compile(r"^(?:resources|num_nodes|compute|distribution|envs|setup|image|type|\$schema)[ \t]*:", re.MULTILINE),

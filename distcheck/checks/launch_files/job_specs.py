@@ -20,7 +20,7 @@ from .yaml_text import Node, read_yaml
 _TEXTS = ("setup", "run", "command", "commands")
 #: Keys of the variables: SkyPilot, dstack, mcli, Azure ML.
 _VARIABLES = ("envs", "env", "env_variables", "environment_variables")
-#: With these keys the service numbers the machines or processes itself: Azure ML's ``distribution``, mcli's ``compute``.
+#: With these keys the service numbers machines or processes itself: Azure ML's ``distribution``, mcli's ``compute``.
 _NUMBERED = ("distribution", "compute")
 
 

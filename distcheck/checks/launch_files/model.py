@@ -16,7 +16,8 @@ from .fragments import Span
 
 #: The kinds of files; all but the last two can hold commands.
 KINDS = (
-    "shell", "dockerfile", "makefile", "markdown", "workflow", "kubernetes", "job", "accelerate", "deepspeed", "hostfile",
+    "shell", "dockerfile", "makefile", "markdown", "workflow", "kubernetes", "job", "accelerate", "deepspeed",
+    "hostfile",
 )  # fmt: skip
 
 

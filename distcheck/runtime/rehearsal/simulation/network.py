@@ -14,7 +14,7 @@ def notes(rehearsal: Rehearsal) -> tuple[str, ...]:
     for row in rehearsal.of("network.refused"):
         found.setdefault(row.place, {})[str(row.data["peer"])] = None
     lines = [
-        f"{place}{': ' if place else ''}the connection to {', '.join(list(peers)[:3])} was refused (--network allows it)"
+        f"{place}{': ' if place else ''}the connection to {', '.join([*peers][:3])} was refused (--network allows it)"
         for place, peers in found.items()
     ]
     more = len(lines) - _MOST
