@@ -9,7 +9,7 @@ import html
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
@@ -166,9 +166,9 @@ def _codes_of(rows: Iterable[Signature], names: Iterable[str]) -> list[str]:
     return [code for name in names for code in codes.get(name, ())]
 
 
-def _fix_of(story: dict[str, Any]) -> str:
-    fix = story["fix"]
-    return fix["text"] + (f"\n     {fix['command']}" if fix["command"] else "")
+def _fix_of(story: Mapping[str, Any]) -> str:
+    text, command = story["fix"]["text"], story["fix"]["command"]
+    return f"{text}\n     {command}" if command else str(text)
 
 
 def _on_pages(text: str) -> Answer:

@@ -400,7 +400,7 @@ def ranks_end_together(timeline: Timeline) -> Iterator[LogFinding]:
     rows = {worker.rank: worker for worker in timeline.workers if worker.rank is not None and worker.line}
     if not lost or None in writers or not timeline.has("elastic-report") or timeline.went_on:
         return
-    aborted = {event.who.rank for event in timeline.of("ended-with-threads")}
+    aborted = {event.who.rank for event in timeline.of("ended-with-threads") if event.who.rank is not None}
     failed = [event for event in timeline.events if event.kind is Kind.CAUSE or event.kind is Kind.FAILURE]
     if any(
         not is_of_launcher(event) and event.signature not in ("ended-with-threads", "error-line") for event in failed
@@ -416,7 +416,7 @@ def ranks_end_together(timeline: Timeline) -> Iterator[LogFinding]:
     ended = set(range(size if size and on_this_host else max(rows) + 1)) - rows.keys() | aborted
     if not ended and not on_this_host:
         return
-    who = rank_names(sorted(rank for rank in ended if rank is not None)) if ended else "another rank"
+    who = rank_names(sorted(ended)) if ended else "another rank"
     calls = [WaitingRank(event.who.rank or 0, event, called_in(event), place=place_of(event)) for event in lost]
     yield LogFinding(
         lost,

@@ -55,7 +55,7 @@ def _names(program: Program) -> Iterator[Finding]:
         for name, rows in names.items():
             # a name that the function declares global is one of the module
             scopes = program.index.scopes[file]
-            bound = scopes[scope].bindings.get(name) or scopes[0].bindings.get(name, ())
+            bound = scopes[scope].bindings.get(name) or scopes[0].bindings.get(name, [])
             guard = _only_guard(rows)
             given = any(name == parameter for parameter, _, _ in program.index.scopes[file][scope].parameters)
             if guard is not None and len(bound) == len(rows) and not given and name not in _BUILTINS:

@@ -127,7 +127,8 @@ def _why_refused(program: Program, value: Value) -> tuple[str, str, Atom] | None
 def _keys_read(program: Program) -> dict[tuple[int, int], set[str]]:
     """Return for each call of torch.load the keys by which what it returns is read."""
     found: dict[tuple[int, int], set[str]] = {}
-    for file, terms in enumerate(program.terms):
+    for file in range(len(program.index.files)):
+        terms = program.terms[file]
         if not any(term[0] == "k" and term[1] == "str" for term in terms):
             continue
         for term in terms:

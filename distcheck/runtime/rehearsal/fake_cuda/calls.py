@@ -132,7 +132,7 @@ def _local_part(part: Any, placements: Any, shape: Any, module: Any) -> Any:
 
     def has(dim: int) -> bool:
         own = dim - len(shape) + part.dim()
-        return own >= 0 and part.shape[own] == shape[dim]
+        return bool(own >= 0 and part.shape[own] == shape[dim])
 
     shards = [
         module.Shard(one.dim - len(shape) + part.dim()) if one.is_shard() and has(one.dim) else module.Replicate()
