@@ -138,11 +138,10 @@ def test_a_rule_that_the_line_does_not_show_is_only_possible() -> None:
 
 def test_a_notice_is_named_as_one() -> None:
     """A job can run with it, so that the line proves no rule."""
-    result = explain("node02:4711:4900 [0] include/socket.h:344 NCCL WARN Socket creation failed : Address family not")
-    assert "DC409" in result.output
-    result = explain("include/socket.h:344 WARN Socket creation failed : Address family not supported by protocol")
+    line = "[c10d] The client socket has failed to connect to [node01]:29500 (errno: 22 - Invalid argument)."
+    result = explain(line)
     assert result.output.startswith("The text is a notice: ")
-    assert "DC409" in result.output and "# DC409" not in result.output
+    assert "DC403" in result.output and "# DC403" not in result.output
     assert "distcheck log FILE" in result.output
 
 

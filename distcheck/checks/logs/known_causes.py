@@ -157,6 +157,12 @@ KNOWN_CAUSES = {
         "make the model with the configuration of the checkpoint (classes, vocabulary, layers), or remove these keys "
         "from the state and load the rest with strict=False",
     ),
+    "loader-worker-exited": KnownCause(
+        "a worker of a data loader exited",
+        "a worker process of a data loader exited, and this line does not show why",
+        "read the lines above it; one run with num_workers=0 raises the error in the process itself, and 'dmesg -T' "
+        "shows whether the kernel had no memory left",
+    ),
     "native-crash": KnownCause(
         "a process crashed in native code",
         "a process crashed in native code, and the text does not show where",

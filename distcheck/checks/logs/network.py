@@ -373,7 +373,7 @@ def _resolve(host: str, why: str) -> Fix:
 def ipv6_is_noise(timeline: Timeline) -> Iterator[LogFinding]:
     """Warnings of a host without IPv6, or without names for addresses: harmless as long as IPv4 works."""
     events = [
-        *timeline.of("ipv6-noise", "reverse-name-noise", "address-family"),
+        *timeline.of("ipv6-noise", "reverse-name-noise"),
         *(event for event in timeline.of("name-unresolved") if not _means_unknown(event)),
     ]
     if not events:

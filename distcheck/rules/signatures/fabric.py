@@ -99,6 +99,9 @@ ROWS: tuple[Signature, ...] = (
         (r"WARN Socket creation failed ?: Address family not supported",
          "gpu03:1201:1288 [0] include/socket.h:344 NCCL WARN Socket creation failed : Address family not supported by "
          "protocol"),
+        (r"is neither AF_INET\(\d+\) nor AF_INET6",
+         "gpu03:1201:1288 [0] misc/socket.cc:742 NCCL WARN ncclSocketInit: connecting to address  with family 0 is "
+         "neither AF_INET(2) nor AF_INET6(10)"),
         (r"[nN]o device found (?:matching|after excluding)",
          "gpu03:1201:1288 [0] NCCL WARN Bootstrap : no device found matching NCCL_SOCKET_IFNAME=eth7")),
     # DC414, DC415

@@ -50,7 +50,7 @@ ROWS: tuple[Signature, ...] = (
     *spellings("bus-error", Kind.FAILURE, ("DC320",),
         (r"Fatal Python error: Bus error", "Fatal Python error: Bus error"),
         # UCX, Open MPI and MPICH
-        (r"Caught signal 7 \(Bus error",
+        (r"Caught signal 7 \(Bus error|Bus error: nonexistent physical address",
          "[node01:4711 :0:5704] Caught signal 7 (Bus error: nonexistent physical address)"),
         (r"Signal: Bus error \(7\)", "[node01:04711] Signal: Bus error (7)"),
         (r"EXIT STRING: Bus error \(signal 7\)", "APPLICATION TERMINATED WITH THE EXIT STRING: Bus error (signal 7)")),

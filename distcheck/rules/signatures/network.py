@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
          "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is "
          "utilizing it. Please specify a different port (such as using the `--main_process_port` flag or specifying "
          "a different `main_process_port` in your config file) and rerun your script.")),
-    *spellings("bind-tried", Kind.NOTICE, (),
+    *spellings("bind-tried", Kind.NOTICE, ("DC401",),
         (r"The server socket has failed to bind to \S{0,255}:(?P<port>\d{1,5}) "
          r"\((?:errno|system error): (?P<code>98|48|10048)\b",
          "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already "
@@ -72,7 +72,7 @@ ROWS: tuple[Signature, ...] = (
     *spellings("client-timeout", Kind.TIMEOUT, ("DC403",),
         (r"connect\(\) timed out\. Original timeout was (?P<waited>\d+ ms)",
          "RuntimeError: connect() timed out. Original timeout was 1800000 ms.")),
-    *spellings("client-retry", Kind.NOTICE, (),
+    *spellings("client-retry", Kind.NOTICE, ("DC403",),
         (r"TCP client failed to connect/validate to host (?P<host>\S{0,255}):(?P<port>\d{1,5}) - retrying "
          r"\(try=(?P<tried>\d+)",
          "[W1119 08:12:44.120331 TCPStore.cpp:343] [c10d] TCP client failed to connect/validate to host "
@@ -81,7 +81,7 @@ ROWS: tuple[Signature, ...] = (
         (r"The client socket has failed to connect to any network address of " + _PAIR,
          "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of "
          "(node01, 29500). The client socket has failed to connect to node01:29500 (errno: 113 - No route to host).")),
-    *spellings("client-tried", Kind.NOTICE, (),
+    *spellings("client-tried", Kind.NOTICE, ("DC403", "DC404"),
         (r"The client socket (?:has failed|cannot be initialized) to connect to \[?(?P<host>[^\s\]]{0,255}?)\]?:"
          r"(?P<port>\d{1,5}) \((?:errno|system error): (?P<code>\d+) - (?P<why>[^()]{1,80})",
          "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node01]:29500 (errno: 110 - "
@@ -199,17 +199,10 @@ ROWS: tuple[Signature, ...] = (
     *spellings("ipv6-noise", Kind.NOTICE, ("DC409",),
         (r"errno: (?P<code>97) - Address family not supported by protocol",
          "[W socket.cpp:436] [c10d] The server socket cannot be initialized on [::]:29500 (errno: 97 - Address "
-         "family not supported by protocol)."),
-        (r"WARN Socket creation failed : Address family not supported by protocol",
-         "node02:4711:4900 [0] include/socket.h:344 NCCL WARN Socket creation failed : Address family not supported "
-         "by protocol")),
+         "family not supported by protocol).")),
     *spellings("reverse-name-noise", Kind.NOTICE, ("DC409",),
         (r"The hostname of the client socket cannot be retrieved\. err=(?P<code>-?\d+)",
          "[W1119 08:12:44.120331 socket.cpp:752] [c10d] The hostname of the client socket cannot be retrieved. "
          "err=-3")),
-    *spellings("address-family", Kind.FAILURE, ("DC409",),
-        (r"is neither AF_INET\(\d+\) nor AF_INET6",
-         "node02:4711:4900 [0] misc/socket.cc:742 NCCL WARN ncclSocketInit: connecting to address  with family 0 is "
-         "neither AF_INET(2) nor AF_INET6(10)")),
 )
 # fmt: on

@@ -26,6 +26,10 @@ _WATCHDOG = (
          "[E ProcessGroupNCCL.cpp:737] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, "
          "OpType=BROADCAST, TensorShape=[512, 8], Timeout(ms)=1800000) ran for 1803170 milliseconds before timing "
          "out.")),
+    #: without what it waited for, as titles are cut
+    *spellings("watchdog-timeout", Kind.TIMEOUT, ("DC511", "DC701"),
+        (_PREFIX + r"[Ww]atchdog caught collective operation timeout",
+         "NCCL watchdog thread terminated with exception: [Rank 7] Watchdog caught collective operation timeout")),
     *spellings("watchdog-place", Kind.TIMEOUT, (),
         (_PREFIX + r"(?:Exception \(either an error or timeout\) detected by watchdog at work|Timeout at NCCL work)"
          r": (?P<sequence>\d+), last enqueued NCCL work: (?P<enqueued>-?\d+), "
@@ -136,6 +140,10 @@ _STORE = (
          r"|malloc\(\): (?:corrupted|memory corruption|invalid)",
          "double free or corruption (!prev)",
          "free(): invalid pointer")),
+    #: its own error stands before it, or a signal ended it
+    *spellings("loader-worker-exited", Kind.FAILURE, (),
+        (r"DataLoader worker \(pid\(s\) [\d, ]{1,80}\) exited unexpectedly",
+         "RuntimeError: DataLoader worker (pid(s) 4811, 4812) exited unexpectedly")),
     *spellings("store-timeout", Kind.TIMEOUT, (),
         (r"(?:RuntimeError|DistStoreError|TimeoutError): Socket Timeout", "RuntimeError: Socket Timeout"),
         (r"While waitForInput, poolFD failed with \(errno: \d+",

@@ -75,6 +75,7 @@ def test_a_card_that_gave_up_is_no_port_that_went_down() -> None:
         ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "nvidia-smi"),
         ("RuntimeError: Found no NVIDIA driver on your system.", "--gpus all"),
         ("ImportError: libcudart.so.11.0: cannot open shared object file: No such file", "torch.version.cuda"),
+        ("RuntimeError: DataLoader worker (pid(s) 4321) exited unexpectedly", "num_workers=0"),
         ("RuntimeError: DataLoader worker (pid 4321) is killed by signal: Aborted.", "PYTHONFAULTHANDLER=1"),
         (
             "ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16",
