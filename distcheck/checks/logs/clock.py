@@ -96,6 +96,23 @@ def year_in(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
+#: A progress bar that tqdm draws of work with a known or an unknown end: ``41%|##  | 410/1000 [08:12<11:48``.
+BAR = re.compile(
+    rb"[^\r\n|\[\]]{0,80}?(?:(?P<done>\d{1,3})%\|[^|\r\n]{0,200}\|[^\[\r\n]{0,60}|\d+ ?\w{0,12} )"
+    rb"\[(?:(?P<days>\d{1,3}) days?, )?(?:(?P<hours>\d{1,4}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)[<,]"
+)
+
+
+def of_bar(text: str) -> tuple[int | None, float] | None:
+    """Return the percentage (None: its end is unknown) and the seconds that a progress bar shows, or None."""
+    match = BAR.search(text.encode())
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(match[name] or 0) for name in ("days", "hours", "minutes", "seconds"))
+    done = None if match["done"] is None else int(match["done"])
+    return done, days * _DAY_S + hours * 3600 + minutes * 60 + seconds
+
+
 class LogClock:
     """Reads dates without a year, as syslog and glog write them: they get the year of their neighbours.
 

@@ -166,6 +166,7 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[LogFinding]:
     wrong = [process for process in chosen if _leads_nowhere(process)]
     wrong = wrong or _same_address(chosen)
     if not wrong:
+        yield from _sends_over_a_bridge(timeline, everyone)
         return
     first = wrong[0].transport
     there = sorted({process.host for process in wrong if process.host})
@@ -635,6 +636,23 @@ def _interface() -> Fix:
 def _leads_nowhere(process: NcclProcess) -> bool:
     transport = process.transport
     return transport.bootstrap.startswith(_VIRTUAL) or transport.address.startswith(("127.", "fe80", "169.254."))
+
+
+def _sends_over_a_bridge(timeline: Timeline, everyone: Sequence[NcclProcess]) -> Iterator[LogFinding]:
+    """A peer could not be reached at an address that NCCL's own list gives to a bridge or a link-local interface."""
+    tried = timeline.of("nccl-connect", "nccl-connect-tried")
+    for process in everyone:
+        for address, name in process.transport.addresses.items():
+            missed = [event for event in tried if event.values.get("address") == address]
+            if missed and (name.startswith(_VIRTUAL) or address.startswith(("fe80", "169.254."))):
+                yield LogFinding(
+                    [*(event for event in process.events if address in event.text), *missed],
+                    f"NCCL sends over {name} ({address}){f' on {process.host}' if process.host else ''}, which leads to "
+                    "no other host",
+                    _interface(),
+                    rank=-1,
+                )
+                return
 
 
 def _same_address(chosen: Sequence[NcclProcess]) -> list[NcclProcess]:

@@ -11,6 +11,7 @@ from distcheck.core.model import Fix, Rule, Severity, rank_names
 from distcheck.rules import shared_fixes
 from distcheck.rules.signatures import Kind
 
+from .clock import of_bar
 from .context import (
     came_through,
     each_line_once,
@@ -47,8 +48,6 @@ _LONELY = ("BARRIER", "BROADCAST", "ALLREDUCE", "_ALLGATHER_BASE", "ALLGATHER")
 #: Exit codes of ranks that were ended by others, or by their own watchdog.
 _OF_OTHERS = (None, 0, -6, *ENDED_BY_SIGTERM)
 _LAST_ERROR = re.compile(r"Last error:\s*(?P<text>[^\n]{1,200})")
-#: A part of the work that a progress bar shows as done.
-_DONE = re.compile(r"\b(\d{1,3})%\|")
 #: The waits at the store that are long enough for work, in milliseconds; and how near to their end it must stand.
 _LONG_MS = 60_000
 _RIGHT_BEFORE = 5
@@ -220,20 +219,33 @@ def _busy_rank_zero(timeline: Timeline, waits: Sequence[WaitingRank]) -> Event |
         for event in timeline.of("one-rank-works")
         if event.who.rank == 0 or (event.who.rank is None and event.who.local_rank in (None, 0))
     ]
-    # a progress bar ends no line: what stands before another rank's words is not that rank's
-    places = [wait.event for wait in waits if wait.event is not None]
-    works = works or [
-        event
-        for event in timeline.of("one-rank-works")
-        if _is_glued(event)
-        and _is_under_way(event)
-        and any(event.source == at.source and 0 <= at.line - event.line <= _RIGHT_BEFORE for at in places)
-    ]
-    return max(works, key=_part_done) if works else None
+    works = [event for event in works if _lasts_as_long(timeline, event, waits)]
+    return max(works, key=lambda event: event.line) if works else None
+
+
+#: The part of a time limit for which work must have lasted, and by how much a bar of other work may exceed it.
+_MOST_OF_IT = 0.5
+_BARELY_LONGER = 1.2
+
+
+def _lasts_as_long(timeline: Timeline, work: Event, waits: Sequence[WaitingRank]) -> bool:
+    """Whether work is unfinished and has lasted most of the wait, by its progress bar.
+
+    Work without a bar counts if it is the last that its process printed. After many collectives, a bar of more time
+    than the wait is that of the training.
+    """
+    bar = of_bar(work.text)
+    limit = max((wait.timeout_s or 0 for wait in waits), default=0)
+    if bar is None:
+        own = [voice for voice in timeline.rank_streams if voice.who == work.who and voice.source == work.source]
+        return not _is_glued(work) and all(voice.last_line <= work.until for voice in own)
+    done, elapsed = bar
+    early = all((wait.sequence or 0) <= _EARLY for wait in waits)
+    return done != 100 and elapsed >= limit * _MOST_OF_IT and (early or elapsed <= limit * _BARELY_LONGER)
 
 
 def _busy_text(work: Event) -> str:
-    return "another process was still at work" if _is_glued(work) else "rank 0 was still at work"
+    return f"{'another process' if work.who.rank is None else 'rank 0'} was still at work"
 
 
 def _all_called_all(waits: Sequence[WaitingRank]) -> bool:
@@ -806,19 +818,14 @@ def _kept_waiting(timeline: Timeline) -> tuple[list[Event], Event] | None:
         for event in timeline.of("one-rank-works")
         if event.source == waits[0].source
         and 0 <= waits[0].line - event.line <= _RIGHT_BEFORE
-        and (event.who.rank in (None, 0) or _is_glued(event))
-        and _is_under_way(event)
+        and event.who.rank in (None, 0)
+        and _is_under_way(event, (waits[0].number("timeout_ms") or 0) / 1000)
     ]
     return (waits, works[-1]) if works else None
 
 
-def _part_done(event: Event) -> tuple[int, int]:
-    done = event.values.get("done") or next(iter(_DONE.findall(event.text)), "0")
-    return (int(done) if _is_glued(event) else 0, event.line)
-
-
 def _work_text(event: Event) -> str:
-    return f"{event.values['work']} … {event.values.get('done')} %" if _is_glued(event) else event.text[:80].strip()
+    return event.text[:120].strip()
 
 
 def _is_glued(event: Event) -> bool:
@@ -826,9 +833,10 @@ def _is_glued(event: Event) -> bool:
     return (event.values.get("work") or event.text) not in event.text
 
 
-def _is_under_way(event: Event) -> bool:
-    done = event.values.get("done") or next(iter(_DONE.findall(event.text)), None)
-    return done is not None and int(done) < 100
+def _is_under_way(event: Event, limit_s: float) -> bool:
+    """Whether a progress bar is not at its end, and has been drawn for most of a time."""
+    bar = of_bar(event.text)
+    return bar is not None and bar[0] not in (None, 100) and bar[1] >= limit_s * _MOST_OF_IT
 
 
 @signature_probe(rules.DC501, "store-barrier-waiting")
@@ -914,6 +922,11 @@ _READ_NCCL = Fix(
     "does not",
     where="launch-line",
 )
+_CHECK_HOST = Fix(
+    "that warning names the call that failed. Check on that host what it needs: memory of the GPU (nvidia-smi), /dev/shm "
+    "(df -h /dev/shm), locked memory (ulimit -l), and the network to the other hosts",
+    where="host",
+)
 _CAST = Fix(
     "cast to a dtype that the backend takes (float32; bfloat16 on NCCL) before the call, or gather its bytes",
     where="code",
@@ -955,11 +968,40 @@ def no_collective_failed(timeline: Timeline, events: Sequence[Event]) -> LogFind
         ),
         "",
     )
+    warned = _nccl_warning(timeline, first)
     spelt, meaning = _CLASSES.get(name, ("", ""))
     who = rank_names(rank for event in events if (rank := event.who.rank) is not None)
     on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
-    description = f"NCCL failed{on} with {spelt}: {last or meaning}" if spelt else f"{first.text[:120].strip()}{on}"
-    return LogFinding(events, description.rstrip(". "), _READ_NCCL if spelt else _CAST, role="failure")
+    description = (
+        f"NCCL failed{on} with {spelt}: {last or _said(warned) or meaning}"
+        if spelt
+        else f"{first.text[:120].strip()}{on}"
+    )
+    fix = _CAST if not spelt else _READ_NCCL if warned is None else _CHECK_HOST
+    return LogFinding([*events, *([] if warned is None else [warned])], description.rstrip(". "), fix, role="failure")
+
+
+def _nccl_warning(timeline: Timeline, failure: Event) -> Event | None:
+    """NCCL's own first warning of a process that no other signature knows as harmless."""
+    known = {
+        (event.source, event.line)
+        for event in timeline.events
+        if event.kind in (Kind.NOTICE, Kind.RECORD) and event.signature != "nccl-warn"
+    }
+    return next(
+        (
+            event
+            for event in timeline.of("nccl-warn")
+            if (event.source, event.line) not in known
+            and event.attempt == failure.attempt
+            and same_writer(event.who, failure.who) is not False
+        ),
+        None,
+    )
+
+
+def _said(warning: Event | None) -> str:
+    return "" if warning is None else warning.values["said"].strip()
 
 
 ROWS = register_rows(

@@ -30,6 +30,7 @@ _PLUGIN = re.compile(r"(?:Loaded net plugin|P2P plugin:?) (?:v\d+ )?(?P<name>[^(
 _DEVICES = re.compile(r"NET/(?P<net>[\w ]+?) ?: Using (?P<list>\[\d+\].*)")
 #: ``[0]mlx5_0:1/IB``; ports that act as one are ``[1]={[2] mlx5_2:1/RoCE, [3] mlx5_3:1/RoCE}`` (2.20 to 2.22).
 _DEVICE = re.compile(r"\[\d+\] ?(?P<name>[^\s:;={]+)(?::(?P<port>\d+))?(?:/(?P<layer>IB|RoCE|Unknown))?")
+_ADDRESS = re.compile(r"\[\d+\](?P<name>[\w.@-]+):(?P<address>[0-9A-Fa-f.:]+)(?:%\w+)?<")
 _BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?(?P<name>[^\s:]+):(?P<address>[^\s<]*)")
 #: 2.4 to 2.7 write ``Ring`` for a channel, and ``direct shared memory`` for SHM.
 _CHANNEL = re.compile(
@@ -81,6 +82,8 @@ class Transport(NamedTuple):
     warnings: tuple[str, ...] = ()
     #: the address that it has on :attr:`bootstrap`
     address: str = ""
+    #: the interfaces that it sends over, by their addresses
+    addresses: Mapping[str, str] = {}
     #: the hosts are trays of one NVLink domain (MNNVL)
     domain: bool = False
 
@@ -132,6 +135,7 @@ class _InfoReader:
     def __init__(self) -> None:
         self.words: dict[str, str] = {}
         self.interfaces: dict[str, list[str]] = {}
+        self.addresses: dict[str, str] = {}
         self.gdr: bool | None = None
         self.channels: dict[str, int] = {}
         self.algorithms: dict[str, tuple[int, str]] = {}
@@ -199,6 +203,8 @@ class _InfoReader:
         self.words.setdefault("plugin", match["name"].strip())
 
     def devices(self, match: re.Match[str]) -> None:
+        if match["net"].strip() == "Socket":
+            self.addresses.update((pair["address"], pair["name"]) for pair in _ADDRESS.finditer(match["list"]))
         known = self.interfaces.setdefault(match["net"].strip(), [])
         for device in _DEVICE.finditer(match["list"].partition(";")[0]):
             if device["name"] not in known:
@@ -254,6 +260,7 @@ class _InfoReader:
             troubles=tuple(self.troubles),
             warnings=tuple(self.warnings),
             address=self.words.get("address", ""),
+            addresses=self.addresses,
             domain=self.domain,
         )
 

@@ -18,6 +18,7 @@ from distcheck.core.registry import plug_in_signatures
 from distcheck.core.signature import Kind, Signature
 from distcheck.rules.signatures import every
 
+from .clock import BAR
 from .event_store import BUDGET, Events
 from .matching import LONGEST_LINE, Matcher
 from .model import LONGEST_TEXT, Dump, LineAuthor, LogReading, LogSource, WorkerFailure
@@ -34,6 +35,13 @@ ERROR_LINE = "error-line"
 EXCEPTION = "exception"
 REPORTS = ("elastic-report", "worker-ended", "workers-ended")
 RESTART = "restart"
+
+#: Rows of waits that ended. What was at work before the first of them is read from its progress bar.
+_WAITS = ("watchdog-timeout", "store-wait-ended", "store-key-missing", "gloo-timeout", "unique-id-timeout")
+WORK = "one-rank-works"
+_MOST_LOOKS_BACK = 4
+_LOOKED_BACK = 32 << 10
+_MOST_BARS = 8
 
 #: Where a traceback begins, or a line that belongs to the next one stands.
 _STARTERS = (
@@ -173,6 +181,7 @@ class SourceReader:
         self._raised: dict[LineAuthor, int] = {}
         self._passed_over = 0
         self._error_lines = 0
+        self._looked_back = 0
         self._noise: dict[int, int] = {}
         #: rows that are not searched, and the byte up to which
         self._muted: dict[int, float] = {}
@@ -307,6 +316,9 @@ class SourceReader:
             muted = self._note_fits(found, head, line) or muted
         if pieces:
             self._voices.note(head.who, line, raw)
+        if not names.isdisjoint(_WAITS) and self._looked_back < _MOST_LOOKS_BACK:
+            self._looked_back += 1
+            self._note_bars(data, text, start, end, line)
         if TRACEBACK in names and not self._tracebacks.open:
             self._in_vain = 0
         passed_over = TRACEBACK in names and self._is_loud(head.who)
@@ -396,6 +408,26 @@ class SourceReader:
         self._muted[number] = self._bytes + _QUIET_BYTES
         self._note_once("some of the lines that repeat endlessly were dropped")
         return False
+
+    def _note_bars(self, data: bytes, text: bytes, start: int, end: int, line: int) -> None:
+        """Note the last progress bar of each process before a wait that ended: who was at work, and for how long."""
+        noted: set[LineAuthor] = set()
+        first = max(0, start - _LOOKED_BACK)
+        for match in reversed([*BAR.finditer(text, first, end)]):
+            begin = text.rfind(b"\n", 0, match.start()) + 1
+            stop = text.find(b"\n", match.end())
+            head = self._prefixes.parse(text[begin : end if stop < 0 else stop].decode("utf-8", "replace"))
+            close = text.find(b"]", match.end(), match.end() + 80)
+            shown_bar = text[match.start() : max(match.end(), close + 1)].decode("utf-8", "replace").strip()
+            # a bar ends no line: what follows it may be another process's
+            who = head.who if shown_bar[-20:] in head.text else UNKNOWN_WRITER
+            if who in noted or len(noted) >= _MOST_BARS:
+                continue
+            noted.add(who)
+            values = {"work": shown_bar.partition("%|")[0].rstrip("0123456789 :")[-60:].strip() or "a progress bar"}
+            row = Signature(WORK, Kind.RECORD, "", (), ("DC726",))
+            at = line - data.count(b"\n", begin, start) if begin < start else line
+            self._events.add(row, who, at, head.time, shown_bar[:LONGEST_TEXT], values, clean=shown)
 
     # --- what spans several lines ---
 

@@ -274,6 +274,10 @@ _CLASSES = (
         (r"NCCL WARN \[Proxy Service \d+\] Failed to execute operation \w+ from rank \d+, retcode [1-5]\b",
          "node01:4711:4802 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute operation Connect from "
          "rank 0, retcode 2")),
+    #: NCCL's own words, which its class of result lacks
+    *spellings("nccl-warn", Kind.NOTICE, ("DC512",),
+        (r"NCCL WARN (?P<said>[^\r\n]{8,200})",
+         "node01:4711:4802 [0] misc/socket.cc:28 NCCL WARN Net : Call to bind failed : Cannot assign requested address")),
     *spellings("nccl-last-error", Kind.RECORD, (),
         (r"Last error:", "Last error:", "Last error: Cuda failure 'out of memory'")),
     *spellings("invalid-scalar-type", Kind.FAILURE, ("DC512",),

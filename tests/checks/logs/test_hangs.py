@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from distcheck.checks.logs.diagnose import diagnose, read_timeline
 from distcheck.checks.logs.hangs import collectives_end, every_rank_meets, no_collective_failed, recorders_agree
 from distcheck.checks.logs.model import (
     Collective,
@@ -19,6 +21,8 @@ from distcheck.checks.logs.model import (
 )
 from distcheck.core.model import Finding, Severity
 from distcheck.rules.signatures import Kind
+
+from .cases import FOLDER, expectation_of
 
 
 def wait(rank: int, sequence: int, operation: str = "ALLREDUCE", elements: int = 64, line: int = 0) -> Event:
@@ -194,3 +198,14 @@ def test_a_class_and_a_last_error_are_of_one_rank() -> None:
     assert "node09" not in only(no_collective_failed(timeline(first, theirs, ranks=2))).message
     own = only(no_collective_failed(timeline(first, theirs._replace(who=LineAuthor(0)), ranks=2)))
     assert own.message.endswith("closed by node09")
+
+
+def test_no_advice_to_read_a_warning_that_the_text_has(tmp_path: Path) -> None:
+    told = {}
+    for name in ("bad_with_a_warning", "bad_class_only"):
+        _, data = expectation_of((FOLDER / "DC512" / f"{name}.log").read_bytes())
+        (tmp_path / name).write_bytes(data)
+        told[name] = diagnose(read_timeline([str(tmp_path / name)])).story
+    assert "Call to bind failed : Cannot assign requested address" in told["bad_with_a_warning"]["why"]
+    assert "NCCL_DEBUG" not in told["bad_with_a_warning"]["fix"]["text"]
+    assert "NCCL_DEBUG=WARN" in told["bad_class_only"]["fix"]["text"]
