@@ -46,8 +46,8 @@ def _found(call: SourceCall, wrap: WrappedModel, line: int) -> Finding:
     model = name_of(call.program, wrap.call) or "model"
     return call.found(
         rules.DC762,
-        f"{call.method}() averages the gradients of all ranks in each turn of the loop, but a condition{where} lets "
-        "the optimizer skip turns",
+        f"{call.method}() averages the gradients of all ranks in each turn of the loop, "
+        f"but a condition{where} lets the optimizer skip turns",
         fix=f"put forward and backward of all turns but the last into `with {model}.no_sync():`",
         severity=Severity.INFO,
         wrapped_at=f"{wrap.call.path}:{wrap.call.line}",

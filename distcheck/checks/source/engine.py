@@ -230,7 +230,7 @@ def _next_round(
         calls = interests.setdefault(repository, prefilter.Interest()).add(facts.path, facts.header)
         if calls:
             tops.add((repository, _top(facts.path)))
-        if calls or any("distributed" in name for name in facts.imports):
+        if calls or any("distributed" in name or name.endswith(".HfArgumentParser") for name in facts.imports):
             importing.add((repository, _top(facts.path)))
             imported.update((repository, name) for name in _modules_imported(facts))
     chosen: list[tuple[SourceFile, bytes | None]] = []

@@ -98,6 +98,8 @@ class Guard(NamedTuple):
     polarity: bool
 
 
+#: Methods that give the options of several dataclasses.
+_INTO_DATACLASSES = ("parse_args_into_dataclasses", "parse_json_file", "parse_yaml_file", "parse_dict")
 #: Steps that stand at no line of their own.
 _BRANCHES = FlowStep(
     -1, 0, "merged: branches give different values, and it is not known which one runs", Certainty.MERGED
@@ -826,6 +828,9 @@ class Evaluator:
                 )
             return value_of(Kind.METHOD, name, of=(atom,))
         if atom.kind == Kind.NAMESPACE:
+            known = vocabulary.ATTRIBUTES.get((atom.const, name))
+            if known is not None:
+                return algebra.from_table(known)
             # a name that was assigned here is lost in the terms: what others call their options will do
             others = (base_name,) if base_name in _OPTIONS else (base_name, "args", "opt", "opts", "options", "config")
             outside = (self.assigned_outside(file, other, name) for other in others)
@@ -1445,6 +1450,10 @@ class Evaluator:
         owner = atom.of[0]
         event = term[5]
         if owner.kind == Kind.RESULT:
+            if owner.const == "transformers.HfArgumentParser" and name in _INTO_DATACLASSES:
+                parsed = self.parsed_dataclasses(owner)
+                if parsed is not None:
+                    return parsed
             if name in ("parse_args", "parse_known_args") or name in ("parse_args_into_dataclasses",):
                 options = value_of(Kind.NAMESPACE, call=owner.call)
                 return options if name == "parse_args" else value_of(Kind.TUPLE, 2, items=(options, NOTHING_KNOWN))
@@ -1491,6 +1500,27 @@ class Evaluator:
             return value_of(Kind.BATCH, name, call=(file, event), of=atom.of)
         dotted = f"{owner.const}.{name}" if owner.kind == Kind.RESULT and owner.const else ""
         return value_of(Kind.RESULT, dotted, call=(file, event), of=atom.of)
+
+    def parsed_dataclasses(self, parser: Atom) -> Value | None:
+        """Return the options that a parser of transformers gives for its classes; None where those are not known."""
+        if parser.call is None:
+            return None
+        file, event = parser.call
+        given = self.value(file, self.argument(self.terms[file][self.events[file][event][7]], 0, "dataclass_types"))
+        if len(given.atoms) != 1:
+            return None
+        classes = given.atoms[0].items if given.only(Kind.TUPLE, Kind.LIST) else (given,)
+        options = []
+        for one in classes:
+            known = None
+            for atom in one:
+                for base in vocabulary.TRAINING_OPTIONS:
+                    if (atom.kind == Kind.NAMED and atom.const == base) or (
+                        atom.kind == Kind.CLASS and self.derives(atom.const, base)
+                    ):
+                        known = base
+            options.append(value_of(Kind.NAMESPACE, known, call=parser.call))
+        return value_of(Kind.TUPLE, len(options), items=tuple(options))
 
     def subscript(self, file: int, number: int, term: tuple[Any, ...], context: CallContext | None) -> Value:
         base = self.value(file, term[1], context)

@@ -22,6 +22,12 @@ from .values import PARTIAL, Atom, FlowStep, Kind, Value, Who
 
 _INIT = "torch.distributed.init_process_group"
 _SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
+#: Samplers by which ranks share data: where the rank stands among the arguments.
+_SHARING = {
+    **dict.fromkeys(_SAMPLERS, 2),
+    "transformers.trainer_pt_utils.SequentialDistributedSampler": 2,
+    "transformers.trainer_pt_utils.DistributedLengthGroupedSampler": 3,
+}
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 _STARTERS = (
     *_SPAWNS,
@@ -69,17 +75,18 @@ def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
                 'pass `int(os.environ["RANK"])`, or drop rank and world_size: torchrun sets both',
                 argument_place(call, 4, "rank"),
             )
-    for call in program.calls_to(*_SAMPLERS):
-        atom = _local(call.argument(2, "rank"), spawned=spans_hosts(program, call))
+    for call in program.calls_to(*_SHARING):
+        position = next(_SHARING[target] for target in call.targets if target in _SHARING)
+        atom = _local(call.argument(position, "rank"), spawned=spans_hosts(program, call))
         if atom is not None:
             torch = torch_distributed(call)
             yield _local_as_global(
                 program,
                 call,
                 atom,
-                "DistributedSampler gets the local rank: every host trains on the same part of the data",
+                f"{call.method} gets the local rank: every host takes the same part of the data",
                 f"pass `{torch}.get_rank()` and `{torch}.get_world_size()`, or drop both: the sampler finds them",
-                argument_place(call, 2, "rank"),
+                argument_place(call, position, "rank"),
             )
     yield from _shards(program)
     yield from _slices(program)

@@ -41,7 +41,8 @@ class Kind:
     NAMED = "name"  #: a name from outside the project; ``const`` is its dotted name
     RESULT = "result"  #: a result of a call outside the project; ``const`` is the dotted name, ``call`` the call
     METHOD = "method"  #: ``const`` is its name, ``of`` the object
-    NAMESPACE = "options"  #: what an argument parser returned; ``call`` is the parser
+    #: what an argument parser returned; ``call`` is the parser, ``const`` the class of a library that it derives from
+    NAMESPACE = "options"
     #: ``const`` is ``ddp``, ``fsdp``, ``fsdp2``, ``deepspeed``, ``dp`` or ``prepared``, ``of`` the model
     WRAPPED = "wrapped model"
     BARE = "model inside of a wrapper"  #: ``of`` is the wrapper

@@ -57,6 +57,9 @@ _SPELLINGS = {
     "lightning.Trainer": "lightning.pytorch.Trainer",
     "lightning.LightningModule": "lightning.pytorch.LightningModule",
     "lightning_fabric.": "lightning.fabric.",
+    "transformers.training_args.": "transformers.",
+    "transformers.training_args_seq2seq.": "transformers.",
+    "transformers.hf_argparser.": "transformers.",
     "horovod.tensorflow.": "horovod.torch.",
     "deepspeed.runtime.engine.": "deepspeed.",
     "multiprocess.": "multiprocessing.",
@@ -182,7 +185,16 @@ ATTRIBUTES: dict[tuple[str, str], tuple[str, Any]] = {
         "global_rank": (Kind.GLOBAL_RANK, None), "local_rank": (Kind.LOCAL_RANK, None), "node_rank": (Kind.NODE_RANK, None), "world_size": (Kind.WORLD_SIZE, None),
         "is_global_zero": ("test", Who.MAIN), "device": ("device", Kind.LOCAL_RANK),
     }.items()
+} | {
+    (owner, name): found
+    for owner in ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+    for name, found in {
+        "local_rank": (Kind.LOCAL_RANK, None), "local_process_index": (Kind.LOCAL_RANK, None), "process_index": (Kind.GLOBAL_RANK, None),
+        "world_size": (Kind.WORLD_SIZE, None), "should_save": ("test", Who.MAIN), "should_log": ("test", Who.MAIN), "device": ("device", Kind.LOCAL_RANK),
+    }.items()
 }  # fmt: skip
+#: Classes of options of a library that knows the ranks.
+TRAINING_OPTIONS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
 
 #: Variables of launchers and schedulers.
 VARIABLES: dict[str, str] = {
