@@ -221,7 +221,7 @@ DC762 = _rule("DC762", "reduced-while-accumulating", "I", "lint", "Gradients are
 # DC8xx: Launch files
 DC801 = _rule("DC801", "deprecated-launcher", "W", "launch lint log", "A deprecated launcher")
 DC802 = _rule("DC802", "plain-python-launch", "W", "launch", "Plain python starts a script that needs a launcher")
-DC803 = _rule("DC803", "launcher-options-misplaced", "E", "launch log", "A launcher's option stands behind the script's name")
+DC803 = _rule("DC803", "launcher-options-misplaced", "E", "env launch log", "A launcher's option stands behind the script's name")
 DC804 = _rule("DC804", "nnodes-vs-nodes", "E", "launch", "The launcher and the scheduler count different nodes")
 DC805 = _rule("DC805", "constant-node-rank", "E", "launch", "Every node gets the same node rank")
 DC806 = _rule("DC806", "node-rank-ignored", "I", "launch log", "The node rank is ignored")

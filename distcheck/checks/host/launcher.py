@@ -15,6 +15,7 @@ from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
+from distcheck.launch.misplaced import misplaced_options
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, Launch, LaunchCommand
 from distcheck.launch.schedulers import Scheduler, task_starter
 from distcheck.rules import shared_fixes
@@ -235,6 +236,38 @@ def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
         alone = launch_line(launch, launch.ranks_here)
         return alone._replace(text=f"omit {plan.starter} on a single node; {alone.text}")
     return start_once(launch.launcher or "", plan.starter)
+
+
+@probe(rules.DC803)
+def options_stand_before_the_script(launch: Launch) -> Iterator[Finding]:
+    """The options of a launcher come before the script: later ones belong to the script."""
+    command = launch.command
+    if command is None or command.script is None:
+        return
+    arguments = command.script_args
+    found = misplaced_options(command, arguments)
+    if not found:
+        return
+    moved = [index for group in found for index in group]
+    shown = " ".join(arguments[index] for index in moved)
+    names = [arguments[group[0]].partition("=")[0] for group in found]
+    one = len(names) == 1
+    first = len(command.argv) - len(arguments)
+    before = first - 1 - command.module
+    rest = [word for index, word in enumerate(arguments) if index not in moved]
+    line = (*command.argv[:before], *(arguments[index] for index in moved), *command.argv[before:first], *rest)
+    known = command.argv[first - 1] == command.script
+    yield rules.DC803.found(
+        f"{' and '.join(names)} stand{'s' * one} after {command.script}, which gets {'it' if one else 'them'} instead "
+        f"of {command.launcher}",
+        where=Where(object=names[0]),
+        evidence={"options": names, "script": command.script, "launcher": command.launcher},
+        fix=Fix(
+            f"write {shown} before {'-m ' if command.module else ''}{command.script}",
+            command=paste(command._replace(argv=line, script_args=tuple(rest))) if known else None,
+            where="launch-line",
+        ),
+    )
 
 
 @probe(rules.DC117)

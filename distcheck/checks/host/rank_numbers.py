@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Unavailable, Where
+from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import probe
 from distcheck.launch.model import NODE_LAUNCHERS, Launch
 from distcheck.launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
@@ -25,14 +25,16 @@ def ranks_agree(launch: Launch, scheduler: Scheduler | Unavailable) -> Iterator[
     if not launch.launched or not reads_variables(launch):
         return
     numbers = {name: number for name in _NAMES if (number := _number(launch, name)) is not None}
+    # other launchers may number the ranks in another order
+    order = None if "TORCHELASTIC_RUN_ID" in launch.variables else Severity.INFO
     problems = (
-        *_out_of_range(numbers),
-        *_counts_disagree(numbers),
-        *(_not_in_order(numbers) if "TORCHELASTIC_RUN_ID" in launch.variables else ()),
+        *((None, *problem) for problem in (*_out_of_range(numbers), *_counts_disagree(numbers))),
+        *((order, *problem) for problem in _not_in_order(numbers)),
     )
-    for name, message in problems:
+    for severity, name, message in problems:
         yield rules.DC103.found(
             message,
+            severity=severity,
             where=Where(variable=name, rank=launch.rank, local_rank=launch.local_rank),
             evidence={key: launch.variables[key] for key in _NAMES if key in launch.variables},
             fix=shared_fixes.ONE_LAUNCHER,
@@ -93,13 +95,15 @@ def _counts_disagree(numbers: dict[str, int]) -> Iterator[tuple[str, str]]:
 
 def _not_in_order(numbers: dict[str, int]) -> Iterator[tuple[str, str]]:
     """torchrun numbers ranks node by node. Only where all nodes have as many is the first rank of one known."""
-    if len(numbers) < len(_NAMES):
+    if any(name not in numbers for name in _NAMES[:5]):
         return
-    rank, world, local, here, node, nodes = (numbers[name] for name in _NAMES)
+    rank, world, local, here, node = (numbers[name] for name in _NAMES[:5])
+    nodes = numbers.get("GROUP_WORLD_SIZE", world // here)
+    if world != nodes * here or rank >= world or local >= here or node >= nodes:
+        return
     # with --virtual-local-rank (torch 2.10) LOCAL_RANK is 0 everywhere
-    if world != nodes * here or local == 0 or local >= here or node >= nodes:
-        return
-    if node * here + local != rank:
+    virtual = local == 0 and 0 <= rank - node * here < here
+    if node * here + local != rank and not virtual:
         place = f"LOCAL_RANK {local} of node {node} with {here} ranks a node"
         yield "RANK", f"RANK is {rank}, but {place} is rank {node * here + local}"
 

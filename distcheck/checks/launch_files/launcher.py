@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
+from distcheck.launch.misplaced import misplaced_options
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
 from distcheck.rules import shared_fixes
 from distcheck.rules.double_launch import start_once, tasks_start_launchers
@@ -68,15 +69,6 @@ _GIVES_GPUS = re.compile(
     r"--gpus\b|--device\b|--runtime\b|NVIDIA_VISIBLE_DEVICES|--cdi|--privileged|nvidia|/dev/(?:kfd|dri)"
     r"|\$(?i:[\w{]*(?:args?|opts?|options|flags|gpu))"
 )
-#: Options of torchrun that scripts may have as well; they are moved together with a misplaced one.
-_ALSO_TORCHRUN = re.compile(r"--(?:node[-_]rank|master[-_](?:addr|port)|max[-_]restarts)(?:=.*)?", re.DOTALL)
-#: Options of accelerate launch that no script has.
-_ACCELERATE_ONLY = re.compile(
-    r"--(?:num[-_](?:machines|processes)|machine[-_]rank|main[-_]process[-_](?:ip|port)|multi[-_]gpu)(?:=.*)?",
-    re.DOTALL,
-)
-_ACCELERATE_TOO = re.compile(r"--config[-_]file(?:=.*)?", re.DOTALL)
-_FLAGS = frozenset({"--standalone", "--multi_gpu", "--multi-gpu"})
 
 
 # two launchers in a row
@@ -583,7 +575,7 @@ def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Itera
         if not command.script_args or first < 1:
             continue
         behind = list(site.words[first:])
-        found = _lost(command, behind)
+        found = misplaced_options(command, [word.text for word in behind])
         if not found:
             continue
         words = [behind[index] for group in found for index in group]
@@ -604,52 +596,6 @@ def launcher_options_stand_before_the_script(launch_files: LaunchFiles) -> Itera
                 where="launch-line",
             ),
         )
-
-
-def _lost(command: LaunchCommand, behind: list[Word]) -> list[list[int]]:
-    """Return the indices of the words after the script that the launcher should get: each option with its value."""
-    if command.launcher in TORCHRUN_LAUNCHERS:
-        problems = [problem.word for problem in command.problems if problem.kind == "misplaced-option"]
-        surely, perhaps = re.compile("|".join(map(re.escape, problems)) or r"(?!)"), _ALSO_TORCHRUN
-    elif command.launcher == "accelerate":
-        surely, perhaps = _ACCELERATE_ONLY, _ACCELERATE_TOO
-    else:
-        return []
-    found: list[list[int]] = []
-    index = 0
-    while index < len(behind):
-        text = behind[index].text
-        if text == "--":
-            break
-        field = _FIELDS.get(text.partition("=")[0].lstrip("-").replace("-", "_"))
-        # if the launcher has the option as well, the script has one of the same name
-        given = field is not None and (getattr(command, field) is not None or field in command.unknown)
-        if not given and (surely.fullmatch(text) or perhaps.fullmatch(text)):
-            group = [index]
-            alone = "=" not in text and text not in _FLAGS
-            if alone and index + 1 < len(behind) and not behind[index + 1].text.startswith("--"):
-                group.append(index + 1)
-            found.append(group)
-            index += len(group)
-        else:
-            index += 1
-    sure = any(surely.fullmatch(behind[group[0]].text) for group in found)
-    return found if sure else []
-
-
-#: The field of a command for each option that the launcher was given before the script.
-_FIELDS = {
-    "node_rank": "node_rank",
-    "master_addr": "master_addr",
-    "master_port": "master_port",
-    "max_restarts": "max_restarts",
-    "num_processes": "processes",
-    "num_machines": "nnodes_min",
-    "machine_rank": "node_rank",
-    "main_process_ip": "master_addr",
-    "main_process_port": "master_port",
-    "config_file": "config_file",
-}
 
 
 def _move(

@@ -9,7 +9,7 @@ import pytest
 
 from distcheck.checks.host.devices import Devices
 from distcheck.checks.host.gpus import Driver
-from distcheck.checks.host.launcher import TaskPlan, read_script, task_plan
+from distcheck.checks.host.launcher import TaskPlan, options_stand_before_the_script, read_script, task_plan
 from distcheck.checks.host.processes import Ancestry
 from distcheck.core.model import Severity, Unavailable
 from distcheck.launch.reader import LaunchOptions
@@ -325,3 +325,53 @@ def test_scheduler_variables_of_a_script(tmp_path: Path) -> None:
 def test_no_script_is_not_checked(tmp_path: Path, command: str, words: str) -> None:
     with pytest.raises(Unavailable, match=words):
         read_script(recorded_world(tmp_path), make({}, command=command))
+
+
+# DC803
+
+
+@pytest.mark.parametrize(
+    ("command", "names", "line"),
+    [
+        (
+            "torchrun train.py --nproc_per_node 8 --lr 1",
+            ["--nproc_per_node"],
+            "torchrun --nproc_per_node 8 train.py --lr 1",
+        ),
+        (
+            "python -m torch.distributed.run -m pkg.train -x --nnodes=2 --master-port=1",
+            ["--nnodes", "--master-port"],
+            "python -m torch.distributed.run --nnodes=2 --master-port=1 -m pkg.train -x",
+        ),
+        (
+            "accelerate launch train.py --num_processes 4",
+            ["--num_processes"],
+            "accelerate launch --num_processes 4 train.py",
+        ),
+        # the words are inside of a text
+        ("bash -c 'torchrun train.py --nproc-per-node 8'", ["--nproc-per-node"], None),
+        ("torchrun train.py --nproc-per-node 8 --api-key=sk-ant-0123456789abcdef0123", ["--nproc-per-node"], None),
+    ],
+)
+def test_bad_dc803(command: str, names: list[str], line: str | None) -> None:
+    (finding,) = options_stand_before_the_script(make({}, command=command))
+    assert (finding.code, finding.severity, finding.evidence["options"]) == ("DC803", Severity.ERROR, names)
+    assert finding.fix.command == line
+    if line is not None:
+        assert list(options_stand_before_the_script(make({}, command=line))) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun --nproc-per-node 8 train.py --lr 1",
+        # the script has an option of the same name
+        "torchrun --nnodes=2 train.py --nnodes 2",
+        "torchrun train.py --master_port 1",
+        "torchrun train.py -- --nproc-per-node 8",
+        "python train.py --nproc-per-node 8",
+        "",
+    ],
+)
+def test_good_dc803(command: str) -> None:
+    assert list(options_stand_before_the_script(make({}, command=command))) == []

@@ -101,6 +101,23 @@ def test_good_planned_numbers(environ: Mapping[str, str], command: str) -> None:
     assert judge(environ, command) == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "severity"),
+    [
+        pytest.param({}, Severity.ERROR, id="torchrun"),
+        pytest.param({"LOCAL_RANK": "0"}, Severity.ERROR, id="a rank of no local rank of this node"),
+        pytest.param({"GROUP_WORLD_SIZE": None}, Severity.ERROR, id="the number of nodes follows"),
+        pytest.param({"TORCHELASTIC_RUN_ID": None}, Severity.INFO, id="another launcher may number them in turn"),
+    ],
+)
+def test_bad_dc103_a_rank_of_another_node(changes: Mapping[str, str | None], severity: Severity) -> None:
+    two = {"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "GROUP_WORLD_SIZE": "2"}
+    wrong = {"RANK": "5", "LOCAL_RANK": "1", "GROUP_RANK": "1"}
+    environ = {name: value for name, value in {**TORCHRUN_WORKER, **two, **wrong, **changes}.items() if value}
+    (finding,) = judge(environ)
+    assert (finding.code, finding.severity, finding.where.variable) == ("DC103", severity, "RANK")
+
+
 @given(st.integers(1, 8), st.integers(1, 8), st.data())
 def test_whatever_torchrun_sets_is_good(nodes: int, here: int, data: st.DataObject) -> None:
     node, local = data.draw(st.integers(0, nodes - 1)), data.draw(st.integers(0, here - 1))
