@@ -59,7 +59,7 @@ DC128 = _rule("DC128", "detail-debug-crashes-ddp", "W", "env", "TORCH_DISTRIBUTE
 DC201 = _rule("DC201", "global-rank-as-device", "WE", "lint launch log rehearse", "The global rank is used as the index of a device")
 DC202 = _rule("DC202", "mask-and-index", "EW", "lint log rehearse", "One GPU is masked for each rank, and indexed by rank again")
 DC203 = _rule("DC203", "one-gpu-per-task-isolation", "IWE", "env launch log", "Each task sees one GPU only")
-DC204 = _rule("DC204", "visible-devices-malformed", "E", "env launch log", "CUDA_VISIBLE_DEVICES hides more GPUs than intended")
+DC204 = _rule("DC204", "visible-devices-malformed", "EW", "env launch log", "CUDA_VISIBLE_DEVICES hides more GPUs than intended")
 DC205 = _rule("DC205", "rocm-mask-conflict", "E", "env log", "Two of ROCm's device masks are set at once")
 DC206 = _rule("DC206", "device-not-bound", "WE", "lint log rehearse", "A process group starts before its rank has a device")
 DC207 = _rule("DC207", "local-rank-argument", "WE", "lint launch log", "The script knows one spelling of --local-rank only, or needs that option from a launcher that never gives it", loud=False)

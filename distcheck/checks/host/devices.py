@@ -25,6 +25,8 @@ from .software import Software
 #: The variables that hide GPUs from a process, in the order in which they apply. GPU_DEVICE_ORDINAL is OpenCL's
 #: (ROCm's rocclr, ``rocdevice.cpp``: HIP reads the other names), NVIDIA_VISIBLE_DEVICES the container runtime's.
 CUDA_MASK, ROCR_MASK, HIP_MASK = "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
+#: No host has a GPU of a higher number.
+_HIGHEST_GPU = 1023
 #: What Slurm writes for a step without GPUs.
 NO_DEVICES = "NoDevFiles"
 
@@ -133,7 +135,17 @@ def _without_gpus(values: Mapping[str, str]) -> Devices:
     """Without a list of GPUs only a mask that hides them all is sure."""
     masks = tuple((name, values[name]) for name in (ROCR_MASK, HIP_MASK, CUDA_MASK) if name in values)
     hidden = any(hides_all(text) for _, text in masks)
-    return Devices(masks, () if hidden else None)
+    text = values.get(CUDA_MASK, "")
+    # the other variables show that these are GPUs of AMD
+    faults = _read_cuda_mask(text, _any_gpus(text))[2] if len(masks) == 1 and not text.startswith("MIG-") else []
+    return Devices(masks, () if hidden else None, tuple(MaskFault(CUDA_MASK, fault) for fault in faults))
+
+
+def _any_gpus(text: str) -> list[Gpu]:
+    """Return as many GPUs as a mask can name, so that only what is wrong with its text is a fault."""
+    entries = dict.fromkeys(entry.strip() for entry in text.split(",") if entry.strip().startswith("GPU-"))
+    highest = max((min(int(number), _HIGHEST_GPU) for number in re.findall(r"\d+", text)), default=-1)
+    return [Gpu(index, uuid, "") for index, uuid in enumerate(entries or [""] * (highest + 1))]
 
 
 def hides_all(text: str) -> bool:
@@ -288,7 +300,7 @@ def _hidden_as_well(entries: Sequence[str]) -> str:
 def masks_say_what_they_do(
     launch: Launch,
     devices: Devices,
-    gpus: Gpus,
+    gpus: Gpus | Unavailable,
     scheduler: Scheduler | Unavailable,
     software: Software | Unavailable,
 ) -> Iterator[Finding]:
@@ -297,6 +309,18 @@ def masks_say_what_they_do(
         if fault.conflict:
             continue
         value = dict(devices.masks)[fault.variable]
+        if isinstance(gpus, Unavailable):
+            meant = "nccl" in (launch.backend or "") or (isinstance(software, Software) and bool(software.cuda))
+            yield rules.DC204.found(
+                f"{fault.variable}={value!r}: {fault.text}",
+                severity=Severity.WARNING if launch.launched and meant else Severity.INFO,
+                where=Where(variable=fault.variable, local_rank=launch.local_rank),
+                evidence={"value": value},
+                fix=Fix(
+                    "name each GPU once, with commas only and without quotes inside of the value", where="job-script"
+                ),
+            )
+            continue
         yield rules.DC204.found(
             f"{fault.variable}={value!r} leaves {_devices(devices.count or 0)}: {fault.text}",
             severity=None if runs_on_gpus(launch, gpus, software) and _falls_short(launch, devices) else Severity.INFO,

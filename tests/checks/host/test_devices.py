@@ -235,6 +235,44 @@ def test_without_a_driver(values: dict[str, str], visible: tuple[str, ...] | Non
     assert found.masks == tuple(values.items())
 
 
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        ("0,0", "twice"),
+        ("1,3,1", "twice"),
+        ("GPU-a,GPU-b,GPU-a", "twice"),
+        ('"0,1"', "no number"),
+        ("'0'", "no number"),
+        ("all", "no number"),
+        ("0,GPU-a", "a UUID among numbers"),
+    ],
+)
+def test_bad_dc204_a_mask_that_is_wrong_on_any_host(mask: str, words: str) -> None:
+    devices = apply_masks({"CUDA_VISIBLE_DEVICES": mask}, NO_GPU)
+    for launch, software, severity in (
+        (planned(2), CUDA_TORCH, Severity.WARNING),
+        (planned(2, backend="nccl"), NO_SOFTWARE, Severity.WARNING),
+        (planned(2), CPU_TORCH, Severity.INFO),
+        (Launch(), CUDA_TORCH, Severity.INFO),
+    ):
+        (finding,) = masks_say_what_they_do(launch, devices, NO_GPU, NO_SCHEDULER, software)
+        assert (finding.code, finding.severity) == ("DC204", severity)
+        assert words in finding.message
+
+
+@pytest.mark.parametrize(
+    "mask", ["0", "0,1", "7,3", "", "-1", "0,-1,1", "GPU-a,GPU-b", "MIG-a", "NoDevFiles", "0,", "1023"]
+)
+def test_good_dc204_masks_of_an_unknown_host(mask: str) -> None:
+    devices = apply_masks({"CUDA_VISIBLE_DEVICES": mask}, NO_GPU)
+    assert list(masks_say_what_they_do(planned(2), devices, NO_GPU, NO_SCHEDULER, CUDA_TORCH)) == []
+
+
+def test_good_dc204_masks_of_rocm_are_read_with_its_gpus() -> None:
+    devices = apply_masks({"CUDA_VISIBLE_DEVICES": "0,0", "HIP_VISIBLE_DEVICES": "0"}, NO_GPU)
+    assert list(masks_say_what_they_do(planned(2), devices, NO_GPU, NO_SCHEDULER, CUDA_TORCH)) == []
+
+
 def test_all_gpus_count_where_the_masks_are_not_known() -> None:
     assert visible_gpus(Devices(), cards(3)) == cards(3).gpus
     assert visible_gpus(cuda(MIG[1], cut(2)), cut(2)) == cut(2).gpus
