@@ -25,6 +25,8 @@ from .gpus import Gpus
 from .interfaces import Interfaces
 from .platform import Platform
 
+#: Addresses that a fix names.
+MOST_NAMED = 4
 #: Why the rendezvous is not checked without a launch.
 NO_LAUNCH = "no launch sets a rendezvous"
 #: Seconds for the reverse look-up in ``getfqdn``, which waits for a name server where the hosts file lacks the address.
@@ -309,6 +311,44 @@ def local_address_is_own(launch: Launch, interfaces: Interfaces) -> Iterator[Fin
         where=Where(object="--local-addr"),
         evidence={"local_addr": launch.local_addr, "addresses": sorted(one for one in own if one is not None)},
         fix=Fix("give each node an address of its own, or omit the option", where="launch-line"),
+    )
+
+
+@probe(rules.DC408)
+def static_address_is_of_the_first_node(
+    launch: Launch, master: MasterName, interfaces: Interfaces, platform: Platform | Unavailable
+) -> Iterator[Finding]:
+    """Report an address of a static rendezvous that is not of node 0, or that node 1 has itself.
+
+    An address that is translated on its way to a pod or a container is none of its interfaces.
+    """
+    if launch.rdzv_backend == "c10d" or launch.standalone or not launch.several_nodes or launch.agent_store:
+        return
+    if launch.scheduler == "kubernetes" or (isinstance(platform, Platform) and platform.container is not None):
+        return
+    addresses = master.name.addresses
+    own = sorted(address for address in interfaces.own_addresses() if not is_loopback(address))
+    known = [address for address in own if not address.startswith(("fe80:", "169.254."))]
+    if not addresses or not own or all(is_loopback(address) for address in addresses):
+        return  # DC404, DC419
+    here = is_own(addresses, interfaces)
+    first = launch.serves_store
+    if first and not here:
+        problem = f"this is node 0, and {master.name.name} ({addresses[0]}) is none of its addresses"
+    elif launch.stage == "planned" and launch.node_rank and here:
+        problem = f"this is node {launch.node_rank}, and {master.name.name} is its own address, not that of node 0"
+    else:
+        return
+    yield rules.DC408.found(
+        f"{problem}: the nodes will not find each other",
+        severity=Severity.WARNING,
+        where=Where(variable=master.origin),
+        evidence={"address": list(addresses), "own_addresses": own, "node_rank": launch.node_rank},
+        fix=Fix(
+            f"give {_option(launch)} the address of node 0, the same on every node"
+            + (f" (this one has {', '.join(known[:MOST_NAMED])})" if first else ""),
+            where=_place(launch),
+        ),
     )
 
 

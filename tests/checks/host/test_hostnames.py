@@ -26,6 +26,7 @@ from distcheck.checks.host.hostnames import (
     read_host_name,
     read_master_name,
     rendezvous_host_knows_itself,
+    static_address_is_of_the_first_node,
 )
 from distcheck.checks.host.interfaces import Interface, Interfaces
 from distcheck.checks.host.platform import Platform
@@ -304,6 +305,64 @@ def test_the_interface_is_named_only_where_it_is_known() -> None:
     for unknown in (Unavailable("no netifaces"), LAN._replace(default_route=None), LAN._replace(default_route="lo")):
         (finding,) = loopback(TWO_STATIC, DEBIAN, interfaces=unknown)
         assert finding.fix.command is None
+
+
+# DC408: the static rendezvous
+
+NODE_0 = "torchrun --nnodes=2 --node-rank=0 --master-addr={} train.py"
+NODE_1 = "torchrun --nnodes=2 --node-rank=1 --master-addr={} train.py"
+
+
+def static(line: str, address: str, platform: Platform = LINUX, **environ: str) -> list[Finding]:
+    launch = planned(line.format("head"), **environ)
+    master = MasterName(Name("head", (address,)), "--master-addr")
+    return list(static_address_is_of_the_first_node(launch, master, LAN, platform))
+
+
+@pytest.mark.parametrize(
+    ("line", "address", "words"),
+    [
+        (NODE_0, "10.0.0.9", "this is node 0, and head (10.0.0.9) is none of its addresses"),
+        (NODE_1, "10.0.0.5", "this is node 1, and head is its own address"),
+        (NODE_1, "192.168.7.5", "this is node 1, and head is its own address"),
+    ],
+)
+def test_bad_dc408_static(line: str, address: str, words: str) -> None:
+    (finding,) = static(line, address)
+    assert (finding.code, finding.severity) == ("DC408", Severity.WARNING)
+    assert words in finding.message
+    assert ("10.0.0.5" in finding.fix.text) == (line is NODE_0)
+
+
+def test_bad_dc408_rank_0_without_an_agent() -> None:
+    launch = make_launch(
+        {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "head", "MASTER_PORT": "29500"}
+    )
+    master = MasterName(Name("head", ("10.0.0.9",)), "MASTER_ADDR")
+    (finding,) = static_address_is_of_the_first_node(launch, master, LAN, LINUX)
+    assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("line", "address", "platform"),
+    [
+        pytest.param(NODE_0, "10.0.0.5", LINUX, id="node 0 and its own"),
+        pytest.param(NODE_0, "192.168.7.5", LINUX, id="its other interface"),
+        pytest.param(NODE_1, "10.0.0.9", LINUX, id="node 1 and that of node 0"),
+        pytest.param(NODE_0, "127.0.0.1", LINUX, id="loopback is DC419"),
+        pytest.param(NODE_0, "10.0.0.9", Platform("linux", container="docker"), id="a container"),
+        pytest.param("torchrun --nnodes=2 --master-addr={} train.py", "10.0.0.9", LINUX, id="no number"),
+        pytest.param(
+            "torchrun --nnodes=1 --node-rank=0 --master-addr={} train.py", "10.0.0.9", LINUX, id="one node: DC403"
+        ),
+        pytest.param(
+            "torchrun --nnodes=2 --node-rank=1 --rdzv-backend=c10d --rdzv-endpoint={} train.py", "10.0.0.5", LINUX,
+            id="c10d decides itself",
+        ),
+    ],
+)  # fmt: skip
+def test_good_dc408_static(line: str, address: str, platform: Platform) -> None:
+    assert static(line, address, platform) == []
 
 
 # DC408
