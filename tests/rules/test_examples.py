@@ -123,7 +123,7 @@ def linted(code: str, blocks: Iterable[Block], given: Files, folder: Path) -> li
             files.update(around.beside)
         else:
             name = _name(block, given)
-            files[name] = _begin(name) + (textwrap.indent(block.text, "  ") if name == "pod.yaml" else block.text)
+            files[name] = _begin(name, block.text) + (textwrap.indent(block.text, "  ") if name == "pod.yaml" else block.text)
     folder.mkdir()
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -153,10 +153,10 @@ def _name(block: Block, given: Files) -> str:
     return {"yaml": "accelerate.yaml", "json": "ds_config.json"}.get(block.language, given.name)
 
 
-def _begin(name: str) -> str:
+def _begin(name: str, text: str) -> str:
     if name == "pod.yaml":
         return "apiVersion: v1\nkind: Pod\nmetadata: {name: train}\nspec:\n"
-    return "#!/bin/bash\n" if name.endswith(".sh") else ""
+    return "#!/bin/bash\n" if name.endswith(".sh") and "#!" not in text else ""
 
 
 # objects and files

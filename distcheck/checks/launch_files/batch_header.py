@@ -1,0 +1,123 @@
+"""The head of a Slurm batch script as sbatch reads it: its first line, and the directives before the first command.
+
+sbatch(1) and slurm 24.05, src/sbatch/sbatch.c: the script begins with ``#!``, nothing in a directive is expanded, and
+directives end at the first command. Templates that another program fills in are not judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Fix, Severity, Where
+from distcheck.core.registry import probe
+
+from .context import shown
+from .model import LaunchFile, LaunchFiles, Scalar
+
+#: Options with a number, a size or a time: sbatch refuses other text. A name or a path may hold a dollar sign.
+_NUMBERS = frozenset(
+    """
+    nodes ntasks ntasks-per-node ntasks-per-socket ntasks-per-gpu cpus-per-task cpus-per-gpu gpus gpus-per-node
+    gpus-per-task gres mem mem-per-cpu mem-per-gpu time array
+    """.split()  # noqa: SIM905 - reads better than a hundred quoted words
+)
+_EXPANSION = re.compile(r"\$(?:\w|\{(?!\{)|\()")
+_DIRECTIVE = re.compile(r"#SBATCH[ \t]+(\S.*)")
+_TEMPLATE = re.compile(r"(?i)templ|tmpl|\.(?:j2|jinja2?|in)$|skeleton")
+_FILLS_IN = re.compile(r"\b(?:envsubst|sed|perl|awk|m4|jinja2?)\b")
+_RISK = "who submits the script must give the number"
+
+
+@probe(rules.DC814)
+def sbatch_reads_the_head(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """sbatch accepts the script, and reads each of its directives."""
+    filled = [line for file in launch_files.files for line in file.lines if _FILLS_IN.search(line)]
+    for file in launch_files.files:
+        given = file.allocation
+        if file.kind != "shell" or given is None or given.scheduler != "slurm" or not file.sites:
+            continue
+        yield from _first_line(file)
+        yield from _late_directives(file)
+        name = file.path.replace("\\", "/").rpartition("/")[2]
+        if _TEMPLATE.search(file.path) or any(name in line or "envsubst" in line for line in filled):
+            continue
+        for option, scalar in given.directives.items():
+            if option in _NUMBERS and not scalar.known and _EXPANSION.search(scalar.written):
+                yield _not_expanded(file, option, scalar)
+
+
+def _first_line(file: LaunchFile) -> Iterator[Finding]:
+    """Yield the finding if the line that names the shell is not the first one."""
+    number = next((number for number, line in enumerate(_head(file), 1) if line.startswith("#!")), 1)
+    if number == 1:
+        return
+    line = file.lines[number - 1]
+    edits = (Edit(file.path, 1, 1, 1, 1, f"{line}\n"), Edit(file.path, number, 1, number + 1, 1, ""))
+    yield rules.DC814.found(
+        f"{shown(line)} is in line {number}: sbatch refuses a script that does not begin with #!",
+        where=Where(path=file.path, line=number, column=1, end_line=number, end_column=len(line) + 1),
+        evidence={"line": number},
+        fix=Fix(f"make {shown(line)} the first line", edits=edits, safe=True, where="job-script"),
+    )
+
+
+def _late_directives(file: LaunchFile) -> Iterator[Finding]:
+    """Yield the directives after the first command: for sbatch they are comments."""
+    head = len(_head(file))
+    late = [(line, text) for line, text in file.comments if line > head and _DIRECTIVE.match(text)]
+    if not late:
+        return
+    line, text = late[0]
+    more = f", as are {len(late) - 1} more" if len(late) > 1 else ""
+    alone = all(file.lines[number - 1].startswith("#SBATCH") for number, _ in late)
+    moved = "".join(f"{file.lines[number - 1]}\n" for number, _ in late)
+    at = max(number for number, one in enumerate(_head(file), 1) if _DIRECTIVE.match(one)) + 1
+    edits = (
+        Edit(file.path, at, 1, at, 1, moved),
+        *(Edit(file.path, number, 1, number + 1, 1, "") for number, _ in late),
+    )
+    yield rules.DC814.found(
+        f"{shown(text.strip())} follows the first command: sbatch takes it for a comment{more}",
+        severity=Severity.WARNING,
+        where=Where(path=file.path, line=line, column=1),
+        evidence={"directives": len(late), "first_command": head + 1},
+        fix=Fix(
+            "write directives before the first command",
+            edits=edits if alone and line < len(file.lines) else (),
+            where="job-script",
+            risk="the job then requests what it did not get so far",
+        ),
+    )
+
+
+def _not_expanded(file: LaunchFile, option: str, scalar: Scalar) -> Finding:
+    span = scalar.span
+    directive = file.lines[span.line - 1]
+    value = scalar.written.strip("\"'")
+    own = _DIRECTIVE.match(directive)
+    # the only option of its directive
+    alone = own is not None and re.fullmatch(r"-{1,2}[\w-]+(?:[= \t]\s*\S+)?\s*", own[1]) is not None
+    edits = (Edit(file.path, span.line, 1, span.line + 1, 1, ""),) if alone and span.line < len(file.lines) else ()
+    return rules.DC814.found(
+        f"sbatch expands nothing in a directive: --{option} is the text {shown(value)}, which it refuses",
+        where=span.where(object="directive"),
+        evidence={"option": f"--{option}", "value": shown(value)},
+        fix=Fix(
+            f"write the number, or drop the line and submit with sbatch --{option}={value} {file.path}",
+            edits=edits,
+            where="job-script",
+            risk=_RISK if edits else None,
+        ),
+    )
+
+
+def _head(file: LaunchFile) -> list[str]:
+    """Return the lines before the first command."""
+    found: list[str] = []
+    for line in file.lines:
+        if line.strip() and not line.lstrip().startswith("#"):
+            break
+        found.append(line)
+    return found
