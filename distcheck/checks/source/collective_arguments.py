@@ -50,7 +50,7 @@ _NEVER_A_HANDLE = tuple(
     )
 )
 #: Where the tensor or list that is written into stands.
-_OUTPUT: dict[str, tuple[int, str]] = {
+OUTPUT: dict[str, tuple[int, str]] = {
     **dict.fromkeys((D + name for name in ["all_reduce", "broadcast", "reduce", "scatter"]), (0, "tensor")),
     **dict.fromkeys(
         (D + name for name in ["reduce_scatter", "reduce_scatter_tensor", "all_to_all_single"]), (0, "output")
@@ -65,7 +65,7 @@ _OUTPUT: dict[str, tuple[int, str]] = {
     D + "scatter_object_list": (0, "scatter_object_output_list"),
 }
 #: Where the rank that a collective starts from or ends at stands, and its group.
-_ROOT: dict[str, tuple[int, str, int]] = {
+ROOTS: dict[str, tuple[int, str, int]] = {
     D + "broadcast": (1, "src", 2),
     D + "reduce": (1, "dst", 3),
     D + "gather": (2, "dst", 3),
@@ -74,8 +74,13 @@ _ROOT: dict[str, tuple[int, str, int]] = {
     D + "gather_object": (2, "dst", 3),
     D + "scatter_object_list": (2, "src", 3),
 }
+#: Where the operation of a reduction stands.
+OPERATIONS: dict[str, int] = {
+    **dict.fromkeys((D + name for name in ["all_reduce"]), 1),
+    **dict.fromkeys((D + name for name in ["reduce", "reduce_scatter", "reduce_scatter_tensor"]), 2),
+}
 #: Tensors that NCCL must find on the GPU.
-_TENSORS: dict[str, tuple[tuple[int, str], ...]] = {
+TENSORS: dict[str, tuple[tuple[int, str], ...]] = {
     **dict.fromkeys(
         (D + name for name in ["all_reduce", "broadcast", "reduce", "gather", "scatter"]), ((0, "tensor"),)
     ),
@@ -86,10 +91,10 @@ _TENSORS: dict[str, tuple[tuple[int, str], ...]] = {
 }
 _GROUP: dict[str, int] = {
     **{target: position - 1 for target, position in ASYNC.items()},
-    **{target: group for target, (_, _, group) in _ROOT.items()},
+    **{target: group for target, (_, _, group) in ROOTS.items()},
     D + "monitored_barrier": 0,
 }
-_GATHERS = (D + "all_gather", D + "gather", D + "all_to_all")
+GATHERED = (D + "all_gather", D + "gather", D + "all_to_all")
 _TORCH_MAKES = frozenset(
     {
         "tensor", "zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange", "randperm", "linspace", "eye",
@@ -101,10 +106,10 @@ _TORCH_MAKES = frozenset(
 _FILLED = frozenset(
     ["zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange", "randperm", "linspace", "eye"]
 )
-_LIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
+LIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
 
 
-def _is_async(call: SourceCall) -> bool | None:
+def is_async(call: SourceCall) -> bool | None:
     """Return whether a collective is called for a handle; None where that is not known."""
     for target in call.targets:
         if target in ASYNC:
@@ -125,7 +130,7 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*ASYNC, *_NEVER_A_HANDLE):
         if call.has_star or call.use == "drop":
             continue
-        if not call.is_to(*_NEVER_A_HANDLE) and _is_async(call) is not False:
+        if not call.is_to(*_NEVER_A_HANDLE) and is_async(call) is not False:
             continue
         if len(call.callee.atoms) != 1:
             continue  # only one of several functions that may stand here
@@ -148,8 +153,8 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
 def _written(call: SourceCall) -> str:
     """Return the argument that a collective writes into, as source."""
     for target in call.targets:
-        if target in _OUTPUT:
-            return call.argument_text(*_OUTPUT[target]) or "its argument"
+        if target in OUTPUT:
+            return call.argument_text(*OUTPUT[target]) or "its argument"
     return call.argument_text(0) or "its argument"
 
 
@@ -189,13 +194,13 @@ def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> s
 
 def _is_temporary(program: Program, call: SourceCall) -> bool:
     """Return whether the tensor has no name, so that the return value must have been meant."""
-    target = next((target for target in call.targets if target in _OUTPUT), None)
+    target = next((target for target in call.targets if target in OUTPUT), None)
     if target is None:
         return False
-    term = call.argument_term(*_OUTPUT[target])
+    term = call.argument_term(*OUTPUT[target])
     if term < 0 or not _may_be_temporary(program, call, term):
         return False
-    source = call.argument_text(*_OUTPUT[target])
+    source = call.argument_text(*OUTPUT[target])
     copy = None if _is_name(source) else _copied(program, call, term)
     terms = program.terms[call.file]
     return copy is not None and any(terms[root][0] != "k" for base in copy.bases for root in _roots(terms, base))
@@ -213,7 +218,7 @@ def _stored_over_itself(program: Program, call: SourceCall) -> bool:
     """``self.total = all_reduce(self.total)``, ``sums["loss"] = all_reduce(sums["loss"])``."""
     terms = program.terms[call.file]
     own = call.event[7]
-    written = next((call.argument_term(*_OUTPUT[target]) for target in call.targets if target in _OUTPUT), -1)
+    written = next((call.argument_term(*OUTPUT[target]) for target in call.targets if target in OUTPUT), -1)
     for row in program.rows_of(call.file, call.scope):
         if row.number > call.number:
             if row.kind == "attribute" and row.payload[2] == own:
@@ -297,16 +302,16 @@ def _used_by_callers(program: Program, call: SourceCall, tables: dict[int, Users
 @probe(rules.DC711)
 def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
     """The tensor that a collective writes into has a name under which it is read."""
-    for call in program.calls_to(*_OUTPUT):
-        target = next(target for target in call.targets if target in _OUTPUT)
+    for call in program.calls_to(*OUTPUT):
+        target = next(target for target in call.targets if target in OUTPUT)
         if target.endswith(("_object", "_object_list")) or target == D + "scatter":
             continue
-        term = call.argument_term(*_OUTPUT[target])
+        term = call.argument_term(*OUTPUT[target])
         if term < 0 or not _may_be_temporary(program, call, term):
             continue
-        if call.use != "drop" and _is_async(call) is not True:
+        if call.use != "drop" and is_async(call) is not True:
             continue  # DC710 reports a return value that is used as the result
-        span = call.argument_span(*_OUTPUT[target])
+        span = call.argument_span(*OUTPUT[target])
         if span is None or _is_name(source := " ".join(program.source(span).split())):
             continue
         copy = _copied(program, call, term, top=True)
@@ -436,7 +441,7 @@ def _is_made_here(program: Program, file: int, element: int) -> bool:
     return any(
         atom.kind == Kind.NAMED
         and str(atom.const).startswith("torch.")
-        and str(atom.const).rsplit(".", 1)[-1] in _TORCH_MAKES | _LIKE
+        and str(atom.const).rsplit(".", 1)[-1] in _TORCH_MAKES | LIKE
         for atom in program.evaluator.value(file, term[1])
     )
 
@@ -573,9 +578,9 @@ def _ways(terms: list[tuple[Any, ...]], number: int) -> list[int]:
 def gather_list_has_own_tensors(program: Program) -> Iterator[Finding]:
     """A list that a gather fills holds as many tensors as it has slots."""
     seen: set[Ref] = set()
-    for call in program.calls_to(*_GATHERS):
-        target = next(target for target in call.targets if target in _GATHERS)
-        term = call.argument_term(*_OUTPUT[target])
+    for call in program.calls_to(*GATHERED):
+        target = next(target for target in call.targets if target in GATHERED)
+        term = call.argument_term(*OUTPUT[target])
         if term < 0:
             continue
         for ref in origins(program, call.file, term):
@@ -684,24 +689,24 @@ def _unalias(program: Program, row: EventRow, ref: Ref) -> Edit | None:
 # DC713
 
 #: What lets a whole device or stream finish; a barrier is a collective more, and waits for no other.
-_SETTLES = frozenset(["synchronize", "wait_stream", "wait_event", "record_event"])
-_MANAGERS = words(
+SETTLES = frozenset(["synchronize", "wait_stream", "wait_event", "record_event"])
+MANAGERS = words(
     "_coalescing_manager coalescing_manager _CoalescingManager CoalescingManager stream StreamContext "
     "_batch_p2p_manager"
 )
-_ALWAYS_ASYNC = (D + "isend", D + "irecv", D + "batch_isend_irecv")
+ALWAYS_ASYNC = (D + "isend", D + "irecv", D + "batch_isend_irecv")
 
 
 @probe(rules.DC713)
 def handle_is_kept(program: Program) -> Iterator[Finding]:
     """The handle of an asynchronous collective is kept, so the code can wait for it."""
     tables: dict[int, Users] = {}
-    for call in program.calls_to(*ASYNC, *_ALWAYS_ASYNC):
-        if not call.is_to(*_ALWAYS_ASYNC) and _is_async(call) is not True:
+    for call in program.calls_to(*ASYNC, *ALWAYS_ASYNC):
+        if not call.is_to(*ALWAYS_ASYNC) and is_async(call) is not True:
             continue
         if not _is_dropped(program, call, tables):
             continue
-        if call.within(*_MANAGERS) or _settles_later(program, call) or _is_load_only(program, call):
+        if call.within(*MANAGERS) or _settles_later(program, call) or _is_load_only(program, call):
             continue
         tensor = call.argument_text(0) or "its tensors"
         many = call.is_to(D + "batch_isend_irecv")
@@ -740,7 +745,7 @@ def _settles_later(program: Program, call: SourceCall) -> bool:
     """Whether the device or the stream is waited for: later in this function, in its loop, or by another method."""
     loops = {number for number, _ in call.loops}
     owner = program.evaluator.owner_of(call.file, call.scope)
-    for other in program.calls_named(*_SETTLES):
+    for other in program.calls_named(*SETTLES):
         if other.file != call.file:
             continue
         if other.scope == call.scope:
@@ -754,15 +759,15 @@ def _settles_later(program: Program, call: SourceCall) -> bool:
 def _is_load_only(program: Program, call: SourceCall) -> bool:
     """Whether the tensor was made for this and nothing but collectives ever gets it: traffic for a measurement."""
     terms = program.terms[call.file]
-    target = next((target for target in call.targets if target in _OUTPUT), None)
+    target = next((target for target in call.targets if target in OUTPUT), None)
     if target is None:
         return False
-    number = call.argument_term(*_OUTPUT[target])
+    number = call.argument_term(*OUTPUT[target])
     if number >= 0 and terms[number][0] == "*":
         number = terms[number][1]
     if number < 0 or terms[number][0] != "c" or not _is_constant_tensor(program, call.file, number):
         return False
-    written = call.argument_term(*_OUTPUT[target])
+    written = call.argument_term(*OUTPUT[target])
     for row in program.rows_of(call.file, call.scope):
         if row.kind not in ("call", "return", "attribute", "store", "yield", "compare"):
             continue
@@ -810,11 +815,11 @@ def _group_backend(program: Program, call: SourceCall, position: int | None) -> 
 @probe(rules.DC714)
 def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
     """What goes through NCCL is on a GPU."""
-    for call in program.calls_to(*_TENSORS):
+    for call in program.calls_to(*TENSORS):
         if call.has_star:
             continue
-        target = next(target for target in call.targets if target in _TENSORS)
-        for position, name in _TENSORS[target]:
+        target = next(target for target in call.targets if target in TENSORS)
+        for position, name in TENSORS[target]:
             term = call.argument_term(position, name)
             if term < 0:
                 continue
@@ -920,7 +925,7 @@ def _place(program: Program, file: int, number: int, depth: int = 0) -> str | No
                     return None
                 return "cpu" if _is_number(program, file, given) or terms[given][0] in ("l", "t", "*") else None
             return "cpu"
-        if name in _LIKE:
+        if name in LIKE:
             call = SourceCall(program, file, term[5])
             return None if call.gives(None, "device") or not term[2] else again(term[2][0])
     return None
@@ -995,9 +1000,9 @@ def _nccl_everywhere(program: Program) -> Iterator[Finding]:
 @probe(rules.DC715)
 def root_is_a_member(program: Program) -> Iterator[Finding]:
     """The rank that a collective of a subgroup starts from or ends at is a member, counted in the whole job."""
-    for call in program.calls_to(*_ROOT):
-        target = next(target for target in call.targets if target in _ROOT)
-        position, name, group_position = _ROOT[target]
+    for call in program.calls_to(*ROOTS):
+        target = next(target for target in call.targets if target in ROOTS)
+        position, name, group_position = ROOTS[target]
         value = call.argument(position, name)
         group = call.argument_term(group_position, "group")
         if value is None or group < 0 or isinstance(value.constant, bool) or not isinstance(value.constant, int):

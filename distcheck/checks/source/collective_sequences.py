@@ -24,6 +24,7 @@ _MOST = 20
 _TELLING = {
     "wait_for_everyone": "accelerate.Accelerator.wait_for_everyone",
     "gather_for_metrics": "accelerate.Accelerator.gather_for_metrics",
+    "full_tensor": "torch.distributed.tensor.DTensor.full_tensor",
     "consolidate_state_dict": "torch.distributed.optim.ZeroRedundancyOptimizer.consolidate_state_dict",
 }
 #: Constructors that bring the parameters of all ranks together.
@@ -159,6 +160,14 @@ class Sequences:
         exact = all(one.once for one in found) and len(found) < _MOST
         assumes = tuple(self._in_caller(call, functions[0], one.assumes) for one in found[:_MOST])
         return CollectiveSite(call, operations, exact, found[0].call, assumes)
+
+    def inside(self, call: SourceCall, function: tuple[int, int]) -> tuple[list[CollectiveSite], bool]:
+        """Return the collectives that one of several functions makes if the call enters it, and whether it is exact."""
+        found = []
+        if self.effectful(function):
+            found = list(self._behind(function, self._parameters(call, function, None), 0))[:_MOST]
+        sites = [CollectiveSite(one.call, (one.operation,), one.once, one.call) for one in found]
+        return sites, all(one.once for one in found) and len(found) < _MOST
 
     def effectful(self, function: tuple[int, int]) -> bool:
         """Return whether a function has a collective in it, or in what it calls, reached by all who enter it."""

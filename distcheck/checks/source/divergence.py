@@ -28,7 +28,8 @@ from .collective_sequences import (
 )
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
-from .values import NOT, PARTIAL, RANKS, Kind, RankCondition, Value, Who
+from .term_queries import callee_text, parts
+from .values import NOT, PARTIAL, RANKS, Atom, Kind, RankCondition, Value, Who
 from .vocabulary import words
 
 #: Operations that make groups: they have a rule of their own.
@@ -82,6 +83,8 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
             break
     yield from _decorated(program, sequences)
     yield from _left_loops(program, sequences)
+    yield from _chosen(program, sequences)
+    yield from _getters(program, sequences)
 
 
 @probe(rules.DC706)
@@ -385,6 +388,92 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
                 reached_by=who.who,
                 collective=collective.operations[0],
             )
+
+
+def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
+    """Calls whose function a test of the rank chooses, where the functions make different collectives."""
+    for call in program.calls:
+        callee = call.callee
+        if len(callee.atoms) != 2 or not all(one.when.who in PARTIAL and one.when.traced for one in callee):
+            continue
+        first, second = callee.atoms
+        functions = [_entered(program, one) for one in callee]
+        if NOT[first.when.who] != second.when.who or None in functions or partial_guards(call):
+            continue
+        sides = [sequences.inside(call, function) for function in functions if function is not None]
+        if not all(exact for _, exact in sides):
+            continue
+        names = [[site.operations[0] for site in sites] for sites, _ in sides]
+        if names[0] == names[1]:
+            continue
+        mine, theirs = names
+        position = next(
+            place
+            for place in range(max(len(mine), len(theirs)))
+            if mine[place : place + 1] != theirs[place : place + 1]
+        )
+        longer = 0 if len(names[0]) > position else 1
+        site, other = sides[longer][0][position], names[1 - longer][position : position + 1]
+        instead = f"call {other[0]} instead" if other else "make no such call"
+        atom = callee.atoms[longer]
+        yield call.found(
+            rules.DC703,
+            f"the rank decides what `{callee_text(call)}` is: for {atom.when.who} it runs "
+            f"{names[longer][position]} ({site.row.path}:{site.row.line}), and the other ranks {instead}",
+            fix="make the same collectives in the same order in both functions, or call them outside of what the rank "
+            "chooses",
+            basis=(first.when, second.when, max(first.certainty, second.certainty)),
+            severity=call.milder_in_tests(rules.DC703),
+            flow=[*program.flow(atom.flow), f"{site.row.path}:{site.row.line}: {site.row.text()}"],
+        )
+
+
+def _entered(program: Program, atom: Atom) -> tuple[int, int] | None:
+    """Return the function of the project that a call enters, as far as one alternative of what it calls decides."""
+    if atom.kind == Kind.FUNCTION and not program.is_generator(atom.const):
+        function: tuple[int, int] = atom.const
+        return function
+    return None
+
+
+def _getters(program: Program, sequences: Sequences) -> Iterator[Finding]:
+    """Properties that make collectives, read where only some ranks get."""
+    evaluator = program.evaluator
+    for call, guards in guarded_calls(program):
+        source = ""
+        for number in parts(program, call.file, call.event[7]):
+            term = call.terms[number]
+            if term[0] != "a":
+                continue
+            objects = [atom for atom in evaluator.value(call.file, term[1]) if atom.kind == Kind.OBJECT]
+            getters = [evaluator.method(atom.const, term[2]) for atom in objects]
+            if len(objects) != 1 or getters[0] is None or not evaluator.is_property(getters[0]):
+                continue
+            sites, _ = sequences.inside(call, getters[0])
+            # a value that was read before has the term of the property as well
+            source = source or program.source(call.span)
+            written = re.search(rf"[\w.]+\.{re.escape(term[2])}\b(?!\s*\()", source)
+            if not sites or written is None:
+                continue
+            text = written[0]
+            site, guard = sites[0], guards[0]
+            condition = condition_text(program, call.file, guard)
+            yield call.found(
+                rules.DC701,
+                f"the property `{text}` runs {site.operations[0]} for all ranks ({site.row.path}:{site.row.line}), but "
+                f"{who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
+                fix=f"read {text} on all ranks, above line {guard.line}, and use the value inside of the branch",
+                basis=(guard.who,),
+                severity=call.milder_in_tests(rules.DC701),
+                flow=[
+                    *flow_of(program, call.file, guard.term),
+                    f"{call.path}:{guard.line}: {who_runs(guard.who)} past `{condition}`",
+                    f"{site.row.path}:{site.row.line}: {site.row.text()}",
+                ],
+                reached_by=guard.who.who,
+                collective=site.operations[0],
+            )
+            break
 
 
 def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:

@@ -1526,9 +1526,19 @@ class Evaluator:
         base = self.value(file, term[1], context)
         if base.named("os.environ"):
             return self.of_environment(file, term[2], -1, self.reads[file].get(number, 0), context)
-        index = self.value(file, term[2], context).constant
+        position = self.value(file, term[2], context)
+        index = position.constant
         found = []
         for atom in base:
+            if (
+                atom.kind == Kind.DICT
+                and position.only(Kind.CONST)
+                and len(position.atoms) > 1
+                and all(key.const in (atom.const or ()) for key in position)
+            ):
+                # one of several keys, as a test decides
+                found.extend(under(atom.items[atom.const.index(key.const)], key.when) for key in position)
+                continue
             if (
                 atom.kind in (Kind.TUPLE, Kind.LIST)
                 and isinstance(index, int)

@@ -827,7 +827,8 @@ class _Extractor:
         return self.term("t", tuple(self.visit(element, "element") for element in node.elts))
 
     def list(self, node: ast.List | ast.Set) -> int:
-        return self.term("l", tuple(self.visit(element, "element") for element in node.elts))
+        elements = tuple(self.visit(element, "element") for element in node.elts)
+        return self.term("l", elements, "set") if isinstance(node, ast.Set) else self.term("l", elements)
 
     def dict(self, node: ast.Dict) -> int:
         keys = tuple(self.visit(key) if key is not None else -1 for key in node.keys)

@@ -55,7 +55,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
         found = _forward(program, call)
         if found is None:
             continue
-        guard = _unmatched(sequences, call, guards, lambda other: _forward(program, other) is not None)
+        guard = unmatched(sequences, call, guards, lambda other: _forward(program, other) is not None)
         if guard is None or (call.file, guard.block) in done:
             continue
         done.add((call.file, guard.block))
@@ -97,7 +97,7 @@ def sharded_state_is_collected_by_all_ranks(program: Program) -> Iterator[Findin
         if found is None:
             continue
         what, inner, wrapper = found
-        guard = _unmatched(sequences, call, guards, lambda other: _gathering(program, other) is not None)
+        guard = unmatched(sequences, call, guards, lambda other: _gathering(program, other) is not None)
         if guard is None or (call.file, guard.block, what) in done:
             continue
         done.add((call.file, guard.block, what))
@@ -152,7 +152,7 @@ def state_of_an_accelerator_is_saved_by_all_ranks(program: Program) -> Iterator[
         )
 
 
-def _unmatched(
+def unmatched(
     sequences: Sequences, call: SourceCall, guards: list[Guard], alike: Callable[[SourceCall], bool]
 ) -> Guard | None:
     """Return the first guard whose other ranks do nothing of the kind in their own arm."""

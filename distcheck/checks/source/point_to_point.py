@@ -1,18 +1,23 @@
-"""Point-to-point messages that wait for each other: every rank sends before it receives, or the other way round."""
+"""Point-to-point messages that wait for each other, or that no rank receives: wrong order, neighbor or tag."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
+from .models import calls_in
 from .program import Program, SourceCall
 from .values import PARTIAL, RANKS, Kind, Who
+from .vocabulary import D
 
 _SEND = "torch.distributed.send"
 _RECEIVE = "torch.distributed.recv"
+_SENDS = (D + "send", D + "isend")
+_RECEIVES = (D + "recv", D + "irecv")
 
 
 @probe(rules.DC716)
@@ -65,3 +70,100 @@ def _peer(call: SourceCall) -> bool:
     if value is None:
         return False
     return any(atom.kind == Kind.RANK_DEPENDENT or atom.kind in RANKS for atom in value)
+
+
+class _Message(NamedTuple):
+    """One end of a message."""
+
+    call: SourceCall
+    sends: bool
+    #: the term of the other rank, or -1
+    peer: int
+    #: the tag, 0 without one; None where it is not known
+    tag: int | None
+
+
+@probe(rules.DC709)
+def messages_have_a_receiver(program: Program) -> Iterator[Finding]:
+    """What is sent to the right is received from the left, with the same tag."""
+    functions = {(call.file, call.scope) for call in program.calls_to(*_SENDS, *_RECEIVES, D + "P2POp")}
+    for function in sorted(functions):
+        messages = [found for call in calls_in(program, function) if (found := _message(call)) is not None]
+        sent = [one for one in messages if one.sends]
+        received = [one for one in messages if not one.sends]
+        if sent and received:
+            yield from _wrong_neighbor(program, sent, received)
+            yield from _wrong_tag(sent, received)
+
+
+def _message(call: SourceCall) -> _Message | None:
+    if call.is_to(D + "P2POp"):
+        operation = call.argument(0, "op")
+        sends = operation is not None and operation.named(*_SENDS) is not None
+        if not sends and (operation is None or operation.named(*_RECEIVES) is None):
+            return None
+        peer, tag = call.argument_term(2, "peer"), call.argument(4, "tag")
+    elif call.is_to(*_SENDS, *_RECEIVES):
+        sends = call.is_to(*_SENDS)
+        peer, tag = call.argument_term(1, "dst" if sends else "src"), call.argument(3, "tag")
+    else:
+        return None
+    number = 0 if tag is None else tag.constant
+    return _Message(call, sends, peer, number if isinstance(number, int) else None)
+
+
+def _wrong_neighbor(program: Program, sent: list[_Message], received: list[_Message]) -> Iterator[Finding]:
+    """Yield a finding where each rank receives from a neighbor that sends it nothing."""
+    every = [*sent, *received]
+    steps = {one.call.number: _step(program, one) for one in every}
+    if None in steps.values() or not all(_by_everyone(program, one.call) for one in every):
+        return
+    offered = {-(steps[one.call.number] or 0) for one in sent}
+    for one in received:
+        if (steps[one.call.number] or 0) not in offered:
+            yield one.call.found(
+                rules.DC709,
+                f"`{one.call.text()}` receives from a neighbor that sends this rank nothing: every rank sends to the "
+                f"same side, in line {sent[0].call.line}",
+                fix="receive from the other side: what rank + 1 gets comes from rank - 1",
+                severity=one.call.milder_in_tests(rules.DC709),
+                flow=[f"{sent[0].call.path}:{sent[0].call.line}: {sent[0].call.text()}"],
+            )
+            return
+
+
+def _step(program: Program, message: _Message) -> int | None:
+    """Return how far the other rank is away in a ring: 1 for ``(rank + 1) % world_size``."""
+    terms = message.call.terms
+    operation = terms[message.peer] if message.peer >= 0 else ("-",)
+    if operation[0] != "o" or operation[1] != "%":
+        return None
+    value, inner = program.evaluator.value, terms[operation[2]]
+    if (
+        not value(message.call.file, operation[3]).only(Kind.WORLD_SIZE)
+        or inner[0] != "o"
+        or inner[1] not in ("+", "-")
+    ):
+        return None
+    left, right = value(message.call.file, inner[2]), value(message.call.file, inner[3])
+    if not left.only(Kind.GLOBAL_RANK, Kind.RANK) or not isinstance(right.constant, int):
+        return None
+    return right.constant if inner[1] == "+" else -right.constant
+
+
+def _wrong_tag(sent: list[_Message], received: list[_Message]) -> Iterator[Finding]:
+    """Yield a finding where a function sends and receives with tags of which one has no match."""
+    tags = {one.tag for one in sent}
+    waiting = {one.tag for one in received}
+    if None in tags | waiting or tags <= waiting or waiting <= tags:
+        return
+    one = next(message for message in received if message.tag not in tags)
+    other = next(message for message in sent if message.tag not in waiting)
+    yield one.call.found(
+        rules.DC709,
+        f"`{one.call.text()}` waits for tag {one.tag}, but the messages of this function have other tags: "
+        f"`{other.call.text()}` in line {other.call.line} has tag {other.tag}",
+        fix="give the send and its receive the same tag",
+        severity=one.call.milder_in_tests(rules.DC709),
+        flow=[f"{other.call.path}:{other.call.line}: {other.call.text()}"],
+    )

@@ -21,7 +21,8 @@ its event
 ``("?", test, yes, no)``          a value that depends on a test: a conditional expression, or an ``if`` that assigned
 it
 ``("|", first, second)``          either value (after a loop, a ``try``)
-``("t", terms)``, ``("l", terms)``, ``("d", keys, values)``  tuple, list or set, dict
+``("t", terms)``, ``("l", terms)``, ``("d", keys, values)``  tuple, list or set, dict; a set has ``"set"`` behind its
+terms
 ``("*", element, iterable, kind, tests…)``  a comprehension; kind is -1 for a generator expression,
 else 0; tests are its conditions
 ``("e", iterable)``               an element of an iterable: a loop variable
@@ -63,7 +64,7 @@ import marshal
 from typing import Any, NamedTuple
 
 #: Grows with every change of what extract makes, so that cached summaries of older engines are not taken.
-ENGINE_VERSION = 6
+ENGINE_VERSION = 7
 
 
 #: A node of the tree of blocks: (parent, kind, term, polarity, line, end line)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .program import EventRow, Program, SourceCall
-from .source_text import argument_terms, operands
-from .values import Kind
+from .source_text import argument_terms, last_name, operands
+from .values import PARTIAL, RANKS, Atom, Kind, RankCondition, Value
 
 #: A term of the program: (file, term).
 Ref = tuple[int, int]
@@ -228,6 +228,66 @@ def mentions(program: Program, row: EventRow, *words: str) -> bool:
                 ):
                     return True
     return False
+
+
+_NUMBERS = frozenset(["int", "float", "bool", "abs", "str"])
+
+
+def by_rank(program: Program, file: int, term: int, depth: int = 0) -> Atom | RankCondition | None:
+    """Return what makes a value differ between ranks: the rank that it is reckoned from, or the test that chooses it.
+
+    None where it may be the same on all of them.
+    """
+    if term < 0 or depth > _FARTHEST:
+        return None
+    evaluator = program.evaluator
+    parts = program.terms[file][term]
+    kind = parts[0]
+    if kind == "k":
+        return None
+    if kind == "?":
+        who = evaluator.test(file, parts[1])
+        sides = [_fixed(evaluator.value(file, side)) for side in parts[2:4]]
+        if who.who in PARTIAL and who.traced and None not in sides and sides[0] != sides[1]:
+            return who
+        return None
+    if kind == "o":
+        # the quotient and the product of both sides may be the same again
+        sides = [by_rank(program, file, side, depth + 1) for side in parts[2:4]]
+        return next((side for side in sides if side is not None), None) if None in sides else None
+    if kind == "u" and parts[1] in ("-", "+", "~", "not"):
+        return by_rank(program, file, parts[2], depth + 1)
+    if kind == "=":
+        who = evaluator.test(file, term)
+        return who if who.who in PARTIAL and who.traced else None
+    value = evaluator.value(file, term)
+    if value.only(*RANKS, Kind.RANK_DEPENDENT):
+        atom = value.get(*RANKS, Kind.RANK_DEPENDENT)
+        return atom if atom is not None and all(one.traced for one in value) and not _is_local(value) else None
+    if value.only(Kind.TEST):
+        tests = [RankCondition(atom.const, atom.certainty) for atom in value]
+        return tests[0] if len(tests) == 1 and tests[0].who in PARTIAL and tests[0].traced else None
+    if kind == "c" and last_name(program.terms[file], parts[1]) in _NUMBERS and len(parts[2]) == 1:
+        return by_rank(program, file, parts[2][0], depth + 1)
+    by_test = [atom.when for atom in value if atom.when.who in PARTIAL and atom.when.traced]
+    if by_test and len(value.atoms) > 1 and value.only(Kind.CONST) and len(set(map(repr, value.constants))) > 1:
+        return by_test[0]
+    if kind in ("v", "p", "a"):
+        found = [by_rank(program, *ref, depth + 1) for ref in origins(program, file, term) if ref != (file, term)]
+        return found[0] if len(found) == 1 else None
+    return None
+
+
+def _is_local(value: Value) -> bool:
+    """Return whether a value is a rank among the processes of a host or a group: the same on several ranks."""
+    return value.only(Kind.GROUP_RANK)
+
+
+def _fixed(value: Value) -> str | None:
+    """Return what a value is, as a text to compare; None where it is not one constant or one thing of a library."""
+    if len(value.atoms) == 1 and value.atoms[0].kind in (Kind.CONST, Kind.NAMED):
+        return repr(value.atoms[0].const)
+    return None
 
 
 def callee_text(call: SourceCall) -> str:

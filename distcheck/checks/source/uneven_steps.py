@@ -16,7 +16,8 @@ from .collective_sequences import sequences_of
 from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
-from .values import SIZES, Who
+from .term_queries import by_rank
+from .values import SIZES, Atom, RankCondition, Who
 from .vocabulary import word_set
 
 # DC519
@@ -49,9 +50,32 @@ def uneven_inputs(program: Program) -> Iterator[Finding]:
                 seen.add((row.file, loop))
                 if shares.uneven(row.file, term):
                     yield from _uneven_loop(program, row, loop)
+                    continue
+                why = _length_by_rank(program, row.file, term)
+                if why is not None:
+                    yield from _uneven_loop(program, row, loop, why)
 
 
-def _uneven_loop(program: Program, collective: EventRow, loop: int) -> Iterator[Finding]:
+def _length_by_rank(program: Program, file: int, term: int) -> Atom | RankCondition | None:
+    """Return what makes the number of steps of a loop depend on the rank: that of ``range(100 + rank)``."""
+    parts = program.terms[file][term]
+    if parts[0] != "c":
+        return None
+    call = SourceCall(program, file, parts[5])
+    if call.is_to("itertools.islice") and call.positional == 2:
+        return by_rank(program, file, call.argument_term(1))
+    if call.method == "range" and call.positional in (1, 2):
+        ends = [by_rank(program, file, call.argument_term(position)) for position in range(call.positional)]
+        # with two of them, both may move together
+        return next((end for end in ends if end is not None), None) if len(ends) == 1 or None in ends else None
+    if call.method in _THROUGH and call.positional:
+        return _length_by_rank(program, file, call.argument_term(0))
+    return None
+
+
+def _uneven_loop(
+    program: Program, collective: EventRow, loop: int, why: Atom | RankCondition | None = None
+) -> Iterator[Finding]:
     """Yield the finding about a loop over an uneven share, unless something keeps its ranks together."""
     file = collective.file
     line = program.blocks[file][loop][4]
@@ -59,12 +83,16 @@ def _uneven_loop(program: Program, collective: EventRow, loop: int) -> Iterator[
     first = next((row for row in rows if row.kind == "bind"), None)
     if first is None or _may_end_early(rows) or collective.within("join", "Join", "no_sync"):
         return
+    text = "is divided by rank and may be one longer on some ranks" if why is None else "differs in length by rank"
     yield first.found(
         rules.DC519,
-        f"{_iterated(program, file, line)} is divided by rank and may be one longer on some ranks;"
+        f"{_iterated(program, file, line)} {text};"
         f" all ranks synchronize in each step of this loop, at line {collective.line}",
         fix="cut the total to a multiple of the number of ranks before it is divided,"
-        " use a DistributedSampler, or put the loop under Join",
+        " use a DistributedSampler, or put the loop under Join"
+        if why is None
+        else "give the loop the same number of steps on all ranks: agree on it with all_reduce and ReduceOp.MIN",
+        basis=() if why is None else (why,),
         severity=first.level_in_tests,
         meeting=f"{collective.path}:{collective.line}: {collective.text()}",
     )

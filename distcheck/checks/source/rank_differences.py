@@ -1,0 +1,169 @@
+"""Arguments of a collective, and options of DDP, that differ between ranks although they must be the same on all.
+
+Only what is reckoned from the rank, or chosen by a test of it, counts. Who reaches a collective at all is judged in
+:mod:`.divergence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Severity
+from distcheck.core.registry import probe
+
+from .collective_arguments import GATHERED, LIKE, OPERATIONS, ROOTS, TENSORS
+from .collective_sequences import flow_of, partial_guards
+from .conditions import runs_without_other_ranks
+from .program import Program, SourceCall
+from .source_text import last_name
+from .term_queries import by_rank, callee_text, origin_call, origins
+from .values import PARTIAL, Atom, RankCondition
+
+#: Makers of tensors by the position of their size; -1 where all positional arguments are sizes.
+_SIZED = {
+    **dict.fromkeys(["zeros", "ones", "empty", "rand", "randn"], -1),
+    "full": 0,
+    "arange": 0,
+    "randperm": 0,
+}
+#: Options of DDP that all ranks must agree on.
+_OPTIONS = ("broadcast_buffers", "find_unused_parameters", "static_graph", "bucket_cap_mb")
+#: Collectives whose tensor must have the same size and type on all ranks.
+_EQUAL = frozenset(["all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "gather"])
+
+
+@probe(rules.DC709)
+def arguments_agree(program: Program) -> Iterator[Finding]:
+    """All ranks pass the same root, operation, size and type to a collective."""
+    for call in program.collectives():
+        target = program.is_world_collective(call)
+        if target is None or _is_apart(call):
+            continue
+        for what, term, severity in _must_agree(program, call, target):
+            why = by_rank(program, call.file, term)
+            if why is not None:
+                yield _differs(program, call, what, term, why, severity)
+                break
+        else:
+            yield from _unequal(program, call, target)
+    for call in program.calls_to("torch.nn.parallel.DistributedDataParallel"):
+        if _is_apart(call):
+            continue
+        for name in _OPTIONS:
+            term = call.argument_term(None, name)
+            why = by_rank(program, call.file, term) if term >= 0 else None
+            if why is not None:
+                yield _differs(program, call, name, term, why, None)
+
+
+def _is_apart(call: SourceCall) -> bool:
+    """Return whether a test of the rank stands around a call: other ranks may make their half elsewhere."""
+    return bool(partial_guards(call)) or call.entry.who in PARTIAL or runs_without_other_ranks(call)
+
+
+def _must_agree(program: Program, call: SourceCall, target: str) -> Iterator[tuple[str, int, Severity | None]]:
+    """Yield what all ranks must pass alike, by its name: the term, and the level of a finding about it."""
+    root = ROOTS.get(target)
+    if root is not None:
+        term = call.argument_term(*root[:2])
+        if term >= 0:
+            yield root[1], term, Severity.ERROR
+    position = OPERATIONS.get(target)
+    if position is not None:
+        term = call.argument_term(position, "op")
+        if term >= 0:
+            yield "op", term, None
+
+
+def _unequal(program: Program, call: SourceCall, target: str) -> Iterator[Finding]:
+    """Yield a finding about a tensor whose size or type differs by rank."""
+    name = target.rsplit(".", 1)[-1]
+    if name not in _EQUAL or target not in TENSORS:
+        return
+    position, keyword = TENSORS[target][0]
+    tensor = call.argument_term(position, keyword)
+    if tensor < 0 or (target in GATHERED and not _list_like_own(program, call, tensor)):
+        return
+    makers = _makers(program, call.file, tensor)
+    for maker in makers if len(makers) == 1 else ():
+        if maker is None:
+            return
+        for what, term in _makings(maker):
+            why = by_rank(program, maker.file, term)
+            if why is not None:
+                yield _differs(program, call, f"{what} of the tensor", term, why, None, maker)
+                return
+
+
+def _makers(program: Program, file: int, term: int) -> set[SourceCall | None]:
+    """Return the calls that a tensor comes from, the first operand of arithmetic included; None stands for others."""
+    found: set[SourceCall | None] = set()
+    pending, seen = [(file, term)], {(file, term)}
+    while pending:
+        for ref in origins(program, *pending.pop()):
+            parts = program.terms[ref[0]][ref[1]]
+            left = (ref[0], parts[2]) if parts[0] == "o" else None
+            if left is None:
+                found.add(origin_call(program, ref))
+            elif left not in seen:
+                seen.add(left)
+                pending.append(left)
+    return found
+
+
+def _list_like_own(program: Program, call: SourceCall, tensor: int) -> bool:
+    """Return whether the tensors that ``all_gather`` fills are made like the own one, so that sizes must be equal."""
+    terms = call.terms
+    for file, number in origins(program, call.file, call.argument_term(0, "tensor_list")):
+        parts = terms[number]
+        if file != call.file or parts[0] != "*" or terms[parts[1]][0] != "c":
+            return False
+        element = terms[parts[1]]
+        if last_name(terms, element[1]) not in LIKE or tuple(element[2][:1]) != (tensor,):
+            return False
+    return True
+
+
+def _makings(maker: SourceCall) -> Iterator[tuple[str, int]]:
+    """Yield what decides size and type of a new tensor."""
+    if not any(target.startswith("torch.") for target in maker.targets) or maker.method not in _SIZED:
+        return
+    dtype = maker.argument_term(None, "dtype")
+    if dtype >= 0:
+        yield "type", dtype
+    position = _SIZED[maker.method]
+    if maker.method == "arange" and maker.positional > 1:
+        return
+    sizes = maker.term[2] if position < 0 else maker.term[2][position : position + 1]
+    for size in sizes:
+        parts = maker.terms[size]
+        for term in parts[1] if parts[0] in ("t", "l") else (size,):
+            yield "size", term
+
+
+def _differs(
+    program: Program,
+    call: SourceCall,
+    what: str,
+    term: int,
+    why: Atom | RankCondition,
+    severity: Severity | None,
+    maker: SourceCall | None = None,
+) -> Finding:
+    at = call if maker is None else maker
+    text = at.term_text(term)
+    made = "" if maker is None else f", made in line {maker.line}"
+    level = call.milder_in_tests(rules.DC709)
+    if severity is not None and not program.is_test(call.file):
+        level = severity
+    return call.found(
+        rules.DC709,
+        f"{callee_text(call)}() needs the same {what} on all ranks, but `{text}`{made} differs by rank",
+        fix=f"pass the same {what.removesuffix(' of the tensor')} on all ranks: a constant, or a value that rank 0 "
+        "has broadcast",
+        basis=(why,),
+        severity=level,
+        flow=[*flow_of(program, at.file, term), f"{call.path}:{call.line}: {call.text()}"],
+        argument=what,
+    )

@@ -1,0 +1,222 @@
+"""Steps in the training of a replicated model that only some ranks make: backward, step, load, moving average.
+
+Gradients that are averaged wrongly are judged in :mod:`.averaged_gradients`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Severity
+from distcheck.core.registry import probe
+
+from .collective_sequences import condition_text, flow_of, guarded_calls, partial_guards, sequences_of, who_runs
+from .evaluate import Guard
+from .models import (
+    WrappedModel,
+    calls_in,
+    comes_after,
+    is_backward,
+    lifted,
+    model_of_parameters,
+    roots,
+    stripped,
+    trains,
+    wraps,
+)
+from .partial_models import unmatched
+from .program import Program, SourceCall
+from .term_queries import parts
+from .values import Atom, Kind, RankCondition
+from .vocabulary import D, word_set
+
+#: Methods that change a tensor in place, as moving averages do.
+_IN_PLACE = word_set("lerp_ mul_ add_ copy_ sub_ lerp")
+#: Methods of a model that compute nothing with it.
+_KEPT = word_set("state_dict parameters named_parameters buffers eval train cpu save save_pretrained update step")
+
+
+@probe(rules.DC757)
+def replicas_take_the_same_steps(program: Program) -> Iterator[Finding]:
+    """What changes a model in DDP is done by all ranks."""
+    known = wraps(program, "ddp")
+    if not known:
+        return
+    sequences = sequences_of(program)
+    done: set[tuple[int, int]] = set()
+    for call, guards in guarded_calls(program):
+        found = _change(program, call, known, guards)
+        if found is None or (call.file, guards[0].block) in done:
+            continue
+        what, basis, severity = found
+        guard = unmatched(sequences, call, guards, _alike(call))
+        if guard is None or _is_broadcast_later(program, call):
+            continue
+        done.add((call.file, guards[0].block))
+        condition = condition_text(program, call.file, guard)
+        yield call.found(
+            rules.DC757,
+            f"`{call.text()}` {what}, but {who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
+            fix=f"call it on all ranks, outside of the branch in line {guard.line}",
+            basis=(guard.who, *basis),
+            severity=call.milder_in_tests(rules.DC757) if severity is None else severity,
+            flow=[*flow_of(program, call.file, guard.term), f"{call.path}:{call.line}: {call.text()}"],
+            reached_by=guard.who.who,
+        )
+
+
+def _alike(call: SourceCall) -> Callable[[SourceCall], bool]:
+    """Return a test for calls of the same name."""
+    return lambda other: other.method == call.method or (is_backward(call) and is_backward(other))
+
+
+def _change(
+    program: Program, call: SourceCall, known: list[WrappedModel], guards: list[Guard]
+) -> tuple[str, tuple[Atom | RankCondition | int, ...], Severity | None] | None:
+    """Return what a guarded call does to a replicated model, what that rests on, and its level."""
+    if is_backward(call):
+        wrapper = _forward_before(program, call, guards[0])
+        if wrapper is None:
+            return None
+        level = Severity.WARNING if program.is_test(call.file) else Severity.ERROR
+        return "averages the gradients of DDP among all ranks", (wrapper,), level
+    if call.method == "step" and _optimizes(program, call, known):
+        return "changes the parameters of a model in DDP, which has to be the same on all ranks", (), None
+    if call.method == "load_state_dict":
+        if _optimizes(program, call, known):
+            what = "changes the state of an optimizer, which has to be the same on all ranks"
+        elif _is_replicated(program, call, known):
+            what = "changes a model that DDP has made the same on all ranks"
+        else:
+            return None
+        return (what, (), None) if _trained_later(program, call) else None
+    averaged = _averaged(program, call)
+    if averaged and (user := _used_by_all(program, call, averaged)) is not None:
+        return f"updates parameters in place that all ranks use in line {user.line}", (), None
+    return None
+
+
+def _forward_before(program: Program, call: SourceCall, guard: Guard) -> Atom | None:
+    """Return the wrapper of the forward pass that a backward pass belongs to, if all ranks have made it."""
+    sources = [call.term[1], *call.argument_terms]
+    for source in sources:
+        for number in parts(program, call.file, source):
+            term = call.terms[number]
+            if term[0] != "c":
+                continue
+            forward = SourceCall(program, call.file, term[5])
+            wrapper = forward.callee.wrapped("ddp")
+            if wrapper is not None and forward.scope == call.scope and not partial_guards(forward):
+                return None if any(number == guard.block for number, _ in forward.blocks) else wrapper
+    return None
+
+
+def _optimizes(program: Program, call: SourceCall, known: list[WrappedModel]) -> bool:
+    """Return whether a method belongs to an optimizer of a model in DDP."""
+    for atom in call.receiver:
+        if atom.kind != Kind.RESULT or not str(atom.const).startswith("torch.optim.") or "lr_scheduler" in atom.const:
+            continue
+        made = program.call_of(atom)
+        if made is None:
+            continue
+        model = model_of_parameters(program, made.file, made.argument_term(0, "params"))
+        if model >= 0 and roots(program, made.file, made.scope, model, known):
+            return True
+    return False
+
+
+def _is_replicated(program: Program, call: SourceCall, known: list[WrappedModel]) -> bool:
+    """Return whether a method belongs to a model that was wrapped before."""
+    callee = call.terms[call.term[1]]
+    found = roots(program, call.file, call.scope, callee[1], known) if callee[0] == "a" else []
+    return bool(found) and all(
+        root.steps == 0 and (root.kind != "raw" or comes_after(program, root.wrap.call, call)) for root in found
+    )
+
+
+def _trained_later(program: Program, call: SourceCall) -> bool:
+    """Return whether all ranks train after a call: what only one rank loads at the end is its own affair."""
+    return any(
+        other.number > row.number
+        and not partial_guards(other)
+        and (is_backward(other) or any(trains(program, function) for function in program.functions(other)))
+        for row in lifted(program, call)
+        for other in calls_in(program, (row.file, row.scope))
+    )
+
+
+def _is_broadcast_later(program: Program, call: SourceCall) -> bool:
+    """Return whether the other ranks get the result: by a broadcast further down."""
+    return any(
+        other.number > row.number
+        and (other.is_to(D + "broadcast", D + "broadcast_object_list") or _sends(program, other))
+        for row in lifted(program, call, 1)
+        for other in calls_in(program, (row.file, row.scope))
+    )
+
+
+def _sends(program: Program, call: SourceCall) -> bool:
+    """Return whether a function of the project broadcasts something."""
+    return any(
+        row.is_to(D + "broadcast", D + "_broadcast_coalesced")
+        for function in program.functions(call)
+        for row in calls_in(program, function)
+    )
+
+
+def _averaged(program: Program, call: SourceCall) -> set[int]:
+    """Return what a call of the project updates in place, parameter by parameter: terms of the caller."""
+    functions = program.functions(call)
+    if len(functions) != 1:
+        return set()
+    file, scope = functions[0]
+    names = [name for name, _, star in program.scope(functions[0]).parameters if not star]
+    found: set[int] = set()
+    for row in calls_in(program, functions[0]):
+        callee = row.terms[row.term[1]]
+        if row.method not in _IN_PLACE or callee[0] != "a":
+            continue
+        base = callee[1]
+        while base >= 0 and row.terms[base][0] == "c" and row.terms[row.terms[base][1]][0] == "a":
+            base = row.terms[row.terms[base][1]][1]
+        model = model_of_parameters(program, file, _zipped(program, file, base))
+        while model >= 0 and row.terms[model][0] == "a":
+            model = row.terms[model][1]
+        if model < 0 or row.terms[model][0] != "p" or row.terms[model][1] != scope:
+            continue
+        position = names.index(row.terms[model][2]) if row.terms[model][2] in names else -1
+        terms = call.terms
+        bound = any(atom.kind == Kind.FUNCTION and atom.of for atom in call.callee)
+        if bound and position == 0 and terms[call.term[1]][0] == "a":
+            found.add(terms[call.term[1]][1])
+        elif position >= 0:
+            given = call.argument_term(position - bound, row.terms[model][2])
+            if given >= 0:
+                found.add(stripped(program, call.file, given))
+    return found
+
+
+def _zipped(program: Program, file: int, term: int) -> int:
+    """Return the iterable behind one of the names of ``for a, b in zip(…)``; the term itself for others."""
+    terms = program.terms[file]
+    if term >= 0 and terms[term][0] == "x" and terms[terms[term][1]][0] == "e":
+        source = terms[terms[terms[term][1]][1]]
+        if source[0] == "c" and terms[source[1]][0] == "v" and terms[source[1]][2] == "zip":
+            return int(source[2][terms[term][2]]) if terms[term][2] < len(source[2]) else term
+    return term
+
+
+def _used_by_all(program: Program, call: SourceCall, models: set[int]) -> SourceCall | None:
+    """Return a call of one of these models, or of a part of it, that all ranks make in the same function."""
+    for other in calls_in(program, (call.file, call.scope)):
+        if other == call or partial_guards(other) or other.method in _KEPT:
+            continue
+        callee = other.term[1]
+        steps = 0
+        while call.terms[callee][0] == "a":
+            callee = call.terms[callee][1]
+            steps += 1
+        if callee in models and (steps == 0 or other.method not in _KEPT) and other.loops:
+            return other
+    return None

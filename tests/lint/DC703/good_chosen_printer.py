@@ -1,0 +1,33 @@
+import os
+
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+def setup():
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    return dist.get_rank(), dist.get_world_size(), torch.device("cuda", local_rank)
+
+def report(loss):
+    print("loss", loss.item())
+
+
+def keep(loss):
+    return loss
+
+
+def main():
+    rank, world_size, device = setup()
+    finish = report if rank == 0 else keep
+    for step in range(10):
+        loss = torch.rand(1, device=device)
+        dist.all_reduce(loss)
+        finish(loss)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    main()

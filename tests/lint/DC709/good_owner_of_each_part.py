@@ -1,0 +1,38 @@
+import os
+
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+def setup():
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    return dist.get_rank(), dist.get_world_size(), torch.device("cuda", local_rank)
+class Net(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(32, width), nn.ReLU(), nn.Linear(width, 10))
+
+    def forward(self, x):
+        return self.body(x)
+
+def share_all(tensors, world_size):
+    for owner in range(world_size):
+        dist.broadcast(tensors[owner], src=owner)
+
+
+def main():
+    rank, world_size, device = setup()
+    model = Net().to(device)
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)
+    parts = [torch.zeros(16, device=device) for _ in range(world_size)]
+    parts[rank].fill_(rank)
+    share_all(parts, world_size)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    main()
