@@ -647,8 +647,8 @@ def _sends_over_a_bridge(timeline: Timeline, everyone: Sequence[NcclProcess]) ->
             if missed and (name.startswith(_VIRTUAL) or address.startswith(("fe80", "169.254."))):
                 yield LogFinding(
                     [*(event for event in process.events if address in event.text), *missed],
-                    f"NCCL sends over {name} ({address}){f' on {process.host}' if process.host else ''}, which leads to "
-                    "no other host",
+                    f"NCCL sends over {name} ({address}){f' on {process.host}' if process.host else ''}, which leads "
+                    "to no other host",
                     _interface(),
                     rank=-1,
                 )

@@ -923,8 +923,8 @@ _READ_NCCL = Fix(
     where="launch-line",
 )
 _CHECK_HOST = Fix(
-    "that warning names the call that failed. Check on that host what it needs: memory of the GPU (nvidia-smi), /dev/shm "
-    "(df -h /dev/shm), locked memory (ulimit -l), and the network to the other hosts",
+    "that warning names the call that failed. Check on that host what it needs: memory of the GPU (nvidia-smi), "
+    "/dev/shm (df -h /dev/shm), locked memory (ulimit -l), the network",
     where="host",
 )
 _CAST = Fix(
@@ -972,11 +972,8 @@ def no_collective_failed(timeline: Timeline, events: Sequence[Event]) -> LogFind
     spelt, meaning = _CLASSES.get(name, ("", ""))
     who = rank_names(rank for event in events if (rank := event.who.rank) is not None)
     on = f" on {who}" if any(event.who.rank is not None for event in events) else ""
-    description = (
-        f"NCCL failed{on} with {spelt}: {last or _said(warned) or meaning}"
-        if spelt
-        else f"{first.text[:120].strip()}{on}"
-    )
+    why = last or _words_of(warned) or meaning
+    description = f"NCCL failed{on} with {spelt}: {why}" if spelt else f"{first.text[:120].strip()}{on}"
     fix = _CAST if not spelt else _READ_NCCL if warned is None else _CHECK_HOST
     return LogFinding([*events, *([] if warned is None else [warned])], description.rstrip(". "), fix, role="failure")
 
@@ -1000,7 +997,7 @@ def _nccl_warning(timeline: Timeline, failure: Event) -> Event | None:
     )
 
 
-def _said(warning: Event | None) -> str:
+def _words_of(warning: Event | None) -> str:
     return "" if warning is None else warning.values["said"].strip()
 
 

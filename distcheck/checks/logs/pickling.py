@@ -356,6 +356,20 @@ def _is_written_elsewhere(timeline: Timeline, event: Event) -> bool:
 # states and devices
 
 
+def _wrapper_moved(timeline: Timeline, prefix: str, missing: str, surplus: str) -> LogFinding:
+    """A part of the model was wrapped when it was saved, and the whole is wrapped now."""
+    return LogFinding(
+        each_line_once([*timeline.of("state-keys"), *timeline.of("state-mismatch")]),
+        f"the keys of the checkpoint have {prefix} inside ({surplus}), those of the model begin with it ({missing})",
+        Fix(
+            f"move it to the front: state = {{'{prefix}' + key.replace('.{prefix}', '.', 1): value for key, value in "
+            "state.items()}",
+            where="code",
+        ),
+        evidence={"prefix": prefix, "missing": missing, "unexpected": surplus},
+    )
+
+
 def _has_part(key: str | None, prefix: str) -> bool:
     """Whether a key has a wrapper's name at its beginning or inside."""
     return key is not None and (key.startswith(prefix) or f".{prefix}" in key)
@@ -374,6 +388,10 @@ def keys_fit(timeline: Timeline) -> Iterator[LogFinding]:
     for prefix, wrapper in _PREFIXES.items():
         in_file = _has_part(surplus, prefix) and not _has_part(missing, prefix)
         in_model = _has_part(missing, prefix) and not _has_part(surplus, prefix)
+        moved = bool(missing and surplus and surplus.replace(f".{prefix}", ".", 1) == missing.removeprefix(prefix))
+        if moved and in_file is in_model:
+            yield _wrapper_moved(timeline, prefix, missing or "", surplus or "")
+            return
         if not (missing and surplus) or not (in_file or in_model):
             continue
         # the keys are what shows it

@@ -39,8 +39,8 @@ RESTART = "restart"
 #: Rows of waits that ended. What was at work before the first of them is read from its progress bar.
 _WAITS = ("watchdog-timeout", "store-wait-ended", "store-key-missing", "gloo-timeout", "unique-id-timeout")
 WORK = "one-rank-works"
-_MOST_LOOKS_BACK = 4
-_LOOKED_BACK = 32 << 10
+_MOST_BARS_READ = 4
+_BYTES_BEFORE = 32 << 10
 _MOST_BARS = 8
 
 #: Where a traceback begins, or a line that belongs to the next one stands.
@@ -181,7 +181,7 @@ class SourceReader:
         self._raised: dict[LineAuthor, int] = {}
         self._passed_over = 0
         self._error_lines = 0
-        self._looked_back = 0
+        self._bars_read = 0
         self._noise: dict[int, int] = {}
         #: rows that are not searched, and the byte up to which
         self._muted: dict[int, float] = {}
@@ -316,8 +316,8 @@ class SourceReader:
             muted = self._note_fits(found, head, line) or muted
         if pieces:
             self._voices.note(head.who, line, raw)
-        if not names.isdisjoint(_WAITS) and self._looked_back < _MOST_LOOKS_BACK:
-            self._looked_back += 1
+        if not names.isdisjoint(_WAITS) and self._bars_read < _MOST_BARS_READ:
+            self._bars_read += 1
             self._note_bars(data, text, start, end, line)
         if TRACEBACK in names and not self._tracebacks.open:
             self._in_vain = 0
@@ -412,7 +412,7 @@ class SourceReader:
     def _note_bars(self, data: bytes, text: bytes, start: int, end: int, line: int) -> None:
         """Note the last progress bar of each process before a wait that ended: who was at work, and for how long."""
         noted: set[LineAuthor] = set()
-        first = max(0, start - _LOOKED_BACK)
+        first = max(0, start - _BYTES_BEFORE)
         for match in reversed([*BAR.finditer(text, first, end)]):
             begin = text.rfind(b"\n", 0, match.start()) + 1
             stop = text.find(b"\n", match.end())

@@ -277,7 +277,8 @@ _CLASSES = (
     #: NCCL's own words, which its class of result lacks
     *spellings("nccl-warn", Kind.NOTICE, ("DC512",),
         (r"NCCL WARN (?P<said>[^\r\n]{8,200})",
-         "node01:4711:4802 [0] misc/socket.cc:28 NCCL WARN Net : Call to bind failed : Cannot assign requested address")),
+         "node01:4711:4802 [0] misc/socket.cc:28 NCCL WARN Net : Call to bind failed : Cannot assign requested "
+         "address")),
     *spellings("nccl-last-error", Kind.RECORD, (),
         (r"Last error:", "Last error:", "Last error: Cuda failure 'out of memory'")),
     *spellings("invalid-scalar-type", Kind.FAILURE, ("DC512",),
