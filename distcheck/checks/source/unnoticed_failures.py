@@ -1,4 +1,4 @@
-"""Failures that no process notices: a process group that was not created, a started rank that ended."""
+"""Failures that no process notices: of a process group, of a collective, of a rank that a script started."""
 
 from __future__ import annotations
 
@@ -60,6 +60,49 @@ def failed_rendezvous_ends_the_rank(program: Program) -> Iterator[Finding]:
                     ],
                 )
                 break
+
+
+# a collective that failed
+
+
+@probe(rules.DC749)
+def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
+    """A rank whose collective fails does not go on as if nothing had happened."""
+    seen: set[tuple[int, int]] = set()
+    for collective in program.collectives():
+        if program.is_test(collective.file) or collective.inside("except", "finally"):
+            continue
+        for row in _raising_rows(program, collective, depth=1):
+            around = [node for _, node in row.blocks if node[1] == "try"]
+            if not around or (row.file, around[-1][4]) in seen:
+                continue
+            handlers = _handlers(program, row.file, around[-1])
+            caught = next(
+                (one for one in handlers if _catches(program, row.file, program.blocks[row.file][one][2])), -1
+            )
+            if caught < 0 or not _does_nothing(program, row, caught):
+                continue
+            seen.add((row.file, around[-1][4]))
+            yield row.found(
+                rules.DC749,
+                f"line {program.blocks[row.file][caught][4]} ignores errors of {collective.method}(): this rank goes on "
+                "with its own value, and the others wait or have another",
+                fix="let the error end the process; test dist.is_initialized() first if there may be no group",
+                flow=[
+                    f"{collective.path}:{collective.line}: {collective.text()}",
+                    f"{row.path}:{program.blocks[row.file][caught][4]}: its errors are ignored",
+                ],
+            )
+
+
+#: What an except may do that ends nothing.
+_REPORTS = word_set("print debug info warning warn error exception log format str print_exc format_exc")
+
+
+def _does_nothing(program: Program, row: EventRow, handler: int) -> bool:
+    """Return whether an ``except`` at most reports that something failed."""
+    rows = [one for one in program.rows_of(row.file, row.scope) if any(inner == handler for inner, _ in one.blocks)]
+    return all(isinstance(one, SourceCall) and one.method in _REPORTS for one in rows)
 
 
 def _is_of_one_process(init: SourceCall) -> bool:

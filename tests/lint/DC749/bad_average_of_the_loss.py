@@ -1,0 +1,31 @@
+import torch
+import torch.distributed as dist
+
+
+def mean(tensor):
+    dist.all_reduce(tensor)
+    return tensor / dist.get_world_size()
+
+
+def validate(losses):
+    total = sum(losses)
+    try:
+        total = mean(total)  # expect: DC749
+    except:  # noqa: E722
+        pass
+    try:
+        dist.barrier()  # expect: DC749
+    except Exception as error:
+        print("no barrier", error)
+    return total
+
+
+def main():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(dist.get_rank())
+    validate([torch.ones(1).cuda()])
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
