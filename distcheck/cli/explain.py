@@ -9,6 +9,7 @@ import html
 import json
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -112,7 +113,7 @@ def _look_up(text: str) -> Answer:
 
 def _spellings(text: str) -> Iterator[str]:
     """Return a pasted text as it is, then without what a web page, a quotation or a terminal made of it."""
-    plain = html.unescape(text).translate(_ASCII)
+    plain = unicodedata.normalize("NFKC", html.unescape(text)).translate(_ASCII)
     if "%20" in plain:
         plain = unquote(plain)
     plain = _QUOTED.sub("", _DASH.sub("--", plain))

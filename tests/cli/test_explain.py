@@ -40,6 +40,8 @@ def explain(*words: str, text: str | None = None) -> Result:
         ("libtorch_cuda.so:%20undefined%20symbol:%20ncclCommRegister", "DC331"),
         ("TypeError: cannot pickle &#39;_thread.lock&#39; object", "DC601"),
         ("train.py: error: unrecognized arguments: –local_rank=1", "DC207"),
+        ("NCCL error：unhandled system error", "DC512"),
+        ("Key Error: LOCAL_RANK", "DC101"),
         ("> environment variable RANK\n> expected, but not set", "DC101"),
         # the shortest message that holds the word
         ("Killed", "DC323"),

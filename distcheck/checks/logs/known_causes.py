@@ -134,6 +134,29 @@ KNOWN_CAUSES = {
         "cast the model before it is wrapped: model.to(torch.bfloat16); with QLoRA give bnb_4bit_quant_storage the "
         "dtype of the other parameters",
     ),
+    "fsdp-integers": KnownCause(
+        "FSDP got quantized parameters",
+        "FSDP joins parameters into one tensor of a floating-point dtype, and some of them are quantized integers",
+        "4-bit QLoRA: set bnb_4bit_quant_storage to torch.bfloat16; 8-bit weights can't be wrapped, so load them in "
+        "bfloat16",
+    ),
+    "node-rank-missing": KnownCause(
+        "NODE_RANK is not set",
+        "the script reads NODE_RANK, which torchrun does not set",
+        "read GROUP_RANK, which torchrun sets, or export NODE_RANK on each node before the launch",
+        "job-script",
+    ),
+    "shm-manager": KnownCause(
+        "torch_shm_manager did not answer",
+        "torch_shm_manager, which shares the tensors of loader workers, did not answer in time",
+        "start fewer loader workers, raise the limit of open files (ulimit -n 65536), or share by descriptors: "
+        "torch.multiprocessing.set_sharing_strategy('file_descriptor')",
+    ),
+    "checkpoint-of-ranks": KnownCause(
+        "a distributed checkpoint failed on some ranks",
+        "saving or loading a distributed checkpoint failed on the ranks that the line lists",
+        "read the 'Traceback (most recent call last): (RANK …)' below this line: it holds the exception of each rank",
+    ),
     "fsdp-frozen": KnownCause(
         "FSDP got frozen and trained parameters in one module",
         "FSDP joins the parameters of a module into one tensor, and only some of them are trained",

@@ -123,6 +123,8 @@ ROWS: tuple[Signature, ...] = (
         (r"mlx5_core (?P<pci>[0-9a-f:.]{7,14})(?: (?P<hca>\w{2,20}))?: (?:Port: \d+ )?Link (?:DOWN|down)",
          "[81021.5] mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link DOWN",
          "[81021.5] mlx5_core 0000:1a:00.0 ens1f0: Link down")),
+    *spellings("mlx5-completion", Kind.LOST, ("DC415", "DC414"),
+        (r"mlx5: \S{1,64}: got completion with error", "mlx5: node01: got completion with error:")),
     *spellings("ib-completion", Kind.LOST, ("DC415", "DC414"),
         (r"Got completion from peer (?P<address>\S{3,80}) with (?:status|error)[= "
          r"](?:IBV_WC_\w{3,24}\()?(?P<status>\d{1,2})\b",

@@ -37,6 +37,13 @@ ROWS: tuple[Signature, ...] = (
         (r"DataLoader worker \(pid(?:\(s\))? (?P<pid>\d+)[\d, ]{0,80}\) is killed by signal: Bus error",
          "RuntimeError: DataLoader worker (pid 4811) is killed by signal: Bus error. It is possible that "
          "dataloader's workers are out of shared memory. Please try to raise your shared memory limit.")),
+    *spellings("shm-is-small", Kind.NOTICE, ("DC320",),
+        (r"/dev/shm has only (?P<bytes>\d{1,20}) bytes available",
+         "WARNING: The object store is using /tmp instead of /dev/shm because /dev/shm has only 67108864 bytes "
+         "available.")),
+    *spellings("shm-manager", Kind.FAILURE, (),
+        (r"Shared memory manager connection has timed out",
+         "RuntimeError: Shared memory manager connection has timed out")),
     *spellings("bus-error", Kind.TABLE, ("DC320",),
         (r"(?:Signal 7 )?\(SIGBUS\)(?: received by PID (?P<pid>\d+))?",
          "  traceback : Signal 7 (SIGBUS) received by PID 4711",

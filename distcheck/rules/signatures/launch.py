@@ -25,7 +25,7 @@ ROWS: tuple[Signature, ...] = (
         (r"environment variable (?P<variable>[A-Z_]{4,20}) expected, but not set",
          "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
          "expected, but not set"),
-        (rf"KeyError: '(?P<variable>{_RANK_VARIABLES}|{_SCHEDULERS_VARIABLES})'",
+        (rf"[Kk]ey ?[Ee]rror: ['\"]?(?P<variable>{_RANK_VARIABLES}|{_SCHEDULERS_VARIABLES})\b",
          "KeyError: 'LOCAL_RANK'",
          "3: KeyError: 'SLURM_PROCID'"),
         (r"(?P<variable>LOCAL_RANK) is not in the environment",

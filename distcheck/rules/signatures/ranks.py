@@ -264,7 +264,7 @@ _CLASSES = (
         (r"NCCL [Ee]rror \d+: (?P<words>unhandled cuda error|unhandled system error|internal error|invalid usage)",
          "RuntimeError: NCCL Error 1: unhandled cuda error",
          "RuntimeError: NCCL Error 5: invalid usage"),
-        (r"(?:NCCL error: |Test NCCL failure \S{1,80}:\d+ ')(?P<words>unhandled cuda error|unhandled system error"
+        (r"(?:NCCL error: ?|Test NCCL failure \S{1,80}:\d+ ')(?P<words>unhandled cuda error|unhandled system error"
          r"|internal error|invalid usage|invalid argument)",
          "Collective WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) raised the "
          "following async exception: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL "
