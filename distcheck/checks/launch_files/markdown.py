@@ -24,6 +24,11 @@ _CONSOLES = frozenset({"console", "shell-session", "sh-session", "shellsession",
 #: ``$ torchrun``, ``user@node1:~$ torchrun``, ``(venv) $ torchrun``; in a console also ``# torchrun`` as root
 _PROMPT = re.compile(r"(?:\([\w.-]+\)[ ]*)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[$%][ ]")
 _ROOT_PROMPT = re.compile(r"(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?#[ ](?=\S)")
+#: A line that only a shell reads: a block without a language holds commands if one of its lines is such a line.
+_COMMAND = re.compile(
+    r"[ \t]*(?:[$%] )?(?:[A-Za-z_]\w*=\S* +)*(?:torchrun|accelerate launch|deepspeed|srun|sbatch|mpirun|python3?) "
+    r"(?=.*(?:\.(?:py|sh|sbatch)\b| -m | --\w|\\$))"
+)
 #: ``<node_rank>``, ``<YOUR IP>``: a shell reads a redirection. ``<file.txt`` has no end, ``<(…)`` no letter.
 _LEFT_TO_READER = re.compile(r"<[A-Za-z][\w .:/'-]{0,60}>")
 
@@ -86,7 +91,8 @@ def _blocks(text: str) -> Iterator[_CodeBlock]:
 def _commands(text: str, block: _CodeBlock) -> Iterator[tuple[int, int]]:
     """Yield the ranges of a block that are commands, each with the end of its line."""
     console = block.language in _CONSOLES
-    if not console and block.language not in _SHELLS:
+    unnamed = not block.language and any(_COMMAND.match(text, start, end) for start, end in block.lines)
+    if not console and not unnamed and block.language not in _SHELLS:
         return
     prompt = re.compile(
         f"[ \t]*(?:{_PROMPT.pattern}|{_ROOT_PROMPT.pattern})" if console else f"[ \t]*{_PROMPT.pattern}"

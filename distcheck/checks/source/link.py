@@ -307,6 +307,8 @@ class Index:
                 parts = self.parts[number]
                 if parts[-length:] != names[:length] or number == file:
                     continue
+                if length == 1 and self._is_in_its_package(number, own):
+                    continue
                 above = parts[: len(parts) - length]
                 shared = 0
                 for one, other in zip(above, own, strict=False):
@@ -329,6 +331,14 @@ class Index:
         if len(located) != 1:
             return None
         return next((item for item in found if self.files[item[0]].path.endswith("__init__.py")), found[0])
+
+    def _is_in_its_package(self, number: int, own: tuple[str, ...]) -> bool:
+        """Return whether a module has the name of the package around it and around the importing file."""
+        package = self.parts[number][:-1]
+        if not package or self.parts[number][-1] != package[-1] or own[: len(package)] != package:
+            return False
+        around = self._exact(package)
+        return around is not None and around != number
 
 
 def module_parts(path: str) -> tuple[str, ...]:

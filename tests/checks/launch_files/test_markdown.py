@@ -36,7 +36,7 @@ torchrun --nnodes=2 --node_rank=<node_rank> --master_addr=<MASTER IP> \\
 torchrun = "torchrun nothing.py"
 ```
 
-```
+```text
 torchrun nothing.py
 ```
 """
@@ -73,7 +73,7 @@ def test_a_whole_document() -> None:
         ("```{.bash}", True),
         ("```{code-block} bash", True),
         ("```{bash}", True),
-        ("```", False),
+        ("```", True),
         ("```text", False),
         ("```python", False),
         ("```powershell", False),
@@ -84,6 +84,24 @@ def test_a_whole_document() -> None:
 def test_which_blocks_are_read(opening: str, found: bool) -> None:
     text = f"{opening}\ntorchrun train.py\n{opening[:3]}\n"
     assert bool(read("a.md", text).sites) == found
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("torchrun --nproc_per_node=8 a.py", ["torchrun --nproc_per_node=8 a.py"]),
+        ("pip install torch\nA=1 python -m torch.distributed.run a.py", ["python -m torch.distributed.run a.py"]),
+        ("$ torchrun a.py\nuse torchrun b.py", ["torchrun a.py"]),
+        ("python \\\n  -m torch.distributed.run \\\n  a.py", ["python -m torch.distributed.run a.py"]),
+        ("torchrun is the successor of that module", []),
+        ("deepspeed 0.16\ntorch 2.6", []),
+        ("import torch\nmodel = torch.nn.Linear(1, 1)", []),
+        ("train.py\n├── torchrun a.py", []),
+    ],
+)
+def test_a_block_without_a_language_holds_commands_if_a_line_is_one(block: str, expected: list[str]) -> None:
+    file = read("a.md", f"```\n{block}\n```\n")
+    assert [one.removeprefix("A=1 ") for one in commands(file)] == expected
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,10 @@ def index(*paths: str) -> Index:
         ("a/train.py", "utils", ["a/utils.py", "utils.py", "b/utils.py"], "a/utils.py", ()),
         ("a/b/train.py", "utils", ["a/utils.py", "utils.py", "b/utils.py"], "a/utils.py", ()),
         ("a/b/train.py", "utils", ["utils.py", "c/utils.py"], "utils.py", ()),
+        # a module with the name of the package around it: inside, the name means the package
+        ("a/utils.py", "a.b.f", ["a/__init__.py", "a/a.py", "a/b.py"], "a/b.py", ("f",)),
+        ("a/utils.py", "a.a.f", ["a/__init__.py", "a/a.py"], "a/a.py", ("f",)),
+        ("a/utils.py", "a.f", ["a/a.py"], "a/a.py", ("f",)),
         ("train.py", "utils", ["a/utils.py", "utils.py"], "utils.py", ()),
         # a folder next to it
         ("tools/train.py", "lib.utils", ["src/lib/utils.py"], "src/lib/utils.py", ()),
