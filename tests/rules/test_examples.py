@@ -123,7 +123,9 @@ def linted(code: str, blocks: Iterable[Block], given: Files, folder: Path) -> li
             files.update(around.beside)
         else:
             name = _name(block, given)
-            files[name] = _begin(name, block.text) + (textwrap.indent(block.text, "  ") if name == "pod.yaml" else block.text)
+            files[name] = _begin(name, block.text) + (
+                textwrap.indent(block.text, "  ") if name == "pod.yaml" else block.text
+            )
     folder.mkdir()
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")

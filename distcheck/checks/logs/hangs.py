@@ -390,9 +390,9 @@ def _connection_fix(timeline: Timeline, first: bool) -> Fix:
         "one run with NCCL_P2P_DISABLE=1 shows whether it is that"
     )
     several = (
-        "between hosts: a wrong interface (DC406: NCCL_SOCKET_IFNAME), blocked ports (DC412), or RDMA (DC415); one run "
-        "with NCCL_DEBUG=INFO shows what NCCL takes, and 'distcheck collective --pairs' names the pair that does not "
-        "get through"
+        "between hosts: a wrong interface (DC406: NCCL_SOCKET_IFNAME), blocked ports (DC412), or RDMA (DC415); "
+        f"{'' if timeline.has('nccl-info') else 'one run with NCCL_DEBUG=INFO shows what NCCL takes, and '}"
+        "'distcheck collective --pairs' names the pair that does not get through"
     )
     text = one if hosts == 1 else several if hosts > 1 else f"{one}; {several}"
     if not first:

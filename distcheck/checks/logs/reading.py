@@ -26,7 +26,7 @@ from .prefixes import UNKNOWN_WRITER, LineHead, Prefixes
 from .rank_streams import ALL_UP_TO, RankStreams
 from .sources import LogInput, Text, find
 from .torchrun_report import FailureReport
-from .tracebacks import Finished, Tracebacks
+from .tracebacks import BOXED_TEXT, Finished, Tracebacks
 
 #: Names of rows that lead the reading itself.
 TRACEBACK = "traceback"
@@ -310,7 +310,8 @@ class SourceReader:
         head = self._head(data, start, raw)
         muted = False
         names: set[str] = set()
-        for piece in pieces:
+        boxed = head.text.startswith("│") and BOXED_TEXT.match(head.text) is not None
+        for piece in pieces if not boxed else ():
             found = self._fitting(text[slice(*piece)], head)
             names.update(self._matcher.rows[number].name for number, _ in found)
             muted = self._note_fits(found, head, line) or muted
@@ -496,6 +497,8 @@ class SourceReader:
 
     def _note_exception(self, finished: Finished) -> None:
         traceback = finished.traceback
+        if self._note_wrapped(finished):
+            return
         message = traceback.message.strip().split("\n", 1)[0]
         text = f"{traceback.exception}: {message}" if message else traceback.exception
         if not text and traceback.frames:
@@ -507,6 +510,24 @@ class SourceReader:
         number = self._events.add(row, head.who, finished.line, head.time, text[:LONGEST_TEXT], clean=shown)
         if number is not None:
             self._events.attach(number, traceback)
+
+    def _note_wrapped(self, finished: Finished) -> bool:
+        """Note the rows that a wrapped message fits as one line; return whether there are any."""
+        lines = finished.traceback.message.split("\n")
+        if len(lines) < 2:
+            return False
+        text = f"{finished.traceback.exception}: {' '.join(map(str.strip, lines))}"
+        found = False
+        for number, values in self._matcher.fitting(text.encode()[:LONGEST_LINE]):
+            row = self._matcher.rows[number]
+            if row.kind > Kind.TABLE or row.name == ERROR_LINE:
+                continue
+            head = finished.head
+            event = self._events.add(row, head.who, finished.line, head.time, _cut(text, values), values, clean=shown)
+            if event is not None:
+                self._events.attach(event, finished.traceback)
+                found = True
+        return found
 
     # --- the result ---
 

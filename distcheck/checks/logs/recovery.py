@@ -49,7 +49,14 @@ def went_on(readings: Sequence[LogReading], events: Sequence[Event], identities:
             return False
         if event.source not in last or event.until >= last[event.source].until:
             last[event.source] = event
-    alive = {number: _lives(reading, last.get(number), number, identities) for number, reading in enumerate(readings)}
+    begun = {
+        number: max((event.until for event in events if event.source == number and event.attempt < latest), default=0)
+        for number, _ in enumerate(readings)
+    }
+    alive = {
+        number: _lives(reading, last.get(number), number, identities, begun[number])
+        for number, reading in enumerate(readings)
+    }
     if not last:
         return any(alive.values())
     ended_well = any(_ends_well(reading, last.get(number)) for number, reading in enumerate(readings))
@@ -123,11 +130,14 @@ def _survived(reading: LogReading, event: Event, identities: Identities) -> bool
     return False
 
 
-def _lives(reading: LogReading, last: Event | None, number: int, identities: Identities) -> bool:
-    """Whether a file's end shows progress after its last bad line."""
+def _lives(reading: LogReading, last: Event | None, number: int, identities: Identities, since: int) -> bool:
+    """Whether a file's end shows progress after its last bad line.
+
+    :param since: the last known line of an earlier attempt
+    """
     own = others = 0
     for line, who, text in reading.tail:
-        if last is not None and line <= last.until:
+        if line <= since or (last is not None and line <= last.until):
             continue
         if _BAD.search(text):
             continue

@@ -49,7 +49,9 @@ class Finished(NamedTuple):
 _HEADER = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,300}))?')
 #: Frames as rich draws them, and the rest of its box.
-_DRAWN = re.compile(r"\s*[│|] (\S[^│|]{0,400}\.py):(\d{1,9}) in (\S{1,200})")
+_DRAWN = re.compile(r"\s*[│|] (\S[^│|]{0,400}\.py):(\d{1,9})(?: in (\S{1,200})|\s*[│|]?$)")
+#: What rich draws in its box besides frames: the code around them, and the values of variables.
+BOXED_TEXT = re.compile(r"│ (?:[ ❱] ?\s*\d{1,6} [│ ]|[│╭╰])")
 _BOX = ("│", "╭", "╰", "❱")
 #: What is no part of a message: the rules of torchrun's report, a progress bar.
 _NO_MESSAGE = re.compile(r"[=*_~-]{20,}$|.{0,200}(?:\d%\||\d(?:it/s|s/it)\]|\[\d\d:\d\d<)")
