@@ -6,10 +6,11 @@ collective in the loop, are for :mod:`.divergence`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding
+from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_sequences import Sequences, condition_text, flow_of, partial_guards, sequences_of, strict_guards
@@ -57,6 +58,60 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
             shared=shared.text(),
             line_of_shared=shared.line,
         )
+
+
+#: A loop that a counter ends.
+_COUNTED = re.compile(r"\s*while\s+\(?\s*(?P<counter>[A-Za-z_][\w.]*)\s*(<|<=|!=)\s")
+
+
+@probe(rules.DC707)
+def counters_grow_on_all_ranks(program: Program) -> Iterator[Finding]:
+    """What ends a loop with shared work grows on all ranks."""
+    sequences = sequences_of(program)
+    for file, blocks in enumerate(program.blocks):
+        for number, node in enumerate(blocks):
+            if node[1] != "while" or node[2] < 0:
+                continue
+            match = _COUNTED.match(program.lines(file)[node[4] - 1])
+            raised = list(_raised(program, file, number, match["counter"])) if match else []
+            if not raised or not all(_inner_guards(row, number) for row in raised):
+                continue
+            row = raised[0]
+            guard = _inner_guards(row, number)[-1]
+            shared = _shared(program, sequences, row, number, "break")
+            if shared is not None and match is not None:
+                yield row.found(
+                    rules.DC707,
+                    f"only some ranks raise `{match['counter']}`, by `{condition_text(program, file, guard)}`. "
+                    f"The loop in line {node[4]} ends on them alone, while `{shared.text()}` in line {shared.line} "
+                    "needs all ranks",
+                    fix="count on all ranks: move this line out of the branch, before what one rank does",
+                    basis=(guard.who,),
+                    severity=min(row.milder_in_tests(rules.DC707), Severity.WARNING),
+                    shared=shared.text(),
+                    line_of_shared=shared.line,
+                )
+
+
+def _raised(program: Program, file: int, loop: int, counter: str) -> Iterator[EventRow]:
+    """Yield what changes a counter within a loop: an assignment, or the ``update()`` of the bar that it belongs to."""
+    base, _, name = counter.rpartition(".")
+    line, last = program.blocks[file][loop][4:6]
+    for position, event in enumerate(program.events[file]):
+        if not line < event[3] <= last:
+            continue
+        row = program.event_row(file, position)
+        if (
+            (row.kind == "bind" and row.payload[0] == counter)
+            or (row.kind == "attribute" and row.payload[1] == name and row.text().startswith(counter))
+            or (isinstance(row, SourceCall) and base and row.method == "update" and row.text().startswith(base))
+        ):
+            yield row
+
+
+def _inner_guards(row: EventRow, loop: int) -> list[Guard]:
+    """Return the conditions within a loop by which only some ranks get to a row."""
+    return [guard for guard in partial_guards(row) if guard.block > loop and guard.who.traced]
 
 
 def _deciding(program: Program, row: EventRow, loop: int) -> Guard | None:

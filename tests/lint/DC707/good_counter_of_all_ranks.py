@@ -1,0 +1,47 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from tqdm import tqdm
+
+
+def train(model, optimizer, loader, total):
+    bar = tqdm(total=total, disable=dist.get_rank() != 0)
+    while bar.n < bar.total:
+        for x in loader:
+            if bar.n >= bar.total:
+                break
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+            bar.update(1)
+            if dist.get_rank() != 0:
+                continue
+            print(bar.n)
+
+
+def count(model, loader, total):
+    step = 0
+    while step < total:
+        for x in loader:
+            model(x).mean().backward()
+            step += 1
+            if dist.get_rank() == 0:
+                print(step)
+
+
+def main() -> None:
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    model = DDP(torch.nn.Linear(8, 8).cuda(), device_ids=[local_rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [torch.randn(4, 8, device="cuda")] * 16
+    train(model, optimizer, batches, 100)
+    count(model, batches, 100)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
