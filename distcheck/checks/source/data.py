@@ -17,6 +17,7 @@ from distcheck.core.registry import probe
 from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
 from .link import reachable
+from .models import trains as trains_in
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Block
@@ -256,12 +257,47 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
                 repeated = _is_repeated(program, loop)
                 if repeated is not None:
                     break
-        if repeated is None or _may_get_epochs(program, sampler, of_loader):
+        again = None if repeated is not None else _started_again(program, own)
+        if (repeated is None and again is None) or _may_get_epochs(program, sampler, of_loader):
+            continue
+        if again is not None:
+            yield _set_epoch_before(sampler, again)
+            continue
+        if repeated is None:
             continue
         loud = not (
             program.framework(sampler.file) or program.framework(repeated.file) or program.is_test(sampler.file)
         )
         yield _set_epoch_finding(program, sampler, repeated, loud)
+
+
+def _started_again(program: Program, loaders: set[tuple[int, int]]) -> SourceCall | None:
+    """Return the call of ``iter`` that starts one of these loaders again in a training loop, where it has ended."""
+    for call in program.calls_named("iter"):
+        if not (call.loops and call.inside("except") and call.is_to("iter")):
+            continue
+        given = call.argument(0)
+        if given is None or loaders.isdisjoint(_loaders_in(program, given)):
+            continue
+        if trains_in(program, (call.file, call.scope)):
+            return call
+    return None
+
+
+def _set_epoch_before(sampler: SourceCall, again: SourceCall) -> Finding:
+    name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
+    quiet = sampler.program.framework(sampler.file) or sampler.program.is_test(sampler.file)
+    return sampler.found(
+        rules.DC730,
+        f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that each pass that "
+        f"starts at {again.path}:{again.line} has the same order",
+        fix=f"count the passes, and call {name or 'loader.sampler'}.set_epoch(count) before {again.text()}",
+        severity=Severity.INFO if quiet else Severity.WARNING,
+        flow=[
+            f"{sampler.path}:{sampler.line}: the sampler is made here",
+            f"{again.path}:{again.line}: the loader starts again",
+        ],
+    )
 
 
 def _shuffles(call: SourceCall) -> bool:

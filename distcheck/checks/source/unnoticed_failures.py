@@ -85,8 +85,8 @@ def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
             seen.add((row.file, around[-1][4]))
             yield row.found(
                 rules.DC749,
-                f"line {program.blocks[row.file][caught][4]} ignores errors of {collective.method}(): this rank goes on "
-                "with its own value, and the others wait or have another",
+                f"line {program.blocks[row.file][caught][4]} ignores errors of {collective.method}(): this rank goes "
+                "on with its own value, and the others wait or have another",
                 fix="let the error end the process; test dist.is_initialized() first if there may be no group",
                 flow=[
                     f"{collective.path}:{collective.line}: {collective.text()}",
