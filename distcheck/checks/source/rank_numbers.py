@@ -18,7 +18,7 @@ from .device_uses import argument_place, called_in, files_from, shapes_of, torch
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
 from .several_hosts import HostFinding, HostSign, by_hosts, quiet
-from .values import PARTIAL, Atom, FlowStep, Kind, Value, Who
+from .values import ALWAYS, PARTIAL, Atom, Certainty, FlowStep, Kind, Value, Who
 
 _INIT = "torch.distributed.init_process_group"
 _SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
@@ -134,7 +134,8 @@ def _local(value: Value | None, *, spawned: bool = False) -> Atom | None:
 
     :param spawned: the index of a spawned process counts, too: it is known that it is not the rank
     """
-    if value is None or value.has(Kind.GLOBAL_RANK, Kind.RANK, Kind.GROUP_RANK, Kind.NODE_RANK, Kind.RANK_DEPENDENT):
+    others = (Kind.GLOBAL_RANK, Kind.RANK, Kind.GROUP_RANK, Kind.NODE_RANK, Kind.RANK_DEPENDENT)
+    if value is None or any(atom.kind in others and not _is_unused(value, atom) for atom in value):
         return None
     for atom in value:
         if (
@@ -147,6 +148,13 @@ def _local(value: Value | None, *, spawned: bool = False) -> Atom | None:
         if atom.kind == Kind.ENV_TEXT and vocabulary.VARIABLES.get(atom.const) == Kind.LOCAL_RANK:
             return None if _has_fallback(atom) else atom
     return None
+
+
+def _is_unused(value: Value, atom: Atom) -> bool:
+    """Return whether an alternative is only a parameter's name, and all calls in sight leave it None."""
+    return atom.const == "name" and Atom(Kind.CONST, None) in (
+        one._replace(flow=(), certainty=Certainty.PROVEN, when=ALWAYS, call=None) for one in value
+    )
 
 
 def _is_replaced(value: Value) -> bool:
