@@ -72,8 +72,16 @@ def newest_in(text: str, path: str) -> list[Newest | None]:
             if path.endswith(".cfg") or before[-1:] not in "\"'" or after != before[-1:]:
                 continue  # a word of a text, or a package of its own
         bounds = [bound for one in given if (bound := _bound(path, *one)) is not None]
-        found.append(min(bounds, key=lambda bound: (bound.version, not bound.excluded)) if bounds else None)
-    return found
+        found.append(_lowest(bounds))
+    companions = _bound_of_companions(text, path)
+    if companions is None:
+        return found
+    return [_lowest([companions, *([] if one is None else [one])]) for one in found or [None]]
+
+
+def _lowest(bounds: Iterable[Newest]) -> Newest | None:
+    """Return the bound that allows the least; None without bounds."""
+    return min(bounds, key=lambda bound: (bound.version, not bound.excluded), default=None)
 
 
 def _bound(path: str, operator: str, caret: str, number: str, star: str) -> Newest | None:
@@ -86,6 +94,34 @@ def _bound(path: str, operator: str, caret: str, number: str, star: str) -> Newe
         # 1.6 of conda, and 1.6.*, are all of 1.6
         return Newest(version, path)
     return Newest(version, path, True) if operator == "<" else None
+
+
+#: Releases of other packages that need a torch of their own: the name, its bound, and the first torch that is too new.
+#: torchvision and torchaudio require one release of torch; timm up to 0.3.2 imports what torch 1.9 has removed.
+_COMPANION = re.compile(
+    r"""
+    (?: ^ | [\s"'\[,(] | :: ) (?P<name> torchvision | torchaudio | timm )
+    [ \t]* ={1,3} [ \t]* 0 \. (?P<minor> \d+ ) (?: \. (?P<patch> \d+ ) )?
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+def _bound_of_companions(text: str, path: str) -> Newest | None:
+    """Return the newest torch that the pins of other packages allow."""
+    found = []
+    for match in _COMPANION.finditer(text):
+        name, minor, patch = match["name"], int(match["minor"]), int(match["patch"] or 0)
+        if name == "timm":
+            after = (1, 9) if (minor, patch) <= (3, 2) else None
+        elif name == "torchaudio":
+            after = (1, minor + 1) if minor < 13 else (2, 0)
+        else:
+            after = (1, minor) if minor < 14 else (2, minor - 14)
+        if after is not None:
+            shown = match[0].strip(" \t\n\"',[(:")
+            found.append(Newest(after, f"{path} ({shown})", True))
+    return min(found, key=lambda bound: bound.version, default=None)
 
 
 class TorchPins:

@@ -443,9 +443,9 @@ WITHOUT_OPTION = OLD.replace("train.py", "--use_env train.py")
         (READING_SCRIPT, f"```\n{WITHOUT_OPTION}```\n", "info"),
         (READING_SCRIPT, "~~~console\n$ torchrun --nproc-per-node=8 train.py\n~~~\n", "info"),
         (READING_SCRIPT, f"```bash\n{WITHOUT_OPTION}{OLD}```\n", "warning"),
-        (READING_SCRIPT, f"```bash\n{WITHOUT_OPTION.replace('train.py', 'test.py')}```\n", "warning"),
-        (READING_SCRIPT, f"Never start it so: {WITHOUT_OPTION}", "warning"),
-        (READING_SCRIPT, "```bash\npython train.py\n```\n", "warning"),
+        (READING_SCRIPT, f"```bash\n{WITHOUT_OPTION.replace('train.py', 'test.py')}```\n", "info"),
+        (READING_SCRIPT, f"Never start it so: {WITHOUT_OPTION}", "info"),
+        (READING_SCRIPT, "```bash\npython train.py\n```\n", "info"),
         (OLD_SCRIPT, f"```bash\n{WITHOUT_OPTION}```\n", "warning"),
     ],
 )

@@ -48,7 +48,7 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("torchvision==0.7\npytorch-lightning==1.6\n# torch==1.6\n", "requirements.txt"),
+        ("torchvision>=0.7\npytorch-lightning==1.6\n# torch==1.6\n", "requirements.txt"),
         ("import torch\nfrom torch.utils import x\ny = torch.cuda\n", "setup.py"),
         ('description = "uses torch for training"', "pyproject.toml"),
         ("git+https://github.com/x/torch\n", "requirements.txt"),
@@ -56,6 +56,33 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
 )
 def test_other_words_declare_nothing(text: str, path: str) -> None:
     assert newest_in(text, path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("timm==0.3.2\n", (1, 9)),
+        ("torch>=1.7\ntimm == 0.3.2\n", (1, 9)),
+        ("torch\ntorchvision==0.8.1\n", (1, 8)),
+        ("torchvision==0.14.1\n", (2, 0)),
+        ("torchvision==0.15.2\n", (2, 1)),
+        ("  - torchvision=0.8.2\n", (1, 8)),
+        ("torchaudio==0.13.0\n", (2, 0)),
+    ],
+)
+def test_a_pin_of_another_package_bounds_torch(text: str, version: tuple[int, ...]) -> None:
+    (found,) = newest_in(text, "requirements.txt")
+    assert found is not None
+    assert (found.version, found.excluded) == (version, True)
+
+
+@pytest.mark.parametrize("text", ["timm==0.4.12\n", "torchvision>=0.8\n", "my-timm==0.3.2\n", "timm\n"])
+def test_other_packages_leave_torch_open(text: str) -> None:
+    assert newest_in(f"torch\n{text}", "requirements.txt") == [None]
+
+
+def test_the_lowest_bound_of_a_file_counts() -> None:
+    assert newest_in("torch==1.6.0\ntorchvision==0.8.1\n", "a.txt") == [Newest((1, 6, 0), "a.txt")]
 
 
 def test_releases_are_compared() -> None:

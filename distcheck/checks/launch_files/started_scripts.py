@@ -521,11 +521,18 @@ def _find_parser(program: Program, script: int) -> _Parser | None:
     return _Parser(
         frozenset(spellings),
         option,
-        parses == {"parse_args"} and not swallows,
+        parses == {"parse_args"} and not swallows and any(_is_reached(program, script, call) for call in parsing),
         completed or program.framework(script) is not None,
         option is not None and _keyword(option, "required") is True,
         used,
     )
+
+
+def _is_reached(program: Program, script: int, call: SourceCall) -> bool:
+    """Return whether a script gets to a call, or imports a module that makes it."""
+    from distcheck.checks.source.device_uses import roots_of
+
+    return (script, 0) in roots_of(program, call) or (call.at_module_level and not call.inside("if"))
 
 
 def _is_only_first(call: SourceCall, parsing: list[SourceCall]) -> bool:

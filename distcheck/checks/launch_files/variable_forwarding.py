@@ -78,7 +78,7 @@ def variables_reach_the_ranks(launch_files: LaunchFiles) -> Iterator[Finding]:
     seen: set[Span] = set()
     for file in launch_files.files:
         uses = Uses(file)
-        launched = any(site.command.launcher in NODE_LAUNCHERS for site in file.sites)
+        launched = any(site.command.launcher in NODE_LAUNCHERS for site in file.sites) or _names_a_launcher(file)
         for site in file.sites:
             if site.command.launcher not in (*NODE_LAUNCHERS, "python"):
                 continue
@@ -114,6 +114,14 @@ def launchers_set_their_own_variables(launch_files: LaunchFiles) -> Iterator[Fin
 
 
 # who gets a variable
+
+
+#: A launcher in a text that a shell puts together, so that no launch line is known.
+_LAUNCHERS = re.compile(r"^[^#\n]*(?:\btorchrun\b|torch\.distributed\.(?:run|launch)\b|\baccelerate\s+launch\b)")
+
+
+def _names_a_launcher(file: LaunchFile) -> bool:
+    return any(_LAUNCHERS.match(line) for line in file.lines)
 
 
 @cache

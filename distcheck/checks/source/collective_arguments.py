@@ -187,9 +187,31 @@ def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> s
         return f"assigned to {name}"
     if use == "assign:" and _stored_over_itself(program, call):
         return f"assigned to {_written(call)}"
+    if name and _is_bound_again(program, call, name):
+        return None
     if name.strip("_") and _is_temporary(program, call) and tables[call.file].of.get(call.event[7]):
         return f"kept as {name}"
     return _later_use(program, call, tables[call.file], name)
+
+
+def _is_bound_again(program: Program, call: SourceCall, name: str) -> bool:
+    """Return whether the name holds another value at each call of its methods: a line under the same conditions has
+    assigned it before, in the same turn of a loop.
+    """
+    rows = [row for row in program.rows_of(call.file, call.scope) if row.number > call.number]
+    used = [row for row in rows if isinstance(row, SourceCall) and row.text().startswith(f"{name}.")]
+    bound = [row for row in rows if row.kind == "bind" and row.payload[0] == name and row.payload[1] != call.event[7]]
+    return bool(used) and all(
+        any(one.number < row.number and _conditions(one) <= _conditions(row) for one in bound) for row in used
+    )
+
+
+def _conditions(row: EventRow) -> frozenset[tuple[object, ...]]:
+    """Return the conditions around a row as text, and its loops."""
+    return frozenset(
+        (kind, number) if kind in ("for", "while") else (kind, row.term_text(term), polarity)
+        for number, (_, kind, term, polarity, _, _) in row.blocks
+    )
 
 
 def _is_temporary(program: Program, call: SourceCall) -> bool:

@@ -321,7 +321,7 @@ def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
         if _is_bound(program, files) or any(program.framework(file) for file in files):
             continue
         unused = next((one for one in called_in(program, files, *CONTEXTS) if one.use == "drop"), None)
-        yield _unbound(program, call, files) if unused is None else _not_entered(unused)
+        yield _unbound(program, call, roots, files) if unused is None else _not_entered(unused)
 
 
 @probe(rules.DC206)
@@ -405,12 +405,18 @@ def _not_entered(call: SourceCall) -> Finding:
     )
 
 
-def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Finding:
-    guess = next(
-        (one for one in called_in(program, files, "torch.distributed.barrier") if not one.gives(3, "device_ids")), None
+def _unbound(program: Program, call: SourceCall, roots: frozenset[Function], files: frozenset[int]) -> Finding:
+    def first_reached(calls: Iterable[SourceCall]) -> SourceCall | None:
+        """Return the first call that processes of this group get to, as far as calls show."""
+        return next(
+            (one for one in calls if not roots.isdisjoint(roots_of(program, one)) and not _is_unused_method(one)), None
+        )
+
+    guess = first_reached(
+        one for one in called_in(program, files, "torch.distributed.barrier") if not one.gives(3, "device_ids")
     )
-    objects = next(iter(called_in(program, files, *_OBJECTS)), None)
-    bare = next(_on_current_device(program, files), None)
+    objects = first_reached(called_in(program, files, *_OBJECTS))
+    bare = first_reached(_on_current_device(program, files))
     placed = any(
         use.row.file in files and use.number.has(*RANKS, Kind.ENV_TEXT, Kind.RANK_DEPENDENT)
         for use in device_uses(program)
@@ -425,7 +431,11 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
     else:
         what = "the current device is GPU 0 on every rank"
     severity = Severity.WARNING
-    if program.is_test(call.file) or (placed and bare is None and objects is None and _guess_is_right(program, call)):
+    if program.is_test(call.file) or (
+        bare is None
+        and objects is None
+        and (_guess_is_right(program, call) if placed else not _communicates(program, files))
+    ):
         severity = Severity.INFO
     own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
     return call.found(
@@ -434,6 +444,18 @@ def _unbound(program: Program, call: SourceCall, files: frozenset[int]) -> Findi
         fix=f'before it: `torch.cuda.set_device({own})`; and for the group: `device_id=torch.device("cuda", {own})`',
         severity=severity,
     )
+
+
+def _is_unused_method(row: EventRow) -> bool:
+    """Return whether a row is in a method that no code calls, not even by its name alone, and that no base defines."""
+    program, function = row.program, (row.file, row.scope)
+    owner = program.evaluator.owner_of(*function)
+    return owner >= 0 and not program.evaluator.callers.get(function) and not program.evaluator.bases((row.file, owner))
+
+
+def _communicates(program: Program, files: frozenset[int]) -> bool:
+    """Return whether a group is used in some files: a collective, or a model that is wrapped."""
+    return any(call.file in files for call in program.collectives()) or bool(called_in(program, files, *_WRAPPERS))
 
 
 def _guess_is_right(program: Program, call: SourceCall) -> bool:
@@ -469,12 +491,10 @@ def _on_current_device(program: Program, files: Iterable[int]) -> Iterator[Sourc
 
 
 def _is_plain_cuda(value: Value | None) -> bool:
-    for atom in value or ():
-        if atom.kind == Kind.CONST and atom.const in ACCELERATORS:
-            return True
-        if atom.kind == Kind.DEVICE and atom.const in ACCELERATORS and not atom.of:
-            return True
-    return False
+    """Return whether a device is a GPU without a number, and can be no GPU of this rank."""
+    atoms = value.atoms if value is not None else ()
+    plain = [atom.const in ACCELERATORS and not atom.of for atom in atoms if atom.kind in (Kind.CONST, Kind.DEVICE)]
+    return any(plain) and not any(atom.kind == Kind.DEVICE and atom.of for atom in atoms)
 
 
 # the mask after the start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ _SEND = "torch.distributed.send"
 _RECEIVE = "torch.distributed.recv"
 _SENDS = (D + "send", D + "isend")
 _RECEIVES = (D + "recv", D + "irecv")
+#: Words for the position of a process among others, in a condition without a known rank.
+_POSITIONS = re.compile(r"stage|first|last|prev|next|peer|partner|even|odd|parity|turn|rank", re.I)
 
 
 @probe(rules.DC716)
@@ -59,6 +62,8 @@ def _by_everyone(program: Program, call: SourceCall) -> bool:
             if node[1] == "exit:raise":
                 continue
             if program.evaluator.test(call.file, node[2]).who not in (Who.EVERYONE, Who.DISTRIBUTED):
+                return False
+            if _POSITIONS.search(call.term_text(node[2])):
                 return False
     return call.entry.who not in PARTIAL and not call.inside("except")
 

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.rank_evidence import SCRIPTS, SIGN
 from distcheck.core.registry import probe
 from distcheck.core.torch_pins import SINCE
 from distcheck.rules.double_launch import KEEP_ONE
 
-from .device_uses import is_overwritten, is_read
+from .device_uses import is_overwritten, is_read, roots_of
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
 from .program import EventRow, Program, SourceCall, SourceSpan, cached
 from .several_hosts import sign_of_hosts
@@ -143,6 +144,15 @@ def starts_itself(program: Program, script: int) -> bool:
     return any(call.file == script for call in program.calls_to(*STARTERS)) and bool(
         _LAUNCHERS.search(program.index.files[script].text)
     )
+
+
+_OF_TORCH = re.compile(r"torchrun|torch\.distributed\.(?:run|launch)\b|accelerate launch")
+
+
+@cached
+def names_launcher(program: Program, file: int) -> bool:
+    """Return whether a file names a launcher anywhere: its docstring shows how it is started."""
+    return _OF_TORCH.search(program.index.files[file].text) is not None
 
 
 def in_spawned_process(program: Program, row: EventRow) -> bool:
@@ -643,10 +653,21 @@ def _one_spelling(program: Program, call: SourceCall, spelling: str, reader: boo
         # a launcher of the project passes what this parser takes; torch's is only one that may be used as well
         severity=Severity.INFO if own_launcher else None,
         option=spelling,
+        **_scripts_of(program, call),
         **(_READS_VARIABLE if reader else {}),
         # older launchers pass what this parser takes
         **(_SPELLED_SINCE if spelling == _SPELLINGS[0] else {}),
     )
+
+
+def _scripts_of(program: Program, call: SourceCall) -> dict[str, Any]:
+    """Return the scripts that reach a call, whose launch lines decide whether it matters, and a sign of a launcher."""
+    scripts = sorted({file for file, scope in roots_of(program, call) if scope == 0})
+    named = next((file for file in (call.file, *scripts) if names_launcher(program, file)), None)
+    return {
+        SCRIPTS: [program.index.files[file].path for file in scripts],
+        **({} if named is None else {SIGN: f"{program.index.files[named].path} names a launcher"}),
+    }
 
 
 def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:

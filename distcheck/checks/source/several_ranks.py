@@ -15,7 +15,7 @@ from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
 from .device_uses import called_in, files_from, roots_of
 from .environment_variables import reads, writes
-from .process_start import SPAWN, conditional, entered_from, launcher_is_tested, starts_itself
+from .process_start import SPAWN, conditional, entered_from, launcher_is_tested, names_launcher, starts_itself
 from .program import EventRow, Program, SourceCall
 from .values import Kind
 
@@ -49,6 +49,9 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
     scripts = sorted({file for file, scope in roots if scope == 0})
     passed = {(one.file, one.scope) for one in (row, *(() if call_path is None else call_path.calls))} | roots
     sign = _sign_of_ranks(program, {row.file, *scripts}, passed)
+    named = next((file for file in scripts if names_launcher(program, file)), None)
+    if sign is None and named is not None:
+        sign = f"{program.index.files[named].path} names a launcher"
     return {
         SCRIPTS: [program.index.files[file].path for file in scripts],
         **({} if sign is None else {SIGN: sign}),

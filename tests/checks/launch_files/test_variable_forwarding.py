@@ -93,6 +93,7 @@ def test_bad_dc808_variables_that_the_ranks_do_not_get(text: str, lines: list[in
         "export NCCL_DEBUG=WARN\nmpiexec -n 16 -ppn 8 -hosts a,b python train.py\n",
         # the variables of ranks are for the line with the launcher, not for a script of one process
         'MASTER_ADDR=n1\nCMD="torchrun --standalone train.py"\neval $CMD\npython collect.py\n',
+        'MASTER_ADDR=n1\nC="export A=1;"\nC="$C $1 torchrun --nnodes $N a.py"\neval $C\npython collect.py\n',
         # nothing of it bears on what is started
         "NCCL_DEBUG=WARN\n./build.sh\n",
         "# NCCL_DEBUG=WARN\n" + TORCHRUN,
