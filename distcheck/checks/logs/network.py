@@ -413,7 +413,8 @@ def ranks_did_not_connect(timeline: Timeline) -> Iterator[LogFinding]:
     bridge = [event for event, address in zip(failed, addresses, strict=True) if _is_containers_own(address)]
     if loopback and loopback[0].signature in _GLOO and not on_one_host(timeline):
         yield _advertises_loopback(timeline, loopback)
-    elif bridge and not on_one_host(timeline):
+    elif bridge and not (on_one_host(timeline) and "refused" in (bridge[0].values.get("why") or "")):
+        # within one host, only a peer that has exited can't be reached there, and its port refuses
         yield _in_a_container(timeline, bridge[0].values["address"], bridge, "cause")
     elif not loopback:
         yield _blocked(timeline, sorted(failed, key=lambda event: not event.values.get("address")))

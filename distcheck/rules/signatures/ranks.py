@@ -99,9 +99,10 @@ _OTHER_WAITS = (
          "The Notify register has not received the Notify record from remote rank: [24]. base information: "
          "[streamID:[109], taskID[38], taskType[Notify Wait], tag[AllReduce_group_name_1], AlgType(level "
          "0-1-2):[ring-NHR-NHR].]"),
-        (r"EI0006[:)].{0,80}(?P<connecting>Getting socket times out)",
+        (r"EI0006: .{0,80}(?P<connecting>Getting socket times out)",
          "EI0006: [PID: 2969] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: Remote Rank did not send "
-         "the data in time. Please check the reason for the rank being stuck")),
+         "the data in time. Please check the reason for the rank being stuck"),
+        (r"Communication_Error_Get_Socket\((?P<connecting>EI0006)\)", "Communication_Error_Get_Socket(EI0006)")),
     *spellings("npu-call-failed", Kind.FAILURE, ("DC511",),
         (r"RankID: ?(?P<rank>\d{1,6})\) ERR\d{5} (?:PTA|OPS|DIST) call \w{3,8} api failed",
          "[ERROR] 2025-04-08-18:07:20 (PID:4711, Device:1, RankID:1) ERR01100 OPS call acl api failed.")),
