@@ -62,6 +62,17 @@ math log10 log1p log2 radians sin sinh sqrt tan tanh trunc
 # a type for annotations
 typing Any Callable ClassVar Dict Final FrozenSet Generic Iterable Iterator List Literal Mapping Optional Sequence Set
 typing Tuple Type Union
+# an abstract class, which makes no objects
+collections.abc AsyncGenerator AsyncIterable AsyncIterator Awaitable ByteString Callable Collection Container
+collections.abc Coroutine Generator Hashable ItemsView Iterable Iterator KeysView Mapping MappingView MutableMapping
+collections.abc MutableSequence MutableSet Reversible Sequence Set Sized ValuesView
+abc ABC
+contextlib AbstractAsyncContextManager AbstractContextManager
+numbers Complex Integral Number Rational Real
+os PathLike
+# a feature of Python, as a value
+__future__ _Feature absolute_import annotations barry_as_FLUFL division generator_stop generators nested_scopes
+__future__ print_function unicode_literals with_statement
 # a function of texts
 posixpath basename dirname join normpath split splitext
 ntpath basename dirname join normpath split splitext
@@ -194,11 +205,71 @@ torch.nested._internal.nested_tensor NestedTensor _rebuild_njt
 torch._dynamo.decorators _DimRange
 torch.distributed._serialization _Entry"""
 
-# Names in `torch.nn.modules` that are there because the modules import them.
-_NO_LAYERS = _words(
-    "Any Callable Enum Generic Iterable Iterator List Literal Mapping Module Optional OrderedDict Sequence Set Size "
-    "T Tensor Tuple TypeVar Union Self Final NamedTuple Protocol ParamSpec Concatenate Parameter Function Future "
-    "RemovableHandle ProcessGroup Device Number Real SymInt"
+# Classes of torch by the package that they are in, whichever module of it holds them; torch 2.13.
+_LAYERS = _words(
+    """
+    AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveLogSoftmaxWithLoss AdaptiveMaxPool1d
+    AdaptiveMaxPool2d AdaptiveMaxPool3d AlphaDropout AvgPool1d AvgPool2d AvgPool3d BCELoss BCEWithLogitsLoss
+    BatchNorm1d BatchNorm2d BatchNorm3d Bilinear CELU CTCLoss ChannelShuffle CircularPad1d CircularPad2d
+    CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d Container Conv1d Conv2d Conv3d ConvTranspose1d
+    ConvTranspose2d ConvTranspose3d CosineEmbeddingLoss CosineSimilarity CrossEntropyLoss CrossMapLRN2d Dropout
+    Dropout1d Dropout2d Dropout3d ELU Embedding EmbeddingBag FeatureAlphaDropout Flatten Fold
+    FractionalMaxPool2d FractionalMaxPool3d GELU GLU GRU GRUCell GaussianNLLLoss GroupNorm Hardshrink
+    Hardsigmoid Hardswish Hardtanh HingeEmbeddingLoss HuberLoss Identity InstanceNorm1d InstanceNorm2d
+    InstanceNorm3d KLDivLoss L1Loss LPPool1d LPPool2d LPPool3d LSTM LSTMCell LayerNorm LazyBatchNorm1d
+    LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
+    LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear LeakyReLU Linear
+    LinearCrossEntropyLoss LocalResponseNorm LogSigmoid LogSoftmax MSELoss MarginRankingLoss MaxPool1d MaxPool2d
+    MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d Mish Module ModuleDict ModuleList MultiLabelMarginLoss
+    MultiLabelSoftMarginLoss MultiMarginLoss MultiheadAttention NLLLoss NLLLoss2d
+    NonDynamicallyQuantizableLinear PReLU PairwiseDistance ParameterDict ParameterList PixelShuffle
+    PixelUnshuffle PoissonNLLLoss RMSNorm RNN RNNBase RNNCell RNNCellBase RReLU ReLU ReLU6 ReflectionPad1d
+    ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d SELU Sequential SiLU
+    Sigmoid SmoothL1Loss SoftMarginLoss Softmax Softmax2d Softmin Softplus Softshrink Softsign SyncBatchNorm
+    Tanh Tanhshrink Threshold Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder
+    TransformerEncoderLayer TripletMarginLoss TripletMarginWithDistanceLoss Unflatten Unfold Upsample
+    UpsamplingBilinear2d UpsamplingNearest2d ZeroPad1d ZeroPad2d ZeroPad3d
+    """
+)
+_OPTIMIZERS = _words(
+    """
+    ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax AveragedModel ChainedScheduler ConstantLR
+    CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR LBFGS LRScheduler LambdaLR LinearLR
+    MultiStepLR MultiplicativeLR Muon NAdam OneCycleLR Optimizer PolynomialLR RAdam RMSprop ReduceLROnPlateau
+    Rprop SGD SWALR SequentialLR SparseAdam StepLR
+    """
+)
+_DISTRIBUTIONS = _words(
+    """
+    AbsTransform AffineTransform Bernoulli Beta Binomial CatTransform Categorical Cauchy Chi2 ComposeTransform
+    Constraint ConstraintRegistry ContinuousBernoulli CorrCholeskyTransform CumulativeDistributionTransform
+    Dirichlet Distribution ExpRelaxedCategorical ExpTransform Exponential ExponentialFamily FisherSnedecor Gamma
+    GeneralizedPareto Geometric Gumbel HalfCauchy HalfNormal Independent IndependentTransform InverseGamma
+    Kumaraswamy LKJCholesky Laplace LogNormal LogisticNormal LogitRelaxedBernoulli LowRankMultivariateNormal
+    LowerCholeskyTransform MixtureSameFamily MixtureSameFamilyConstraint Multinomial MultivariateNormal
+    NegativeBinomial Normal OneHotCategorical OneHotCategoricalStraightThrough Pareto Poisson
+    PositiveDefiniteTransform PowerTransform RelaxedBernoulli RelaxedOneHotCategorical ReshapeTransform
+    SigmoidTransform SoftmaxTransform SoftplusTransform StackTransform StickBreakingTransform StudentT
+    TanhTransform Transform TransformedDistribution Uniform VonMises Weibull Wishart
+    """
+)
+# Types of what functions of torch return.
+_RESULTS = _words(
+    """
+    _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fused_moving_avg_obs_fq_helper _linalg_det
+    _linalg_det_out _linalg_eigh _linalg_eigh_out _linalg_slogdet _linalg_slogdet_out _linalg_solve_ex
+    _linalg_solve_ex_out _linalg_svd _linalg_svd_out _lu_with_info _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+    _scaled_dot_product_flash_attention_for_cpu _unpack_dual aminmax aminmax_out cummax cummax_out cummin
+    cummin_out frexp frexp_out geqrf geqrf_out histogram histogram_out histogramdd kthvalue kthvalue_out
+    linalg_cholesky_ex linalg_cholesky_ex_out linalg_eig linalg_eig_out linalg_eigh linalg_eigh_out
+    linalg_inv_ex linalg_inv_ex_out linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_factor_ex_out
+    linalg_ldl_factor_out linalg_lstsq linalg_lstsq_out linalg_lu linalg_lu_factor linalg_lu_factor_ex
+    linalg_lu_factor_ex_out linalg_lu_factor_out linalg_lu_out linalg_qr linalg_qr_out linalg_slogdet
+    linalg_slogdet_out linalg_solve_ex linalg_solve_ex_out linalg_svd linalg_svd_out lu_unpack lu_unpack_out max
+    max_out median median_out min min_out mode mode_out nanmedian nanmedian_out qr qr_out slogdet slogdet_out
+    sort sort_out svd svd_out topk topk_out triangular_solve triangular_solve_out
+    """
 )
 
 # Of the standard library, and neither harmless nor harmful by themselves: they keep or pass on something callable.
@@ -483,7 +554,9 @@ torch.serialization._legacy_save torch.serialization._save
 # unpickles another file
 torch.load torch.serialization.load
 # takes the guard away from later loads
-torch.serialization.add_safe_globals
+torch.serialization.add_safe_globals torch.serialization.safe_globals fickling.hook fickling.context
+# is a part of a scanner of pickles, which no data needs
+fickling picklescan modelscan
 # unpickles the bytes that it is given, with no check at all
 torch.storage._load_from_bytes
 # maps memory of other processes
@@ -586,7 +659,7 @@ def trust_of(what: Global) -> Trust:
         return Trust("dangerous", f"takes the module {parts[-1]} out of {module}")
     if harm := _longest(_by_name(_HARMFUL), f"{module}.{name}"):
         return Trust("dangerous", harm)
-    if reason := _benign_by_pattern(module, name):
+    if reason := _benign_by_package(module, name):
         return Trust("benign", reason)
     if parts[-1] in _NOTORIOUS:
         return Trust("dangerous", "is called like a function that runs or loads what it is given")
@@ -606,18 +679,15 @@ def _trust_of_module(module: str) -> Trust:
     return trust_of(Global(module, "_"))
 
 
-def _benign_by_pattern(module: str, name: str) -> str | None:
-    """Families of classes: layers, optimizers, schedulers and result types of torch."""
-    if module.startswith("torch.nn.modules.") and module.count(".") == 3:
-        if name.isalnum() and name[0].isupper() and name not in _NO_LAYERS:
-            return "a layer of torch"
-        if module == "torch.nn.modules.module" and name == "Module":
-            return "a layer of torch"
-    if module.startswith("torch.optim.") and name.isalnum() and name[0].isupper() and name not in _NO_LAYERS:
+def _benign_by_package(module: str, name: str) -> str | None:
+    """Return what a class of torch is that newer and older versions keep in other modules of one package."""
+    if module.startswith("torch.nn.modules.") and module.count(".") == 3 and name in _LAYERS:
+        return "a layer of torch"
+    if module.startswith("torch.optim.") and name in _OPTIMIZERS:
         return "an optimizer or scheduler of torch"
-    if module.startswith("torch.distributions.") and name.isalnum() and name[0].isupper() and name not in _NO_LAYERS:
+    if module.startswith("torch.distributions.") and name in _DISTRIBUTIONS:
         return "a distribution of torch"
-    if module == "torch.return_types" and name.islower() and name.isidentifier():
+    if module == "torch.return_types" and name in _RESULTS:
         return "a value of torch"
     return None
 

@@ -81,6 +81,9 @@ _PLAIN_DATA = (
 )
 #: Why a file is incomplete of which all was read: an archive without a pickle, for one.
 NOTHING_TO_JUDGE = "nothing was found in it that could be judged"
+#: Classes that are benign as long as pickle makes their objects without calling them, which these opcodes do.
+_CONNECTING = frozenset({Global("torch.distributed.device_mesh", "DeviceMesh")})
+_CALLING = ("REDUCE", "INST", "OBJ")
 _OF_TORCHSCRIPT = ("__torch__.", "torch.jit._pickle.")
 #: Attributes that every ``torch.nn.Module`` has next to ``_modules`` (torch 2.13, ``torch/nn/modules/module.py``).
 _OF_A_MODULE = frozenset({"_parameters", "_buffers", "training"})
@@ -242,6 +245,10 @@ def _dangers(stream: Stream, policy: Policy) -> Iterator[Danger]:
         if _is_bomb(call):
             seen.add(call.offset)
             yield Danger(stream.member, call.offset, call.text, "it would take all memory or go on for very long")
+        elif call.function in _CONNECTING and call.opcode in _CALLING:
+            seen.add(call.offset)
+            why = "it makes process groups, and so connects to the other ranks of a job"
+            yield Danger(stream.member, call.offset, call.text, why, call.function)
     for unresolved in trace.unresolved:
         seen.add(unresolved.offset)
         yield Danger(stream.member, unresolved.offset, "", unresolved.why)

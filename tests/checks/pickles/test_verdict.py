@@ -151,6 +151,13 @@ IPython.core.interactiveshell InteractiveShell
 pip main
 setuptools setup
 yaml unsafe_load
+fickling.hook remove_hook
+fickling.context check_safety
+picklescan.cli main
+modelscan.cli cli
+torch.serialization safe_globals
+collections.abc Mapping.register
+torch.return_types torch.load
 some_package.utils system
 some_package.utils os
 some_package Outer.__init__
@@ -205,6 +212,10 @@ torch.nn.parameter Parameter
 torch.optim.adamw AdamW
 torch.optim.lr_scheduler CosineAnnealingLR
 torch.return_types max
+collections.abc Mapping
+numbers Number
+os PathLike
+__future__ annotations
 torch.nn.functional relu
 torch.distributed.checkpoint.metadata Metadata
 torch.distributed.tensor DTensor
@@ -226,6 +237,12 @@ logging getLogger
 _operator getitem
 types GenericAlias
 torch.nn.modules.module register_module_forward_hook
+torch.nn.modules.linear F
+torch.nn.modules.linear Surely
+torch.optim.adam Surely
+torch.distributions.normal Surely
+torch.return_types name
+torch.return_types pytree_register_structseq
 torch.nn.parallel.distributed DistributedDataParallel
 torch.utils.data.dataloader DataLoader
 numpy vectorize
@@ -476,6 +493,14 @@ def test_things_of_torch_distributed() -> None:
     )
     found = judge(torch_zip(content)).distributed
     assert [what.name for what in found] == ["ProcessGroup", "DeviceMesh"]
+
+
+def test_a_device_mesh_is_data_unless_it_is_made_by_a_call() -> None:
+    """``DeviceMesh(…)`` makes process groups; what pickle writes of one only fills an object."""
+    called = verdict(stream(call("torch.distributed.device_mesh", "DeviceMesh", text("cuda"))))
+    assert called.word == "dangerous"
+    assert called.dangers[0].why == "it makes process groups, and so connects to the other ranks of a job"
+    assert verdict(stream(made("torch.distributed.device_mesh", "DeviceMesh"), b"}b")).word == "safe"
 
 
 def test_torchscript_is_read_by_no_python() -> None:
