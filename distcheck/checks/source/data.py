@@ -471,6 +471,10 @@ _OTHER_DIVISIONS = words(
 _OF_RANKS = re.compile(
     r"rank|world_?size|shard|replica|split_by|partition|process_index|num_processes|get_worker_info\(\)\.seed", re.I
 )
+#: How a data set is divided by rank.
+_DIVIDED = re.compile(
+    r"%\s*(self\.)?(world_?size|num_replicas|n_?ranks)\b|\[\s*\S*rank(\(\))?\s*::|islice\([^)]*rank", re.I
+)
 _MADE_UP = re.compile(r"dummy|fake|synthetic|mock|toy|random", re.I)
 _RANDOM = re.compile(r"\b(randn?|randint|random|shuffle|choice|seed|generator|uniform|normal)\b|rand", re.I)
 
@@ -901,6 +905,40 @@ def iterables_are_divided(program: Program) -> Iterator[Finding]:
                 continue
             seen.add(atom.const)
             yield _iterable_finding(program, atom, loader, call_path)
+
+
+@probe(rules.DC735)
+def iterables_are_divided_among_workers(program: Program) -> Iterator[Finding]:
+    """An iterable data set that is divided by rank is divided among the workers of its loader as well."""
+    seen: set[Any] = set()
+    for loader in program.calls_to(*_LOADERS):
+        workers = loader.argument(None, "num_workers")
+        count = workers.constant if workers is not None else None
+        if loader.has_star or loader.gives(None, "worker_init_fn") or not isinstance(count, int) or count < 2:
+            continue
+        for atom in loader.argument(0, "dataset") or ():
+            if atom.kind != Kind.OBJECT or atom.const in seen or not program.evaluator.derives(atom.const, _ITERABLE):
+                continue
+            method = program.evaluator.method(atom.const, "__iter__")
+            text = _class_text(program, atom.const)
+            if method is None or not program.is_generator(method) or not _DIVIDED.search(text):
+                continue
+            reached = call_paths.reached_from(program, method)
+            informed = {(call.file, call.scope) for call in program.calls_named("get_worker_info")}
+            # a stream of random items is another one in each worker
+            if "worker" in text.lower() or _RANDOM.search(text) or not informed.isdisjoint(reached):
+                continue
+            seen.add(atom.const)
+            file, number = atom.const
+            one = program.index.classes[file][number]
+            yield loader.found(
+                rules.DC735,
+                f"each of the {count} workers yields all items of its rank: {one.name} divides them by rank only",
+                fix="divide by rank and worker in __iter__(): itertools.islice(items, rank * workers + worker, None, "
+                "world_size * workers), with torch.utils.data.get_worker_info()",
+                severity=loader.milder_in_tests(rules.DC735),
+                dataset=f"{program.index.files[file].path}:{one.line}: class {one.name}",
+            )
 
 
 def _trained_way(program: Program, loader: SourceCall) -> CallPath | None:

@@ -28,7 +28,7 @@ from .collective_sequences import (
 )
 from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
-from .term_queries import callee_text, parts
+from .term_queries import callee_text, origin_call, origins, parts
 from .values import NOT, PARTIAL, RANKS, Atom, Kind, RankCondition, Value, Who
 from .vocabulary import words
 
@@ -85,6 +85,7 @@ def collectives_reach_all_ranks(program: Program) -> Iterator[Finding]:
     yield from _left_loops(program, sequences)
     yield from _chosen(program, sequences)
     yield from _getters(program, sequences)
+    yield from _crossed(program, sequences)
 
 
 @probe(rules.DC706)
@@ -434,6 +435,48 @@ def _entered(program: Program, atom: Atom) -> tuple[int, int] | None:
         function: tuple[int, int] = atom.const
         return function
     return None
+
+
+def _crossed(program: Program, sequences: Sequences) -> Iterator[Finding]:
+    """Arms of a rank branch that use the same groups in another order."""
+    done: set[tuple[int, int]] = set()
+    for call, guards in guarded_calls(program):
+        if not call.is_to(*vocabulary.COLLECTIVES) or not call.gives(None, "group"):
+            continue
+        for guard in guards:
+            arms = sequences.arms_against(call, guard)
+            if len(arms) != 1 or (call.file, guard.line) in done:
+                continue
+            mine, theirs = (_in_groups(program, sequences, call, block) for block in (guard.block, arms[0]))
+            if mine is None or theirs is None or mine == theirs or sorted(mine) != sorted(theirs):
+                continue
+            done.add((call.file, guard.line))
+            condition = condition_text(program, call.file, guard)
+            yield call.found(
+                rules.DC703,
+                f"the arms of `{condition}` in line {guard.line} use the same groups in another order: each side waits "
+                "for the other",
+                fix="use the groups in the same order on all ranks",
+                basis=(guard.who,),
+                severity=call.milder_in_tests(rules.DC703),
+                **_evidence(program, CollectiveSite(call, (call.method,), True, call), guard, condition),
+            )
+
+
+def _in_groups(
+    program: Program, sequences: Sequences, call: SourceCall, block: int
+) -> list[tuple[str, tuple[int, int]]] | None:
+    """Return the collectives of groups below a block in order: name and group; None where a group is not known."""
+    found = []
+    for row in sequences.rows_in(call, block):
+        if not isinstance(row, SourceCall) or not row.is_to(*vocabulary.COLLECTIVES):
+            continue
+        group = row.argument_term(None, "group")
+        made = [ref for ref in origins(program, row.file, group) if origin_call(program, ref)] if group >= 0 else []
+        if len(made) != 1 or any(node[1] not in ("with",) for number, node in row.blocks if number > block):
+            return None
+        found.append((row.method, made[0]))
+    return found
 
 
 def _getters(program: Program, sequences: Sequences) -> Iterator[Finding]:

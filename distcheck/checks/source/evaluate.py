@@ -119,6 +119,13 @@ class CallContext(NamedTuple):
     memo: dict[int, Value]
 
 
+#: Generators of random numbers with a seed of their own, and their methods that draw a number.
+_GENERATORS = frozenset(["random.Random", "numpy.random.default_rng", "numpy.random.RandomState"])
+_DRAWS = frozenset(
+    ["random", "randint", "uniform", "rand", "integers", "random_sample", "randrange", "gauss", "normal"]
+)
+
+
 class Evaluator:
     """Answers what terms mean. Answers are kept; the files do not change."""
 
@@ -1471,6 +1478,8 @@ class Evaluator:
             dotted = f"{owner.const}.{name}" if owner.const else ""
             if dotted in vocabulary.SOURCES:
                 return self.of_named(file, dotted, term, context)
+            if owner.const in _GENERATORS and name in _DRAWS and (seed := self.seed_by_rank(owner)) is not None:
+                return value_of(Kind.RANK_DEPENDENT, "random", of=(seed,), certainty=seed.certainty, flow=seed.flow)
         if owner.kind == Kind.CONST and name == "format":
             return algebra.formatted_text(
                 str(owner.const),
@@ -1501,6 +1510,15 @@ class Evaluator:
         dotted = f"{owner.const}.{name}" if owner.kind == Kind.RESULT and owner.const else ""
         return value_of(Kind.RESULT, dotted, call=(file, event), of=atom.of)
 
+    def seed_by_rank(self, generator: Atom) -> Atom | None:
+        """Return the rank that a generator of random numbers is seeded by; None where its seed is another one."""
+        if generator.call is None:
+            return None
+        file, event = generator.call
+        term = self.terms[file][self.events[file][event][7]]
+        seed = self.value(file, self.argument(term, 0, "seed"))
+        return seed.get(*RANKS, Kind.RANK_DEPENDENT) if seed.only(*RANKS, Kind.RANK_DEPENDENT) else None
+
     def parsed_dataclasses(self, parser: Atom) -> Value | None:
         """Return the options that a parser of transformers gives for its classes; None where those are not known."""
         if parser.call is None:
@@ -1528,7 +1546,7 @@ class Evaluator:
             return self.of_environment(file, term[2], -1, self.reads[file].get(number, 0), context)
         position = self.value(file, term[2], context)
         index = position.constant
-        found = []
+        found: list[Value] = []
         for atom in base:
             if (
                 atom.kind == Kind.DICT

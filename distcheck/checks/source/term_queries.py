@@ -247,10 +247,8 @@ def by_rank(program: Program, file: int, term: int, depth: int = 0) -> Atom | Ra
         return None
     if kind == "?":
         who = evaluator.test(file, parts[1])
-        sides = [_fixed(evaluator.value(file, side)) for side in parts[2:4]]
-        if who.who in PARTIAL and who.traced and None not in sides and sides[0] != sides[1]:
-            return who
-        return None
+        fixed = [_fixed(evaluator.value(file, side)) for side in parts[2:4]]
+        return who if who.who in PARTIAL and who.traced and None not in fixed and fixed[0] != fixed[1] else None
     if kind == "o":
         # the quotient and the product of both sides may be the same again
         sides = [by_rank(program, file, side, depth + 1) for side in parts[2:4]]
