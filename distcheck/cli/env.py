@@ -177,7 +177,8 @@ def command(**given: Any) -> int:
         save_record(given["save_record"], host_report(report, launch, world))
         if given["save_record"] == "-":
             return output.CLEAN
-    written = output.emit(report, given["output_format"], given["output_file"], style)
+    shown = with_next_step(report) if launch.stage == "shell" else report
+    written = output.emit(shown, given["output_format"], given["output_file"], style)
     return output.conclude(report, given, written=written, fail_on=fail_on, must_check=must_check)
 
 
@@ -353,6 +354,14 @@ def with_job_script(
         probes=(*report.probes, *found.probes),
         checked=report.checked | found.checked,
     )
+
+
+def with_next_step(report: Report) -> Report:
+    """Return the report of a shell with the command that checks a launch."""
+    devices = report.facts.get("Devices")
+    ranks = getattr(devices, "count", None) or 2
+    line = f"next, with your launch: distcheck env -- torchrun --nproc-per-node={ranks} train.py"
+    return report._replace(subject={**report.subject, "closing": [line]})
 
 
 def with_what_is_not_known(report: Report, launch: Launch) -> Report:

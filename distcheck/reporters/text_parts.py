@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from distcheck.core.model import Finding, NotChecked, Report, Severity, Where, to_plain
+from distcheck.core.model import Finding, NotChecked, Report, Severity, Where, size_text, to_plain
 
 from . import Style, counts, escape, flow_of, inside, position, sentence, source_of, unseen
 from .excerpt import excerpt
@@ -174,10 +174,35 @@ def _evidence(evidence: Mapping[str, Any]) -> str:
     shown = []
     for name, value in evidence.items():
         # the states of ranks are at the end of a smoke test's text, and roles order the findings of a log
-        if value is None or value in ("", [], {}) or name in ("states", "role"):
+        if value is None or value is False or value in ("", [], {}) or name in ("states", "role"):
             continue
-        shown.append(f"{name if name.isupper() else name.replace('_', ' ')} {brief(value)}")
+        shown.append(in_words(name, value))
     return "; ".join(shown)
+
+
+#: The unit that the end of a field's name stands for.
+_UNITS = {
+    "_s": "s", "_ms": "ms", "_c": "°C", "_gbytes_per_s": "GB/s", "_gbit_per_s": "Gbit/s", "_mbit_per_s": "Mbit/s",
+}  # fmt: skip
+
+
+def in_words(name: str, value: Any) -> str:
+    """Return a field and its value in words: ``free_bytes`` 67108864 is ``free 64 MiB``."""
+    if value is True:
+        return name.replace("_", " ")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if name.endswith("_bytes"):
+            return f"{name.removesuffix('_bytes').replace('_', ' ')} {size_text(value)}"
+        for end, unit in sorted(_UNITS.items(), key=lambda item: -len(item[0])):
+            if name.endswith(end) and not name.isupper():
+                return f"{name.removesuffix(end).replace('_', ' ')} {value:g} {unit}"
+    return f"{name if name.isupper() else name.replace('_', ' ')} {brief(value)}"
+
+
+def _pair(name: str, value: Any) -> str:
+    if name.endswith("_bytes") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{name.removesuffix('_bytes')}={size_text(value)}"
+    return name if value is True else f"{name}={brief(value)}"
 
 
 def brief(value: Any) -> str:
@@ -185,7 +210,7 @@ def brief(value: Any) -> str:
     if isinstance(value, Mapping):
         # unknown and false values are only in the JSON; a zero is a value
         known = ((key, part) for key, part in value.items() if part is not None and part is not False)
-        return ", ".join(f"{key}={brief(part)}" for key, part in known)
+        return ", ".join(_pair(key, part) for key, part in known)
     if isinstance(value, (list, tuple)):
         return ", ".join(brief(part) for part in value)
     return escape(str(value))

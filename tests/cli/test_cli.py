@@ -396,3 +396,20 @@ def test_the_old_name_of_the_hang_timeout_works_and_is_not_shown(command: str) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(*next(iter(old.items())))
         assert found.make_context(command, words).params["hang_timeout"] == 9.0
+
+
+def shown_by_env(*words: str) -> str:
+    return CliRunner().invoke(group, ["env", "--isolated", *words]).output
+
+
+def test_a_shell_learns_what_to_type_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    assert "next, with your launch: distcheck env -- torchrun --nproc-per-node=" in shown_by_env()
+    assert "next, with" not in shown_by_env("--nproc-per-node", "2")
+    assert "next, with" not in shown_by_env("--quiet")
+
+
+@pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="this machine has a driver")
+def test_a_missing_driver_is_one_line() -> None:
+    assert shown_by_env().count("no NVIDIA driver") == 1

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Report, Severity, Where
 from distcheck.reporters import FORMATS, Style, render
+from distcheck.reporters.text_parts import in_words
 
 SCHEMA = json.loads(files("distcheck").joinpath("reporters/report.schema.json").read_text(encoding="utf-8"))
 
@@ -259,3 +260,19 @@ def test_an_empty_report() -> None:
     assert render(report, "github") == ""
     assert render(report, "full").endswith("0 errors, 0 warnings, 0 info, 0 not checked · 0.00 s\n")
     assert report.worst is not Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("free_bytes", 67108864, "free 64 MiB"),
+        ("elapsed_s", 0.25, "elapsed 0.25 s"),
+        ("rate_gbit_per_s", 400.0, "rate 400 Gbit/s"),
+        ("lost", True, "lost"),
+        ("ranks_here", 8, "ranks here 8"),
+        ("NCCL_IB_HCA", "mlx5", "NCCL_IB_HCA mlx5"),
+        ("processes", [{"pid": 7, "memory_bytes": 1 << 30, "own": True}], "processes pid=7, memory=1 GiB, own"),
+    ],
+)
+def test_fields_in_words(name: str, value: object, words: str) -> None:
+    assert in_words(name, value) == words

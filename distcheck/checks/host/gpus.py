@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Unavailable, expand_ranges
-from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import fact
 from distcheck.core.world import World
 
-from .processes import read_start, read_users
+from .processes import read_start, read_users, shown_command
 
 
 class GpuProcess(NamedTuple):
@@ -515,7 +514,7 @@ def _process_reader(world: World) -> Callable[[int, int | None], GpuProcess]:
             pid,
             memory_bytes,
             user=users.get(int(owner[1]), f"user {owner[1]}"),
-            command=" ".join(mask_arguments(arguments))[:_LONGEST_COMMAND] or None,
+            command=" ".join(shown_command(arguments))[:_LONGEST_COMMAND] or None,
             started_at=read_start(world, pid),
             orphan=own and _is_orphan(world, pid, status, arguments),
             own=own,

@@ -23,7 +23,7 @@ from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, Launch
 
 from .hostnames import NO_LAUNCH, MasterName, is_own
 from .interfaces import Interfaces
-from .processes import read_start, read_users
+from .processes import read_start, read_users, shown_command
 
 #: Ports below this one belong to root by default (ip(7), ip_unprivileged_port_start).
 PRIVILEGED_BELOW = 1024
@@ -399,7 +399,7 @@ def _status(world: World, pid: int) -> dict[str, str]:
 def _command(world: World, pid: int) -> str:
     """Its command line, credentials masked, cut to a length that a line can hold."""
     words = world.text_or_empty(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
-    line = " ".join(mask_arguments(words)).encode("unicode_escape").decode()
+    line = " ".join(shown_command(words)).encode("unicode_escape").decode()
     return line if len(line) <= _LONGEST_COMMAND else line[: _LONGEST_COMMAND - 1] + "…"
 
 

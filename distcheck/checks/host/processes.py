@@ -7,7 +7,7 @@ packages that need it. Of a command line only the words are kept that name the p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck.core.model import Unavailable
@@ -37,6 +37,7 @@ _LAUNCHERS = {
     **dict.fromkeys(("mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "mpirun_rsh", "mpispawn"), "mpiexec"),
     "jsrun": "jsrun", "raylet": "ray", "horovodrun": "horovod",
 }  # fmt: skip
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 #: Programs that keep a session alive when its terminal closes, or that need none.
 _KEEPERS = frozenset(
     {"tmux", "screen", "zellij", "dtach", "abduco", "mosh-server", "systemd-run", "slurmstepd", "pbs_mom", "sbatchd"}
@@ -153,6 +154,14 @@ def read_start(world: World, pid: int) -> float | None:
     boot = re.search(r"^btime (\d+)", world.text_or_empty("/proc/stat"), re.MULTILINE)
     ticks = world.text_or_empty(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(boot[1]) + int(ticks[19]) / TICKS_PER_S if boot and len(ticks) > 19 else None
+
+
+def shown_command(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line without credentials, and with "..." for a program text after ``-c``."""
+    words = list(arguments)
+    if words and (_base(words[0]).startswith(_PYTHONS) or _base(words[0]) in _SHELLS) and "-c" in words[:-1]:
+        words[words.index("-c") + 1] = "..."
+    return mask_arguments(words)
 
 
 def _stat(world: World, pid: int) -> tuple[str, int, bool] | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import fact, probe
-from distcheck.core.world import World
+from distcheck.core.world import NO_NVML, World
 from distcheck.launch.model import Launch
 from distcheck.launch.settings import Settings
 from distcheck.rules import shared_fixes
@@ -207,6 +207,9 @@ def read_driver_library(world: World, settings: Settings) -> DriverLibrary:
         raise Unavailable(f"only Linux has CUDA's compatibility libraries, this is {world.platform}")
     for path, origin in _loader.search(world, "libcuda.so.1", settings.get("LD_LIBRARY_PATH")):
         return DriverLibrary(path, origin, _version_of_link(world, path, "libcuda.so."))
+    # one missing driver is one reason
+    if not any(True for _ in _loader.search(world, "libnvidia-ml.so.1", settings.get("LD_LIBRARY_PATH"))):
+        raise Unavailable(NO_NVML)
     raise Unavailable("no NVIDIA driver: its library libcuda.so.1 is not found")
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.checks.host.processes import DEEPEST, Ancestry, read_ancestry
+from distcheck.checks.host.processes import DEEPEST, Ancestry, read_ancestry, shown_command
 from distcheck.core.model import Unavailable
 from distcheck.core.world import World
 from tests.recorded import recorded_world
@@ -44,6 +44,20 @@ def read(folder: Path, *processes: dict[str, Any]) -> Ancestry:
 INIT = process(1, "systemd", 0, ("/sbin/init",), tty=0)
 SSHD = process(20, "sshd", 1, ("sshd: me@pts/0",), tty=0)
 SHELL = process(30, "bash", 20, ("-bash",))
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["python3", "-c", "import os\nos.fork()", "x"], "python3 -c ... x"),
+        (["/bin/bash", "-c", "train --token abc"], "/bin/bash -c ..."),
+        (["python", "train.py", "--api-key=sesame", "-c"], "python train.py --api-key=*** -c"),
+        (["srun", "-c", "8", "python"], "srun -c 8 python"),
+        ([], ""),
+    ],
+)
+def test_a_program_text_is_not_shown(words: list[str], shown: str) -> None:
+    assert " ".join(shown_command(words)) == shown
 
 
 def test_a_worker_of_torchrun_in_a_terminal(tmp_path: Path) -> None:
