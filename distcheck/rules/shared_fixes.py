@@ -24,6 +24,32 @@ FREE_MASTER_PORT = "rename that Service, or set 'enableServiceLinks: false' in t
 OWN_OPTIONS_FIRST = Fix(
     "write its own options as its --help spells them, then the script, then the script's options", where="launch-line"
 )
+#: DC102: a value for each option that launchers refuse most often (torchrun, accelerate launch, deepspeed).
+_VALUES = {
+    "nproc-per-node": "gpu", "nnodes": "2", "node-rank": "0", "max-restarts": "0", "monitor-interval": "0.1",
+    "rdzv-backend": "c10d", "rdzv-endpoint": "node1:29400", "rdzv-conf": "timeout=900", "rdzv-id": "1",
+    "start-method": "spawn", "master-addr": "node1", "master-port": "29500", "local-ranks-filter": "0",
+    "num-processes": "8", "num-machines": "2", "machine-rank": "0", "main-process-port": "29500",
+    "main-process-ip": "node1", "mixed-precision": "bf16", "num-gpus": "8", "num-nodes": "2",
+}  # fmt: skip
+
+
+def of_refused_option(kind: str, word: str) -> Fix:
+    """Return the fix of a problem of a launch command (DC102).
+
+    :param kind: that of a ``LaunchProblem``
+    :param word: the faulty option or variable, as written
+    """
+    if kind == "missing-script":
+        return Fix("name the script after the options of the launcher, or -m and a module", where="launch-line")
+    if kind not in ("bad-value", "missing-value"):
+        return OWN_OPTIONS_FIRST
+    value = _VALUES.get(word.removeprefix("PET_").lstrip("-").replace("_", "-").lower())
+    if value is None:
+        return Fix(f"give {word} a value that the launcher takes", where="launch-line")
+    return Fix(f"give it a value that the launcher takes, such as {word}={value}", where="launch-line")
+
+
 KNOWN_BACKEND = Fix("take c10d, or omit the option; another must be a plug-in", where="launch-line")
 HOST_AND_PORT = Fix("write it as HOST:PORT, such as --rdzv-endpoint=node1:29400", where="launch-line")
 #: DC103

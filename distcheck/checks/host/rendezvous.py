@@ -303,9 +303,7 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
                 problem.text,
                 where=Where(object=problem.word),
                 evidence={"option": problem.word},
-                fix=Fix(f"give {problem.word} a value that the launcher takes", where="launch-line")
-                if problem.kind in ("bad-value", "missing-value")
-                else shared_fixes.OWN_OPTIONS_FIRST,
+                fix=shared_fixes.of_refused_option(problem.kind, problem.word),
             )
     if launch.launcher in ELASTIC_LAUNCHERS and launch.rdzv_backend not in (None, *_RENDEZVOUS_BACKENDS):
         yield rules.DC102.found(

@@ -337,12 +337,40 @@ def _started_once(site: LaunchSite) -> Iterator[Finding]:
         where=site.where(object=command.launcher),
         evidence={"nodes": nodes, "tasks": 1, "nnodes_max": None if expected is None else expected.high},
         fix=Fix(
-            f"let srun start it on each node: srun {ONE_TASK_A_NODE} {command.launcher} {MEET_BY_SLURM} …"
-            if command.launcher != "accelerate"
-            else f"let srun start it on each node: srun {ONE_TASK_A_NODE} bash -c "
+            f"let srun start it on each node: srun {ONE_TASK_A_NODE} bash -c "
             "'accelerate launch --num_machines=$SLURM_NNODES --machine_rank=$SLURM_NODEID …'",
             where="job-script",
-        ),
+        )
+        if command.launcher == "accelerate"
+        else _on_each_node(site),
+    )
+
+
+def _on_each_node(site: LaunchSite) -> Fix:
+    """Return the fix that starts torchrun on each node of a Slurm job, in the form in which the line names it."""
+    command = site.command
+    names = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+    at = next((index for index, word in enumerate(site.words) if word.text.rpartition("/")[2] in names), None)
+    name = None if at is None else site.words[at].text.rpartition("/")[2]
+    module = name is not None and name != "torchrun"
+    edits: tuple[Edit, ...] = ()
+    first = None if at is None or at < 2 * module else site.words[at - 2 * module]
+    whole = module and at is not None and at > 1 and site.words[at - 1].text == "-m"
+    given = command.nnodes_max or command.master_addr or command.rdzv_endpoint or command.rdzv_backend
+    given = given or command.node_rank is not None or command.standalone or command.unknown
+    if at is not None and first is not None and (whole or not module) and not given:
+        last = site.words[at]
+        if not first.origins and not last.origins and first.span.path == last.span.path:
+            edits = (
+                first.span.preceded_by(f"srun {ONE_TASK_A_NODE} "),
+                last.span.followed_by(f" {MEET_BY_SLURM}"),
+            )
+    program = f"python -m {name}" if module else "torchrun"
+    return Fix(
+        f"let srun start it on each node: srun {ONE_TASK_A_NODE} {program} {MEET_BY_SLURM} …",
+        edits=edits,
+        where="job-script",
+        risk="the job then has ranks on all of its nodes, and another batch size" if edits else None,
     )
 
 

@@ -146,14 +146,11 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
         refused = problem.kind in ("unknown-option", "missing-value", "missing-script") and elastic
         if (problem.kind != "bad-value" and not refused) or _is_usage(site, problem):
             continue
-        value = problem.kind in ("bad-value", "missing-value")
         yield rules.DC102.found(
             problem.text,
             where=_of_problem(site, problem),
             evidence={"option": problem.word},
-            fix=Fix(f"give {problem.word} a value that the launcher takes", where="launch-line")
-            if value
-            else shared_fixes.OWN_OPTIONS_FIRST,
+            fix=shared_fixes.of_refused_option(problem.kind, problem.word),
         )
     backend = command.rdzv_backend
     if command.launcher in TORCHRUN_LAUNCHERS and backend not in (None, *_BACKENDS):

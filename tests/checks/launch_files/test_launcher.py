@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from distcheck.checks.launch_files.launcher import (
@@ -387,3 +389,27 @@ def test_good_options_in_their_place(line: str) -> None:
 def test_good_dc121_a_mask_that_does_not_get_there(before: str) -> None:
     text = f"export CUDA_VISIBLE_DEVICES=\n{before} torchrun --nproc_per_node=gpu train.py\n"
     assert said(processes_can_be_counted_by_gpus, text, NO_NODES) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "begins"),
+    [
+        ("torchrun --nproc_per_node=8 train.py", "torchrun --nnodes=$SLURM_NNODES "),
+        ("python -m torch.distributed.run --nproc_per_node=8 t.py", "python -m torch.distributed.run --nnodes="),
+        ("A=1 python3 -m torch.distributed.launch --nproc_per_node=8 t.py", "python3 -m torch.distributed.launch --n"),
+        ("nohup torchrun --nproc_per_node=8 train.py", "torchrun --nnodes=$SLURM_NNODES "),
+    ],
+)
+def test_the_fix_of_a_launcher_that_is_started_once_works(line: str, begins: str) -> None:
+    (finding,) = findings(task_count_fits_the_launcher, f"{TWO_NODES}{line} > log\n")
+    after = fixed(f"{TWO_NODES}{line} > log\n", finding)
+    assert f"srun --ntasks=$SLURM_NNODES --ntasks-per-node=1 {begins}" in after
+    assert subprocess.run(["bash", "-n"], input=after, text=True, check=False).returncode == 0
+    assert said(task_count_fits_the_launcher, after) == []
+    assert ("python -m torch.distributed" in finding.fix.text) == ("-m" in line)
+
+
+def test_the_fix_of_a_line_with_a_rendezvous_of_its_own_is_left_to_the_author() -> None:
+    text = f"{TWO_NODES}torchrun --nnodes=2 --node_rank=0 --master_addr=a --nproc_per_node=8 train.py\n"
+    (finding,) = findings(task_count_fits_the_launcher, text)
+    assert not finding.fix.edits

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from distcheck.checks.launch_files.files import read_file
@@ -106,3 +108,31 @@ def test_the_fix_names_the_backend() -> None:
     text = "torchrun --nnodes=2 --rdzv_backend=C10D --rdzv_endpoint=a:29400 train.py\n"
     (finding,) = findings(rendezvous_values_are_readable, text)
     assert "c10d" in fixed(text, finding)
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("torchrun --nproc_per_node=all train.py", "--nproc_per_node"),
+        ("torchrun --nnodes=two --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint=a:29400 t.py", "--nnodes"),
+        ("torchrun --standalone --max_restarts=many train.py", "--max_restarts"),
+        ("torchrun --standalone --nproc_per_node=8 --start-method=threads train.py", "--start-method"),
+        ("torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=a:b:29400:x train.py", "--rdzv_endpoint"),
+        ("accelerate launch --num_processes=all train.py", "--num_processes"),
+        ("accelerate launch --num_machines=some --num_processes=8 train.py", "--num_machines"),
+        ("deepspeed --num_gpus=all train.py", "--num_gpus"),
+        ("deepspeed --num_nodes=all train.py", "--num_nodes"),
+    ],
+)
+def test_the_value_in_the_fix_is_one_that_the_launcher_takes(line: str, option: str) -> None:
+    (finding,) = findings(rendezvous_values_are_readable, line + "\n")
+    name, _, value = finding.fix.text.rpartition(" ")[2].partition("=")
+    assert name == option
+    after = re.sub(rf"{option}=\S+", f"{option}={value}", line)
+    assert after != line
+    assert findings(rendezvous_values_are_readable, after + "\n") == []
+
+
+def test_a_launcher_without_a_script_has_a_fix_of_its_own() -> None:
+    (finding,) = findings(rendezvous_values_are_readable, "set -e\ntorchrun --nproc_per_node=2\n")
+    assert finding.fix.text == "name the script after the options of the launcher, or -m and a module"
