@@ -211,6 +211,9 @@ WRAPPERS: dict[str, Wrapper] = {
             after_dashes=True,
         ),
     ),
+    # they submit what follows "--" to a cluster
+    "gantry": Wrapper(flags=_words("-y --yes -h --help"), subcommands=("run",), elsewhere=True, after_dashes=True),
+    "ray": Wrapper(flags=_words("--no-wait --verbose"), subcommands=("job submit",), elsewhere=True, after_dashes=True),
     "ssh": _REMOTE_SHELL,
     "pdsh": Wrapper(_words("-w -x -g -f -R -l -t -u -M"), joined=True, elsewhere=True),
     "clush": Wrapper(_words("-w -x -g -X -f -l -t -u -o -R"), joined=True, elsewhere=True),

@@ -246,6 +246,16 @@ WRAPPED_COMMANDS = [
     ("docker build .", {}),
     ("kubectl exec -it pod-0 -n ns -- torchrun a.py", torchrun(wrappers=("kubectl",), script="a.py")),
     ("kubectl get pods", {}),
+    (
+        "gantry run --gpus 8 --workspace org/a -- torchrun --nproc_per_node 8 a.py",
+        torchrun(wrappers=("gantry",), nproc="8", script="a.py"),
+    ),
+    ("gantry list", {}),
+    (
+        "ray job submit --working-dir . --no-wait -- torchrun --nproc_per_node 8 a.py",
+        torchrun(wrappers=("ray",), nproc="8", script="a.py"),
+    ),
+    ("ray start --head", {}),
 ]
 
 CLUSTER_COMMANDS = [

@@ -157,6 +157,8 @@ def read_command(chunks: Sequence[Chunk], words: Sequence[Word], environ: Mappin
 
 def starts_ranks(command: LaunchCommand, own_steps: Iterable[WrapperCommand]) -> bool:
     """Return whether a command is a launch line: by its launcher, a script, or srun, mpirun or sbatch."""
+    if command.launcher == "python" and "ray" in command.wrappers:
+        return False  # Ray starts the ranks of a plain script
     if command.launcher == "python":
         return command.script is not None or "script" in command.unknown
     if command.launcher != "other":

@@ -441,6 +441,9 @@ def test_variables_that_the_text_finds() -> None:
         ("ssh h <<EOF\ncd x\ntorchrun a.py\nEOF", "ssh h torchrun a.py"),
         ("docker run --gpus all img bash -c 'torchrun a.py'", "docker run --gpus all img torchrun a.py"),
         ("kubectl exec p -- sh -c 'torchrun a.py'", "kubectl exec p -- torchrun a.py"),
+        ("gantry run --gpus 8 -- bash -c 'torchrun a.py'", "gantry run --gpus 8 -- torchrun a.py"),
+        # Ray starts the ranks of a plain script
+        ("ray job submit -- python b.py\nray job submit -- torchrun a.py", "ray job submit -- torchrun a.py"),
         ("timeout 5 bash -c 'nohup torchrun a.py'", "timeout 5 nohup torchrun a.py"),
         ("bash -c \"srun bash -c 'torchrun a.py'\"", "srun torchrun a.py"),
         ("C='torchrun a.py'; srun bash -c \"$C\"", "srun torchrun a.py"),
