@@ -68,13 +68,13 @@ class HangVerdict(NamedTuple):
 _OTHER_BRANCH = Fix(
     "find the collective that only some ranks reach, and call it on all ranks. Common causes: 'if rank == 0', an "
     "early return, an except, a loop of another length. Run 'distcheck lint' to find most of "
-    "them. 'torchrun … -m distcheck.watch' names the lines in the next run",
+    "them. In the next run '-m distcheck.watch' before the script in torchrun's command names the lines",
     command="distcheck lint --select DC701,DC702,DC703,DC707 .",
     where="code",
 )
 _MAKE_EQUAL = Fix(
     "make every rank call the same collectives in the same order with equal shapes and dtypes: pad, or gather the "
-    "sizes first; 'torchrun … -m distcheck.watch train.py' names the first that differ",
+    "sizes first; '-m distcheck.watch' before the script in torchrun's command names the first that differ",
     where="code",
 )
 _EVEN_INPUTS = Fix(
@@ -231,14 +231,15 @@ _BARELY_LONGER = 1.2
 def _lasts_as_long(timeline: Timeline, work: Event, waits: Sequence[WaitingRank]) -> bool:
     """Whether work is unfinished and has lasted most of the wait, by its progress bar.
 
-    Work without a bar counts if it is the last that its process printed. After many collectives, a bar of more time
+    Work without a bar counts if its process printed nothing more before the waits ended. After many collectives, a bar of more time
     than the wait is that of the training.
     """
     bar = of_bar(work.text)
     limit = max((wait.timeout_s or 0 for wait in waits), default=0)
     if bar is None:
         own = [voice for voice in timeline.rank_streams if voice.who == work.who and voice.source == work.source]
-        return not _is_glued(work) and all(voice.last_line <= work.until for voice in own)
+        first = min((wait.event.line for wait in waits if wait.event and wait.event.source == work.source), default=0)
+        return not _is_glued(work) and not any(work.until < voice.last_line < first for voice in own)
     done, elapsed = bar
     early = all((wait.sequence or 0) <= _EARLY for wait in waits)
     return done != 100 and elapsed >= limit * _MOST_OF_IT and (early or elapsed <= limit * _BARELY_LONGER)
