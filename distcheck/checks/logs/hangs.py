@@ -231,8 +231,8 @@ _BARELY_LONGER = 1.2
 def _lasts_as_long(timeline: Timeline, work: Event, waits: Sequence[WaitingRank]) -> bool:
     """Whether work is unfinished and has lasted most of the wait, by its progress bar.
 
-    Work without a bar counts if its process printed nothing more before the waits ended. After many collectives, a bar of more time
-    than the wait is that of the training.
+    Work without a bar counts if its process printed nothing more before the waits ended. After many collectives, a bar
+    of more time than the wait is that of the training.
     """
     bar = of_bar(work.text)
     limit = max((wait.timeout_s or 0 for wait in waits), default=0)

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.sampled(every=20)]
 CASES = [case for case in every_case() if case.is_bad and case.path.is_file() and read_case(case)[0].cause != "clean"]
 #: That a job still waits is known only by nothing following; progress of whoever it is says that it does not.
 STILL_WAITING = {
+    "DC404/bad_after_a_restart.log",
     "DC404/bad_mac.log",
     "DC404/bad_still_waiting.log",
     "DC416/bad_local_protection_error.log",
