@@ -5,6 +5,7 @@ A text is judged as ``distcheck log`` judges a log. What no log rule knows is se
 
 from __future__ import annotations
 
+import functools
 import html
 import json
 import re
@@ -28,11 +29,14 @@ from . import output
 
 if TYPE_CHECKING:
     from distcheck.checks.logs.known_causes import KnownCause
+    from distcheck.checks.logs.matching import Matcher
 
 #: How many rules a pasted text may lead to.
 _MOST_MATCHES = 3
 #: Longer texts are logs: ``distcheck log`` reads them in bounded memory. In bytes.
 _LONGEST_TEXT = 1 << 20
+#: In characters.
+_SHORT_TEXT = 4000
 _CONSEQUENCE = "The text is a consequence, not the cause"
 _NO_RULE = "No rule describes this failure"
 _LOG_OF_ALL = "let 'distcheck log FILE' find the cause in the logs of all ranks"
@@ -131,7 +135,7 @@ def _as_log(text: str) -> Answer:
     from distcheck.rules.signatures import Kind
 
     rows = signatures()
-    reader = SourceReader(LogSource("text"), matcher_of(rows))
+    reader = SourceReader(LogSource("text"), (_matcher_of_short_texts if len(text) < _SHORT_TEXT else matcher_of)(rows))
     reader.feed(text.encode("utf-8", "replace") + b"\n")
     timeline = timeline_of([reader.reading()])
     report = diagnose(timeline)
@@ -159,6 +163,14 @@ def _as_log(text: str) -> Answer:
     else:
         verdict = _UNDECIDED
     return _of_rules(_codes_of(rows, names), story["first"]["text"])._replace(verdict=verdict)
+
+
+@functools.lru_cache(maxsize=1)
+def _matcher_of_short_texts(rows: tuple[Signature, ...]) -> Matcher:
+    """Return a matcher without RE2: compiling all patterns for it takes longer than a short text."""
+    from distcheck.checks.logs.matching import Matcher
+
+    return Matcher(rows, engine="re")
 
 
 def _codes_of(rows: Iterable[Signature], names: Iterable[str]) -> list[str]:

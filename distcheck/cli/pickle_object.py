@@ -41,15 +41,34 @@ def run(requested: ScanOptions) -> int:
         report = report._replace(
             not_checked=(*report.not_checked, NotChecked(shown, f"the real pickler disagrees: {seen.confirmation}"))
         )
+    elsewhere = "" if seen.offenders else _where_it_is(found, given["object_name"])
+    if elsewhere:
+        report = report._replace(not_checked=(*report.not_checked, NotChecked(shown, elsewhere)))
     report = _with_lines(report, given, seen)
     status = output.finish(
         report, given, requested.configuration, fail_on=requested.fail_on, must_check=requested.must_check,
         output_format="full" if given["quiet"] and given["output_format"] == "concise" else None,
     )  # fmt: skip
     why = "the real pickler disagrees: not known to be fine" if seen.confirmation else None
+    if elsewhere:
+        why = f"no object was checked: {escape(shown)} is {'None' if found is None else 'a class'}"
     return output.or_not_checked(
         status, given, why if seen.complete else f"not all of {escape(shown)} could be checked"
     )
+
+
+def _where_it_is(found: Any, text: str) -> str:
+    """Return why a name stands for no object with members, and how to reach the object; empty if it is one."""
+    name = text.rpartition(":")[2] if found is None else "obj"
+    there = f"'import distcheck; print(distcheck.find_unpicklable({name}))' before the line that spawns or saves it"
+    if found is None:
+        return f"it is None after the import: the program makes the object later; write {there}"
+    if isinstance(found, type):
+        return (
+            "it is a class, which pickle writes as its name: none of its objects was checked; "
+            f"--object {text} --call makes one without arguments, or write {there}"
+        )
+    return ""
 
 
 @contextmanager

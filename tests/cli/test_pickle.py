@@ -630,6 +630,32 @@ def test_an_object_that_a_call_gives_in_json(tmp_path: Path) -> None:
     assert re.search(r"^make\(\)\.lock: DC601 error: ", concise, re.MULTILINE)
 
 
+@pytest.mark.parametrize(("name", "words"), [("later", "find_unpicklable(later)"), ("Trainer", "train:Trainer --call")])
+def test_none_and_a_class_are_not_checked(name: str, words: str, tmp_path: Path) -> None:
+    """What pickle writes for them says nothing about the object that the program makes."""
+    (tmp_path / "train.py").write_text(MODULE + "\nlater = None\n")
+    result = pickled(tmp_path, "--object", f"train:{name}")
+    assert result.returncode == 3, result.stdout
+    assert words in " ".join(result.stdout.split())
+    assert "no object was checked" in result.stderr
+    report = report_of("pickle", "--object", f"train:{name}", cwd=tmp_path)
+    assert [item["what"] for item in report["not_checked"]] == [name]
+
+
+def test_a_class_that_pickle_refuses_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("def make():\n    class Local: pass\n    return Local\nLocal = make()\n")
+    result = pickled(tmp_path, "--object", "train:Local")
+    assert result.returncode == 1 and "DC601" in result.stdout
+
+
+def test_the_call_that_not_checked_names_gives_the_report(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(MODULE)
+    assert "Trainer().lock" in pickled(tmp_path, "--object", "train:Trainer", "--call").stdout
+    code = "import distcheck, train; print(distcheck.find_unpicklable(train.trainer))"
+    printed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "obj.lock" in printed.stdout
+
+
 def test_show_fix_prints_methods_that_compile(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(MODULE)
     result = pickled(tmp_path, "--object", "train:trainer", "--show-fix")
