@@ -21,7 +21,7 @@ from .output import cores
 from .pickle_scan import ScanOptions, missing, run
 
 _SECTIONS = {
-    "Files": ("purpose", "torch", "allow", "gpus", "exclude", "confirm", "jobs"),
+    "Files": ("purpose", "torch", "allow", "gpus", "exclude", "list_skipped", "confirm", "jobs"),
     "A live object": ("object_name", "call", "mode", "show_fix"),
     **shared.RULES,
     **shared.VERDICT,
@@ -34,6 +34,7 @@ _OF_FILES = {
     "allow": "--allow",
     "gpus": "--gpus",
     "exclude": "--exclude",
+    "list_skipped": "--list-skipped",
     "jobs": "--jobs",
 }
 _OF_OBJECTS = {"call": "--call", "mode": "--mode", "show_fix": "--show-fix"}
@@ -77,6 +78,11 @@ Nothing of a file is executed, and nothing that it names is imported. --object i
 )
 @click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="GPUs of the machine that will load it.")
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Skip these in folders.")
+@click.option(
+    "--list-skipped",
+    is_flag=True,
+    help="List the files of folders that were not scanned: no pickle by their content, or excluded.",
+)
 @click.option(
     "--confirm",
     is_flag=True,

@@ -51,6 +51,7 @@ DEFAULTS: Mapping[str, Any] = {
     "verbose": False,
     "quiet": False,
     "confirm": False,
+    "list_skipped": False,
     "strict": False,
     "exit_zero": False,
     "select": (),
@@ -81,6 +82,8 @@ class ScanFiles(NamedTuple):
     problems: tuple[tuple[str, str], ...] = ()
     #: folders that hold nothing to scan
     empty: tuple[str, ...] = ()
+    #: files of folders that are no pickle by their content and promise none by their name, and what is excluded
+    skipped: tuple[str, ...] = ()
 
 
 def run(requested: ScanOptions) -> int:
@@ -123,6 +126,11 @@ def _finish(requested: ScanOptions, found: ScanFiles, report: Report) -> int:
     table = rules_for(requested.policy.torch_version)
     subject["torch"] = requested.policy.torch_version or table.version
     subject["line"] = [*subject["line"], table.note or f"as torch {subject['torch']} has it"]
+    if found.skipped:
+        subject["skipped"] = len(found.skipped)
+        subject["line"].append(f"{len(found.skipped)} skipped")
+    if given["list_skipped"]:
+        subject["skipped_paths"] = list(found.skipped)
     report = report._replace(subject=subject)
     if requested.configuration is not None:
         report = output.with_settings_line(report, given, requested.configuration)
@@ -132,6 +140,9 @@ def _finish(requested: ScanOptions, found: ScanFiles, report: Report) -> int:
     if not given["quiet"]:
         for path in found.empty:
             output.say(f"distcheck: {escape(path)}: nothing in it is a pickle or a checkpoint")
+    if given["list_skipped"]:
+        for path in found.skipped:
+            output.say(f"skipped: {escape(path)}")
     verdicts = subject["verdicts"]
     if verdicts and all(file["format"] == "unreadable" for file in verdicts):
         output.say("distcheck: none of the input could be read")
@@ -161,20 +172,21 @@ def discover(paths: Sequence[str], excludes: Globs | None = None) -> ScanFiles:
     files: list[str] = []
     problems: list[tuple[str, str]] = []
     empty: list[str] = []
+    skipped: list[str] = []
     for path in paths:
         if path == "-" or not os.path.isdir(path):
             files.append(path)
             continue
         before = len(files), len(problems)
-        for inside in _walk(path, excludes, problems):
+        for inside in _walk(path, excludes, problems, skipped):
             files.append(inside)
         if before == (len(files), len(problems)):
             empty.append(path)
     kept = tuple(_once(files))
-    return ScanFiles(kept, tuple(problems), tuple(empty))
+    return ScanFiles(kept, tuple(problems), tuple(empty), tuple(skipped))
 
 
-def _walk(top: str, excludes: Globs | None, problems: list[tuple[str, str]]) -> Iterator[str]:
+def _walk(top: str, excludes: Globs | None, problems: list[tuple[str, str]], skipped: list[str]) -> Iterator[str]:
     from distcheck.checks.pickles import files, formats
 
     here = os.getcwd()
@@ -194,15 +206,18 @@ def _walk(top: str, excludes: Globs | None, problems: list[tuple[str, str]]) -> 
         for entry in found:
             path = entry.name if folder == "." else os.path.join(folder, entry.name)
             if excludes is not None and excludes.match_file(path, here):
+                skipped.append(path)
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in SKIPPED:
-                        below.append(path)
+                    (skipped if entry.name in SKIPPED else below).append(path)
                 elif whole and (entry.name == ".metadata" or entry.name.endswith(".distcp")):
                     continue
-                elif entry.is_file() and files.looks_like_pickle(path):
-                    yield path
+                elif entry.is_file():
+                    if files.looks_like_pickle(path):
+                        yield path
+                    else:
+                        skipped.append(path)
             except OSError as error:
                 problems.append((path, error.strerror or str(error)))
         pending.extend(reversed(below))

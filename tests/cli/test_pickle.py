@@ -313,6 +313,23 @@ def test_a_distributed_checkpoint_is_one(tmp_path: Path) -> None:
     assert verdicts(tmp_path, "step100")["step100"]["verdict"] == "dangerous"
 
 
+def test_what_is_skipped_is_counted_and_listed(tmp_path: Path) -> None:
+    files_in(tmp_path, models__a_pt=STATE, models__old__b_pt=STATE, models__README_md=b"# a model", models__x_git=b"")
+    (tmp_path / "models" / ".git").mkdir()
+    (tmp_path / "models" / ".git" / "c.pt").write_bytes(STATE)
+    result = pickled(tmp_path, "models", "--exclude", "old")
+    assert result.stdout.splitlines()[0].endswith(" · 4 skipped")
+    assert "skipped:" not in result.stderr
+    listed = pickled(tmp_path, "models", "--exclude", "old", "--list-skipped")
+    expected = ["models/.git", "models/README.md", "models/old", "models/x.git"]
+    assert listed.stderr.splitlines() == [f"skipped: {path}" for path in expected]
+    plain = json.loads(
+        pickled(tmp_path, "models", "--exclude", "old", "--list-skipped", "--output-format", "json").stdout
+    )
+    assert (plain["subject"]["skipped"], plain["subject"]["skipped_paths"]) == (4, expected)
+    assert "skipped" not in pickled(tmp_path, "models/a.pt").stdout
+
+
 def test_an_empty_folder_is_said(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     files_in(tmp_path, models__README_md=b"# nothing")
