@@ -31,8 +31,8 @@ def launcher_outlives_its_terminal(timeline: Timeline, events: Sequence[Event]) 
         "the launcher got SIGHUP when its terminal closed, and ended all ranks. torchrun installs its own "
         "handler, so nohup does not protect it",
         Fix(
-            "start it in tmux or screen, or as a job of the scheduler. Or put setsid before the launch command, and its "
-            "output into a file",
+            "start it in tmux or screen, or as a job of the scheduler. Or put setsid before the launch command, and "
+            "its output into a file",
             where="launch-line",
         ),
         rank=-1,

@@ -181,6 +181,24 @@ def test_a_named_exception_carries_its_traceback() -> None:
     assert event.traceback is not None and event.traceback.exception == "RuntimeError"
 
 
+@pytest.mark.parametrize(
+    ("message", "signature"),
+    [
+        ("environment variable RANK \nexpected, but not set", "rendezvous-env-missing"),
+        ("environment variable RANK \nis what this needs", "exception"),
+    ],
+)
+def test_a_message_that_a_console_wraps_is_read_as_one_line(message: str, signature: str) -> None:
+    text = TRACEBACK.replace("no such layer\n", message + "\n")
+    assert [event.signature for event in bad(read_text(text))] == [signature]
+
+
+def test_code_in_a_box_is_no_event() -> None:
+    box = "│ /w/train.py:9 in main    │\n│ ❱ 9 │   raise RuntimeError('CUDA error: invalid device ordinal') │\n"
+    text = f"╭─ Traceback (most recent call last) ─╮\n{box}╰──────╯\nKeyError: 'weights'\n"
+    assert [event.signature for event in bad(read_text(text))] == ["exception"]
+
+
 def test_what_the_program_text_holds_is_no_event() -> None:
     text = TRACEBACK.replace("    main()", "    main()  # CUDA error: invalid device ordinal")
     assert [event.signature for event in bad(read_text(text))] == ["exception"]
