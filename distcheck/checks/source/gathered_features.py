@@ -38,8 +38,8 @@ def gathered_features_keep_their_gradient(program: Program) -> Iterator[Finding]
             rules.DC719,
             f"no gradient flows through {callee_text(call)}(): for `{backward.text()}` in line {backward.line} the "
             "gathered features of this rank are constants as well",
-            fix="put the own tensor back after the call (gathered[rank] = features), or gather under torch.no_grad() if "
-            "the features have to be constants",
+            fix="put the own tensor back after the call (gathered[rank] = features), or gather under torch.no_grad() "
+            "if the features have to be constants",
             basis=(wrapper,),
             severity=call.milder_in_tests(rules.DC719),
             flow=[*program.flow(wrapper.flow), f"{backward.path}:{backward.line}: {backward.text()}"],

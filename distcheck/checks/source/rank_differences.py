@@ -13,11 +13,12 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_arguments import GATHERED, LIKE, OPERATIONS, ROOTS, TENSORS
-from .collective_sequences import flow_of, partial_guards
+from .collective_sequences import condition_text, flow_of, partial_guards
 from .conditions import runs_without_other_ranks
+from .models import wraps
 from .program import Program, SourceCall
 from .source_text import last_name
-from .term_queries import by_rank, callee_text, origin_call, origins
+from .term_queries import by_rank, callee_text, origin_call, origins, parts
 from .values import PARTIAL, Atom, RankCondition
 
 #: Makers of tensors by the position of their size; -1 where all positional arguments are sizes.
@@ -55,6 +56,57 @@ def arguments_agree(program: Program) -> Iterator[Finding]:
             why = by_rank(program, call.file, term) if term >= 0 else None
             if why is not None:
                 yield _differs(program, call, name, term, why, None)
+
+
+@probe(rules.DC709)
+def replicas_have_the_same_layers(program: Program) -> Iterator[Finding]:
+    """The layers of a model in DDP, and their sizes, are the same on all ranks."""
+    for wrap in wraps(program, "ddp"):
+        if _is_apart(wrap.call) or wrap.call.gives(None, "process_group"):
+            continue
+        file, base = wrap.base
+        for number in parts(program, file, base) if base >= 0 else ():
+            term = program.terms[file][number]
+            layer = SourceCall(program, file, term[5]) if term[0] == "c" else None
+            if layer is None or not _is_layer(layer):
+                continue
+            for size in layer.term[2]:
+                why = by_rank(program, file, size)
+                if why is not None:
+                    yield _differs(program, layer, "size", size, why, None)
+                    break
+        for ref in wrap.classes:
+            yield from _own_layers(program, ref, wrap.call)
+
+
+def _is_layer(call: SourceCall) -> bool:
+    """Return whether a call makes a layer of torch."""
+    return any(target.startswith("torch.nn.") and target.rsplit(".", 1)[-1][:1].isupper() for target in call.targets)
+
+
+def _own_layers(program: Program, ref: tuple[int, int], wrap: SourceCall) -> Iterator[Finding]:
+    """Yield a finding about a layer that the constructor of a model makes on some ranks only."""
+    init = program.evaluator.method(ref, "__init__")
+    if init is None:
+        return
+    stores = [row for row in program.rows_of(*init) if row.kind == "attribute"]
+    for row in stores:
+        term = row.terms[row.payload[2]]
+        if term[0] != "c" or not _is_layer(SourceCall(program, row.file, term[5])):
+            continue
+        guards = partial_guards(row)
+        if not guards or any(other != row and other.payload[1] == row.payload[1] for other in stores):
+            continue
+        condition = condition_text(program, row.file, guards[0])
+        yield row.found(
+            rules.DC709,
+            f"`{row.text()}` is made on some ranks only, by `{condition}` in line {guards[0].line}, but DDP needs the "
+            "same parameters on all ranks",
+            fix="make the layer on all ranks, and let the rank decide only what is done with it",
+            basis=(guards[0].who,),
+            severity=row.milder_in_tests(rules.DC709),
+            flow=[*flow_of(program, row.file, guards[0].term), f"{wrap.path}:{wrap.line}: {wrap.text()}"],
+        )
 
 
 def _is_apart(call: SourceCall) -> bool:
