@@ -1,4 +1,4 @@
-"""The text of a merged report: as much of each finding as fits on a screen, for any number of hosts.
+"""The text of a merged report: as many whole sentences as fit on a screen, for any number of hosts.
 
 It names what it drops, and ``-v`` prints everything.
 """
@@ -40,17 +40,17 @@ def render(report: Report, style: Style = Style()) -> str:
 
 
 def _findings(findings: Sequence[Finding], room: int, style: Style, width: int, everyone: str) -> list[str]:
-    """Return the findings within a number of lines, worst first, each as long as there is room."""
+    """Return the findings within a number of lines, worst first, each with as many whole sentences as fit."""
     sizes = [[_shown(finding, level, style, width, everyone) for level in range(4)] for finding in findings]
     kept = len(findings)
-    if kept > room:
-        kept = max(room - 1, 0)
+    while kept and sum(len(size[0]) for size in sizes[:kept]) + (kept < len(findings)) > room:
+        kept -= 1
     levels = [0] * kept
-    left = room - kept - (kept < len(findings))
+    left = room - sum(len(size[0]) for size in sizes[:kept]) - (kept < len(findings))
     for level in (1, 2, 3):
         for number in range(kept):
             more = len(sizes[number][level]) - len(sizes[number][levels[number]])
-            if more <= left:
+            if more <= left and levels[number] == level - 1:
                 left -= more
                 levels[number] = level
     lines = [line for number in range(kept) for line in sizes[number][levels[number]]]
@@ -60,21 +60,18 @@ def _findings(findings: Sequence[Finding], room: int, style: Style, width: int, 
 
 
 def _shown(finding: Finding, level: int, style: Style, width: int, everyone: str) -> list[str]:
-    """Return a finding in one line (0), with one for its fix (1), up to two each for both (2), or complete (3)."""
-    word = severity_text(finding, style)
+    """Return the name of a finding (0), with its message (1), its fix (2), and its command (3); no sentence is cut."""
     place = _place(finding, everyone)
-    if level < 2:
-        plain = f"{finding.severity.word} {finding.code} {place}: {finding.message}"
-        line = _cut(plain, width, "").replace(finding.severity.word, word, 1)
-        return [line] if level == 0 else [line, _cut(f"  fix: {finding.fix.text}", width, "")]
-    most = 2 if level == 2 else None
-    message = _most(finding.message, most, width, "  ", "  ")
-    fix = _most(f"fix: {finding.fix.text}", most, width, "  ", "       ")
+    head = f"{finding.severity.word} {finding.code} {finding.name}  ({place})"
+    message = wrapped(finding.message, width, "  ", "  ") if level else []
+    short = f"{finding.severity.word} {finding.code} {place}: {escape(finding.message)}"
+    if level in (1, 2) and len(short) <= width:
+        head, message = short, []
     return [
-        f"{word} {finding.code} {finding.name}  ({place})",
+        head.replace(finding.severity.word, severity_text(finding, style), 1),
         *message,
-        *fix,
-        *(command_lines(finding.fix.command, style, 6) if level == 3 else ()),
+        *(wrapped(f"fix: {finding.fix.text}", width, "  ", "       ") if level > 1 else ()),
+        *(command_lines(finding.fix.command, style, 6) if level > 2 else ()),
     ]
 
 
@@ -98,15 +95,19 @@ def _hosts(finding: Finding, everyone: str) -> str:
 
 
 def _info(findings: Sequence[Finding], room: int, width: int, everyone: str) -> list[str]:
-    """Return info findings in one line. Those of some hosts have their own lines if there is room."""
+    """Return info findings as codes. Those of some hosts have their own sentences if there is room."""
     if not findings:
         return []
     apart = [finding for finding in findings if finding.where.host != everyone]
-    if len(apart) + (len(apart) < len(findings)) > room:
-        apart = []
-    lines = [_cut(f"info {item.code} {_place(item, everyone)}: {item.message}", width, "") for item in apart]
+    lines = [
+        line
+        for item in apart
+        for line in wrapped(f"info {item.code} {_place(item, everyone)}: {item.message}", width, "", "  ")
+    ]
+    if len(lines) + (len(apart) < len(findings)) > room:
+        apart, lines = [], []
     codes = dict.fromkeys(finding.code for finding in findings if finding not in apart)
-    return [*lines, *([_cut(f"info: {', '.join(codes)} (-v shows them)", width, "")] if codes else [])]
+    return [*lines, *(wrapped(f"info: {', '.join(codes)} (-v shows them)", width, "", "  ") if codes else ())]
 
 
 def _rest(findings: Sequence[Finding]) -> str:
@@ -120,31 +121,16 @@ def _not_checked(items: Sequence[NotChecked], room: int, width: int) -> list[str
     """Return what was not checked, as far as there is room; the last line has its number."""
     if not items or room < 2:
         return []
-    kept = list(items) if len(items) <= room - 1 else list(items[: room - 2])
-    lines = ["not checked", *(_cut(f"  {_codes(item.what)}: {item.why}", width, "    ") for item in kept)]
-    if len(kept) < len(items):
-        lines.append(f"  and for {len(items) - len(kept)} more reasons; -v shows all")
+    lines = ["not checked"]
+    for number, item in enumerate(items):
+        more = wrapped(f"{_codes(item.what)}: {item.why}", width, "  ", "      ")
+        rest = len(items) - number
+        if len(lines) + len(more) + (rest > 1) > room:
+            return [*lines, f"  {rest} {'more ' * bool(number)}reason{'s' * (rest > 1)}; -v shows all"]
+        lines += more
     return lines
 
 
 def _codes(what: str) -> str:
     codes = what.split(", ")
     return what if len(codes) <= 3 else f"{', '.join(codes[:2])} and {len(codes) - 2} more"
-
-
-def _most(text: str, lines: int | None, width: int, first: str, rest: str) -> list[str]:
-    """Return wrapped text of at most so many lines, with a mark if it is cut."""
-    every = wrapped(text, width, first, rest)
-    if lines is None or len(every) <= lines:
-        return every
-    kept = every[:lines]
-    room = width - 2
-    words = kept[-1]
-    while len(words) > room and " " in words.strip():
-        words = words.rpartition(" ")[0]
-    kept[-1] = words.rstrip(" ,;:(") + " …"
-    return kept
-
-
-def _cut(text: str, width: int, rest: str) -> str:
-    return _most(text, 1, width, "", rest)[0]

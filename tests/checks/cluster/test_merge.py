@@ -371,6 +371,26 @@ def test_more_kinds_of_trouble_than_lines_are_counted(kinds: int) -> None:
         assert f"and {kinds - sum(line.startswith(('error', 'warning')) for line in text.splitlines())} more: " in text
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("kinds", [3, 6, 12])
+def test_no_sentence_is_cut(kinds: int, width: int) -> None:
+    codes = [rule for rule in rules.ALL if rule.severity is not Severity.INFO][:kinds]
+    long = "and what makes it a long sentence, which needs more than one line of a terminal, stands behind a comma"
+    findings = [rule.found(f"trouble of the kind {rule.name}, {long}", fix=ON_HOST) for rule in codes]
+    lame = NotChecked("DC301, DC309", f"the driver did not answer, {long}")
+    hosts = [host(number, *([findings[number]] if number < kinds else []), not_checked=(lame,)) for number in range(64)]
+    report = one(hosts)
+    text = render(report, "full", Style(width=width))
+    flat = " ".join(text.split())
+    assert len(text.splitlines()) <= 20
+    for sentence in (
+        *(item.message for item in report.findings),
+        ON_HOST.text,
+        *(item.why for item in report.not_checked),
+    ):
+        assert sentence in flat or sentence.partition(",")[0] not in flat, text
+
+
 def test_few_findings_are_shown_whole() -> None:
     text = render(one([host(1), host(2), host(3, small_memory(3, 5))]), "full", Style(width=80))
     assert text.splitlines() == [
