@@ -18,6 +18,7 @@ from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
 from .link import reachable
 from .models import trains as trains_in
+from .models import without_gradients
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .summary import Block
@@ -880,6 +881,47 @@ def _cuts_repeats(program: Program, loop: _Loop) -> bool:
             if parts[0] == "s" and row.terms[parts[2]][0] in (":", "-"):
                 return True
     return False
+
+
+@probe(rules.DC732)
+def each_rank_evaluates_its_part(program: Program) -> Iterator[Finding]:
+    """An evaluation that all ranks run gives each of them its part of the data."""
+    loops = program.table(_evaluations)
+    if not loops:
+        return
+    trained = {made for loop in program.table(_training_loops) for made in loop.loaders}
+    for loader in program.calls_to(*_LOADERS):
+        made = (loader.file, loader.number)
+        if loader.has_star or made in trained or program.is_test(loader.file) or _is_divided(program, loader):
+            continue
+        loop = next((one for one in loops if made in one.loaders and _evaluates_all(program, loader, one)), None)
+        if loop is not None:
+            yield loader.found(
+                rules.DC732,
+                "every rank evaluates all of this data, so that more ranks do not make it faster",
+                fix="give the loader `sampler=DistributedSampler(data, shuffle=False)` and add up what all ranks find, "
+                "or evaluate on one rank, without the wrapper",
+                severity=Severity.INFO,
+                evaluated_at=f"{program.index.files[loop.file].path}:{loop.line}",
+            )
+
+
+def _evaluates_all(program: Program, loader: SourceCall, loop: _Loop) -> bool:
+    """Return whether all ranks of a wrapped model certainly run a loop without gradients over the same data."""
+    body = [
+        call
+        for call in _calls_within(program, *loop[:3])
+        if call.method != "print" and without_gradients(program, call)
+    ]
+    if not body or _OF_RANKS.search("\n".join(program.lines(loop.file)[loop.line - 1 : loop.end_line])):
+        return False
+    made, step = call_paths.path_of_all_ranks(program, loader), call_paths.path_of_all_ranks(program, body[0])
+    if made is None or step is None or not made.certainty == step.certainty == Certainty.PROVEN:
+        return False
+    files = call_paths.related(program, step.root[0])
+    if any(program.imports_from(file, *_OTHER_DIVISIONS) for file in files) or not _wraps_somewhere(program, files):
+        return False
+    return not _data_set(program, loader, made, loader.argument_term(0, "dataset")).excused
 
 
 # iterable data sets
