@@ -41,8 +41,8 @@ LONGEST_SOCKET_FOLDER = 80
 
 
 _EMPTY = Fix(
-    "see what fills it, and remove what belongs to runs of yours that have ended",
-    command="ls -l /dev/shm",
+    "list your own files there, and remove those of runs that have ended",
+    command='find /dev/shm -maxdepth 1 -type f -user "$(id -un)" -ls',
     where="host",
     risk="segments of a running job must stay",
 )
