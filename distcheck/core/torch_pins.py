@@ -1,5 +1,7 @@
 """The newest torch that a project allows: pins and upper bounds in its requirements, setup files and environments.
 
+Instructions to install count as well: lines of a README with ``pip install`` or ``conda install``.
+
 What newer releases deprecate or refuse does not concern a script whose project pins an older one.
 """
 
@@ -18,7 +20,8 @@ SINCE = "torch_since"
 #: Files that declare what a project needs, by name.
 _DECLARING = re.compile(
     r"(?:.*[_-])?requirements?(?:[._-].*)?\.(?:txt|in)|setup\.(?:py|cfg)|pyproject\.toml|Pipfile"
-    r"|(?:.*[_-])?(?:environment|env|conda)(?:[._-].*)?\.ya?ml",
+    r"|(?:.*[_-])?(?:environment|env|conda)(?:[._-].*)?\.ya?ml"
+    r"|(?:readme|install(?:ation)?|getting_started)\.(?:md|rst)",
     re.IGNORECASE,
 )
 #: A folder of such files.
@@ -35,6 +38,8 @@ _TORCH = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
+#: Lines of a text for readers that install packages.
+_INSTALLING = re.compile(r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$", re.MULTILINE)
 _BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
 #: Bytes of a file that are read, files of a folder, and folders above a file.
 _MAX_BYTES = 200_000
@@ -62,6 +67,9 @@ class Newest(NamedTuple):
 
 def newest_in(text: str, path: str) -> list[Newest | None]:
     """Return the newest allowed release of each declaration in a text; None for one without an upper bound."""
+    if path.lower().endswith((".md", ".rst")):
+        # a channel is called pytorch as well
+        text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_INSTALLING.findall(text)))
     if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
     found: list[Newest | None] = []

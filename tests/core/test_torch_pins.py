@@ -26,6 +26,13 @@ from distcheck.core.torch_pins import SINCE, Newest, TorchPins, newest_in, respe
         ("dependencies:\n  - pytorch=1.9.0=py3.7_cuda11.1\n", "environment.yml", (1, 9, 0), False),
         ("  - pytorch::pytorch=1.12\n", "environment.yml", (1, 12), False),
         ("install_requires =\n    torch<2\n", "setup.cfg", (2,), True),
+        (
+            "# Setup\n```\n$ conda install pytorch==1.7.1 cudatoolkit=10.1 -c pytorch\n```\n",
+            "README.md",
+            (1, 7, 1),
+            False,
+        ),
+        ("Run `pip3 install torch==1.12.1+cu113 --extra-index-url x`.\n", "INSTALL.md", (1, 12, 1), False),
     ],
 )
 def test_a_bound_is_read(text: str, path: str, version: tuple[int, ...], excluded: bool) -> None:
@@ -39,6 +46,7 @@ def test_a_bound_is_read(text: str, path: str, version: tuple[int, ...], exclude
         ("torch>=1.6\n", "requirements.txt"),
         ("torch!=1.6\n", "requirements.txt"),
         ("install_requires=['torch']", "setup.py"),
+        ("conda install -c pytorch pytorch torchvision\n", "README.md"),
     ],
 )
 def test_no_bound_allows_all(text: str, path: str) -> None:
@@ -52,6 +60,7 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
         ("import torch\nfrom torch.utils import x\ny = torch.cuda\n", "setup.py"),
         ('description = "uses torch for training"', "pyproject.toml"),
         ("git+https://github.com/x/torch\n", "requirements.txt"),
+        ("The results need torch==1.6.0, see torch==1.7.\n", "README.md"),
     ],
 )
 def test_other_words_declare_nothing(text: str, path: str) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
+from distcheck.core.torch_pins import SINCE
 
 from . import call_paths
 from .pickled_arguments import is_module
@@ -74,6 +75,7 @@ def own_checkpoint_is_refused(program: Program) -> Iterator[Finding]:
             basis=(one.atom,),
             severity=Severity.WARNING if distributed else Severity.INFO,
             flow=program.flow(one.atom.flow),
+            **{SINCE: "2.6"},
         )
 
 
