@@ -94,9 +94,10 @@ _ERROR_LINES = tuple(
 )
 #: Lines that resemble an error are searched until so many were found.
 _MOST_ERROR_LINES = 3000
-#: After so many lines of a signature that were not kept, or of a notice that added nothing to what its writers had
-#: printed, it is not searched in the next bytes.
+#: After so many lines of a signature that were not kept, it is not searched in the next bytes. For a notice, lines that
+#: add nothing to what their writers had printed are enough.
 _NOISY = 5000
+_NOISY_NOTICES = 2000
 _QUIET_BYTES = 64 << 20
 #: Lines that are taken one by one, in all and since anything came of it: 512 ranks write tracebacks of 60 lines at
 #: once.
@@ -403,7 +404,7 @@ class SourceReader:
                 self._noise[number] = 0
                 return True
         self._noise[number] = self._noise.get(number, 0) + 1
-        if self._noise[number] < _NOISY:
+        if self._noise[number] < (_NOISY_NOTICES if row.kind >= Kind.NOTICE else _NOISY):
             return True
         self._noise[number] = 0
         self._muted[number] = self._bytes + _QUIET_BYTES

@@ -269,6 +269,10 @@ def _evidence(timeline: Timeline, ranked: Ranked, first: Event) -> Iterator[Even
     judged = {(finding.where.path, finding.where.line) for finding in ranked.findings if role_of(finding) != "context"}
     wanted = {_position(event) for event in (first, *alike[:_MOST_LINES])}
     wanted |= {_position(event) for event in timeline.events if (timeline.path(event), event.line) in judged}
+    if ranked.lead is not None:
+        # what the finding quotes
+        message = ranked.lead.message
+        wanted |= {_position(event) for event in timeline.of("nccl-warn") if event.values["said"].strip() in message}
     for kind in (Kind.FAILURE, Kind.TIMEOUT, Kind.LOST, Kind.SIGNAL, Kind.TABLE):
         event = next((event for event in timeline.events if event.kind is kind and event.text.strip()), None)
         if event is not None:

@@ -208,4 +208,5 @@ def test_no_advice_to_read_a_warning_that_the_text_has(tmp_path: Path) -> None:
         told[name] = diagnose(read_timeline([str(tmp_path / name)])).story
     assert "Call to bind failed : Cannot assign requested address" in told["bad_with_a_warning"]["why"]
     assert "NCCL_DEBUG" not in told["bad_with_a_warning"]["fix"]["text"]
+    assert [line["line"] for line in told["bad_with_a_warning"]["evidence"]][:2] == [1, 2]
     assert "NCCL_DEBUG=WARN" in told["bad_class_only"]["fix"]["text"]

@@ -324,7 +324,7 @@ def test_other_processes_are_still_heard_after_noise(monkeypatch: pytest.MonkeyP
 
 
 def test_a_notice_that_all_ranks_repeat_is_soon_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_NOISY", 100)
+    monkeypatch.setattr(reading, "_NOISY_NOTICES", 100)
     parsed: list[str] = []
     parse = Prefixes.parse
 
