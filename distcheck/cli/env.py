@@ -356,12 +356,19 @@ def with_job_script(
     )
 
 
+#: What rules are about, by the first digit of their codes.
+_FAMILIES = {"1": "variables", "2": "devices", "3": "memory, disk, libraries", "4": "network"}
+
+
 def with_next_step(report: Report) -> Report:
-    """Return the report of a shell with the command that checks a launch."""
+    """Return the report of a shell with what was checked and is fine, and the command that checks a launch."""
+    fine = report.checked - {finding.code for finding in report.findings}
+    about = [words for digit, words in _FAMILIES.items() if any(code.startswith(f"DC{digit}") for code in fine)]
     devices = report.facts.get("Devices")
     ranks = getattr(devices, "count", None) or 2
     line = f"next, with your launch: distcheck env -- torchrun --nproc-per-node={ranks} train.py"
-    return report._replace(subject={**report.subject, "closing": [line]})
+    closing = [f"fine: {', '.join(about)} ({len(fine)} rule{'s' * (len(fine) != 1)})"] if about else []
+    return report._replace(subject={**report.subject, "closing": [*closing, line]})
 
 
 def with_what_is_not_known(report: Report, launch: Launch) -> Report:

@@ -402,6 +402,19 @@ def shown_by_env(*words: str) -> str:
     return CliRunner().invoke(group, ["env", "--isolated", *words]).output
 
 
+def test_a_shell_learns_what_was_checked_and_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    faulty = shown_by_env()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (line,) = [line for line in shown_by_env().splitlines() if line.startswith("fine: ")]
+    assert line.startswith("fine: variables, ") and line.endswith(" rules)")
+    # a rule with a finding is not fine
+    assert "DC112" in faulty and line not in faulty
+    (only,) = [line for line in shown_by_env("--select", "DC320").splitlines() if line.startswith("fine: ")]
+    assert only == "fine: memory, disk, libraries (1 rule)"
+    assert "fine: " not in shown_by_env("--nproc-per-node", "2")
+
+
 def test_a_shell_learns_what_to_type_next(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
