@@ -356,8 +356,8 @@ def _on_each_node(site: LaunchSite) -> Fix:
     edits: tuple[Edit, ...] = ()
     first = None if at is None or at < 2 * module else site.words[at - 2 * module]
     whole = module and at is not None and at > 1 and site.words[at - 1].text == "-m"
-    given = command.nnodes_max or command.master_addr or command.rdzv_endpoint or command.rdzv_backend
-    given = given or command.node_rank is not None or command.standalone or command.unknown
+    options = (command.nnodes_max, command.node_rank, command.master_addr, command.rdzv_endpoint, command.rdzv_backend)
+    given = any(option is not None for option in options) or command.standalone or bool(command.unknown)
     if at is not None and first is not None and (whole or not module) and not given:
         last = site.words[at]
         if not first.origins and not last.origins and first.span.path == last.span.path:
