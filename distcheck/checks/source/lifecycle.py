@@ -299,6 +299,8 @@ class _Switched(NamedTuple):
     fix: str
     #: what the finding rests on
     basis: tuple[RankCondition, ...]
+    #: a helper returns without a group in a run of one process, which many scripts are never started as
+    in_helper: bool = False
 
 
 def _used_without(program: Program, life: _GroupLifetime, file: int, scope: int) -> Iterator[Finding]:
@@ -383,7 +385,7 @@ def _left_early(program: Program, life: _GroupLifetime, call: SourceCall) -> _Sw
             when = (
                 f"which {callee_text(call)}() does not create in a run that is not distributed ({row.path}:{row.line})"
             )
-            return _Switched(init, when, f"put it under `if {name}:`", ())
+            return _Switched(init, when, f"put it under `if {name}:`", (), in_helper=True)
     return None
 
 
@@ -409,7 +411,7 @@ def _not_created(program: Program, use: SourceCall, created: _Switched) -> Findi
         f"{callee_text(use)}() needs the process group, {created.when}",
         fix=created.fix,
         basis=created.basis,
-        severity=Severity.WARNING if _level(program, use.file) is None else Severity.INFO,
+        severity=Severity.INFO if created.in_helper or _level(program, use.file) is not None else Severity.WARNING,
         flow=[f"{init.path}:{init.line}: {callee_text(init)}() creates the process group"],
     )
 
