@@ -142,9 +142,11 @@ ROWS: tuple[Signature, ...] = (
     *spellings("folder-exists", Kind.NOTICE, ("DC722",),
         (r"FileExistsError: \[Errno 17\] File exists: '(?P<file>[^']{1,300})'",
          "FileExistsError: [Errno 17] File exists: '/workspace/runs/exp1'")),
-    *spellings("file-missing", Kind.NOTICE, ("DC724",),
+    #: a file may be missing for any reason: only another rank's words lead to DC724
+    *spellings("file-missing", Kind.NOTICE, (),
         (r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<file>[^']{1,300})'",
-         "FileNotFoundError: [Errno 2] No such file or directory: '/workspace/data/index.pt'"),
+         "FileNotFoundError: [Errno 2] No such file or directory: '/workspace/data/index.pt'")),
+    *spellings("file-missing", Kind.NOTICE, ("DC724",),
         (r"RuntimeError: Parent directory (?P<folder>\S{1,300}) does not exist",
          "RuntimeError: Parent directory /workspace/ckpt/d20 does not exist.")),
     *spellings("rename-lost", Kind.FAILURE, ("DC720",),
