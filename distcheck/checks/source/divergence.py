@@ -398,7 +398,7 @@ def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
         if len(callee.atoms) != 2 or not all(one.when.who in PARTIAL and one.when.traced for one in callee):
             continue
         first, second = callee.atoms
-        functions = [_entered(program, one) for one in callee]
+        functions = [_entered(program, sequences, one) for one in callee]
         if NOT[first.when.who] != second.when.who or None in functions or partial_guards(call):
             continue
         sides = [sequences.inside(call, function) for function in functions if function is not None]
@@ -429,11 +429,17 @@ def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
         )
 
 
-def _entered(program: Program, atom: Atom) -> tuple[int, int] | None:
+def _entered(program: Program, sequences: Sequences, atom: Atom) -> tuple[int, int] | None:
     """Return the function of the project that a call enters, as far as one alternative of what it calls decides."""
     if atom.kind == Kind.FUNCTION and not program.is_generator(atom.const):
         function: tuple[int, int] = atom.const
-        return function
+        # what a base class does, or something unseen, may be the other half
+        if not any(
+            isinstance(row, SourceCall) and (row.receiver_text.startswith("super(") or sequences.is_unseen(row))
+            for row in program.rows_of(*function)
+            if not isinstance(row, SourceCall) or sequences.collective_site(row) is None
+        ):
+            return function
     return None
 
 
