@@ -730,6 +730,8 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
             continue
         if call.within(*MANAGERS) or _settles_later(program, call) or _is_load_only(program, call):
             continue
+        if _is_warm_up(program, call):
+            continue
         tensor = call.argument_text(0) or "its tensors"
         many = call.is_to(D + "batch_isend_irecv")
         text = (
@@ -776,6 +778,19 @@ def _settles_later(program: Program, call: SourceCall) -> bool:
         elif owner >= 0 and program.evaluator.owner_of(other.file, other.scope) == owner:
             return True
     return False
+
+
+def _is_warm_up(program: Program, call: SourceCall) -> bool:
+    """Return whether no code can use the tensors of a batch: each operation gets one that has no name."""
+    if not call.is_to(D + "batch_isend_irecv"):
+        return False
+    value = call.argument(0, "p2p_op_list")
+    items = value.atoms[0].items if value is not None and len(value.atoms) == 1 else ()
+    made = [program.call_of(atom) for item in items for atom in item]
+    tensors = [one.argument_term(1, "tensor") if one is not None else -1 for one in made]
+    return bool(tensors) and all(
+        term >= 0 and one is not None and one.terms[term][0] == "c" for one, term in zip(made, tensors, strict=True)
+    )
 
 
 def _is_load_only(program: Program, call: SourceCall) -> bool:
