@@ -139,6 +139,6 @@ def _parts(program: Program, file: int, term: int) -> Iterator[int]:
         seen.add(number)
         yield number
         operation = terms[number]
-        callee = terms[operation[1]] if operation[0] == "c" else ()
-        if callee[:1] != ("a",) or callee[2] not in _CUT:
+        callee = terms[operation[1]] if operation[0] == "c" else operation
+        if operation[0] != "c" or callee[0] != "a" or callee[2] not in _CUT:
             pending.extend(operands(operation))

@@ -68,8 +68,8 @@ _COUNTED = re.compile(r"\s*while\s+\(?\s*(?P<counter>[A-Za-z_][\w.]*)\s*(<|<=|!=
 def counters_grow_on_all_ranks(program: Program) -> Iterator[Finding]:
     """What ends a loop with shared work grows on all ranks."""
     sequences = sequences_of(program)
-    for file, blocks in enumerate(program.blocks):
-        for number, node in enumerate(blocks):
+    for file in range(len(program.index.files)):
+        for number, node in enumerate(program.blocks[file]):
             if node[1] != "while" or node[2] < 0:
                 continue
             match = _COUNTED.match(program.lines(file)[node[4] - 1])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
@@ -75,8 +75,12 @@ def own_checkpoint_is_refused(program: Program) -> Iterator[Finding]:
             basis=(one.atom,),
             severity=Severity.WARNING if distributed else Severity.INFO,
             flow=program.flow(one.atom.flow),
-            **{SINCE: "2.6"},
+            **_REFUSED_SINCE,
         )
+
+
+#: The release of torch that changed the default of ``weights_only``.
+_REFUSED_SINCE: dict[str, Any] = {SINCE: "2.6"}
 
 
 def _reads(keys: set[str], saved: _Saved) -> bool:
