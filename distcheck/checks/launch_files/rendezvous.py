@@ -83,6 +83,8 @@ def master_is_no_loopback(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         if not rendezvous.known or not is_loopback(rendezvous.host):
             continue
+        if site.command.node_rank == 0 and site.command.rdzv_backend in (None, "static"):
+            continue  # the line of the first node, which serves the rendezvous: the others name it by its address
         given = site.settings.get(rendezvous.variable or "")
         if given is not None and not given.certain and site.command.launcher not in NODE_LAUNCHERS:
             continue
