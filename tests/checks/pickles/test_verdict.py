@@ -425,6 +425,7 @@ def test_purposes() -> None:
     assert judge(torch_zip(content), Policy(purpose="pickle")).word == "safe"
     assert judge(plain(content)).word == "safe"
     assert judge(plain(content), Policy(purpose="weights-only")).word == "needs-allow-listing"
+    assert judge(torch_zip(pickle.dumps(Mine(), 2)), Policy(purpose="pickle")).word == "needs-allow-listing"
 
 
 def test_the_worst_word_counts() -> None:
@@ -547,6 +548,14 @@ def test_dangers_of_all_streams_are_bounded_together() -> None:
     assert len(judged.dangers) == 1000
 
 
+def test_only_build_sets_attributes() -> None:
+    """More classes are filled than a trace notes: each further one adds nothing, and nothing wrong."""
+    filled = b"".join(named("pack", f"Class{number}") + b"K\x01a0" for number in range(300))
+    dangers = verdict(stream(filled, b"N")).dangers
+    assert dangers
+    assert all(danger.why.startswith("APPEND fills pack.Class") for danger in dangers)
+
+
 def test_texts_of_a_file_are_printable() -> None:
     judged = verdict(b"\x80\x04" + b"\x8c\x02os\x8c\x05\x1b[31m\x93.")
     assert judged.word == "dangerous"
@@ -583,3 +592,9 @@ def test_malformed_streams_say_where() -> None:
 def test_a_note_about_a_file_in_which_nothing_was_judged_does_not_make_it_safe() -> None:
     for anomalies in ((), (Anomaly("after the end of the archive: 2 bytes", "note"),)):
         assert judge(PickleFile("x.zip", "zip archive", 1, anomalies=anomalies)).word == "incomplete"
+
+
+@pytest.mark.parametrize("kind", ["disagree", "malformed", "refused"])
+def test_a_file_whose_anomaly_is_reported_needs_no_second_reason(kind: str) -> None:
+    """The anomaly itself says why nothing in the file could be judged."""
+    assert judge(PickleFile("x.zip", "zip archive", 1, anomalies=(Anomaly("it is cut", kind),))).not_checked == ()

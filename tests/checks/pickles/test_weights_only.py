@@ -97,6 +97,8 @@ NEVER = {
     "items for a global": (stream(named("collections", "OrderedDict"), b"K\x01K\x02s"), "OrderedDict", "do not load"),
     "a foreign persistent id": (stream(text("elsewhere"), b"Q"), "persistent id", "program that wrote it"),
     "an extension code": (stream(b"\x82\x01"), "extension code", "do not load"),
+    "an extension code of 0": (stream(b"\x82\x00"), "it names something by an extension code (EXT1)", "do not load"),
+    "items for a constant": (stream(b"NK\x01K\x02s"), "puts items into a constant", "plain dict"),
     "something dangerous": (stream(call("subprocess", "Popen", text("ls"))), "subprocess.Popen", "do not load"),
     "a name that is none": (stream(named("a b", "c d")), "a b.c d", "do not load"),
     "a data type that is called": (stream(call("torch", "float32")), "no function", "do not load"),
@@ -108,6 +110,10 @@ NEVER = {
     ),
     "a stream that breaks off": (stream(b"]")[:-1], "", "again"),
 }
+
+
+def nested(outer: str, inner: str) -> bytes:
+    return call("builtins", "getattr", named("pack", outer), text(inner))
 
 
 @pytest.mark.parametrize("name", sorted(ACCEPTED))
@@ -188,6 +194,20 @@ def test_a_getattr_that_is_handed_on_is_refused() -> None:
     assert "getattr" in answer.why
 
 
+@pytest.mark.parametrize(
+    ("inner", "version", "why"),
+    [
+        ("__globals__", None, "it names {}, which reaches into the inside of an object"),
+        ("Inner", "2.5", "{} is nested in another class"),
+        ("lambda", None, "{} is no name that can be written in Python"),
+    ],
+)
+def test_each_nested_name_that_is_refused_is_named(inner: str, version: str | None, why: str) -> None:
+    answer = ask(stream(b"(", nested("One", inner), nested("Two", inner), b"t"), version)
+    assert answer.answer == "never"
+    assert answer.why == "; ".join(why.format(f"pack.{outer}.{inner}") for outer in ("One", "Two"))
+
+
 def numpy_stream(module: str, *codes: str) -> bytes:
     arrays = b""
     for code in codes:
@@ -228,6 +248,11 @@ def test_all_types_of_numpy_are_allowed_where_more_occur_than_a_trace_keeps_apar
     answer = ask(numpy_stream("numpy._core", *(f"U{length}" for length in range(1, 70))))
     assert any(entry.startswith("*{type(numpy.dtype") for entry in answer.allowlist)
     assert ast.parse(f"f([{', '.join(answer.allowlist)}])")
+
+
+def test_types_of_numpy_are_on_the_list_only_where_one_gets_a_state() -> None:
+    filled = stream(call("numpy", "dtype", text("f8")), b"K\x01K\x02s")
+    assert ask(filled, "2.6").allowlist == ("numpy.dtype",)
 
 
 def test_what_an_import_allows() -> None:
@@ -349,7 +374,7 @@ def test_what_the_old_format_cannot_hold() -> None:
     ("refused", "why"),
     [
         (call("__builtin__", "set") + b"}" + text("a") + b"K\x01sb", "which has none"),
-        (call("builtins", "getattr", named("pack", "Outer"), text("lambda")), "no name that can be written"),
+        (nested("Outer", "lambda"), "no name that can be written"),
     ],
 )
 def test_reasons_of_one_rank_are_given_together(refused: bytes, why: str) -> None:
@@ -357,6 +382,26 @@ def test_reasons_of_one_rank_are_given_together(refused: bytes, why: str) -> Non
     assert answer.answer == "never"
     assert why in answer.why
     assert "it appends to" in answer.why
+
+
+def test_a_memory_map_is_a_reason_next_to_others() -> None:
+    answer = ask(stream(b"(", named("numpy", "memmap"), call("collections", "deque"), b"K\x01at"), "2.5")
+    assert "memory map of numpy" in answer.why
+    assert "it appends to" in answer.why
+
+
+def test_three_reasons_and_three_opcodes_are_given() -> None:
+    appended = [call("pack", name) + b"K\x01a" for name in ("First", "Second", "Third", "Fourth")]
+    answer = ask(stream(b"(", *appended, b"t"))
+    assert answer.why.split("; ") == [
+        f"it appends to a pack.{name}, and torch appends to plain lists only" for name in ("First", "Second", "Third")
+    ]
+    assert "(UNICODE, PUT, INT and 2 more)" in ask(pickle.dumps(("a", 1, [1], {1: 2}), 0)).why
+
+
+def test_what_can_not_be_called_in_torch_can_be_elsewhere() -> None:
+    assert ask(stream(call("torch", "DiskStorage"))).answer == "never"
+    assert ask(stream(call("zoo", "DiskStorage"))).allowlist == ("zoo.DiskStorage",)
 
 
 def test_all_that_is_dangerous_is_given_together() -> None:
