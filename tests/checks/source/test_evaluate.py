@@ -74,7 +74,13 @@ def shown(source: str, **others: str) -> values.Value:
         # attributes: of a class, of an object, of a method's closure
         ("class T:\n    r = dist.get_rank()\nshow(T().r)", values.Kind.GLOBAL_RANK),
         ("class A:\n    pass\nclass T:\n    def f(self):\n        def g():\n            self.r = dist.get_rank()\n        g()\n        show(self.r)", values.Kind.GLOBAL_RANK),
+        ("class T:\n    for i in range(2):\n        if i:\n            show(size)\n        size = dist.get_world_size()", values.Kind.WORLD_SIZE),
+        ("show(bool())", values.Kind.UNKNOWN),
+        # only texts and numbers become numbers, and a function that is named like a variable is none
+        ("class T:\n    pass\nshow(int(T))", values.Kind.CLASS),
+        ("for batch in torch.utils.data.DataLoader(x):\n    show(int(RANK(batch)))", values.Kind.BATCH),
         # what loops bind
+        ("for batch in torch.utils.data.DataLoader(x):\n    for item in batch:\n        show(item)", values.Kind.BATCH),
         ("from accelerate import Accelerator\nfor item in Accelerator().prepare(x):\n    show(item)", values.Kind.BATCH),
         ("for _, item in enumerate(torch.utils.data.DataLoader(x), 1):\n    show(item)", values.Kind.BATCH),
         ("from tqdm import tqdm\nfor item in tqdm(torch.utils.data.DataLoader(x), 'epoch'):\n    show(item)", values.Kind.BATCH),
@@ -118,6 +124,7 @@ def test_what_is_not_compared_is_not_known(source: str) -> None:
     [
         "show(x.get_local_rank(3))",
         "show(x.f)",
+        "for line in open('x'):\n    show(line)",
         "def f(a):\n    show(a)\nmp.Process(target=f, args=()).start()",
     ],
 )
@@ -127,6 +134,24 @@ def test_what_has_no_evidence_is_not_known(source: str) -> None:
         values.Kind.LOCAL_RANK,
         values.Kind.BATCH,
     }
+
+
+def test_what_callers_pass_stays_next_to_what_a_name_tells() -> None:
+    passed = shown("def f(rank):\n    show(rank)\nf(0)\nf(-1)")
+    assert passed.has(values.Kind.RANK)
+    assert passed.constants == (0, -1)
+
+
+@pytest.mark.parametrize(("parts", "known"), [(61, True), (62, False)])
+def test_what_is_made_in_too_many_steps_is_not_known(parts: int, known: bool) -> None:
+    """However many conditions were judged before."""
+    tests = "if dist.get_rank() == 0:\n    first()\nif x and not y:\n    first()\n"
+    made = program(main=f"{HEAD}{tests}show({' + '.join(['1'] * parts)})")
+    assert [call.reached_by.who for call in made.calls_named("first")] == [values.Who.MAIN, values.Who.EVERYONE]
+    (call,) = made.calls_named("show")
+    value = call.argument(0)
+    assert value is not None
+    assert (value.constant == parts) is known
 
 
 def test_attributes_that_closures_assign_belong_to_the_class_of_their_method() -> None:
@@ -197,6 +222,12 @@ def test_modules_that_import_each_other_end() -> None:
     one = "import torch.distributed\nfrom two import name\n"
     two = "import torch.distributed\nfrom one import name\nshow(name)\n"
     assert len(list(program(one=one, two=two).calls_named("show"))) == 1
+
+
+def test_classes_that_derive_from_each_other_end() -> None:
+    one = "import torch.distributed\nfrom two import B\nclass A(B):\n    pass\n"
+    two = "import torch.distributed\nfrom one import A\nclass B(A):\n    pass\n"
+    assert shown("from one import A\nshow(A())", one=one, two=two).only(values.Kind.OBJECT)
 
 
 REACH = [

@@ -18,14 +18,22 @@ def handed_on(total: torch.Tensor, me: int) -> None:
         print(total)
 
 
+def finish(total: torch.Tensor, mode: str) -> None:
+    if mode == "train" and dist.get_rank() == 0:
+        dist.all_reduce(total)  # expect: DC701
+        print(total)
+
+
 def train(total: torch.Tensor) -> None:
     report(total, dist.get_rank())
     handed_on(total, dist.get_rank())
+    finish(total, "train")
 
 
 def evaluate(total: torch.Tensor) -> None:
     report(total, 0)
     handed_on(total, 0)
+    finish(total, "eval")
     threading.Timer(1, handed_on).start()
 
 

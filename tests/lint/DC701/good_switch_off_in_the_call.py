@@ -18,11 +18,17 @@ def report(values: list, *, synchronise: bool = True) -> None:
     print(evaluate(values, distributed=synchronise))
 
 
+def finish(total: torch.Tensor, mode: str) -> None:
+    if mode == "train" and dist.get_rank() == 0:
+        dist.all_reduce(total)
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     values = [torch.ones(1)]
     print(evaluate(values, True))
     report(values)
+    finish(values[0], "eval")
     if dist.get_rank() == 0:
         print(evaluate(values), evaluate(values, distributed=False))
         report(values, synchronise=False)
