@@ -126,6 +126,30 @@ def test_a_failure_of_the_first_start_counts_more_than_a_named_cause_of_a_later_
     assert (ranked.outcome, ranked.first) == ("unnamed", raised)
 
 
+def test_a_failure_of_a_later_start_displaces_no_finding_about_the_first_one() -> None:
+    late, raised = event(Kind.TIMEOUT, 5, rank=0), event(Kind.FAILURE, 50, rank=2, name="exception", attempt=1)
+    of = timeline(late, raised, attempts=2)
+    ranked = rank_findings(of, [finding("DC511", of, late)])
+    assert (ranked.outcome, ranked.first) == ("cause", late)
+
+
+def test_an_exception_that_a_rule_names_is_not_unnamed() -> None:
+    raised = event(Kind.FAILURE, 5, rank=2, name="exception")
+    of = timeline(raised)
+    ranked = rank_findings(of, [finding("DC512", of, raised)])
+    assert (ranked.outcome, ranked.lead and ranked.lead.code) == ("cause", "DC512")
+
+
+def test_a_lost_peer_explains_no_timeout() -> None:
+    lost, late = event(Kind.LOST, 3, rank=0), event(Kind.TIMEOUT, 5, rank=1)
+    of = timeline(lost, late)
+    ranked = rank_findings(of, [finding("DC301", of, lost), finding("DC511", of, late)])
+    assert [(item.code, item.severity) for item in ranked.findings] == [
+        ("DC511", Severity.ERROR),
+        ("DC301", Severity.ERROR),
+    ]
+
+
 def test_running_out_of_gpu_memory_is_told_though_no_rule_names_it() -> None:
     raised = event(Kind.CAUSE, 5, rank=2, name="cuda-out-of-memory")
     waited = event(Kind.TIMEOUT, 9, rank=0)
@@ -232,17 +256,28 @@ def test_a_finding_without_a_line_is_shown_with_its_file_and_rank() -> None:
     assert (ranked.first.kind, ranked.first.text) == (Kind.CAUSE, "from a recorder")
 
 
-def test_a_lost_peer_before_the_first_timeout_leaves_the_cause_unseen() -> None:
-    lost, late = event(Kind.LOST, 3, rank=0, name="peer-lost", time=1.0), event(Kind.TIMEOUT, 5, rank=1, time=2.0)
+@pytest.mark.parametrize("name", ["gloo-timeout", "watchdog-timeout"])
+def test_a_lost_peer_before_the_first_timeout_leaves_the_cause_unseen(name: str) -> None:
+    lost = event(Kind.LOST, 3, rank=0, name="peer-lost", time=1.0)
+    late = event(Kind.TIMEOUT, 5, rank=1, name=name, time=2.0)
     of = timeline(lost, late)
     ranked = rank_findings(of, [finding("DC511", of, late, role="timeout")])
     assert (ranked.outcome, ranked.lead, ranked.first) == ("consequences", None, lost)
+
+
+def test_a_barrier_that_names_who_did_not_come_is_told_though_a_peer_was_lost_before() -> None:
+    lost = event(Kind.LOST, 3, rank=0, name="peer-lost", time=1.0)
+    late = event(Kind.TIMEOUT, 5, rank=1, name="monitored-barrier", time=2.0)
+    of = timeline(lost, late)
+    ranked = rank_findings(of, [finding("DC511", of, late, role="timeout")])
+    assert (ranked.outcome, ranked.first) == ("cause", late)
 
 
 @pytest.mark.parametrize(
     ("exitcode", "loser", "outcome", "words"),
     [
         (1, None, "unnamed", "exit code 1,"),
+        (-1, None, "unnamed", "exit code -1 (SIGHUP)"),
         (-11, None, "unnamed", "exit code -11 (SIGSEGV)"),
         (139, None, "unnamed", "exit code 139 (SIGSEGV)"),
         (1, 2, "consequences", None),
@@ -262,6 +297,11 @@ def test_the_first_process_that_died_by_itself(
         assert ranked.first is not None
         assert words in ranked.first.text
         assert (ranked.first.who, ranked.first.line) == (LineAuthor(2, 1, "node2"), 9)
+
+
+def test_a_rank_whose_notice_is_in_the_log_lost_no_peer() -> None:
+    row = WorkerFailure(2, 1, "node2", 1, None, first=True, line=9)
+    assert rank_findings(timeline(event(Kind.NOTICE, 3, rank=2), workers=(row,)), []).outcome == "unnamed"
 
 
 def test_of_two_causes_of_one_severity_the_earlier_line_is_told_whatever_their_codes() -> None:
@@ -378,10 +418,10 @@ def test_where_only_consequences_are_seen_no_finding_is_an_error() -> None:
     beside = finding("DC516", of, notice, severity=Severity.WARNING)
     ranked = rank_findings(of, [finding("DC511", of, late), beside])
     assert ranked.outcome == "consequences"
-    assert {item.code: item.severity for item in ranked.findings} == {
-        "DC511": Severity.INFO,
-        "DC516": Severity.WARNING,
-    }
+    assert [(item.code, item.severity) for item in ranked.findings] == [
+        ("DC511", Severity.INFO),
+        ("DC516", Severity.WARNING),
+    ]
 
 
 @pytest.mark.parametrize(

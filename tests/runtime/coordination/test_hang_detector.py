@@ -162,6 +162,8 @@ def test_bad_a_rank_has_ended_before_the_loop_did() -> None:
     (finding,) = judged(job(waiting(0, call(412)), left(1, 411, places={TRAIN: 411})))
     assert finding.code == "DC519"
     assert finding.severity.word == "error"
+    assert finding.fix is not None
+    assert finding.fix.where == "code"
     assert finding.message == (
         "rank 0 waits in all_reduce #412 (float32 [20]) at train.py:88; rank 1 has ended with status 0, last in "
         "all_reduce #411 (float32 [20]) at train.py:88"
@@ -234,7 +236,11 @@ def test_bad_a_forward_of_ddp_on_one_rank() -> None:
         Frame("torch/nn/parallel/distributed.py", 1500, "_pre_forward"),
         Frame("eval.py", 41, "validate", own=True),
     )
-    (finding,) = judged(job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=stack), left(1, 4)))
+    waits = waiting(0, call(5, "broadcast", place="eval.py:41"), stack=stack)
+    (finding,) = judged(job(waits, left(1, 4)))
+    assert finding.code == "DC704"
+    # no stack is known of the last one that waits
+    (finding,) = judged(job(waits, waiting(1, call(5, "broadcast", place="eval.py:41")), left(2, 4)))
     assert finding.code == "DC704"
 
 
@@ -249,6 +255,8 @@ def test_bad_a_forward_of_ddp_on_one_rank() -> None:
 def test_bad_a_rank_is_gone(gone: Position, said: str) -> None:
     (finding,) = judged(job(waiting(0, call(5)), gone))
     assert finding.code == "DC511"
+    assert finding.fix is not None
+    assert finding.fix.where == "host"
     assert said in finding.message
 
 
@@ -260,6 +268,25 @@ def test_bad_calls_that_differ() -> None:
     assert finding.code == "DC517"
     assert "differs in reduction" in finding.message
     assert "rank 1 calls all_reduce #5 (float32 [20], max) at train.py:90" in finding.message
+    assert (finding.where.line, finding.where.rank) == (90, 1)
+
+
+def test_bad_each_call_that_differs_is_found() -> None:
+    """One of which the calls were not kept, one that a forward of DDP explains, and one that nothing explains."""
+    forward = (Frame("torch/nn/parallel/distributed.py", 1661, "forward"), Frame("train.py", 70, "main", own=True))
+    one, other = call(6, place="train.py:70"), call(6, "barrier", place="train.py:90")
+    unexplained = call(5), call(5)._replace(reduce="max")
+    found = judged(
+        job(
+            waiting(0, one, stack=forward), waiting(1, other),
+            mismatches=(
+                CallMismatch("1", 2, ()), *apart(one, other)["mismatches"], *apart(*unexplained)["mismatches"],
+            ),
+        )
+    )  # fmt: skip
+    assert sorted((finding.code, finding.evidence["number"]) for finding in found) == [
+        ("DC517", 2), ("DC517", 5), ("DC704", 6)
+    ]  # fmt: skip
 
 
 def test_bad_one_waits_where_ddp_reduces() -> None:

@@ -86,6 +86,8 @@ def test_bad_a_rank_that_all_others_wait_for() -> None:
         "at train.py:88"
     )
     assert (finding.where.path, finding.where.line, finding.where.rank) == ("train.py", 88, 2)
+    (finding,) = judged(job(120.04, 118.04, 4.0, 122.04))
+    assert finding.evidence == {"late_s": 116.0, "calls": 1000, "span_s": 1000.0, "lost_rank_s": 348.1}
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,7 @@ def test_who_waits_for_one_that_waits_is_not_counted() -> None:
 def test_when_a_long_wait_is_worth_a_line(timeout_s: float, seconds: float) -> None:
     """Never before the patience is over."""
     assert WAIT._replace(timeout_s=timeout_s).report_after_s(20.0) == seconds
+    assert WAIT._replace(timeout_s=0.0).report_after_s(40.0) == 120.0
 
 
 WAIT = LongWait("barrier #3 at train.py:9", "train.py:9", "1-7", "0", 400.0, "tokenize() at data.py:33", 600.0)
@@ -236,6 +239,8 @@ def test_numbers_hold_what_the_line_tells() -> None:
     assert (plain["last"], plain["late_s"]) == (2, 116.0)
     assert plain["most"]["call"] == "all_reduce at train.py:88"
     assert [item["in_calls_s"] for item in plain["ranks"]] == [120.0, 118.0, 4.0, 122.0]
+    plain = numbers(Summary((ledger(0, looks=300, open_looks=60), ledger(1)), 2))
+    assert [item["open_part"] for item in plain["ranks"]] == [0.2, None]
 
 
 def test_what_can_not_be_told_is_not_checked() -> None:

@@ -149,6 +149,7 @@ def test_bad_dc515_two_hosts_that_are_slow_with_each_other_only() -> None:
     pairs = measure(hosts, 0.1, 5, slower=lambda a, b: 10.0 if {hosts[a], hosts[b]} == {1, 2} else 1.0)
     (finding,) = judged(pairs, hosts)
     assert "the link between gpu01 and gpu02" in finding.message
+    assert ", the worst of 4 pairs;" in finding.message
     assert (finding.where.host, finding.where.peer, finding.where.rank) == ("gpu01", "gpu02", None)
     assert finding.evidence["pairs"] == 4
 
@@ -252,6 +253,7 @@ def test_good_dc515_racks_of_one_nvlink_domain_are_info_at_most(hosts_in_rack: i
     found = list(links_are_alike(pairs, UNKNOWN, cluster_of(hosts, "nccl")))
     assert all(finding.severity is Severity.INFO for finding in found)
     assert all("two kinds of paths" in finding.message for finding in found)
+    assert all(" pairs between hosts reach less " in finding.message for finding in found)
 
 
 def test_good_dc515_within_a_host_is_faster_than_between() -> None:
