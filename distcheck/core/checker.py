@@ -318,30 +318,25 @@ class _Run:
         limits: dict[type, float],
         answers: queue.SimpleQueue[tuple[type, object, float]],
     ) -> None:
-        """Start each reader whose facts are there. A reader that lacks a fact is unavailable at once."""
-        settled = True
-        while settled:
-            settled = False
-            for made, step in missing.items():
-                if (
-                    made in self.facts
-                    or made in deadlines
-                    or any(part.type not in self.facts for part in step.parameters)
-                ):
-                    continue
-                values = [self.facts[parameter.type] for parameter in step.parameters]
-                lacking = _lacking(step.parameters, values)
-                if lacking is not None:
-                    self.facts[made] = lacking
-                    settled = True
-                else:
-                    limits[made] = step.item.limit_for(values)
-                    deadlines[made] = time.monotonic() + limits[made]
-                    _in_thread(
-                        lambda made=made, step=step, values=values: answers.put(
-                            (made, *_timed(lambda: step.item.function(*values)))
-                        )
+        """Start each reader whose facts are there. A reader that lacks a fact is unavailable at once.
+
+        One pass is enough: in a plan, each reader comes after those that it needs.
+        """
+        for made, step in missing.items():
+            if made in self.facts or made in deadlines or any(part.type not in self.facts for part in step.parameters):
+                continue
+            values = [self.facts[parameter.type] for parameter in step.parameters]
+            lacking = _lacking(step.parameters, values)
+            if lacking is not None:
+                self.facts[made] = lacking
+            else:
+                limits[made] = step.item.limit_for(values)
+                deadlines[made] = time.monotonic() + limits[made]
+                _in_thread(
+                    lambda made=made, step=step, values=values: answers.put(
+                        (made, *_timed(lambda: step.item.function(*values)))
                     )
+                )
 
     def _give_up_overdue(
         self, missing: Mapping[type, ResolvedStep], deadlines: dict[type, float], limits: Mapping[type, float]

@@ -299,3 +299,20 @@ def test_a_host_that_collects_reports_for_all_and_another_one_only_for_itself(
     assert bool(written.err) is bool(words)
     if status != 2:
         assert json.loads(written.out)["subject"]["merged_hosts"] == len(came)
+
+
+def test_the_seconds_of_a_merge_are_those_of_its_own_host_and_of_the_wait(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 1.0
+
+    def collect(*_: object) -> record_exchange.Collected:
+        nonlocal now
+        now += 3.5
+        return record_exchange.Collected((host("gpu1"), host("gpu2")), complete=True)
+
+    monkeypatch.setattr(record_exchange, "collect", collect)
+    monkeypatch.setattr(env_merge, "time", SimpleNamespace(monotonic=lambda: now))
+    step = record_exchange.JobStep("12.0", rank=0, tasks=2)
+    env_merge._collect(Path("/shared/run"), step, 9.0, host("gpu1", elapsed_s=0.25), asked(output_format="full"))
+    assert capsys.readouterr().out.rstrip().endswith("· 3.75 s")

@@ -1,16 +1,20 @@
-"""How a process of ours ends where its streams are closed."""
+"""How a process of ours ends, and how it handles signals until then."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from distcheck.cli import collective
-from distcheck.cli.exit_status import end_with
+from distcheck.cli.exit_status import end_with, signal_handlers
 from distcheck.core.configuration import Configuration, ConfigurationEntry
+
+from .test_cli import environment
 
 
 @pytest.mark.parametrize("device", [True, False])
@@ -61,6 +65,35 @@ def test_a_reader_that_closed_the_pipe_is_no_failure() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_what_was_printed_before_an_interrupt_is_not_lost() -> None:
+    code = (
+        "from distcheck.cli.exit_status import end_with, leave\n"
+        "def run():\n    print('so far')\n    raise KeyboardInterrupt\n"
+        "end_with(run, leave)"
+    )
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "so far\n", "Interrupted.\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "handled"),
+    [(signal.SIG_DFL, True), (lambda *_: None, True), (signal.SIG_IGN, False)],
+    ids=["the default", "another handler", "ignored"],
+)
+def test_signals_are_handled_unless_ignored_and_then_as_before(before: Any, handled: bool) -> None:
+    def handler(*_: object) -> None:
+        """Do nothing."""
+
+    original = signal.signal(signal.SIGUSR1, before)
+    try:
+        with signal_handlers({"SIGUSR1": handler, "SIG_OF_NO_PLATFORM": handler}):
+            assert signal.getsignal(signal.SIGUSR1) is (handler if handled else before)
+        assert signal.getsignal(signal.SIGUSR1) is before
+    finally:
+        signal.signal(signal.SIGUSR1, original)
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,24 @@ def test_the_status_of_a_command(
 
 
 @pytest.mark.parametrize(
+    ("status", "exit_zero", "why", "expected"),
+    [
+        (0, False, "2 files were not read", 3),
+        (0, True, "2 files were not read", 0),
+        (0, False, "", 0),
+        (0, False, None, 0),
+        (1, False, "2 files were not read", 1),
+        (2, True, "2 files were not read", 2),
+    ],
+)
+def test_what_was_not_checked_counts_where_nothing_was_found(
+    status: int, exit_zero: bool, why: str | None, expected: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert output.or_not_checked(status, {"exit_zero": exit_zero}, why) == expected
+    assert capsys.readouterr().err == (f"distcheck: {why}\n" if expected == 3 else "")
+
+
+@pytest.mark.parametrize(
     ("color", "variables", "terminal", "to_file", "colored"),
     [
         ("always", {"NO_COLOR": "1"}, False, True, True),
@@ -194,7 +212,7 @@ def test_a_file_that_cannot_be_replaced_stays_and_no_draft_is_left(
 
 @pytest.mark.parametrize(
     ("file", "status", "on_stdout"),
-    [(None, 0, True), ("-", 0, True), ("report.txt", 0, False), ("no/such.txt", 2, True)],
+    [(None, 0, True), ("-", 0, True), ("report.txt", 0, False), ("#1.txt", 0, False), ("no/such.txt", 2, True)],
 )
 def test_a_report_is_written_to_the_file_or_to_standard_output(
     file: str | None,
@@ -207,11 +225,14 @@ def test_a_report_is_written_to_the_file_or_to_standard_output(
     monkeypatch.chdir(tmp_path)
     given = {"output_file": file, "output_format": "json", "color": "never", "verbose": False, "quiet": False}
     given |= {"strict": False, "exit_zero": False}
-    assert output.finish(Report("env"), given, None, fail_on="error", must_check=None) == status
+    written_with = output.finish(
+        report=Report("env"), given=given, configuration=None, fail_on="error", must_check=None
+    )
+    assert written_with == status
     written = capsys.readouterr()
     assert written.out.startswith("{") is on_stdout
     assert ("can't be written" in written.err) is (status == 2)
-    assert (tmp_path / "report.txt").exists() is (file == "report.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ([] if on_stdout else [file])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -161,6 +162,33 @@ def test_the_seconds_of_each_reader_are_in_the_report() -> None:
     seconds = {item.name.rsplit(".", 1)[1]: item.elapsed_s for item in run(Seed()).probes if item.status == "ran"}
     assert set(seconds) == {"read_in_a_moment", "read_lost"}
     assert 0.05 <= seconds["read_in_a_moment"] < 10
+
+
+def test_the_seconds_are_those_of_each_reader_and_probe_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1.0
+    clock = SimpleNamespace(monotonic=time.monotonic, perf_counter=lambda: now)
+    monkeypatch.setattr("distcheck.core.checker.time", clock)
+
+    @fact()
+    def read_for_a_while(seed: Seed) -> Orphaned:
+        nonlocal now
+        now += 3.5
+        return Orphaned(1)
+
+    @probe(rules.DC401)
+    def works(orphaned: Orphaned) -> Iterator[Finding]:
+        nonlocal now
+        now += 6.5
+        return iter(())
+
+    @probe(rules.DC402)
+    def breaks(orphaned: Orphaned) -> Iterator[Finding]:
+        nonlocal now
+        now += 0.25
+        raise KeyError("missing")
+
+    seconds = {item.name.rsplit(".", 1)[1]: item.elapsed_s for item in run(Seed()).probes}
+    assert seconds == {"read_for_a_while": 3.5, "works": 6.5, "breaks": 0.25}
 
 
 def test_a_fact_that_cannot_be_had_is_not_checked() -> None:
@@ -686,7 +714,7 @@ def test_plug_ins_are_found_by_their_entry_points(tmp_path: Path) -> None:
     installed(
         "a", "one-1.dist-info", f"[console_scripts]\nx = y\n{group}site = site_module:attribute\n[other]\nz = w\n"
     )
-    installed("a", "two.egg-info", f"{group}two = module [extra]\nno equals sign\n\nthree=third\n")
+    installed("a", "two.egg-info", f"{group}two = module [extra]\nno equals sign\n\n# more {group}three=third\n")
     installed("a", "plain", f"{group}plain = not_installed\n")
     installed("a", "no-1.dist-info", None)
     installed("a", "others-1.dist-info", "[console_scripts]\nx = y\n")
