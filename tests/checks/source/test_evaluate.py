@@ -78,7 +78,7 @@ def shown(source: str, **others: str) -> values.Value:
         ("show(bool())", values.Kind.UNKNOWN),
         # only texts and numbers become numbers, and a function that is named like a variable is none
         ("class T:\n    pass\nshow(int(T))", values.Kind.CLASS),
-        ("for batch in torch.utils.data.DataLoader(x):\n    show(int(RANK(batch)))", values.Kind.BATCH),
+        ("for batch in torch.utils.data.DataLoader(x):\n    show(int(SLURM_PROCID(batch)))", values.Kind.BATCH),
         # what loops bind
         ("for batch in torch.utils.data.DataLoader(x):\n    for item in batch:\n        show(item)", values.Kind.BATCH),
         ("from accelerate import Accelerator\nfor item in Accelerator().prepare(x):\n    show(item)", values.Kind.BATCH),
