@@ -49,6 +49,8 @@ _IMAGES = frozenset({"singularity", "apptainer"})
 _OPEN_MPI = re.compile(
     r"-x|-{1,2}mca|--allow-run-as-root|-{1,2}map-by|-{1,2}bind-to|-{1,2}npernode|-{1,2}oversubscribe|-{1,2}tag-output"
 )
+#: Options of Hydra, the starter of MPICH and Intel MPI, which passes the whole environment by default.
+_HYDRA = re.compile(r"-ppn|-g?env(?:all|list|none)?|-bootstrap")
 _HOSTS = re.compile(r"-H|-{1,2}host|-{1,2}hostfile|-{1,2}machinefile")
 #: Variables of each task; the batch script has those of its first task.
 _OF_TASK = re.compile(r"\$\{?(?:SLURM_PROCID|SLURM_LOCALID|OMPI_COMM_WORLD_(?:LOCAL_)?RANK|PMI_RANK|PMIX_RANK)\b")
@@ -363,7 +365,7 @@ def _mpi(program: str, word: Word, following: tuple[Word, ...], site: LaunchSite
     options = [other.text.partition("=")[0] for other in following]
     if site.allocation is not None or site.kind in ("pod", "slurm"):
         return None  # a scheduler's daemons start with the environment of the job
-    if not any(_OPEN_MPI.fullmatch(option) for option in options):
+    if not any(_OPEN_MPI.fullmatch(option) for option in options) or any(map(_HYDRA.fullmatch, options)):
         return None
     if not any(_HOSTS.fullmatch(option) for option in options) or site.command.nodes == 1:
         return None

@@ -37,8 +37,10 @@ Function = tuple[int, int]
 
 
 def has_buffers(program: Program, wrapper: Atom) -> bool | None:
-    """Return whether a wrapped model has buffers; None where not all of it is seen."""
+    """Return whether a wrapper sends buffers of its model in each forward pass; None where not all of it is seen."""
     made = program.call_of(wrapper)
+    if made is not None and made.is_to("apex.parallel.DistributedDataParallel"):
+        return False  # its forward pass calls no collective (apex/parallel/distributed.py)
     answers = [_of_model(program, atom, made, 0) for atom in wrapper.of] or [_nearby(program, made)]
     if True in answers:
         return True

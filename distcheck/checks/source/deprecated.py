@@ -54,13 +54,13 @@ TABLE: tuple[Stale, ...] = (
     Stale(f"{_D}_get_global_rank", "deprecated", "1.13", "call dist.get_global_rank()"),
     Stale(f"{_D}_set_pg_timeout", "deprecated", "", "pass a timeout to init_process_group() or new_group()"),
     *(
-        Stale(f"{_D}{package}{name}", "deprecated", "2.13", f"call {_D}_functional_collectives.{now}()")
+        Stale(f"{_D}{package}{name}", "deprecated", "2.12", f"call {_D}_functional_collectives.{now}()")
         for package in ("nn.functional.", "nn.")
         for name, now in (
             ("all_reduce", "all_reduce"),
-            ("all_gather", "all_gather_single"),
+            ("all_gather", "all_gather_tensor"),
             ("broadcast", "broadcast"),
-            ("reduce_scatter", "reduce_scatter_single"),
+            ("reduce_scatter", "reduce_scatter_tensor"),
             ("all_to_all_single", "all_to_all_single"),
         )
     ),
