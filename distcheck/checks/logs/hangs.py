@@ -416,7 +416,10 @@ def ranks_end_together(timeline: Timeline) -> Iterator[LogFinding]:
     aborted = {event.who.rank for event in timeline.of("ended-with-threads") if event.who.rank is not None}
     failed = [event for event in timeline.events if event.kind is Kind.CAUSE or event.kind is Kind.FAILURE]
     if any(
-        not is_of_launcher(event) and event.signature not in ("ended-with-threads", "error-line") for event in failed
+        not is_of_launcher(event)
+        and event.signature != "ended-with-threads"
+        and (event.signature != "error-line" or event.who.rank not in writers)
+        for event in failed
     ):
         return
     stopped = {rank for rank, worker in rows.items() if worker.exitcode in ENDED_BY_SIGTERM}

@@ -13,7 +13,7 @@ from distcheck.core.registry import probe
 
 from .collective_sequences import sequences_of
 from .models import lifted
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .term_queries import Ref, mentions, origins, parts
 from .values import Kind
@@ -138,17 +138,17 @@ def workers_do_not_communicate(program: Program) -> Iterator[Finding]:
         )
 
 
+@cached
 def _collective_in(program: Program, function: tuple[int, int], depth: int = 0) -> SourceCall | None:
     """Return a collective of a function, or of what it calls, that is not only for the process without workers."""
     for row in program.rows_of(*function):
-        if not isinstance(row, SourceCall) or mentions(program, row, "worker_info", "get_worker_info"):
+        if not isinstance(row, SourceCall):
             continue
-        if program.is_world_collective(row):
-            return row
-        for inner in program.functions(row) if depth < 3 else ():
-            found = _collective_in(program, inner, depth + 1)
-            if found is not None:
-                return found
+        found = row if program.is_world_collective(row) else None
+        for inner in program.functions(row) if found is None and depth < 3 else ():
+            found = found or _collective_in(program, inner, depth + 1)
+        if found is not None and not mentions(program, row, "worker_info", "get_worker_info"):
+            return found
     return None
 
 

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from distcheck import rules
 from distcheck.checks.cluster.comparison import ALSO_SEEN_BY_HOSTS, judge
 from distcheck.checks.cluster.membership_check import recognise
 from distcheck.checks.cluster.merge import group_findings
@@ -105,6 +106,8 @@ def look(rank_infos: tuple[RankInfo, ...], launch: Launch, world: World, selecti
     """
     per = None if rank_infos[0].leads else "process"
     report = examine(launch, world, selection=selection, per=per)
+    # whether the GPUs can be used is judged for all ranks together, and by the backend that is taken (backend.py)
+    report = report._replace(findings=tuple(one for one in report.findings if one.code != rules.DC315.code))
     ranks = tuple(
         RankRecord(
             info.rank, info.local_rank, info.world_size, info.local_world_size, info.node_rank, os.getpid()

@@ -181,7 +181,7 @@ def last_line(report: Report) -> str:
         (FailingDriver, {"nvml_error": 9}, "Driver Not Loaded"),
         (FailingDriver, {"nvml_error": 999}, "Unknown Error"),
         (RecordedWorld, {"nvml": FakeNvml(())}, "NVML lists no GPU"),
-        pytest.param(HungDriver, {}, f"did not answer within {NVML_LIMIT_S} s", marks=pytest.mark.slow),
+        pytest.param(HungDriver, {}, f"did not answer within {NVML_LIMIT_S:g} s", marks=pytest.mark.slow),
     ],
 )
 def test_bad_dc315_a_cuda_build_with_a_broken_driver(
