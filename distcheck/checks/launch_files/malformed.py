@@ -28,7 +28,7 @@ from .context import (
     shown,
     worst_per_location,
 )
-from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFiles, LaunchSite
+from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite
 from .ports import port_of
 
 #: torch's numbers with their minimum.
@@ -60,7 +60,8 @@ def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Findin
         yield from _address(site)
     for file, site in launch_lines(launch_files, complete=False):
         # a syntax error is a problem of the file, and the line may read differently
-        if not any(site.span.line <= line <= site.span.end_line for _, line, _ in file.problems):
+        is_broken = any(site.span.line <= line <= site.span.end_line for _, line, _ in file.problems)
+        if not is_broken and not _has_blank(file, site):
             yield from _options(site)
         yield from _node_rank(site)
 
@@ -129,6 +130,17 @@ def _address(site: LaunchSite) -> Iterator[Finding]:
     if endpoint and rendezvous.variable is None:
         remedy = f"{remedy}, with its port behind a colon"
     yield _malformed(rendezvous.source, host, why, remedy, rendezvous.where)
+
+
+def _has_blank(file: LaunchFile, site: LaunchSite) -> bool:
+    """Return whether a command uses a variable that the file leaves empty, for its user to fill in (``GPUS=``)."""
+    empty = [name for name, one in {**site.settings, **site.unexported}.items() if one.value == ""]
+    lines = [word.span.line for word in site.words if word.span.path == file.path]
+    if not empty or not lines:
+        return False
+    # a last word that vanishes has no line
+    text = "\n".join(file.lines[min(lines) - 1 : max(lines) + 1])
+    return any(re.search(rf"\$(?:{re.escape(name)}\b|\{{{re.escape(name)}\}})", text) for name in empty)
 
 
 def _options(site: LaunchSite) -> Iterator[Finding]:
