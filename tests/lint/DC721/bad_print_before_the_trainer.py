@@ -1,14 +1,8 @@
 from datasets import load_dataset
 from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
 
-
-def main():
-    (options,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
-    train_set = load_dataset("text", data_files="train.txt")["train"]
-    print(train_set)  # expect: DC721=info
-    print(options.local_rank)
-    Trainer(model=AutoModelForCausalLM.from_pretrained("gpt2"), args=options, train_dataset=train_set).train()
-
-
-if __name__ == "__main__":
-    main()
+(options,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+train_set = load_dataset("text", data_files="train.txt")["train"]
+print(train_set)  # expect: DC721=info
+print(options.local_rank)
+Trainer(model=AutoModelForCausalLM.from_pretrained("gpt2"), args=options, train_dataset=train_set).train()
