@@ -37,8 +37,6 @@ _SHELL_NAME = re.compile(r"\.(?:sh|bash|zsh)$")
 _SHELL_BANG = re.compile(r"#!\s*\S*(?:/|\s)(?:ba|z|da|k)?sh\b")
 _TASK_STARTERS = frozenset({"srun", "mpirun", "mpiexec", "orterun", "sbatch", "mpiexec.hydra", "prun"})
 _RANK_STARTERS = frozenset({"torchrun", "torch.distributed.launch", "accelerate", "deepspeed"})
-#: Limit of nested tables that are searched for a manifest.
-_MAX_DEPTH = 40
 _IS_OBJECT = re.compile(r"^[ ]*apiVersion[ ]*:", re.MULTILINE)
 _HAS_KIND = re.compile(r"^[ ]*(?:- )?kind[ ]*:", re.MULTILINE)
 _HOLDS_PODS = re.compile(r"\b(?:containers?|trainer|entrypoint|data|manifest)[ ]*:")
@@ -78,16 +76,18 @@ def read_manifest(path: str, text: str, look_up: LookUp) -> LaunchFile:
     )
 
 
-def _manifests_within(node: Node, depth: int = 0) -> Iterator[Node]:
-    """Yield the texts of manifests that a workflow creates (Argo's ``resource.manifest``)."""
-    if depth > _MAX_DEPTH:
-        return
-    for key, inner in node.table.items():
-        if key == "manifest" and inner.kind == "value" and _IS_OBJECT.search(inner.decoded):
-            yield inner
-        yield from _manifests_within(inner, depth + 1)
-    for inner in node.items:
-        yield from _manifests_within(inner, depth + 1)
+def _manifests_within(node: Node) -> Iterator[Node]:
+    """Yield the texts of manifests that a workflow creates (Argo's ``resource.manifest``), each once."""
+    waiting, seen = [node], set()
+    while waiting:
+        inner = waiting.pop()
+        if inner.span in seen:  # an alias: the node itself, wherever it is used
+            continue
+        seen.add(inner.span)
+        manifest = inner.table.get("manifest")
+        if manifest is not None and manifest.kind == "value" and _IS_OBJECT.search(manifest.decoded):
+            yield manifest
+        waiting.extend(reversed([*inner.table.values(), *inner.items]))
 
 
 class _ManifestReader:

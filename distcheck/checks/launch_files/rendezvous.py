@@ -83,8 +83,6 @@ def master_is_no_loopback(launch_files: LaunchFiles) -> Iterator[Finding]:
             continue
         if not rendezvous.known or not is_loopback(rendezvous.host):
             continue
-        if site.command.node_rank == 0 and site.command.rdzv_backend in (None, "static"):
-            continue  # the line of the first node, which serves the rendezvous: the others name it by its address
         given = site.settings.get(rendezvous.variable or "")
         if given is not None and not given.certain and site.command.launcher not in NODE_LAUNCHERS:
             continue
@@ -94,9 +92,17 @@ def master_is_no_loopback(launch_files: LaunchFiles) -> Iterator[Finding]:
         expected = expected_nodes(site)
         nodes = expected.high if expected is not None else step_of(site).nodes
         count = "several" if nodes is None else str(nodes)
+        message = f"{count} nodes use the rendezvous {rendezvous.host} ({rendezvous.source}), so each finds only itself"
+        # the first node serves the rendezvous and may name itself so; the others give its address in lines of their own
+        first = site.command.node_rank == 0 and site.command.rdzv_backend in (None, "static")
+        if first:
+            message = (
+                f"only the first of {count} nodes can use the rendezvous {rendezvous.host} ({rendezvous.source}): "
+                "the same line on another one finds only that node"
+            )
         yield rules.DC419.found(
-            f"{count} nodes use the rendezvous {rendezvous.host} ({rendezvous.source}), so each finds only itself",
-            severity=Severity.INFO if simulated or (expected is not None and expected.low == 1) else None,
+            message,
+            severity=Severity.INFO if first or simulated or (expected is not None and expected.low == 1) else None,
             where=rendezvous.where,
             evidence={"name": rendezvous.host, "nodes": nodes},
             fix=_first_node(site, rendezvous.source),

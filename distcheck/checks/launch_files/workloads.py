@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from .containers import entries, known_text
+from .fragments import Span
 from .model import Scalar
 from .yaml_text import Node
 
@@ -28,8 +29,6 @@ _OF_ELASTIC = frozenset({"PET_MAX_RESTARTS", "PET_RDZV_BACKEND", "PET_RDZV_CONF"
 _DEFAULT_PORT = "23456"
 #: Kinds without pods: a pod's description in them starts nothing.
 NO_WORKLOADS = frozenset({"CustomResourceDefinition", "Kustomization", "Values", "ClusterRole", "Role"})
-#: Limit of nested tables in an unknown kind.
-_MAX_DEPTH = 40
 
 
 class PodGroup(NamedTuple):
@@ -274,13 +273,15 @@ def _ray(kind: str, name: str | None, item: Node, spec: Node) -> Iterator[PodGro
             yield PodGroup(kind, name, role or known_text(node, "groupName"), template, replicas=node.value("replicas"))
 
 
-def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterator[PodGroup]:
-    """Yield any table with containers in an unknown workload. The number of pods is unknown."""
-    if depth > _MAX_DEPTH:
+def _any_pods(kind: str, name: str | None, node: Node, seen: set[Span] | None = None) -> Iterator[PodGroup]:
+    """Yield any table with containers in an unknown workload, once. The number of pods is unknown."""
+    seen = set() if seen is None else seen
+    if node.span in seen:  # an alias: the node itself, wherever it is used
         return
+    seen.add(node.span)
     if node.kind == "list":
         for inner in node.items:
-            yield from _any_pods(kind, name, inner, depth + 1)
+            yield from _any_pods(kind, name, inner, seen)
         return
     spec = node.table.get("spec")
     if spec is not None and spec.kind == "table" and entries(spec.table.get("containers")):
@@ -297,7 +298,7 @@ def _any_pods(kind: str, name: str | None, node: Node, depth: int = 0) -> Iterat
         yield PodGroup(kind, name, known_text(node, "name"), node._replace(table={"spec": pod}), overruled=True)
         return
     for inner in node.table.values():
-        yield from _any_pods(kind, name, inner, depth + 1)
+        yield from _any_pods(kind, name, inner, seen)
 
 
 #: The functions for each kind.

@@ -53,8 +53,11 @@ _DRAWN = re.compile(r"\s*[│|] (\S[^│|]{0,400}\.py):(\d{1,9})(?: in (\S{1,200
 #: What rich draws in its box besides frames: the code around them, and the values of variables.
 BOXED_TEXT = re.compile(r"│ (?:[ ❱] ?\s*\d{1,6} [│ ]|[│╭╰])")
 _BOX = ("│", "╭", "╰", "❱")
-#: What is no part of a message: the rules of torchrun's report, a progress bar.
-_NO_MESSAGE = re.compile(r"[=*_~-]{20,}$|.{0,200}(?:\d%\||\d(?:it/s|s/it)\]|\[\d\d:\d\d<)")
+#: What is no part of a message: the rules of torchrun's report, a progress bar, the last words of C++ at exit.
+_NO_MESSAGE = re.compile(
+    r"[=*_~-]{20,}$|terminate called (?:after|without) |libc\+\+abi: |Fatal Python error: "
+    r"|.{0,200}(?:\d%\||\d(?:it/s|s/it)\]|\[\d\d:\d\d<)"
+)
 _MARKS = re.compile(r"[\s^~]+$")
 _ELIDED = re.compile(r"\s*(?:\[Previous line repeated \d+ more times?\]|\.\.\.<\d+ lines>\.\.\.)")
 _TREE = re.compile(r"(?: {2})*(?:\| ?|\+ (?=Exception Group)|\+-\+-|\+-{3,})")
@@ -92,6 +95,7 @@ class _OpenTraceback:
         "head",
         "last_line",
         "message",
+        "prefixed",
         "state",
     )
 
@@ -105,6 +109,8 @@ class _OpenTraceback:
         self.exception = ""
         self.exception_line = 0
         self.message: list[str] = []
+        #: the line with the exception names its writer, and so does each line of its message
+        self.prefixed = False
         self.state: _State = (0, False, None)
 
 
@@ -292,7 +298,7 @@ class Tracebacks:
             return False
         if text[:1] == " " or not stripped:
             return self._code(line, writer, text, stripped)
-        return self._exception(line, writer, text, done)
+        return self._exception(line, head, writer, text, done)
 
     def _frame(
         self, line: int, head: LineHead, writer: _TracebackWriter, match: re.Match[str], done: list[Finished]
@@ -359,7 +365,7 @@ class Tracebacks:
             fitting = [one for one, seen in zip(due, known, strict=True) if seen is None] or due
         return direct if direct in fitting else min(fitting, key=lambda one: one.last_line)
 
-    def _exception(self, line: int, writer: _TracebackWriter, text: str, done: list[Finished]) -> bool:
+    def _exception(self, line: int, head: LineHead, writer: _TracebackWriter, text: str, done: list[Finished]) -> bool:
         match = _EXCEPTION.match(text.rstrip())
         if match is None:
             return False
@@ -382,7 +388,7 @@ class Tracebacks:
         if one.frames and len(self._known.raised) < _KEPT_FRAMES:
             self._known.raised.setdefault(one.frames[-1], name)
         one.exception, one.exception_line, one.last_line = name, line, line
-        one.message = [match[2] or ""]
+        one.message, one.prefixed = [match[2] or ""], head.who != UNKNOWN_WRITER
         writer.speaking = one
         return True
 
@@ -406,7 +412,9 @@ class Tracebacks:
     ) -> bool:
         if len(one.message) >= MESSAGE_LINES or head.time is not None or _NO_MESSAGE.match(stripped):
             return False
-        if stripped in _CHAIN or _SPAWNED.match(stripped) or (head.who == UNKNOWN_WRITER and line != one.last_line + 1):
+        if head.who == UNKNOWN_WRITER and (one.prefixed or line != one.last_line + 1):
+            return False
+        if stripped in _CHAIN or _SPAWNED.match(stripped):
             return False
         if not writer.count:
             return True

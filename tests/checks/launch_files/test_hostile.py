@@ -332,14 +332,15 @@ def test_scripts_that_source_each_other() -> None:
     codes({**many, "s40.sh": b"torchrun --standalone --nproc_per_node=2 a.py\n"})
 
 
-def _laughs(levels: int) -> bytes:
-    lines = ["apiVersion: v1", "kind: Pod", "a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+def _laughs(levels: int, kind: str = "Pod") -> bytes:
+    lines = ["apiVersion: v1", f"kind: {kind}", "a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
     return "\n".join([*lines, "spec: {containers: *a" + str(levels - 1) + "}"]).encode() + b"\n"
 
 
 GROWING_YAML = {
     "aliases": _laughs(12),
+    "aliases in a workload of an unknown kind": _laughs(12, "Workflow"),
     "an alias of itself": b"apiVersion: v1\nkind: Pod\nspec: &a\n  containers: [*a]\n  template: *a\n",
     "merges": b"apiVersion: v1\nkind: Pod\na0: &a0 {x: 1}\n"
     + b"".join(b"a%d: &a%d\n  <<: [*a%d, *a%d]\n  k%d: 1\n" % (i, i, i - 1, i - 1, i) for i in range(1, 60))

@@ -228,11 +228,24 @@ RuntimeError: boom
 
 
 @pytest.mark.parametrize(
-    "line", ["=" * 60, " 12%|#         | 12/100 [00:12<00:15,  3.6it/s]", "[2025-11-22 07:43:25,123] [INFO] x"]
+    "line",
+    [
+        "=" * 60,
+        " 12%|#         | 12/100 [00:12<00:15,  3.6it/s]",
+        "[2025-11-22 07:43:25,123] [INFO] x",
+        "terminate called without an active exception",
+        "Fatal Python error: Aborted",
+    ],
 )
 def test_what_is_no_part_of_a_message(line: str) -> None:
     (one,) = of(PLAIN + line)
     assert one.traceback.message == "Connection closed by peer"
+
+
+def test_the_message_of_a_rank_that_is_named_ends_where_its_name_does() -> None:
+    named = "\n".join(f"[rank1]: {line}" for line in PLAIN.splitlines())
+    (one,) = of(f"{named}\n[rank1]: after 3 s\nstep 3\n")
+    assert one.traceback.message == "Connection closed by peer\nafter 3 s"
 
 
 def test_a_worker_of_a_loader() -> None:
