@@ -48,7 +48,9 @@ AREAS = {
     ),
     "source algebra": ("checks/source/algebra.py", "checks/source lint/test_cases.py"),
     "source guards": (
-        "checks/source/rank_numbers.py checks/source/evaluate.py",
+        "checks/source/rank_numbers.py checks/source/evaluate.py checks/source/source_tables.py "
+        "checks/source/call_sites.py checks/source/rank_reach.py checks/source/variables.py "
+        "checks/source/operators.py checks/source/call_results.py",
         "checks/source lint/test_cases.py",
     ),
     "exit status": ("cli/exit_status.py cli/output.py", "cli/test_exit_status.py cli/test_output.py cli/test_cli.py"),

@@ -10,6 +10,12 @@ from __future__ import annotations
 _ENGINE = frozenset(
     [
         "algebra",
+        "call_results",
+        "call_sites",
+        "operators",
+        "rank_reach",
+        "source_tables",
+        "variables",
         "buffers",
         "cache",
         "components",

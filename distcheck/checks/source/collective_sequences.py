@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from . import vocabulary
 from .conditions import runs_without_other_ranks
-from .evaluate import Guard, assume, truth_of
 from .program import EventRow, Program, SourceCall, cached
+from .rank_reach import Guard, assume, truth_of
 from .source_text import last_name
 from .values import NOTHING_KNOWN, PARTIAL, RANKS, Certainty, Kind, NoConstant, RankCondition, Value, Who
 

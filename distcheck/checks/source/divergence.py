@@ -26,8 +26,8 @@ from .collective_sequences import (
     sequences_of,
     who_runs,
 )
-from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
+from .rank_reach import Guard
 from .term_queries import callee_text, origin_call, origins, parts
 from .values import NOT, PARTIAL, RANKS, Atom, Kind, RankCondition, Value, Who
 from .vocabulary import words

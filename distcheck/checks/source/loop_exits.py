@@ -14,8 +14,8 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_sequences import Sequences, condition_text, flow_of, partial_guards, sequences_of, strict_guards
-from .evaluate import Guard
 from .program import EventRow, Program, SourceCall
+from .rank_reach import Guard
 from .values import PARTIAL, Kind, Who
 
 #: Models whose backward pass all ranks make together.

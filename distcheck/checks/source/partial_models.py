@@ -15,9 +15,9 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .buffers import has_buffers
 from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
-from .evaluate import Guard
 from .models import is_backward
 from .program import Program, SourceCall
+from .rank_reach import Guard
 from .source_text import last_name
 from .values import PARTIAL, Atom, Kind, Value, Who
 from .vocabulary import words

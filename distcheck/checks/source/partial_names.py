@@ -17,9 +17,9 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .collective_sequences import condition_text, flow_of, who_runs
-from .evaluate import Guard
 from .extract import parse
 from .program import PARTIAL, EventRow, Program, SourceCall
+from .rank_reach import Guard
 from .summary import Scope
 from .values import Certainty, Kind, Who
 

@@ -17,8 +17,10 @@ from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 from . import source_text
 from . import vocabulary as names
 from .algebra import device_of
-from .evaluate import CallContext, Evaluator, Guard
+from .evaluate import Evaluator
 from .link import FileFacts, Index, chain
+from .rank_reach import Guard
+from .source_tables import CallContext
 from .summary import Block, FileSummary, Scope
 from .values import (
     FEW,

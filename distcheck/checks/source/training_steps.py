@@ -12,7 +12,6 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_sequences import condition_text, flow_of, guarded_calls, partial_guards, sequences_of, who_runs
-from .evaluate import Guard
 from .models import (
     WrappedModel,
     calls_in,
@@ -27,6 +26,7 @@ from .models import (
 )
 from .partial_models import unmatched
 from .program import Program, SourceCall
+from .rank_reach import Guard
 from .term_queries import parts
 from .values import Atom, Kind, RankCondition
 from .vocabulary import D, word_set
