@@ -273,7 +273,7 @@ def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_was_written_just_before_a_log_is_rotated_is_read(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
-    path.write_text(HEALTHY * 100)
+    path.write_text(RAISED)
     with subprocess.Popen(
         [sys.executable, "-m", "distcheck", "log", "--follow", "--idle", "3", "train.log"],
         stdout=subprocess.PIPE,
@@ -282,7 +282,8 @@ def test_what_was_written_just_before_a_log_is_rotated_is_read(tmp_path: Path) -
         env=environment(),
         cwd=tmp_path,
     ) as running:
-        time.sleep(2)
+        assert running.stderr is not None
+        assert "batch 4711 is empty" in running.stderr.readline()
         with path.open("a") as file:
             file.write(TAKEN)
         path.rename(tmp_path / "train.log.1")
