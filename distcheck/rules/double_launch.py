@@ -1,7 +1,7 @@
 """DC106 in words: the message and the fixes of two launchers that each start all ranks.
 
 The checks of a host, of launch files, of source and of logs see the same error in different inputs. The page is
-``pages/DC106.md``.
+``pages/DC106.md``. What several agents for one node do (DC108, DC804) is here as well.
 """
 
 from __future__ import annotations
@@ -67,3 +67,17 @@ def start_once(launcher: str, starter: str, how: str = f"srun {ONE_TASK_A_NODE}"
         f"Or start the script with {starter} alone and set torch's variables from those of MPI",
         where="launch-line",
     )
+
+
+def agents_for_one_node(agents: int, backend: str | None, host: str | None) -> str:
+    """Return what several torchrun agents do that each expect a single node, as a clause (torch 2.13, tried).
+
+    :param backend: the rendezvous backend; None: torchrun's own, static
+    :param host: the host of the rendezvous that all of them have in common; None: each has its own
+    """
+    if host is None:
+        return f"{agents} independent jobs"
+    if backend in (None, "static"):
+        return f"the ranks of all {agents} use the same numbers in the store of {host}, and collide"
+    others = "the other waits" if agents == 2 else f"the other {agents - 1} wait"
+    return f"all have the rendezvous {host}, so one node trains alone and {others} until it ends"

@@ -11,9 +11,11 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import probe
-from distcheck.launch.model import NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
+from distcheck.launch.endpoint import split_endpoint
+from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
 from distcheck.launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
 from distcheck.rules import shared_fixes
+from distcheck.rules.double_launch import agents_for_one_node
 
 from .devices import Devices
 from .gpus import Gpus
@@ -195,7 +197,7 @@ def _agents_fit(launch: Launch, starter: str, tasks: int, on_node: int | None) -
         return  # several jobs side by side, as the launch states
     agents = f"{starter} starts {tasks} task{'s' * (tasks != 1)}"
     if high == 1:
-        message = f"{agents}, but {launch.launcher} is set to one node: {tasks} independent jobs"
+        message = f"{agents}, but {launch.launcher} is set to one node: {_alone(launch, tasks)}"
     else:
         nodes = str(low) if low == high else f"{low} to {high}"
         message = f"{agents}, but {launch.launcher} expects {nodes} nodes"
@@ -213,6 +215,15 @@ def _agents_fit(launch: Launch, starter: str, tasks: int, on_node: int | None) -
             where="job-script" if slurm else "launch-line",
         ),
     )
+
+
+def _alone(launch: Launch, agents: int) -> str:
+    """Return what agents do that each expect one node, as a clause."""
+    host = split_endpoint(launch.rdzv_endpoint)[0] if launch.rdzv_endpoint else launch.master_addr
+    # the ranks of an agent have its own host's address
+    if launch.stage == "rank" or launch.launcher == "accelerate" or not host or host in LOOPBACK_NAMES:
+        host = None
+    return agents_for_one_node(agents, launch.rdzv_backend, host)
 
 
 @probe(rules.DC125)

@@ -41,6 +41,7 @@ from .counts import is_distributed
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, Allocation, LaunchFile, LaunchFiles, LaunchSite, Nodes, Scalar, Word, known
 from .paths import the_one
+from .rendezvous import agents_alone
 from .scripts import Started
 
 #: Kinds of files without a terminal that could close.
@@ -261,7 +262,7 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
     tasks = step.tasks or step.nodes
     yield rules.DC108.found(
         f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} expects one node: "
-        f"{tasks} independent jobs",
+        + agents_alone(site, tasks),
         where=site.where(object=step.starter),
         evidence={"starter": step.starter, "tasks": tasks, "nodes": step.nodes, "nnodes_max": 1},
         fix=_nodes_fix(step),

@@ -34,6 +34,7 @@ from .context import (
     worst_per_location,
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite, Repeat
+from .rendezvous import agents_alone
 
 #: Variables with the number of a task or node in a step; they are 0 in the body of a job script.
 _NUMBERS_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
@@ -146,7 +147,7 @@ def _differ(site: LaunchSite, expected: ExpectedNodes, given: GivenNodes) -> Fin
     else:
         more = given.nodes - expected.high
         then = (
-            f"{given.nodes} independent jobs"
+            agents_alone(site, given.nodes)
             if expected.high == 1
             else f"{more} of them find{'s' * (more == 1)} no slot in the job"
         )

@@ -14,6 +14,7 @@ from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS
 from distcheck.rules import shared_fixes
+from distcheck.rules.double_launch import agents_for_one_node
 
 from .context import (
     ADDRESS_OPTIONS,
@@ -117,6 +118,25 @@ def _by_script(launch_files: LaunchFiles) -> dict[tuple[str, str | None], list[L
         if len(lines) < _MAX_TOGETHER:
             lines.append(site)
     return found
+
+
+def agents_alone(site: LaunchSite, agents: int) -> str:
+    """Return what agents do that each expect one node, as a clause: whether they have a rendezvous in common."""
+    command = site.command
+    rendezvous = rendezvous_of(site)
+    own = command.launcher not in TORCHRUN_LAUNCHERS or rendezvous is None or is_loopback(rendezvous.host)
+    if rendezvous is None or own or _own_rendezvous(site, rendezvous):
+        return agents_for_one_node(agents, command.rdzv_backend, None)
+    return agents_for_one_node(agents, command.rdzv_backend, shown(rendezvous.host))
+
+
+def _own_rendezvous(site: LaunchSite, rendezvous: Rendezvous) -> bool:
+    """Return whether each task makes its own address or rendezvous id."""
+    word = site.value("--rdzv-id")
+    own_id = word is not None and _DIFFERS.search(with_variables(site, word.text)) is not None
+    if word is not None and own_id and site.command.rdzv_backend not in (None, "static"):
+        return by_each_task(site, word) is True
+    return rendezvous.by_each_task is True and _DIFFERS.search(rendezvous.with_variables) is not None
 
 
 def is_loopback(host: str) -> bool:

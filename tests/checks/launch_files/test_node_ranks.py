@@ -28,7 +28,14 @@ BOTH = (
     ("body", "message"),
     [
         (f"srun torchrun --nnodes=4 {C10D} train.py", "waits for 2 that never come"),
-        (f"srun torchrun --nnodes 1 --nproc-per-node=8 {C10D} train.py", "2 independent jobs"),
+        # the agents share one rendezvous, and it takes one of them
+        (f"srun torchrun --nnodes 1 --nproc-per-node=8 {C10D} train.py", "one node trains alone and the other waits"),
+        (f"srun torchrun --nnodes 1 --nproc-per-node=8 {STATIC} train.py", "in the store of $HEAD, and collide"),
+        ("srun torchrun --nnodes 1 --nproc-per-node=8 train.py", "2 independent jobs"),
+        ("srun torchrun --nnodes 1 --rdzv-backend=c10d --rdzv-endpoint=localhost:29400 t.py", "2 independent jobs"),
+        (f"srun bash -c 'torchrun --nnodes 1 {C10D.replace('$SLURM_JOB_ID', '$RANDOM')} t.py'", "2 independent jobs"),
+        (f"srun torchrun --nnodes 1 {C10D.replace('$SLURM_JOB_ID', '$RANDOM')} t.py", "the other waits"),
+        ("srun accelerate launch --num_machines 1 --main_process_ip $HEAD t.py", "2 independent jobs"),
         (f"srun torchrun --nnodes=3:4 {C10D} train.py", "3 to 4 nodes"),
         (f"NODES=4; srun torchrun --nnodes=$NODES {C10D} train.py", "4 nodes"),
         (f"srun -N 1 torchrun --nnodes=2 {C10D} train.py", "waits for 1 that never comes"),
@@ -39,7 +46,7 @@ BOTH = (
         # one round after the other, each on all nodes
         (
             f"for lr in 1 2; do srun torchrun --nnodes=1 --nproc-per-node=8 {C10D} t.py --lr $lr; done",
-            "independent jobs",
+            "the other waits until it ends",
         ),
         # a part of the nodes each, and more in all than there are
         (f"srun -N1 -w $A torchrun --nnodes=4 {C10D} t.py & srun -N1 -w $B torchrun --nnodes=4 {C10D} t.py", "2 nodes"),
