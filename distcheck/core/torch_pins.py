@@ -41,6 +41,8 @@ _TORCH = re.compile(
 #: Lines of a text for readers that install packages.
 _INSTALLING = re.compile(r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$", re.MULTILINE)
 _BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
+#: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
+_EXTRAS = re.compile(r"(?<=\w)\[[\w\s.,-]*\]")
 #: Bytes of a file that are read, files of a folder, and folders above a file.
 _MAX_BYTES = 200_000
 _MAX_FILES = 40
@@ -72,6 +74,7 @@ def newest_in(text: str, path: str) -> list[Newest | None]:
         text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_INSTALLING.findall(text)))
     if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
+    text = _EXTRAS.sub("", text)
     found: list[Newest | None] = []
     for match in _TORCH.finditer(text):
         given = _BOUND.findall(match["text"])

@@ -19,6 +19,7 @@ from distcheck.core.torch_pins import SINCE, Newest, TorchPins, newest_in, respe
         ("torch>=1.6,<1.8\n", "requirements.txt", (1, 8), True),
         ("torch[opt]~=1.6.0; python_version < '3.9'\n", "requirements.txt", (1, 7), True),
         ("torch~=1.6\n", "requirements.txt", (2,), True),
+        ("torch==2.0.1\nhorovod[pytorch]==0.24.3\n", "requirements.txt", (2, 0, 1), False),
         ("setup(install_requires=['torch==2.1.2', 'x'])", "setup.py", (2, 1, 2), False),
         ('dependencies = ["torch<=1.13"]', "pyproject.toml", (1, 13), False),
         ('torch = "1.13.1"', "pyproject.toml", (1, 13, 1), False),
@@ -57,6 +58,7 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
     ("text", "path"),
     [
         ("torchvision>=0.7\npytorch-lightning==1.6\n# torch==1.6\n", "requirements.txt"),
+        ("horovod[tensorflow,pytorch]==0.24.3\n", "requirements.txt"),
         ("import torch\nfrom torch.utils import x\ny = torch.cuda\n", "setup.py"),
         ('description = "uses torch for training"', "pyproject.toml"),
         ("git+https://github.com/x/torch\n", "requirements.txt"),
