@@ -132,7 +132,12 @@ class Sequences:
             synchronised = call.argument(None, "sync_dist")
             if synchronised is not None and synchronised.constant is True:
                 return "lightning.pytorch.LightningModule.log"
-        if lightning and call.method == "save_checkpoint" and receiver == "trainer":
+        # it has a barrier from 2.0 on: pytorch_lightning may be older
+        if (
+            call.method == "save_checkpoint"
+            and receiver == "trainer"
+            and self.program.imports_from(call.file, "lightning")
+        ):
             return "lightning.pytorch.Trainer.save_checkpoint"
         if call.method == "compute":
             for atom in call.receiver:

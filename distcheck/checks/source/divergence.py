@@ -143,18 +143,30 @@ def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, collectiv
         return True
     mine = {name for name in collective.operations if name not in _GROUPS}
     for other in _neighbours(sequences.program, call):
-        if other == call or not isinstance(other, SourceCall):
-            continue
-        against = [
-            own for own in other.guards if own.who.who in PARTIAL and _halves(guard, own, other.file == call.file)
-        ]
-        if not against:
+        if other == call or not isinstance(other, SourceCall) or not _is_of_the_others(call, guard, other):
             continue
         found = sequences.collective_site(other)
         if (found is not None and mine.intersection(found.operations)) or (
             found is None and sequences.is_unseen(other)
         ):
             return True
+    return _are_served(sequences, call, guard, mine)
+
+
+def _is_of_the_others(call: SourceCall, guard: Guard, other: SourceCall) -> bool:
+    """Return whether another call is made by ranks that a guard keeps away from a call."""
+    return any(own.who.who in PARTIAL and _halves(guard, own, other.file == call.file) for own in other.guards)
+
+
+def _are_served(sequences: Sequences, call: SourceCall, guard: Guard, mine: set[str]) -> bool:
+    """Return whether a leader and its workers make such calls: the one of either is in a ``while`` loop of the file."""
+    for other in sequences.program.calls_in({call.file}):
+        if other.scope == call.scope or not (other.inside("while") or call.inside("while")):
+            continue
+        if _is_of_the_others(call, guard, other):
+            found = sequences.collective_site(other)
+            if found is not None and mine.intersection(found.operations):
+                return True
     return False
 
 

@@ -163,6 +163,8 @@ def _reader(
             reached = row.own_reached_by.who
             if reached in PARTIAL or reached == Who.SINGLE or row.inside("except") or program.excludes(writer, row):
                 continue
+            if folder and exists_by_then(CallPath(row, (), (row.file, row.scope), 0), path):
+                continue
             return row
         if _makes_wait(program, sequences, row):
             return None

@@ -1,6 +1,6 @@
 import os
 
-from pytorch_lightning.callbacks import Callback
+from lightning.pytorch.callbacks import Callback
 
 
 class SaveOnError(Callback):
