@@ -11,7 +11,7 @@ from .source_tables import CallContext, SourceTables
 from .source_text import argument_terms, first_parameter, last_name
 from .summary import FileSummary, Scope
 from .values import NOTHING_KNOWN, FlowStep, Kind, Value, value_of
-from .vocabulary import word_set
+from .vocabulary import PROCESSES, SPAWNS, word_set
 
 #: Calls that share nothing but a method's name with it: with more of them, any code may call it.
 _MOST_WEAK = 8
@@ -29,20 +29,8 @@ _COMMON = word_set(
 )
 
 
-_SPAWNS = frozenset(
-    {
-        "torch.multiprocessing.spawn",
-        "torch.multiprocessing.start_processes",
-        "torch_xla.distributed.xla_multiprocessing.spawn",
-    }
-)
-
-
-_PROCESSES = frozenset(
-    {"torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process", "threading.Thread"}
-)
-
-
+_SPAWNS = frozenset({*SPAWNS, "torch_xla.distributed.xla_multiprocessing.spawn"})
+_PROCESSES = frozenset({*PROCESSES, "threading.Thread"})
 #: Names of calls that start functions elsewhere.
 _STARTERS = frozenset({"spawn", "start_processes", "Process", "Thread"})
 

@@ -23,6 +23,9 @@ from .vocabulary import words
 COMPARISONS = frozenset(["==", "!=", "<", ">", "<=", ">="])
 #: Kinds of devices that are numbered on each host.
 ACCELERATORS = frozenset({"cuda", "xpu", "npu", "hip", "musa", "hpu"})
+#: Variables that choose the GPUs of a process.
+MASK = "CUDA_VISIBLE_DEVICES"
+MASKS = (MASK, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 #: The device of this process from here on.
 BINDERS = (
     "torch.cuda.set_device",

@@ -25,6 +25,8 @@ from .device_uses import (
     GROUP,
     LOADED,
     MADE,
+    MASK,
+    MASKS,
     QUERIED,
     WRAPPED,
     DeviceUse,
@@ -46,15 +48,10 @@ from .several_hosts import HostFinding, by_hosts, quiet, sign_of_hosts
 from .several_ranks import signs
 from .source_text import last_name
 from .values import RANKS, Atom, Certainty, Kind, NoConstant, Value, Who
-from .vocabulary import words
+from .vocabulary import INIT_GROUP, PROCESSES, SPAWNS, words
 
-_MASK = "CUDA_VISIBLE_DEVICES"
-_MASKS = (_MASK, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
-_INIT = "torch.distributed.init_process_group"
 #: What a model of several ranks is wrapped by.
 _WRAPPERS = tuple(dotted for dotted, way in vocabulary.WRAPPERS.items() if way != "dp")
-_PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process")
-_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 
 
 # the global rank as a device
@@ -88,7 +85,7 @@ def global_ranks_as_devices(program: Program) -> Iterator[HostFinding]:
                 seen.add((row.file, row.line))
                 yield quiet(row, _single_host(program, row, index, init))
     for write in writes(program):
-        atom = _rank_in_text(write.value) if write.name in _MASKS else None
+        atom = _rank_in_text(write.value) if write.name in MASKS else None
         if atom is not None and global_rank_of(Value((atom,))) is not None and not fits_on_one_host(write.row):
             row = write.row
             yield _global_rank(program, row, Value((atom,)), atom, row.text(), row.where())
@@ -170,7 +167,9 @@ def _local_rank(program: Program, row: EventRow, atom: Atom) -> str:
 
 def _spawned_rank(program: Program, row: EventRow) -> SourceCall | None:
     """The call that makes a spawned index the rank of the job, where nothing else around a row starts a group."""
-    inits = [call for call in called_in(program, program.component(row.file), _INIT) if not program.is_test(call.file)]
+    inits = [
+        call for call in called_in(program, program.component(row.file), INIT_GROUP) if not program.is_test(call.file)
+    ]
     spawned = [call for call in inits if _is_spawned(call)]
     if spawned and len(spawned) < len(inits):
         roots = roots_of(program, row)
@@ -203,7 +202,7 @@ def _single_host(program: Program, row: EventRow, index: Atom, init: SourceCall)
 @probe(rules.DC202)
 def masked_devices_are_renumbered(program: Program) -> Iterator[Finding]:
     """Behind a mask of one GPU, the GPU is number 0."""
-    masks = [write for write in writes(program) if write.name in _MASKS and _masks_by_rank(write)]
+    masks = [write for write in writes(program) if write.name in MASKS and _masks_by_rank(write)]
     seen: set[tuple[int, int]] = set()
     for use in device_uses(program):
         row = use.row
@@ -270,7 +269,7 @@ def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -
 def _physical(program: Program, row: EventRow) -> Finding:
     return row.found(
         rules.DC202,
-        f"{row.text()} uses a number from {_MASK} as an index: inside the mask, GPUs count from 0",
+        f"{row.text()} uses a number from {MASK} as an index: inside the mask, GPUs count from 0",
         fix='use the local rank itself: `int(os.environ["LOCAL_RANK"])`',
     )
 
@@ -290,7 +289,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
             return _from_mask(program, row, parts[2][1], depth + 1)
         if called == "split" and terms[parts[1]][0] == "a":
             value = row.term_value(terms[parts[1]][1])
-            return any(atom.kind == Kind.ENV_TEXT and atom.const in _MASKS for atom in value)
+            return any(atom.kind == Kind.ENV_TEXT and atom.const in MASKS for atom in value)
         return False
     if kind == "s":
         return _from_mask(program, row, parts[1], depth + 1)
@@ -311,7 +310,7 @@ def _from_mask(program: Program, row: EventRow, term: int, depth: int = 0) -> bo
 @probe(rules.DC206)
 def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
     """A program that uses NCCL binds each rank to its GPU."""
-    for call in program.calls_to(_INIT):
+    for call in program.calls_to(INIT_GROUP):
         if not uses_nccl(call) or _gives(call, "device_id") or call.has_star or _world_of_one(call):
             continue
         roots = roots_of(program, call)
@@ -328,7 +327,7 @@ def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
 def ranks_have_devices_before_their_first_barrier(program: Program) -> Iterator[Finding]:
     """A rank is bound to its GPU before it first waits for others: a barrier of NCCL needs one."""
     sequences = sequences_of(program)
-    for call in program.calls_to(_INIT):
+    for call in program.calls_to(INIT_GROUP):
         if not uses_nccl(call) or _gives(call, "device_id") or call.has_star:
             continue
         own = [row for row in program.rows_of(call.file, call.scope) if isinstance(row, SourceCall)]
@@ -377,10 +376,10 @@ def _is_bound(program: Program, files: Iterable[int]) -> bool:
         return True
     if any(call.use != "drop" for call in called_in(program, wanted, *CONTEXTS)):
         return True
-    if any(_gives(call, "device_id") for call in called_in(program, wanted, _INIT)):
+    if any(_gives(call, "device_id") for call in called_in(program, wanted, INIT_GROUP)):
         return True
     return any(
-        write.row.file in wanted and write.name in _MASKS and write.value.constant is NoConstant
+        write.row.file in wanted and write.name in MASKS and write.value.constant is NoConstant
         for write in writes(program)
     )
 
@@ -515,7 +514,7 @@ _STARTERS = tuple(
 def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
     """The mask of visible GPUs is set before CUDA starts, which reads it once."""
     for write in writes(program):
-        if write.name not in _MASKS or write.way in ("setdefault",):
+        if write.name not in MASKS or write.way in ("setdefault",):
             continue
         if program.is_test(write.row.file) or _starts_children(program, write.row):
             continue
@@ -561,7 +560,7 @@ def _starts_children(program: Program, row: EventRow) -> bool:
     return bool(
         called_in(
             program, (row.file,), "subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_call",
-            "subprocess.check_output", "os.system", *_SPAWNS, *_PROCESSES,
+            "subprocess.check_output", "os.system", *SPAWNS, *PROCESSES,
         )
     )  # fmt: skip
 
@@ -583,7 +582,7 @@ def _cuda_before(program: Program, row: EventRow, depth: int = 3) -> EventRow | 
 
 
 def _is_process(call: SourceCall) -> bool:
-    return call.is_to(*_SPAWNS, *_PROCESSES) or call.method in ("Process", "spawn", "start_processes")
+    return call.is_to(*SPAWNS, *PROCESSES) or call.method in ("Process", "spawn", "start_processes")
 
 
 def _starts_cuda(program: Program, call: SourceCall) -> bool:
@@ -690,7 +689,7 @@ _CUDA_BINDERS = tuple(name for name in BINDERS if name.startswith(("torch.cuda."
 @probe(rules.DC303)
 def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
     """Ranks of one group that NCCL serves don't all take the same GPU."""
-    for call in program.calls_to(*_CUDA_BINDERS, _INIT):
+    for call in program.calls_to(*_CUDA_BINDERS, INIT_GROUP):
         number, where = _literal_of(call)
         if (
             number is None
@@ -718,7 +717,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
 
 def _literal_of(call: SourceCall) -> tuple[int | None, str]:
     """Return the number that all ranks bind."""
-    if call.is_to(_INIT):
+    if call.is_to(INIT_GROUP):
         value = call.argument(None, "device_id")
         if not uses_nccl(call):
             return None, ""
@@ -747,7 +746,7 @@ def _only_number(value: Value | None) -> int | None:
 def _init_with_nccl(program: Program, row: EventRow) -> SourceCall | None:
     """A start of NCCL by the same processes that reach a row."""
     roots = roots_of(program, row) or {(row.file, row.scope)}
-    for init in program.calls_to(_INIT):
+    for init in program.calls_to(INIT_GROUP):
         if not uses_nccl(init) or _world_of_one(init) or program.excludes(init, row):
             continue
         if (init.file, init.scope) == (row.file, row.scope) or roots.intersection(roots_of(program, init)):
@@ -759,7 +758,7 @@ def _masked_by_rank(program: Program, file: int) -> bool:
     """Return whether something of the program gives each process a mask of its own, or may do so."""
     files = set(program.component(file))
     return any(
-        write.row.file in files and write.name in _MASKS and write.value.constant is NoConstant
+        write.row.file in files and write.name in MASKS and write.value.constant is NoConstant
         for write in writes(program)
     )
 
@@ -784,7 +783,7 @@ def _arm_of_one_process(program: Program, row: EventRow) -> bool:
 def _distributed_rows(program: Program) -> dict[Function, list[EventRow]]:
     """Return the rows that only ranks of a job run: starts of a group, devices chosen by rank."""
     found: dict[Function, list[EventRow]] = {}
-    rows: list[EventRow] = list(program.calls_to(_INIT, *vocabulary.INIT))
+    rows: list[EventRow] = list(program.calls_to(INIT_GROUP, *vocabulary.INIT))
     rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, Kind.ENV_TEXT))
     for row in rows:
         found.setdefault((row.file, row.scope), []).append(row)
@@ -795,16 +794,16 @@ def _one_gpu_for_spawned(program: Program) -> Iterator[Finding]:
     """One GPU in the mask, and several processes behind it that start NCCL."""
     for write in writes(program):
         mask = write.value.constant
-        if write.name not in _MASKS or not isinstance(mask, str) or not mask.strip().isdigit():
+        if write.name not in MASKS or not isinstance(mask, str) or not mask.strip().isdigit():
             continue
-        for spawn in called_in(program, (write.row.file,), *_SPAWNS):
+        for spawn in called_in(program, (write.row.file,), *SPAWNS):
             count = spawn.argument(2, "nprocs")
             number = count.constant if count is not None else None
             if type(number) is not int or number < 2:
                 continue
             targets = [atom.const for atom in spawn.argument(0, "fn") or () if atom.kind == Kind.FUNCTION]
             reached = {one for target in targets for one in call_paths.reached_from(program, target)}
-            if any((init.file, init.scope) in reached and uses_nccl(init) for init in program.calls_to(_INIT)):
+            if any((init.file, init.scope) in reached and uses_nccl(init) for init in program.calls_to(INIT_GROUP)):
                 yield write.row.found(
                     rules.DC303,
                     f'{write.name} is "{mask}", one GPU, for the {number} processes that line {spawn.line} spawns',
@@ -950,7 +949,7 @@ def _has_ranked_arm(use: DeviceUse) -> bool:
 def _given_to_a_group(program: Program) -> set[tuple[int, int]]:
     """Return the devices that a group is bound to: DC303 speaks of those."""
     found = set()
-    for init in program.calls_to(_INIT):
+    for init in program.calls_to(INIT_GROUP):
         for atom in init.argument(None, "device_id") or ():
             if atom.call is not None:
                 found.add(atom.call)
@@ -969,7 +968,7 @@ def _all_ranks_run(program: Program, row: EventRow) -> bool:
     if _arm_of_one_process(program, row) or _masked_by_rank(program, row.file):
         return False
     files = set(program.component(row.file))
-    inits = called_in(program, files, _INIT)
+    inits = called_in(program, files, INIT_GROUP)
     starts = [init for init in inits if not _world_of_one(init) and not _is_gloo(init)]
     if starts or not inits:
         # a wrapped model is a group as well, wherever that was started
@@ -1036,7 +1035,7 @@ def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Findi
     for wrap in program.calls_to(*_WRAPPERS):
         roots = roots_of(program, wrap)
         files = frozenset().union(*(files_from(program, root[0]) for root in roots))
-        inits = called_in(program, files, _INIT)
+        inits = called_in(program, files, INIT_GROUP)
         if not inits or any(uses_nccl(init) for init in inits) or _is_bound(program, files):
             continue
         if any(program.framework(file) for file in files):
@@ -1164,7 +1163,7 @@ def _uses_gpu(program: Program, call: SourceCall) -> bool:
 
 def _forked_processes(program: Program) -> Iterator[Finding]:
     """Processes made by fork after CUDA has started, that use CUDA themselves."""
-    for call in program.calls_to(*_PROCESSES):
+    for call in program.calls_to(*PROCESSES):
         if _starts_afresh(program, call.file) or program.is_test(call.file):
             continue
         target = call.argument(1, "target")

@@ -19,9 +19,8 @@ from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .term_queries import callee_text, mentions, origin_call, origins, parts
 from .values import Kind, RankCondition, Value, Who
-from .vocabulary import COLLECTIVES, POINT_TO_POINT, D
+from .vocabulary import COLLECTIVES, INIT_GROUP, POINT_TO_POINT, SPAWNS, D
 
-_INIT = D + "init_process_group"
 _DESTROY = D + "destroy_process_group"
 #: What creates the process group where there is none, and leaves one that is there alone.
 _ENSURES = (
@@ -46,8 +45,7 @@ _NEEDS = frozenset(
 ) - {D + "init_device_mesh"}
 _WRAPS = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.fsdp.FullyShardedDataParallel")
 _SAMPLER = "torch.utils.data.distributed.DistributedSampler"
-_SPAWN = "torch.multiprocessing.spawn"
-_START = "torch.multiprocessing.start_processes"
+_SPAWN, _START = SPAWNS
 #: Words of a condition about a group that exists or will exist, or what kind of run this is.
 _GROUP_QUERIES = (
     "is_initialized", "is_available", "_is_initialized", "distributed", "is_dist_avail_and_initialized",
@@ -85,7 +83,7 @@ class _GroupLifetime:
     def of_call(self, call: SourceCall, depth: int = 0) -> _GroupUse:
         """Return what one call does."""
         targets = call.targets
-        if _INIT in targets:
+        if INIT_GROUP in targets:
             return _GroupUse(may_create=True, creates=len(call.callee.atoms) == 1, ensures=True)
         if _DESTROY in targets:
             group = call.argument_term(0, "group")
@@ -226,7 +224,7 @@ def _scopes_of(program: Program, calls: Iterable[SourceCall]) -> list[tuple[int,
 def group_exists_when_used(program: Program) -> Iterator[Finding]:
     """On a straight path nothing uses the process group before it is created or after it is destroyed."""
     life = _GroupLifetime(program)
-    for file, scope in _scopes_with(program, _INIT, _DESTROY):
+    for file, scope in _scopes_with(program, INIT_GROUP, _DESTROY):
         yield from _used_before(program, life, file, scope)
         yield from _used_after(program, life, file, scope)
         yield from _used_without(program, life, file, scope)
@@ -326,7 +324,7 @@ def _used_without(program: Program, life: _GroupLifetime, file: int, scope: int)
 def _switched(program: Program, call: SourceCall) -> _Switched | None:
     """Return a creation that stands under one test of whether the run is distributed, and under nothing else."""
     around = [node for _, node in call.blocks if node[1] not in ("with", "finally")]
-    if len(around) != 1 or around[0][1] != "if" or not call.is_to(_INIT) or not around[0][3]:
+    if len(around) != 1 or around[0][1] != "if" or not call.is_to(INIT_GROUP) or not around[0][3]:
         return None
     term = around[0][2]
     who = program.evaluator.test(call.file, term)
@@ -366,7 +364,7 @@ def _left_early(program: Program, life: _GroupLifetime, call: SourceCall) -> _Sw
     rows = program.rows_of(*functions[0])
     creating = [row for row in rows if isinstance(row, SourceCall) and life.of_call(row).may_create]
     known = [row for row in creating if program.functions(row) or row.targets]
-    if len(known) != 1 or not known[0].is_to(_INIT) or known[0].inside("if", "for", "while", "try", "except"):
+    if len(known) != 1 or not known[0].is_to(INIT_GROUP) or known[0].inside("if", "for", "while", "try", "except"):
         return None
     init = known[0]
     for row in rows:
@@ -423,7 +421,7 @@ def _not_created(program: Program, use: SourceCall, created: _Switched) -> Findi
 def group_is_created_once(program: Program) -> Iterator[Finding]:
     """No path creates the process group while there is one."""
     life = _GroupLifetime(program)
-    for file, scope in _scopes_with(program, _INIT):
+    for file, scope in _scopes_with(program, INIT_GROUP):
         first: SourceCall | None = None
         for call in _calls_of(program, file, scope):
             done = life.of_call(call)
@@ -484,7 +482,7 @@ def _each_round(program: Program, call: SourceCall) -> Finding:
 def import_needs_no_group(program: Program) -> Iterator[Finding]:
     """What other files import uses no process group and creates none as it is imported."""
     life = _GroupLifetime(program)
-    for call in program.calls_to(_INIT, *_NEEDS):
+    for call in program.calls_to(INIT_GROUP, *_NEEDS):
         if not _runs_at_import(program, call) or not _is_bare(program, call):
             continue
         own = [
@@ -497,7 +495,7 @@ def import_needs_no_group(program: Program) -> Iterator[Finding]:
             path, line = importer
             why = f"runs when {path} imports this file in line {line}"
             flow = [f"{path}:{line}: imports this file"]
-        elif call.is_to(_INIT) or own:
+        elif call.is_to(INIT_GROUP) or own:
             continue
         elif (inner := _created_inside(program, life, call.file)) is not None:
             why = f"runs as this file is read, before line {inner.line} creates the process group"
@@ -550,7 +548,7 @@ def _is_bare_row(row: EventRow) -> bool:
 
 def _created_inside(program: Program, life: _GroupLifetime, file: int) -> SourceCall | None:
     """Return the call in a function of this file that creates the group."""
-    return next((call for call in program.calls_to(_INIT) if call.file == file and call.scope != 0), None)
+    return next((call for call in program.calls_to(INIT_GROUP) if call.file == file and call.scope != 0), None)
 
 
 # DC743
@@ -560,7 +558,7 @@ def _created_inside(program: Program, life: _GroupLifetime, file: int) -> Source
 def group_is_destroyed(program: Program) -> Iterator[Finding]:
     """A script that creates the process group destroys it."""
     seen: set[int] = set()
-    for call in program.calls_to(_INIT):
+    for call in program.calls_to(INIT_GROUP):
         file = call.file
         if file in seen or not program.index.files[file].has_main_guard:
             continue
@@ -699,14 +697,14 @@ _FIXED = ("os.path.abspath", "os.path.join", "os.path.expanduser", "os.path.real
 @probe(rules.DC746)
 def rendezvous_file_is_new(program: Program) -> Iterator[Finding]:
     """The file through which ranks synchronize is new for each run."""
-    for call in program.calls_to(_INIT, D + "FileStore"):
-        position, name = (1, "init_method") if call.is_to(_INIT) else (0, "file_name")
+    for call in program.calls_to(INIT_GROUP, D + "FileStore"):
+        position, name = (1, "init_method") if call.is_to(INIT_GROUP) else (0, "file_name")
         value = call.argument(position, name)
         term = call.argument_term(position, name)
         if value is None:
             continue
         path = _fixed_path(program, call.file, term, value)
-        if path is None or (call.is_to(_INIT) and not path.startswith("file:")):
+        if path is None or (call.is_to(INIT_GROUP) and not path.startswith("file:")):
             continue
         if _removes(program, call.file):
             continue

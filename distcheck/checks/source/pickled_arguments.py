@@ -15,6 +15,7 @@ from distcheck.core.registry import probe
 from .program import Program, SourceCall
 from .term_queries import callee_text
 from .values import Atom, Kind, Value
+from .vocabulary import PROCESSES, SPAWNS
 
 D = "torch.distributed."
 #: What pickles or copies an object: where it stands among the arguments.
@@ -227,12 +228,11 @@ _LIVE: dict[str, str] = {
 }
 _CONTEXTS = frozenset({"torch.multiprocessing.get_context", "multiprocessing.get_context"})
 _FRESH = frozenset({"spawn", "forkserver"})
-_SPAWN_FUNCTIONS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 
 
 def _started(program: Program) -> Iterator[tuple[SourceCall, int, list[int]]]:
     """Processes that begin as a fresh Python: the call, the term of the function, the terms of its arguments."""
-    for call in program.calls_to(*_SPAWN_FUNCTIONS):
+    for call in program.calls_to(*SPAWNS):
         method = call.argument(5, "start_method")
         if method is not None and method.constant not in _FRESH:
             continue
@@ -260,7 +260,7 @@ def _is_fresh_context(program: Program, value: Value) -> bool:
 
 def _fresh_by_default(program: Program, call: SourceCall) -> bool:
     """Return whether the file sets the start method to spawn or forkserver, without a condition, for such processes."""
-    if not call.is_to("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process"):
+    if not call.is_to(*PROCESSES):
         return False
     for other in program.calls_to("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"):
         method = other.argument(0, "method")

@@ -22,9 +22,8 @@ from .environment_variables import VariableWrite, reads, version_is_tested, writ
 from .program import EventRow, Program, SourceCall, SourceSpan, cached
 from .several_hosts import sign_of_hosts
 from .values import Atom, Kind, Value, Who
-from .vocabulary import INIT
+from .vocabulary import INIT, SPAWNS
 
-SPAWN = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 #: Calls that start processes, or split a command for one that does.
 STARTERS = (
     *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen", "getoutput")),
@@ -158,7 +157,7 @@ def names_launcher(program: Program, file: int) -> bool:
 def in_spawned_process(program: Program, row: EventRow) -> bool:
     """Return whether a row runs in processes of this host that the program starts itself, as far as calls show."""
     own = {row.file}
-    if any(call.file in own for call in program.calls_to(*SPAWN, *_PROCESSES)):
+    if any(call.file in own for call in program.calls_to(*SPAWNS, *_PROCESSES)):
         return True
     pending = [(row.file, row.scope)]
     seen: set[tuple[int, int]] = set()
@@ -194,7 +193,7 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
     if not needed:
         return
     given = {write.row.file for write in program.table(writes) if write.name == "LOCAL_RANK"}
-    for call in program.calls_to(*SPAWN):
+    for call in program.calls_to(*SPAWNS):
         if conditional(call) or call.reached_by.who not in (Who.EVERYONE, Who.SINGLE, Who.UNCLEAR, Who.DISTRIBUTED):
             continue
         if given.intersection(program.component(call.file)):

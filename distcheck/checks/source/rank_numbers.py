@@ -19,8 +19,8 @@ from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
 from .several_hosts import HostFinding, HostSign, by_hosts, quiet
 from .values import ALWAYS, PARTIAL, Atom, Certainty, FlowStep, Kind, Value, Who
+from .vocabulary import INIT_GROUP, PROCESSES, SPAWNS
 
-_INIT = "torch.distributed.init_process_group"
 _SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 #: Samplers by which ranks share data: where the rank stands among the arguments.
 _SHARING = {
@@ -28,12 +28,9 @@ _SHARING = {
     "transformers.trainer_pt_utils.SequentialDistributedSampler": 2,
     "transformers.trainer_pt_utils.DistributedLengthGroupedSampler": 3,
 }
-_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
 _STARTERS = (
-    *_SPAWNS,
-    "torch.multiprocessing.Process",
-    "multiprocessing.Process",
-    "multiprocessing.context.Process",
+    *SPAWNS,
+    *PROCESSES,
     "torch.multiprocessing.get_context",
     "multiprocessing.get_context",
     "subprocess.Popen",
@@ -58,7 +55,7 @@ def local_rank_stands_for_none_of_the_job(program: Program) -> Iterator[Finding]
 
 def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
     """Yield the numbers within a host where a number among all processes is needed."""
-    for call in program.calls_to(_INIT):
+    for call in program.calls_to(INIT_GROUP):
         atom = _local(call.argument(4, "rank"))
         size = call.argument(3, "world_size")
         # with the number of local processes as the size, each host is a job of its own
@@ -121,7 +118,7 @@ def _meets_here(program: Program, call: SourceCall) -> bool:
 
 def spans_hosts(program: Program, row: EventRow) -> bool:
     """Return whether the program works out ranks from nodes: then the index of a spawned process is none."""
-    for call in called_in(program, program.component(row.file), _INIT):
+    for call in called_in(program, program.component(row.file), INIT_GROUP):
         rank = call.argument(4, "rank")
         atom = rank.get(Kind.GLOBAL_RANK) if rank is not None else None
         if atom is not None and atom.const == "sum":
@@ -226,7 +223,7 @@ def _slices(program: Program) -> Iterator[HostFinding]:
 @probe(rules.DC213)
 def job_is_no_host(program: Program) -> Iterator[Finding]:
     """The number of processes is set by the launcher, not by the GPUs of this host."""
-    for call in program.calls_to(_INIT):
+    for call in program.calls_to(INIT_GROUP):
         if _counted(call.argument(3, "world_size")) and not _starts_processes(program, call):
             rank = call.argument(4, "rank")
             if rank is not None and (rank.constant == 0 or not any(atom.traced for atom in rank)):

@@ -15,9 +15,10 @@ from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
 from .device_uses import called_in, files_from, roots_of
 from .environment_variables import reads, writes
-from .process_start import SPAWN, conditional, entered_from, launcher_is_tested, names_launcher, starts_itself
+from .process_start import conditional, entered_from, launcher_is_tested, names_launcher, starts_itself
 from .program import EventRow, Program, SourceCall
 from .values import Kind
+from .vocabulary import INIT_GROUP, SPAWNS
 
 #: What a program of one process does not make, wherever it stands.
 _LAUNCHED_APIS = ("accelerate.Accelerator", "accelerate.PartialState")
@@ -32,8 +33,7 @@ _LAUNCHERS = (
     "detectron2.engine.launch",
     "pyspark.ml.torch.distributor.TorchDistributor",
 )
-_INIT = "torch.distributed.init_process_group"
-_OTHER_STARTS = (*sorted(vocabulary.INIT - {_INIT}), "deepspeed.initialize")
+_OTHER_STARTS = (*sorted(vocabulary.INIT - {INIT_GROUP}), "deepspeed.initialize")
 _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
@@ -64,7 +64,7 @@ def _starts_ranks(program: Program, root: Function) -> bool:
         return call_paths.starts_a_group(program, root)
     if root[1] != 0:
         # it is handed to something, which may be what starts the ranks
-        return bool(called_in(program, call_paths.related(program, root[0]), *SPAWN, *_LAUNCHERS))
+        return bool(called_in(program, call_paths.related(program, root[0]), *SPAWNS, *_LAUNCHERS))
     files = files_from(program, root[0])
     return (
         call_paths.spawns_ranks(program, root)
@@ -89,7 +89,9 @@ def _sign_of_ranks(program: Program, starts: Iterable[int], passed: Iterable[Fun
     optional.update(read.name for read in found if not read.must)
     needed = [read.row for read in found if read.name not in optional]
     inits = [
-        call for call in called_in(program, files, _INIT) if _has_ranks(call) and optional.isdisjoint(_OF_LAUNCHERS)
+        call
+        for call in called_in(program, files, INIT_GROUP)
+        if _has_ranks(call) and optional.isdisjoint(_OF_LAUNCHERS)
     ]
     for row in (*needed, *inits, *called_in(program, files, *_OTHER_STARTS)):
         if conditional(row) or row.inside("try") or launcher_is_tested(program, row):

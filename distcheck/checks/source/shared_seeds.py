@@ -15,7 +15,7 @@ from .call_paths import CallPath, Function
 from .models import precedes
 from .program import EventRow, Program, SourceCall
 from .values import Certainty, Kind
-from .vocabulary import words
+from .vocabulary import SPAWNS, words
 
 _SEEDS = {
     "torch.manual_seed": "torch",
@@ -182,13 +182,10 @@ def _precedes_a_backward(program: Program, call: SourceCall) -> bool:
     )
 
 
-_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
-
-
 @probe(rules.DC738)
 def spawned_ranks_are_seeded(program: Program) -> Iterator[Finding]:
     """Each spawned rank sets the seed: a new process does not inherit it."""
-    for spawn in program.calls_to(*_SPAWNS):
+    for spawn in program.calls_to(*SPAWNS):
         method = spawn.argument(5, "start_method")
         if method is not None and method.constant != "spawn":
             continue

@@ -21,6 +21,7 @@ from .several_ranks import signs
 from .source_text import last_name
 from .term_queries import attributes_of, same_path, uses_path
 from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
+from .vocabulary import SPAWNS
 
 # saving
 
@@ -610,7 +611,7 @@ def _may_pass(program: Program, caller: SourceCall, call: SourceCall, name: str)
 
 
 #: What starts a function with arguments that stand elsewhere.
-_STARTERS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch.multiprocessing.Process")
+_STARTERS = (*SPAWNS, "torch.multiprocessing.Process")
 
 
 def _map_location_edit(program: Program, call: SourceCall) -> Edit | None:

@@ -135,10 +135,15 @@ SHARDED = word_set(
     "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict "
     "torch.distributed.fsdp.FullyShardedDataParallel.sharded_optim_state_dict"
 )
+INIT_GROUP = D + "init_process_group"
 INIT = frozenset(
-    {D + "init_process_group", "deepspeed.init_distributed", "torch.distributed.init_distributed", "horovod.torch.init"}
+    {INIT_GROUP, "deepspeed.init_distributed", "torch.distributed.init_distributed", "horovod.torch.init"}
     | {"composer.utils.dist.initialize_dist", "bmtrain.init_distributed", "colossalai.launch_from_torch"}
 )
+
+#: What starts functions in processes of their own.
+SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process", "multiprocessing.context.Process")
 
 # sources of ranks and sizes
 
