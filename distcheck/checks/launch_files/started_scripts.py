@@ -654,7 +654,7 @@ def ranks_are_mixed_up_on_several_nodes(launch_files: LaunchFiles, started: Star
     ]
     if not lines:
         return
-    from distcheck.checks.source.devices import global_ranks_as_devices
+    from distcheck.checks.source.device_indices import global_ranks_as_devices
     from distcheck.checks.source.rank_numbers import local_ranks_as_global, writers_of_each_host
     from distcheck.checks.source.several_hosts import files_around
 

@@ -8,7 +8,7 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .collective_arguments import OUTPUT, TENSORS
+from .collective_signatures import OUTPUT, TENSORS
 from .models import FAR, is_backward, without_gradients
 from .program import Program, SourceCall
 from .source_text import operands

@@ -1,6 +1,6 @@
 """Tensors that are read or written while an asynchronous collective still works on them.
 
-A handle that is never waited for is judged in :mod:`.collective_arguments`.
+A handle that is never waited for is judged in :mod:`.async_handles`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .collective_arguments import ALWAYS_ASYNC, ASYNC, MANAGERS, OUTPUT, SETTLES, is_async
+from .collective_signatures import ALWAYS_ASYNC, ASYNC, MANAGERS, OUTPUT, SETTLES, is_async
 from .models import calls_in
 from .program import EventRow, Program, SourceCall
 from .term_queries import parts, payload_terms

@@ -12,12 +12,13 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .collective_arguments import GATHERED, LIKE, OPERATIONS, ROOTS, TENSORS
 from .collective_sequences import condition_text, flow_of, partial_guards
+from .collective_signatures import GATHERED, OPERATIONS, ROOTS, TENSORS
 from .conditions import runs_without_other_ranks
 from .models import wraps
 from .program import Program, SourceCall
 from .source_text import last_name
+from .tensor_devices import LIKE
 from .term_queries import by_rank, callee_text, origin_call, origins, parts
 from .values import PARTIAL, Atom, RankCondition
 

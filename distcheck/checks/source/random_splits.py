@@ -1,0 +1,151 @@
+"""Random splits of a data set that differ between ranks (DC733)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Finding, Severity
+from distcheck.core.registry import probe
+
+from . import call_paths
+from .call_paths import CallPath
+from .loader_loops import is_given
+from .program import EventRow, Program, SourceCall
+from .values import Certainty, Kind
+
+_SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed", "torch.seed", "torch.random.seed"})
+_NUMPY_SEEDS = frozenset({"numpy.random.seed"})
+_SPLITS = ("torch.utils.data.random_split",)
+_SKLEARN_SPLITS = ("sklearn.model_selection.train_test_split",)
+#: What functions are called that seed numpy among others.
+_SEEDING = (
+    "seed", "manual_seed", "set_seed", "seed_everything", "seed_all", "set_random_seed", "setup_seed", "fix_seed",
+    "init_seeds", "set_seeds", "fix_random_seeds", "seed_torch", "set_all_seeds", "random_seed", "initialize_seeds",
+    "fix_seeds", "set_global_seed", "same_seeds", "set_rng_seed", "reset_seed",
+)  # fmt: skip
+_TIMES = ("time.", "os.urandom", "secrets.", "uuid.", "random.", "numpy.random.")
+
+
+@probe(rules.DC733)
+def splits_agree(program: Program) -> Iterator[Finding]:
+    """A random split that all ranks make takes its numbers from a generator that is alike on all of them."""
+    for call in program.calls_to(*_SPLITS):
+        if is_given(call, 2, "generator") or call.has_star:
+            continue
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _is_broadcast(program, call):
+            continue
+        seed = _last_seed(program, call_path, _SEEDS)
+        if seed is None or not seed[1]:
+            continue
+        yield _split_finding(
+            program,
+            call_path,
+            f"torch's generator has another seed on each rank (set at {seed[0].path}:{seed[0].line}), so that each "
+            "rank splits the data in another way",
+            "add generator=torch.Generator().manual_seed(0), or another seed that all ranks share",
+        )
+    for call in program.calls_to(*_SKLEARN_SPLITS):
+        state = call.argument(None, "random_state")
+        shuffle = call.argument(None, "shuffle")
+        if call.has_star or (state is not None and state.constant is not None):
+            continue
+        if shuffle is not None and shuffle.constant is False:
+            continue
+        call_path = call_paths.path_of_all_ranks(program, call)
+        if call_path is None or _is_broadcast(program, call):
+            continue
+        seed = _last_seed(program, call_path, _NUMPY_SEEDS)
+        if seed is not None and not seed[1]:
+            continue
+        if seed is None and _is_seeded_somewhere(program, call_path):
+            continue
+        yield _split_finding(
+            program,
+            call_path,
+            "numpy's generator starts from another state in each process and nothing has seeded it, so that each rank "
+            "splits the data in another way"
+            if seed is None
+            else f"numpy's generator has another seed on each rank (set at {seed[0].path}:{seed[0].line}), so that "
+            "each rank splits the data in another way",
+            "add random_state=0, or another number that all ranks share",
+        )
+
+
+def _split_finding(program: Program, call_path: CallPath, message: str, fix: str) -> Finding:
+    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
+    return call_path.row.found(
+        rules.DC733,
+        message,
+        fix=fix,
+        severity=Severity.INFO if quiet else Severity.WARNING,
+        flow=program.flow(call_path.steps),
+    )
+
+
+def _is_broadcast(program: Program, call: SourceCall) -> bool:
+    """Return whether something is broadcast behind the split in its function: likely the split of one rank."""
+    return any(
+        isinstance(row, SourceCall) and row.number > call.number and "broadcast" in row.method
+        for row in program.rows_of(call.file, call.scope)
+    )
+
+
+def _last_seed(program: Program, call_path: CallPath, seeds: frozenset[str]) -> tuple[SourceCall, bool] | None:
+    """The last call that has seeded a generator before the way's row is reached, and whether ranks differ by it."""
+    for row in (call_path.row, *call_path.calls):
+        before = [
+            one
+            for one in program.rows_of(row.file, row.scope)
+            if isinstance(one, SourceCall) and one.number < row.number and program.may_precede(one, row)
+        ]
+        for one in reversed(before):
+            found = _seeds(program, one, seeds, ())
+            if found is not None:
+                return one, found
+    return None
+
+
+def _seeds(program: Program, call: SourceCall, seeds: frozenset[str], calls: tuple[SourceCall, ...]) -> bool | None:
+    """Return whether a call seeds a generator in another way on each rank; None where it seeds none."""
+    if call.targets and not seeds.isdisjoint(call.targets):
+        term = call.argument_term(0, "seed")
+        return term < 0 or _is_of_this_rank(call, term, calls)
+    if len(calls) < 3:
+        for function in program.functions(call):
+            for row in reversed(program.rows_of(*function)):
+                if isinstance(row, SourceCall):
+                    found = _seeds(program, row, seeds, (call, *calls))
+                    if found is not None:
+                        return found
+    if "seed" in call.method.lower() and not program.functions(call) and call.method != "manual_seed_all":
+        # seed_everything() of a library that can't be seen
+        if any(target.startswith(("torch.cuda.", "random.", "numpy.", "torch.")) for target in call.targets):
+            return None
+        return any(_is_of_this_rank(call, term, calls) for term in call.term[2]) if call.term[2] else None
+    return None
+
+
+def _is_of_this_rank(row: SourceCall, term: int, calls: tuple[SourceCall, ...]) -> bool:
+    """Return whether a seed is another number on each rank, as these calls have passed it."""
+    call_path = CallPath(row, calls, (row.file, row.scope), Certainty.PROVEN)
+    found, given, _ = call_paths.term_on(call_path, row, term)
+    return call_paths.differs(found, given, by_data=False) or _is_of_time(found, given, 0)
+
+
+def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
+    if term < 0 or depth > 6:
+        return False
+    parts = row.terms[term]
+    if parts[0] == "c":
+        call = next((atom for atom in row.term_value(parts[1]) if atom.kind == Kind.NAMED), None)
+        if call is not None and str(call.const).startswith(_TIMES):
+            return True
+    return any(_is_of_time(row, inner, depth + 1) for inner in call_paths.operands(parts))
+
+
+def _is_seeded_somewhere(program: Program, call_path: CallPath) -> bool:
+    """Return whether anything in the program seeds numpy, or looks like it."""
+    files = call_paths.related(program, call_path.root[0])
+    return any(call.file in files for call in program.calls_named(*_SEEDING))

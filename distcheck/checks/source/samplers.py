@@ -1,0 +1,262 @@
+"""Samplers: those that do not get the epoch (DC730), and those next to ``shuffle`` (DC731)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from distcheck import rules
+from distcheck.core.model import Edit, Finding, Severity
+from distcheck.core.registry import probe
+
+from . import call_paths
+from .call_paths import CallPath
+from .loader_loops import DEEPEST_FLOW, LOADERS, SAMPLER, SAMPLERS, loaders_in, loops_over_loaders, repetition_of
+from .models import trains as trains_in
+from .program import EventRow, Program, SourceCall
+from .summary import Block
+from .values import Atom, Certainty, Kind, Value
+
+
+def _samplers_in(program: Program, value: Value | None, depth: int = 0) -> Iterator[Atom]:
+    """Yield what of a value is a sampler, through batch samplers and other things that are made from one."""
+    if value is None or depth > DEEPEST_FLOW:
+        return
+    for atom in value:
+        if (atom.kind == Kind.RESULT and atom.const in SAMPLERS) or (
+            atom.kind == Kind.OBJECT and program.evaluator.derives(atom.const, SAMPLER, "torch.utils.data.Sampler")
+        ):
+            yield atom
+        elif atom.kind == Kind.RESULT and atom.call is not None and str(atom.const).endswith("Sampler"):
+            call = SourceCall(program, *atom.call)
+            for term in (*call.term[2][:2], *(given for name, given in call.term[3] if name == "sampler")):
+                yield from _samplers_in(program, call.term_value(term), depth + 1)
+
+
+def loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int]]:
+    """Return the calls that made the samplers of a loader."""
+    found = set()
+    for value in (loader.argument(3, "sampler"), loader.argument(4, "batch_sampler")):
+        found |= {atom.call for atom in _samplers_in(program, value) if atom.call is not None}
+    return found
+
+
+@probe(rules.DC730)
+def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
+    """A sampler that shuffles gets the number of the epoch, in every epoch."""
+    samplers = [call for call in program.calls_to(SAMPLER) if _shuffles(call) and not call.loops]
+    if not samplers:
+        return
+    of_loader = {
+        (loader.file, loader.number): loader_samplers(program, loader) for loader in program.calls_to(*LOADERS)
+    }
+    for sampler in samplers:
+        own = {key for key, made in of_loader.items() if (sampler.file, sampler.number) in made}
+        repeated = None
+        for loop in loops_over_loaders(program):
+            if loop.trains and not own.isdisjoint(loop.loaders):
+                repeated = repetition_of(program, loop)
+                if repeated is not None:
+                    break
+        again = None if repeated is not None else _started_again(program, own)
+        if (repeated is None and again is None) or _may_get_epochs(program, sampler, of_loader):
+            continue
+        if again is not None:
+            yield _set_epoch_before(sampler, again)
+            continue
+        if repeated is None:
+            continue
+        loud = not (
+            program.framework(sampler.file) or program.framework(repeated.file) or program.is_test(sampler.file)
+        )
+        yield _set_epoch_finding(program, sampler, repeated, loud)
+
+
+def _started_again(program: Program, loaders: set[tuple[int, int]]) -> SourceCall | None:
+    """Return the call of ``iter`` that starts one of these loaders again in a training loop, where it has ended."""
+    for call in program.calls_named("iter"):
+        if not (call.loops and call.inside("except") and call.is_to("iter")):
+            continue
+        given = call.argument(0)
+        if given is None or loaders.isdisjoint(loaders_in(program, given)):
+            continue
+        if trains_in(program, (call.file, call.scope)):
+            return call
+    return None
+
+
+def _set_epoch_before(sampler: SourceCall, again: SourceCall) -> Finding:
+    name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
+    quiet = sampler.program.framework(sampler.file) or sampler.program.is_test(sampler.file)
+    return sampler.found(
+        rules.DC730,
+        f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that each pass that "
+        f"starts at {again.path}:{again.line} has the same order",
+        fix=f"count the passes, and call {name or 'loader.sampler'}.set_epoch(count) before {again.text()}",
+        severity=Severity.INFO if quiet else Severity.WARNING,
+        flow=[
+            f"{sampler.path}:{sampler.line}: the sampler is made here",
+            f"{again.path}:{again.line}: the loader starts again",
+        ],
+    )
+
+
+def _shuffles(call: SourceCall) -> bool:
+    if call.has_star or _is_fed_a_seed(call):
+        return False
+    shuffle = call.argument(3, "shuffle")
+    if shuffle is None:
+        return True
+    known = [constant for constant in shuffle.constants if isinstance(constant, bool)]
+    # where a configuration decides, what is meant for training is shuffled
+    return True in known if known else "train" in call.use.lower()
+
+
+def _is_fed_a_seed(call: SourceCall) -> bool:
+    seed = call.argument(4, "seed")
+    return seed is not None and not seed.only(Kind.CONST) and call.inside("for", "while")
+
+
+def _may_get_epochs(
+    program: Program, sampler: SourceCall, of_loader: dict[tuple[int, int], set[tuple[int, int]]]
+) -> bool:
+    """Return whether a ``set_epoch`` may be called on this sampler: any that is not known to be another's."""
+    files = call_paths.related(program, sampler.file)
+    own = (sampler.file, sampler.number)
+    for call in program.calls_named("set_epoch"):
+        if call.file in files:
+            made = _receivers(program, call.receiver, of_loader)
+            if made is None or own in made:
+                return True
+    for call in program.calls_to("getattr", "operator.methodcaller"):
+        if call.file in files and any("set_epoch" in call.term_value(term).constants for term in call.term[2]):
+            return True
+    return False
+
+
+def _receivers(
+    program: Program, value: Value, of_loader: dict[tuple[int, int], set[tuple[int, int]]]
+) -> set[tuple[int, int]] | None:
+    """Return the samplers that ``set_epoch`` is called on; None where they are not all known."""
+    found: set[tuple[int, int]] = set()
+    for atom in value:
+        if atom.kind == Kind.RESULT and atom.const in SAMPLERS and atom.call is not None:
+            found.add(atom.call)
+        elif atom.kind == Kind.METHOD and atom.const in ("sampler", "batch_sampler") and atom.of:
+            loaders = set(loaders_in(program, Value(atom.of)))
+            if not loaders:
+                return None
+            for loader in loaders:
+                found |= of_loader.get(loader, set())
+        elif not (atom.kind == Kind.CONST and atom.const is None):
+            return None
+    return found or None
+
+
+def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow, loud: bool) -> Finding:
+    name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
+    outer = next(node for _, node in repeated.blocks if node[1] in ("for", "while"))
+    epoch = _loop_variable(program, repeated, outer)
+    counter = epoch if epoch not in ("", "_") else "epoch"
+    edits: tuple[Edit, ...] = ()
+    if name and counter == epoch and (sampler.file, sampler.scope) == (repeated.file, repeated.scope):
+        edits = _first_line_of(program, repeated.file, outer[4], f"{name}.set_epoch({epoch})", sampler)
+    sampler_text = name or "loader.sampler"
+    return sampler.found(
+        rules.DC730,
+        f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that all epochs of the "
+        f"loop at {program.index.files[repeated.file].path}:{outer[4]} have the same order",
+        fix=f"{sampler_text}.set_epoch({counter}) as the first line of that loop"
+        + ("" if counter == epoch else ", with the number of the epoch"),
+        edits=edits,
+        safe=False,
+        risk="the order of the data changes, and with it the results",
+        severity=Severity.WARNING if loud else Severity.INFO,
+        flow=[
+            f"{sampler.path}:{sampler.line}: the sampler is made here",
+            f"{program.index.files[repeated.file].path}:{outer[4]}: the loop over epochs",
+        ],
+    )
+
+
+def _loop_variable(program: Program, row: EventRow, node: Block) -> str:
+    """Return the name that a ``for`` binds, empty for anything but one name."""
+    terms = row.terms
+    for one in program.rows_of(row.file, row.scope):
+        if one.kind == "bind" and terms[one.payload[1]] == ("e", node[2]) and node[4] == one.line:
+            return str(one.payload[0])
+    return ""
+
+
+def _first_line_of(program: Program, file: int, line: int, statement: str, sampler: SourceCall) -> tuple[Edit, ...]:
+    """The edit that puts a statement at the beginning of a loop's body; none where the loop's head is not one line."""
+    lines = program.lines(file)
+    if program.index.files[file].cells:
+        return ()
+    head = lines[line - 1]
+    plain = re.sub(r"#[^'\"]*$", "", head).rstrip()
+    if not plain.endswith(":") or not plain.lstrip().startswith("for ") or line >= len(lines):
+        return ()
+    body = line
+    while body < len(lines) and not lines[body].strip():
+        body += 1
+    if body >= len(lines):
+        return ()
+    following = lines[body]
+    indent = following[: len(following) - len(following.lstrip())]
+    own = head[: len(head) - len(head.lstrip())]
+    if not (indent.startswith(own) and len(indent) > len(own)):
+        return ()
+    guard = ""
+    # a sampler that there is in the distributed case only
+    if sampler.inside("if"):
+        guard = f"if {statement.split('.', 1)[0]} is not None and hasattr({statement.split('.', 1)[0]}, 'set_epoch'): "
+    end = "\r\n" if "\r\n" in program.index.files[file].text else "\n"
+    return (Edit(sampler.path, body + 1, 1, body + 1, 1, f"{indent}{guard}{statement}{end}"),)
+
+
+@probe(rules.DC731)
+def shuffle_or_sampler(program: Program) -> Iterator[Finding]:
+    """A loader that has a sampler has no shuffle=True."""
+    for loader in program.calls_to(*LOADERS):
+        shuffle, sampler = loader.argument_term(2, "shuffle"), loader.argument_term(3, "sampler")
+        if shuffle < 0 or sampler < 0:
+            continue
+        at_once = _both_given(program, loader, shuffle, sampler)
+        if at_once is None:
+            continue
+        text = loader.argument_text(3, "sampler")
+        yield loader.found(
+            rules.DC731,
+            f"this loader is given shuffle=True and a sampler ({text}), which torch refuses with a ValueError",
+            fix=f"drop shuffle: the sampler shuffles; if {text} may be None: shuffle=({text} is None)"
+            if text.isidentifier()
+            else "drop shuffle: the sampler defines the order",
+            basis=(at_once,),
+            flow=program.flow(at_once.flow),
+        )
+
+
+def _both_given(program: Program, loader: SourceCall, shuffle: int, sampler: int) -> Atom | None:
+    """The sampler that is given together with shuffle=True, by the code here or by one caller; None where none is."""
+    terms = loader.terms
+    if terms[shuffle][0] == "p" and terms[sampler][0] == "p":
+        for call in program.callers((loader.file, loader.scope))[:20]:
+            call_path = CallPath(loader, (call,), (call.file, call.scope), Certainty.PROVEN)
+            if call_paths.value_on(call_path, shuffle).constant is True:
+                found = _sampler_of(program, loader.file, call_paths.value_on(call_path, sampler))
+                if found is not None:
+                    return found
+        return None
+    if loader.term_value(shuffle).constant is not True:
+        return None
+    return _sampler_of(program, loader.file, loader.term_value(sampler))
+
+
+def _sampler_of(program: Program, file: int, value: Value) -> Atom | None:
+    for atom in value:
+        if atom.kind == Kind.RESULT and (
+            atom.const == SAMPLER or (atom.const in SAMPLERS and program.is_distributed(file))
+        ):
+            return atom
+    return None

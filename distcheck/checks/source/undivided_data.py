@@ -1,0 +1,241 @@
+"""Loaders without a sampler, from which every rank trains on all of the data (DC732)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Severity
+from distcheck.core.registry import probe
+
+from . import call_paths, vocabulary
+from .call_paths import CallPath
+from .loader_loops import ITERABLE, LOADERS, LoaderLoop, calls_within, is_given, loops_over_loaders
+from .program import Program, SourceCall
+from .values import Atom, Certainty, Kind, NoConstant, added
+from .vocabulary import words
+
+#: What makes each rank see data of its own, or the same on purpose, in a way that can't be followed.
+OTHER_DIVISIONS = words(
+    "torch.distributed.tensor.parallel torch.distributed.pipelining torch.distributed.pipeline megatron webdataset "
+    "datasets.distributed torchdata nvidia.dali streaming"
+)
+RANK_WORDS = re.compile(
+    r"rank|world_?size|shard|replica|split_by|partition|process_index|num_processes|get_worker_info\(\)\.seed", re.I
+)
+#: How a data set is divided by rank.
+DIVIDED_BY_RANK = re.compile(
+    r"%\s*(self\.)?(world_?size|num_replicas|n_?ranks)\b|\[\s*\S*rank(\(\))?\s*::|islice\([^)]*rank", re.I
+)
+_MADE_UP = re.compile(r"dummy|fake|synthetic|mock|toy|random", re.I)
+RANDOM_WORDS = re.compile(r"\b(randn?|randint|random|shuffle|choice|seed|generator|uniform|normal)\b|rand", re.I)
+
+
+class _DataSet(NamedTuple):
+    """What is known of a loader's data set."""
+
+    #: it has indices, and every rank has all of them
+    certain: bool
+    #: a finding would be wrong, or can't be made
+    excused: bool
+
+
+@probe(rules.DC732)
+def every_rank_has_all_of_the_data(program: Program) -> Iterator[Finding]:
+    """A loader that a wrapped model is trained from gives each rank its part of the data."""
+    if not loops_over_loaders(program):
+        return
+    for loader in program.calls_to(*LOADERS):
+        if loader.has_star or is_divided(program, loader):
+            continue
+        for loop in loops_over_loaders(program):
+            if loop.certain and (loader.file, loader.number) in loop.loaders:
+                finding = _judge_loader(program, loader, loop)
+                if finding is not None:
+                    yield finding
+                    break
+
+
+def is_divided(program: Program, loader: SourceCall) -> bool:
+    """Return whether a loader has a sampler that may give each rank its part."""
+    if is_given(loader, 4, "batch_sampler"):
+        return True
+    if not is_given(loader, 3, "sampler"):
+        return False
+    return _undivided(program, loader) is None
+
+
+def _undivided(program: Program, loader: SourceCall) -> Atom | None:
+    """Return the sampler of the project that knows neither rank nor size of the job; None for any other sampler."""
+    value = loader.argument(3, "sampler")
+    if value is None or len(value.atoms) != 1:
+        return None
+    atom = value.atoms[0]
+    if (
+        atom.kind != Kind.OBJECT
+        or not atom.traced
+        or atom.call is None
+        or not program.evaluator.derives(atom.const, "torch.utils.data.Sampler")
+        or not _is_all_seen(program, atom.const)
+        or _ENDLESS.search(text := class_text(program, atom.const))
+        or RANK_WORDS.search(text)
+    ):
+        return None
+    made = SourceCall(program, *atom.call)
+    if made.has_star or any(
+        call_paths.differs(made, term) or RANK_WORDS.search(call_paths.names_in(made, term))
+        for term in made.argument_terms
+    ):
+        return None
+    return atom
+
+
+def _is_all_seen(program: Program, ref: tuple[int, int], depth: int = 0) -> bool:
+    """Return whether a class derives from torch's plain sampler and classes of the project alone."""
+    return depth < 5 and all(
+        _is_all_seen(program, base.const, depth + 1)
+        if base.kind == Kind.CLASS
+        else base.kind == Kind.NAMED and base.const in _PLAIN_BASES
+        for base in program.evaluator.bases(ref)
+    )
+
+
+#: Bases from which a sampler learns nothing about other ranks.
+_PLAIN_BASES = ("torch.utils.data.Sampler", "torch.utils.data.sampler.Sampler", "typing.Generic", "object")
+#: A sampler that never ends counts steps, not epochs; one that seeds itself may draw for each rank.
+_ENDLESS = re.compile(r"while True|infinite|itertools|seed|generator|getenv|environ|dist\b|distributed", re.I)
+
+
+def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Finding | None:
+    body = [call for call in calls_within(program, *loop[:3]) if call.method != "print"]
+    if not body:
+        return None
+    made = call_paths.path_of_all_ranks(program, loader)
+    step = next(
+        (call_path for call in body[:5] if (call_path := call_paths.path_of_all_ranks(program, call)) is not None), None
+    )
+    if made is None or step is None:
+        return None
+    files = call_paths.related(program, step.root[0])
+    if any(program.imports_from(file, *OTHER_DIVISIONS) for file in files):
+        return None
+    wrapped = _trains_wrapped(program, body)
+    if wrapped is None and not wraps_somewhere(program, files):
+        return None
+    term = loader.argument_term(0, "dataset")
+    kind = data_set_of(program, loader, made, term)
+    shuffle = loader.argument_term(2, "shuffle")
+    shuffled = shuffle >= 0 and call_paths.value_on(made, shuffle).constant is True
+    known = shuffle < 0 or call_paths.value_on(made, shuffle).constant is not NoConstant
+    if kind.excused or not (kind.certain or shuffled):
+        return None
+    certain = kind.certain and wrapped is not None and known and made.certainty == step.certainty == Certainty.PROVEN
+    severity = Severity.ERROR if certain else Severity.WARNING
+    if call_paths.owned_by_a_framework(step) or call_paths.owned_by_a_framework(made) or call_paths.in_tests(step):
+        severity = Severity.INFO
+    data = loader.argument_text(0, "dataset")
+    own = _undivided(program, loader)
+    if own is not None:
+        name = program.index.classes[own.const[0]][own.const[1]].name
+        return loader.found(
+            rules.DC732,
+            f"the sampler of this loader, {name}, uses neither rank nor world size, "
+            f"so that every rank trains on all of {data or 'the data'}",
+            fix="divide the sampler's indices by rank: indices[rank::world_size], with as many on each rank",
+            severity=min(severity, Severity.WARNING),
+            basis=(own, added(made.certainty, step.certainty), *(() if wrapped is None else (wrapped,))),
+            flow=[
+                *program.flow(made.steps),
+                f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
+            ],
+        )
+    return loader.found(
+        rules.DC732,
+        f"this loader has no DistributedSampler, so that every rank trains on all of {data or 'the data'}",
+        fix=f"sampler=DistributedSampler({data}) instead of shuffle=True, and sampler.set_epoch(epoch) in each epoch"
+        if shuffled
+        else f"sampler=DistributedSampler({data}), and sampler.set_epoch(epoch) in each epoch",
+        severity=severity,
+        flow=[
+            *program.flow(made.steps),
+            f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
+        ],
+    )
+
+
+def _trains_wrapped(program: Program, body: Iterable[SourceCall]) -> Atom | None:
+    """Return the wrapped model that is called in a loop's body, or in a function that is entered there."""
+    for call in body:
+        found = call.callee.wrapped("ddp", "fsdp", "fsdp2")
+        if found is not None:
+            return found
+        for function in program.functions(call):
+            for row in program.rows_of(*function):
+                if isinstance(row, SourceCall):
+                    found = row.callee.wrapped("ddp", "fsdp", "fsdp2")
+                    if found is not None:
+                        return found
+    return None
+
+
+def wraps_somewhere(program: Program, files: Iterable[int]) -> bool:
+    wanted = set(files)
+    wrappers = [dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp"]
+    return any(call.file in wanted for call in program.calls_to(*wrappers))
+
+
+def data_set_of(program: Program, loader: SourceCall, call_path: CallPath, term: int) -> _DataSet:
+    """Return what the data set of a loader is, as far as it can be followed."""
+    row, given, calls = loader, term, call_path.calls
+    while True:
+        if given < 0 or call_paths.differs(row, given):
+            return _DataSet(False, True)
+        new, found, rest = call_paths.term_on(call_path, row, given, calls[:1])
+        if (new, found) == (row, given):
+            break
+        row, given, calls = new, found, (*rest, *calls[1:])  # type: ignore[assignment]
+    if _MADE_UP.search(row.term_text(given)):
+        return _DataSet(False, True)
+    value = row.term_value(given)
+    certain = False
+    for atom in value:
+        if atom.kind == Kind.OBJECT:
+            if program.evaluator.derives(atom.const, ITERABLE) or _speaks_of_ranks(program, atom):
+                return _DataSet(False, True)
+            if program.evaluator.method(atom.const, "__getitem__") is None:
+                return _DataSet(False, program.evaluator.method(atom.const, "__iter__") is not None)
+            certain = True
+        elif atom.kind == Kind.RESULT and str(atom.const).startswith(("torchvision.datasets.", "torch.utils.data.")):
+            certain = True
+        elif atom.kind == Kind.FUNCTION:
+            return _DataSet(False, True)
+    return _DataSet(certain and len(value.atoms) == 1, False)
+
+
+def class_text(program: Program, ref: tuple[int, int], depth: int = 0) -> str:
+    """Return the source of a class, and of those of the project that it derives from."""
+    file, number = ref
+    scope = program.index.scopes[file][program.index.classes[file][number].scope]
+    text = "\n".join(program.lines(file)[scope.line - 1 : scope.end_line])
+    if depth < 4:
+        for base in program.evaluator.bases(ref):
+            if base.kind == Kind.CLASS and base.const != ref:
+                text += "\n" + class_text(program, base.const, depth + 1)
+    return text
+
+
+def _speaks_of_ranks(program: Program, atom: Atom) -> bool:
+    """Return whether a data set of the project divides its data alone, or draws it at random."""
+    text = class_text(program, atom.const)
+    one = program.index.classes[atom.const[0]][atom.const[1]]
+    if RANK_WORDS.search(text) or _MADE_UP.search(one.name):
+        return True
+    item = program.evaluator.method(atom.const, "__getitem__")
+    if item is None:
+        return False
+    scope = program.scope(item)
+    body = "\n".join(program.lines(item[0])[scope.line - 1 : scope.end_line])
+    # an item that is drawn, not read by its key: what a benchmark feeds
+    return "rand" in body and "[" not in body.split(":", 1)[-1]
