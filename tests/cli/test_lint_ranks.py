@@ -122,3 +122,14 @@ def test_other_projects_decide_nothing(tmp_path: Path) -> None:
     folder = jobs(tmp_path, train_py=MAYBE, other__train_py=ALWAYS, other__run_sh="#!/bin/bash\n" + SEVERAL)
     found = report_of("lint", "--isolated", "--no-cache", "--select", "DC720", cwd=folder)["findings"]
     assert {one["where"]["path"]: one["severity"] for one in found} == {"train.py": "info", "other/train.py": "warning"}
+
+
+def test_a_download_needs_several_ranks(tmp_path: Path) -> None:
+    script = MAYBE.replace("import torch\n", "import torch\nimport torchvision\n", 1).replace(
+        "    torch.save(", '    torchvision.datasets.CIFAR10("data", download=True)\n    torch.save('
+    )
+    folder = jobs(tmp_path, train_py=script)
+    for line, level in ((ONE, "info"), (SEVERAL, "warning")):
+        (folder / "README.md").write_text(block(line))
+        (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC725", cwd=folder)["findings"]
+        assert found["severity"] == level

@@ -185,7 +185,9 @@ def _does(program: Program, call: SourceCall, alike: Callable[[SourceCall], bool
 
 
 def _backward_follows(program: Program, forward: SourceCall) -> bool:
-    """Return whether gradients are computed in the function of a forward pass: then they are averaged."""
+    """Return whether gradients of a forward pass may be computed in its function: then they are averaged."""
+    if forward.within("no_grad", "inference_mode"):
+        return False
     return any(isinstance(row, SourceCall) and is_backward(row) for row in program.rows_of(forward.file, forward.scope))
 
 

@@ -849,7 +849,7 @@ def every_rank_downloads(program: Program) -> Iterator[Finding]:
             f"every rank downloads to the same path here ({shown})",
             where=_flag_place(program, call),
             fix=Fix(_download_fix(call, shown), where="code"),
-            evidence={"flow": program.flow(call_path.steps)},
+            evidence={"flow": program.flow(call_path.steps), **signs(call, call_path)},
             severity=Severity.WARNING if loud else Severity.INFO,
         )
 
