@@ -417,12 +417,12 @@ def _started_often(site: LaunchSite) -> str | None:
 def _spawns(program: Program, script: int) -> Iterator[SourceCall]:
     """Yield the calls that start ranks and that a script always reaches."""
     from distcheck.checks.source.device_uses import files_from
-    from distcheck.checks.source.process_start import SPAWN, reached_by_calls
-    from distcheck.checks.source.vocabulary import INIT
+    from distcheck.checks.source.process_start import reached_by_calls
+    from distcheck.checks.source.vocabulary import INIT, SPAWNS
 
     files = files_from(program, script)
     inits = {(call.file, call.scope) for call in program.calls_to(*INIT)}
-    for call in program.calls_to(*SPAWN):
+    for call in program.calls_to(*SPAWNS):
         if call.file not in files or not _always_reached(program, script, call):
             continue
         count = call.argument(2, "nprocs")
