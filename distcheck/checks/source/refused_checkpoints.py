@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from distcheck import rules
@@ -33,7 +34,17 @@ _REFUSED = {
     "numpy.random.get_state": "",
 }
 #: What a program does that has dealt with it.
-_DEALS_WITH_IT = re.compile(r"add_safe_globals|safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=[^=]")
+_DEALS_WITH_IT = re.compile(
+    r"add_safe_globals|safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=[^=]"
+    # megatron/core/safe_globals.py allows Namespace, Path and NumPy's arrays when the package is imported
+    r"|^[ \t]*(?:from|import)[ \t]+megatron\.core\b",
+    re.MULTILINE,
+)
+#: What gives a file that is there another name.
+_RENAMES = (
+    "shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move", "os.rename", "os.renames",
+    "os.replace", "os.symlink", "os.link",
+)  # fmt: skip
 #: Keys of a checkpoint that a load must share with a save if it does not read what is refused.
 _FEWEST_KEYS = 2
 
@@ -61,7 +72,11 @@ def own_checkpoint_is_refused(program: Program) -> Iterator[Finding]:
             continue
         keys = read.get((call.file, call.number), set())
         files = set(call_paths.related(program, call.file))
-        shared = [one for one in saved if one.call.file in files and _reads(keys, one)]
+        shared = [
+            one
+            for one in saved
+            if one.call.file in files and _reads(keys, one) and not _are_other_files(program, call, one.call, files)
+        ]
         if not shared or any(_DEALS_WITH_IT.search(program.index.files[file].text) for file in files):
             continue
         one = max(shared, key=lambda item: (len(keys & item.keys), -item.atom.certainty))
@@ -86,6 +101,30 @@ _REFUSED_SINCE: dict[str, Any] = {SINCE: "2.6"}
 def _reads(keys: set[str], saved: _Saved) -> bool:
     """Return whether what is read by these keys is what was saved: what is refused, or several other keys."""
     return saved.key in keys or len(keys & saved.keys) >= _FEWEST_KEYS
+
+
+def _are_other_files(program: Program, load: SourceCall, save: SourceCall, files: set[int]) -> bool:
+    """Return whether the last names of what is loaded and of what is saved are known, and differ."""
+    loaded, saved = _last_names(load, 0), _last_names(save, 1)
+    if not loaded or not saved or any(True for call in program.calls_to(*_RENAMES) if call.file in files):
+        return False
+    return not any(fnmatchcase(one, other) or fnmatchcase(other, one) for one in loaded for other in saved)
+
+
+def _last_names(call: SourceCall, position: int) -> list[str]:
+    """Return the last components of the path of a call, with ``*`` for what is not known; none if one is unknown."""
+    names = []
+    for atom in call.argument(position, "f") or ():
+        value: Any = atom.const if atom.kind in (Kind.CONST, Kind.TEXT) else None
+        if atom.kind == Kind.RESULT and atom.const == "os.path.join":
+            made = call.program.call_of(atom)
+            last = made.argument(made.positional - 1) if made is not None and not made.has_star else None
+            value = None if last is None or len(last.atoms) != 1 else last.constant
+        name = value.replace("\\", "/").rsplit("/", 1)[-1] if isinstance(value, str) else ""
+        if not name.strip("{}"):
+            return []
+        names.append(name.replace("[", "[[]").replace("{}", "*"))
+    return names
 
 
 def _saves(program: Program) -> Iterator[tuple[SourceCall, int]]:

@@ -538,7 +538,9 @@ _OF_WEIGHTS = re.compile(
     re.I,
 )
 _OF_DATA = re.compile(
-    r"data|feature|label|token|embed|target|cache|split|index|indices|vocab|stats|prompt|latent|sample", re.I
+    r"data|feature|label|token|embed|target|cache|split|index|indices|vocab|stats|prompt|latent|sample"
+    r"|predictions|proposals|annotations",
+    re.I,
 )
 #: Names of what was never a file.
 _MEMORY = re.compile(r"buf|bytes|serialized|stream|blob|payload|memory|BytesIO|\bio\b", re.I)

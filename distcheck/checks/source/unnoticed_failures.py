@@ -32,6 +32,7 @@ _STATUS = frozenset(["exitcode", "returncode"])
 #: Without an argument, these take what another process has sent.
 _RECEIVES = frozenset(["get", "get_nowait", "recv", "communicate"])
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK")
+_WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.fsdp.FullyShardedDataParallel")
 
 
 # a group that was not created
@@ -41,7 +42,7 @@ _RANK_VARIABLES = ("RANK", "LOCAL_RANK")
 def failed_rendezvous_ends_the_rank(program: Program) -> Iterator[Finding]:
     """A rank whose process group can't be created ends, and does not go on alone."""
     for init in program.calls_to(*INIT):
-        if _is_of_one_process(init):
+        if _is_of_one_process(init) or _wraps_anyway(program, init):
             continue
         for row in _raising_rows(program, init):
             found = _alone_after(program, row)
@@ -60,6 +61,13 @@ def failed_rendezvous_ends_the_rank(program: Program) -> Iterator[Finding]:
                     ],
                 )
                 break
+
+
+def _wraps_anyway(program: Program, init: SourceCall) -> bool:
+    """Return whether a model is wrapped without a test: that raises where there is no group."""
+    files = call_paths.related(program, init.file)
+    wraps = [call for call in program.calls_to(*_WRAPPERS) if call.file in files and not program.is_test(call.file)]
+    return bool(wraps) and all(not call.guards and not call.inside("if", "try") for call in wraps)
 
 
 # a collective that failed
@@ -82,6 +90,8 @@ def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
             )
             if caught < 0 or not _does_nothing(program, row, caught):
                 continue
+            if _is_a_trial(program, row, around[-1]) or any(kind == "while" for _, (_, kind, *_) in row.blocks):
+                continue
             seen.add((row.file, around[-1][4]))
             yield row.found(
                 rules.DC749,
@@ -103,6 +113,17 @@ def _does_nothing(program: Program, row: EventRow, handler: int) -> bool:
     """Return whether an ``except`` at most reports that something failed."""
     rows = [one for one in program.rows_of(row.file, row.scope) if any(inner == handler for inner, _ in one.blocks)]
     return all(isinstance(one, SourceCall) and one.method in _REPORTS for one in rows)
+
+
+def _is_a_trial(program: Program, row: EventRow, attempt: Block) -> bool:
+    """Return whether a ``try`` finds out what the backend can do: it notes after the call that it worked."""
+    return any(
+        one.kind in ("bind", "attribute")
+        and one.number > row.number
+        and isinstance(one.term_value(one.payload[1 if one.kind == "bind" else 2]).constant, bool)
+        and any(node == attempt for _, node in one.blocks)
+        for one in program.rows_of(row.file, row.scope)
+    )
 
 
 def _is_of_one_process(init: SourceCall) -> bool:

@@ -11,6 +11,7 @@ class Features(Dataset):
     def __init__(self, folder):
         self.features = torch.load(os.path.join(folder, "features.pt"))
         self.labels = torch.load(os.path.join(folder, "labels.pt"))
+        self.found = torch.load(os.path.join(folder, "instances_predictions.pth"))
 
     def __len__(self):
         return len(self.labels)
