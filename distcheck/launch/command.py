@@ -195,6 +195,8 @@ def _next(words: list[str], draft: Draft, depth: int) -> list[str] | None:
     elif program == "accelerate":
         if words[1:2] == ["launch"]:
             read_accelerate(words[2:], draft)
+    elif program == "axolotl":
+        return _axolotl(words)
     elif re.fullmatch(PYTHON, program):
         return _python(words, draft)
     elif program in SHELLS:
@@ -233,6 +235,28 @@ def _variable(words: list[str], draft: Draft) -> list[str] | None:
         return words[1:]
     draft.leave_open(("launcher", "script"))
     return None
+
+
+def _axolotl(words: list[str]) -> list[str] | None:
+    """Return the launch that ``axolotl train CONFIG [--launcher NAME] -- OPTIONS`` starts, or None if it names neither.
+
+    The configuration and its overrides are no options of the launcher (axolotl 0.13, ``cli/utils/train.py``).
+    """
+    if words[1:2] not in (["train"], ["evaluate"], ["inference"]):
+        return None
+    end = words.index("--") if "--" in words else len(words)
+    launcher = ""
+    for word, following in zip(words[2:end], [*words[3:end], ""], strict=False):
+        name, equals, value = word.partition("=")
+        if name == "--launcher":
+            launcher = value if equals else following
+    options = words[end + 1 :]
+    module = ["-m", f"axolotl.cli.{words[1]}"]
+    if launcher == "torchrun":
+        return ["torchrun", *options, *module]
+    if launcher == "accelerate" or (not launcher and options):
+        return ["accelerate", "launch", *options, *module]
+    return ["python", *module] if launcher == "python" else None
 
 
 def _python(words: list[str], draft: Draft) -> list[str] | None:

@@ -27,7 +27,7 @@ def _rule(
 
 # DC1xx: Launch and variables
 DC101 = _rule("DC101", "rendezvous-env-missing", "EI", "env log", "A launched process lacks variables that torch's rendezvous reads")
-DC102 = _rule("DC102", "rendezvous-env-malformed", "E", "env launch log", "A rendezvous variable holds a value that torch can't use")
+DC102 = _rule("DC102", "rendezvous-env-malformed", "EW", "env launch log", "A rendezvous variable holds a value that torch can't use")
 DC103 = _rule("DC103", "rank-set-inconsistent", "E", "env ranks log", "Ranks, counts and node numbers contradict each other")
 DC104 = _rule("DC104", "agent-store-leak", "WE", "env lint log", "TORCHELASTIC_USE_AGENT_STORE is set where no agent serves a store")
 DC105 = _rule("DC105", "scheduler-env-without-rank", "E", "env", "The scheduler numbers the tasks, but nothing maps that to torch's variables")

@@ -252,6 +252,21 @@ WRAPPED_COMMANDS = [
     ),
     ("gantry list", {}),
     (
+        "axolotl train c.yml --micro-batch-size 2 --launcher torchrun -- --nproc_per_node=8 --nnodes=2",
+        torchrun(nproc="8", nnodes_min=2, nnodes_max=2, script="axolotl.cli.train", module=True),
+    ),
+    (
+        "axolotl train c.yml --launcher=torchrun -- --nproc_per_node=8",
+        torchrun(nproc="8", script="axolotl.cli.train", module=True),
+    ),
+    (
+        "axolotl train c.yml -- --num_processes=8",
+        {"launcher": "accelerate", "processes": 8, "script": "axolotl.cli.train", "module": True},
+    ),
+    ("axolotl train c.yml --launcher python", python(script="axolotl.cli.train", module=True)),
+    ("axolotl train c.yml", {}),
+    ("axolotl preprocess c.yml --launcher torchrun", {}),
+    (
         "ray job submit --working-dir . --no-wait -- torchrun --nproc_per_node 8 a.py",
         torchrun(wrappers=("ray",), nproc="8", script="a.py"),
     ),

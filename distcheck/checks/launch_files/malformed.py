@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Where
+from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProblem
@@ -25,7 +25,10 @@ from .context import (
     option_name,
     rendezvous_lines,
     rendezvous_of,
+    setting,
     shown,
+    source_of,
+    with_variables,
     worst_per_location,
 )
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite
@@ -42,6 +45,9 @@ _STANDS_FOR = re.compile(
 #: Rendezvous backends that torch registers (torch 2.15, ``elastic/rendezvous/registry.py``).
 _BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 _PORT_OPTIONS = frozenset({"master-port", "main-process-port"})
+#: A division by a variable that only the ranks have.
+_DIVIDES = re.compile(r"\$\(\([^()]*[/%]\s*\$?\{?((?:LOCAL_)?WORLD_SIZE)\b(?![:=]).{0,40}?\)\)")
+_READS_FILE = re.compile(r"\s*(?:source|\.)\s")
 #: Options of ``command`` that only search a program.
 _WHICH_OPTIONS = frozenset({"-v", "-V"})
 
@@ -64,6 +70,46 @@ def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Findin
         if not is_broken and not _has_blank(file, site):
             yield from _options(site)
         yield from _node_rank(site)
+
+
+@probe(rules.DC102)
+def divisors_are_set(launch_files: LaunchFiles) -> Iterator[Finding]:
+    """A batch script divides by no variable that only the ranks have."""
+    seen: set[Where] = set()
+    for file, site in launch_lines(launch_files):
+        if site.kind != "slurm" or site.job is None or any(_READS_FILE.match(line) for line in file.lines):
+            continue
+        for word in site.words:
+            text = with_variables(site, word.text)
+            match = _DIVIDES.search(text)
+            name = None if match is None else match[1]
+            # a shell of each task may run in a container that sets the variable
+            if match is None or name is None or word.by_each_task is True or setting(site, name) is not None:
+                continue
+            if any(re.search(rf"\b{name}(?:=|:=)|\bread\b.*\b{name}\b", line) for line in file.lines):
+                continue
+            given = source_of(site, word.written or word.text)
+            where = location_of(site, word) if given is None else given.span.where(variable=given.name)
+            if where in seen:
+                continue
+            seen.add(where)
+            result = "does not run the command" if given is None else f"leaves {given.name} empty"
+            yield rules.DC102.found(
+                f"{shown(match[0])} divides by {name}, which neither this script nor Slurm sets: bash prints "
+                f"'division by 0' and {result}",
+                severity=Severity.WARNING,
+                where=where,
+                evidence={"divisor": name},
+                fix=Fix(f"set it before that line: {name}={_ranks(site, name)}", where="job-script"),
+            )
+
+
+def _ranks(site: LaunchSite, name: str) -> str:
+    """Return the number of ranks of a node or of the job, as a word of the shell."""
+    is_known = (site.command.nproc or "").isdecimal()
+    each = site.command.nproc if is_known else "8"
+    value = f"{each}" if name == "LOCAL_WORLD_SIZE" else f"$((SLURM_NNODES * {each}))"
+    return value if is_known else f"{value}, if a node runs {each} ranks"
 
 
 def _number(given: FileSetting, low: int) -> Iterator[Finding]:

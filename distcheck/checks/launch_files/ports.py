@@ -142,10 +142,13 @@ def _of_setting(site: LaunchSite, given: FileSetting) -> Port:
 @worst_per_location
 def port_is_wise(launch_files: LaunchFiles) -> Iterator[Finding]:
     """A given port exists, any user may bind it, and the kernel does not use it for other connections."""
+    # a file that takes ports from the kernel names those that it uses, and may be read by another one
+    reserves = {
+        file.path for file in launch_files.files if any("ip_local_reserved_ports" in line for line in file.lines)
+    }
     for file, site in rendezvous_lines(launch_files):
         port = port_of(site)
-        # a file that takes ports from the kernel names those that it uses
-        if port is not None and not any("ip_local_reserved_ports" in line for line in file.lines):
+        if port is not None and not reserves & {file.path, port.where.path}:
             yield from _judge(site, port)
 
 

@@ -136,8 +136,15 @@ def _read_everywhere() -> frozenset[str]:
 
 
 def _names_read(site: LaunchSite) -> frozenset[str]:
-    """Return the names that the ranks of a line read. Only plain Python reads what a launcher sets."""
-    return _read_everywhere() | _OF_RANKS if site.command.launcher == "python" else _read_everywhere()
+    """Return the names that the ranks of a line read. Only plain Python reads what a launcher sets.
+
+    One process alone forms no group: a port is of use only with an address, a rank or a number of ranks.
+    """
+    if site.command.launcher != "python":
+        return _read_everywhere()
+    numbered = {"RANK", "WORLD_SIZE", "MASTER_ADDR"} & {*site.settings, *site.unexported}
+    several = task_starter(site.command) is not None or site.repeats or site.pods is not None
+    return _read_everywhere() | _OF_RANKS if numbered or several else _read_everywhere()
 
 
 class Uses:
