@@ -13,6 +13,7 @@ from .collective_signatures import GROUPS, TENSORS
 from .program import Program, SourceCall
 from .tensor_devices import is_number, known_device
 from .term_queries import callee_text, mentions, origin_call, origins
+from .values import Who
 from .vocabulary import INIT, D
 
 
@@ -77,9 +78,17 @@ def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
                 rules.DC714,
                 f"{shown} is {what}, and the process group has nothing but NCCL to move it",
                 fix=f'{fix}; or create the group with "cpu:gloo,cuda:nccl"',
-                severity=call.level_in_tests,
+                severity=call.level_in_tests or (Severity.WARNING if _may_be_off(program, call) else None),
             )
             break
+
+
+def _may_be_off(program: Program, call: SourceCall) -> bool:
+    """Return whether a test that says nothing about ranks decides over a call: no run may ever get there."""
+    return any(
+        node[1] == "if" and program.evaluator.test(call.file, node[2], None).who == Who.UNCLEAR
+        for _, node in call.blocks
+    )
 
 
 def _has_default_device(program: Program, file: int) -> bool:
