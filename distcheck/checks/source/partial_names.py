@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from distcheck import rules
@@ -18,7 +19,7 @@ from distcheck.core.registry import probe
 from . import call_paths
 from .collective_sequences import condition_text, flow_of, who_runs
 from .extract import parse
-from .program import PARTIAL, EventRow, Program, SourceCall
+from .program import PARTIAL, EventRow, Program, SourceCall, cached
 from .rank_reach import Guard
 from .summary import Scope
 from .values import Certainty, Kind, Who
@@ -26,13 +27,14 @@ from .values import Certainty, Kind, Who
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _MOST_CALLERS = 8
 _BUILTINS = frozenset(dir(builtins))
+_WORD = re.compile(r"\w+")
 
 
 class _Reading(NamedTuple):
     """A node that reads a name, with the tests of the branches around it, and whether it is one of an expression."""
 
     node: ast.Name
-    tests: tuple[str, ...]
+    tests: tuple[ast.expr, ...]
     tried: bool
 
 
@@ -81,15 +83,21 @@ def _read_names(
     own = program.index.scopes[file][scope]
     if own.kind not in ("function", "module") or own.stars:
         return
-    whole = parse(program.index.files[file].text)
+    words = _words_by_line(program, file, own)
+    candidates = {name: found for name, found in names.items() if _may_be_read_elsewhere(words, name, *found)}
+    if not candidates:
+        return
+    whole = _tree_of(program, file)
     tree = whole if own.kind == "module" else _node_of(whole, own)
     if tree is None:
         return
     shared = {name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names}
-    for name, (rows, guard) in names.items():
-        if name in shared or _is_bound_otherwise(tree, name, len(rows)):
+    nodes = list(_own_nodes(tree))
+    readings = _readings(tree, candidates)
+    for name, (rows, guard) in candidates.items():
+        if name in shared or _is_bound_otherwise(nodes, name, len(rows)):
             continue
-        for reading in _readings(tree, name):
+        for reading in readings.get(name, ()):
             if reading.tried or any(_mentions(test, names) for test in reading.tests):
                 continue
             row = _row_around(program, file, scope, reading.node)
@@ -99,6 +107,30 @@ def _read_names(
             if way is not None:
                 yield _found(program, row, f"`{name}`", "NameError", guard, rows, way)
                 break
+
+
+def _words_by_line(program: Program, file: int, scope: Scope) -> dict[str, list[int]]:
+    """Return the lines of a scope on which each word stands."""
+    first, last = (1, None) if scope.kind == "module" else (scope.line, scope.end_line)
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(program.lines(file)[first - 1 : last], first):
+        for word in _WORD.findall(line):
+            found.setdefault(word, []).append(number)
+    return found
+
+
+def _may_be_read_elsewhere(words: dict[str, list[int]], name: str, rows: list[EventRow], guard: Guard) -> bool:
+    """Return whether a name stands outside of the ``if`` that assigns it: no reading in one of its arms is a fault."""
+    if guard.kind != "if" or not name.isascii():
+        return True
+    _, _, _, _, line, end_line = rows[0].program.blocks[rows[0].file][guard.block]
+    return line == end_line or any(not line <= one <= end_line for one in words.get(name, ()))
+
+
+@cached
+def _tree_of(program: Program, file: int) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return parse(program.index.files[file].text)
 
 
 def _node_of(tree: ast.AST, scope: Scope) -> ast.AST | None:
@@ -114,10 +146,10 @@ def _node_of(tree: ast.AST, scope: Scope) -> ast.AST | None:
     )
 
 
-def _is_bound_otherwise(tree: ast.AST, name: str, assigned: int) -> bool:
+def _is_bound_otherwise(nodes: Iterable[ast.AST], name: str, assigned: int) -> bool:
     """Return whether a name of a function is bound by more than the assignments that are known: an import, a loop."""
     stores = 0
-    for node in _own_nodes(tree):
+    for node in nodes:
         if isinstance(node, ast.Name):
             stores += node.id == name and not isinstance(node.ctx, ast.Load)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -138,19 +170,19 @@ def _own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
             pending.extend(ast.iter_child_nodes(node))
 
 
-def _readings(tree: ast.AST, name: str) -> Iterator[_Reading]:
-    """Yield where a function itself reads a name, in order."""
-    found: list[_Reading] = []
+def _readings(tree: ast.AST, names: Container[str]) -> dict[str, list[_Reading]]:
+    """Return where a function itself reads names, in order."""
+    found: dict[str, list[_Reading]] = {}
 
-    def visit(node: ast.AST, tests: tuple[str, ...], tried: bool) -> None:
+    def visit(node: ast.AST, tests: tuple[ast.expr, ...], tried: bool) -> None:
         if isinstance(node, _FUNCTIONS):
             return
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-            found.append(_Reading(node, tests, tried))
+        if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id, []).append(_Reading(node, tests, tried))
         for field, value in ast.iter_fields(node):
             inner, trying = tests, tried
             if isinstance(node, (ast.If, ast.While)) and field in ("body", "orelse"):
-                inner = (*tests, ast.unparse(node.test))
+                inner = (*tests, node.test)
             # `writer.add(x) if rank == 0 else None` and `rank == 0 and writer.add(x)` are tests, too
             if (isinstance(node, (ast.Try, ast.IfExp)) and field in ("body", "orelse")) or isinstance(node, ast.BoolOp):
                 trying = True
@@ -160,13 +192,14 @@ def _readings(tree: ast.AST, name: str) -> Iterator[_Reading]:
 
     for child in ast.iter_child_nodes(tree):
         visit(child, (), False)
-    yield from sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
+    for readings in found.values():
+        readings.sort(key=lambda one: (one.node.lineno, one.node.col_offset))
+    return found
 
 
-def _mentions(test: str, names: Iterable[str]) -> bool:
+def _mentions(test: ast.expr, names: Container[str]) -> bool:
     """Return whether a test reads one of the names that some ranks have only, so that it may be true for them alone."""
-    words = {node.id for node in ast.walk(ast.parse(test, mode="eval")) if isinstance(node, ast.Name)}
-    return not words.isdisjoint(names)
+    return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(test))
 
 
 def _row_around(program: Program, file: int, scope: int, node: ast.Name) -> EventRow | None:
