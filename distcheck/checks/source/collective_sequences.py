@@ -560,15 +560,23 @@ def strict_guards(row: EventRow) -> list[Guard]:
         if guard.kind == "exit:raise" or guard.kind.startswith("exit:"):
             exits = [
                 other
-                for other in program.rows_of(row.file, row.scope)
-                if other.kind == "exit"
-                and other.number < row.number
-                and any(node[1] == "if" and node[4] == guard.line for _, node in other.blocks)
+                for other, tests in _exits(program, row.file, row.scope)
+                if other.number < row.number and guard.line in tests
             ]
             if is_error_exit(program, exits) or (guard.kind == "exit:continue" and _in_endless_loop(row, guard)):
                 continue
         found.append(guard)
     return found
+
+
+@cached
+def _exits(program: Program, file: int, scope: int) -> list[tuple[EventRow, frozenset[int]]]:
+    """Return the statements that leave a function or a loop, each with the lines of the tests around it."""
+    return [
+        (row, frozenset(node[4] for _, node in row.blocks if node[1] == "if"))
+        for row in program.rows_of(file, scope)
+        if row.kind == "exit"
+    ]
 
 
 def _in_endless_loop(row: EventRow, guard: Guard) -> bool:
@@ -686,6 +694,25 @@ def _is_abstract(program: Program, function: tuple[int, int]) -> bool:
 
 def guarded_calls(program: Program, *, members: bool = False) -> Iterator[tuple[SourceCall, list[Guard]]]:
     """Yield all calls that a test of the rank keeps from some ranks, and the tests."""
+    found, others = _guarded_so_far(program, members)
+    position = 0
+    while True:
+        if position == len(found):
+            one = next(others, None)
+            if one is None:
+                return
+            found.append(one)
+        yield found[position]
+        position += 1
+
+
+@cached
+def _guarded_so_far(program: Program, members: bool) -> tuple[list[Guarded], Iterator[Guarded]]:
+    """Return the guarded calls that have been found, which the caller adds to, and an iterator over all others."""
+    return [], _find_guarded(program, members)
+
+
+def _find_guarded(program: Program, members: bool) -> Iterator[Guarded]:
     known: dict[tuple[int, int], bool] = {}
     for call in program.calls:
         if call.block <= 0:
@@ -716,6 +743,10 @@ def narrow_guards(row: EventRow) -> list[Guard]:
         and guard.who.traced
         and (guard.who.who in PARTIAL or (guard.who.who == Who.MEMBERS and _tests_membership(terms, guard.term)))
     ]
+
+
+#: A call, and the tests of the rank that keep it from some ranks.
+Guarded = tuple[SourceCall, list[Guard]]
 
 
 def _tests_membership(terms: list[tuple[Any, ...]], number: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from array import array
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
@@ -64,10 +64,12 @@ def cached(
 
     @functools.wraps(function)
     def known(program: Program, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Thing:
-        key = (function, args, *kwargs.items())
-        if key not in program.notes:
-            program.notes[key] = function(program, *args, **kwargs)
-        found: Thing = program.notes[key]
+        key = (function, args, *kwargs.items()) if kwargs else (function, args)
+        notes = program.notes
+        if key in notes:
+            found: Thing = notes[key]
+        else:
+            found = notes[key] = function(program, *args, **kwargs)
         return found
 
     return known
@@ -132,13 +134,23 @@ class SourceSpan(NamedTuple):
 class EventRow:
     """One event of the program. ``kind`` and ``payload`` are those of the summary (see :mod:`.summary`)."""
 
-    __slots__ = ("event", "file", "number", "program")
+    __slots__ = ("block", "event", "file", "kind", "line", "number", "program", "scope", "terms")
 
     def __init__(self, program: Program, file: int, number: int) -> None:
         self.program = program
         self.file = file
         self.number = number
-        self.event: tuple[Any, ...] = program.events[file][number]
+        event = program.events[file][number]
+        self.event: tuple[Any, ...] = event
+        #: ``call``, ``return``, ``exit``, ``attribute``, ``store``, ``bind``, ``compare``, ``or``, ``choice``, ``read``
+        self.kind: str = event[0]
+        #: the number of the scope that it stands in, and of its block
+        self.scope: int = event[1]
+        self.block: int = event[2]
+        #: the first line
+        self.line: int = event[3]
+        #: the terms of its file
+        self.terms: list[tuple[Any, ...]] = program.terms[file]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EventRow) and (self.file, self.number) == (other.file, other.number)
@@ -150,18 +162,6 @@ class EventRow:
         return f"<{self.kind} {self.path}:{self.line} {self.text()}>"
 
     @property
-    def kind(self) -> str:
-        """``call``, ``return``, ``exit``, ``attribute``, ``store``, ``bind``, ``compare``, ``or``, ``choice``, ``read``
-        …
-        """
-        return str(self.event[0])
-
-    @property
-    def terms(self) -> list[tuple[Any, ...]]:
-        """The terms of its file."""
-        return self.program.terms[self.file]
-
-    @property
     def payload(self) -> tuple[Any, ...]:
         """The payload of the event, as in the summary's text; terms are numbers for :meth:`term_value`."""
         return self.event[7:]
@@ -170,21 +170,6 @@ class EventRow:
     def path(self) -> str:
         """The file, as it is displayed."""
         return self.program.index.files[self.file].path
-
-    @property
-    def line(self) -> int:
-        """The first line."""
-        return int(self.event[3])
-
-    @property
-    def scope(self) -> int:
-        """The number of the scope that it stands in."""
-        return int(self.event[1])
-
-    @property
-    def block(self) -> int:
-        """The number of its block."""
-        return int(self.event[2])
 
     @property
     def function(self) -> Scope:
@@ -221,7 +206,7 @@ class EventRow:
         """The blocks around it in its function, outermost first: (number, (parent, kind, term, polarity, line, end
         line)).
         """
-        return chain(self.program.blocks[self.file], self.block)
+        return self.program.blocks_around(self.file, self.block)
 
     def inside(self, *kinds: str) -> bool:
         """Whether a block of such a kind is around it: ``for``, ``while``, ``try``, ``except``, ``finally``, ``with``,
@@ -375,13 +360,12 @@ class EventRow:
 class SourceCall(EventRow):
     """A call."""
 
-    __slots__ = ()
+    __slots__ = ("term",)
 
-    @property
-    def term(self) -> tuple[Any, ...]:
-        """The call's term."""
-        found: tuple[Any, ...] = self.terms[self.event[7]]
-        return found
+    def __init__(self, program: Program, file: int, number: int) -> None:
+        super().__init__(program, file, number)
+        #: the call's term
+        self.term: tuple[Any, ...] = self.terms[self.event[7]]
 
     @property
     def use(self) -> str:
@@ -509,6 +493,9 @@ class Program:
         # rows are immutable: each is made once
         self._row_of: dict[int, EventRow] = {}
         self._rows_of_kind: dict[str, list[EventRow]] = {}
+        self._calls_by_name: dict[str, list[SourceCall]] = {}
+        self._rows_of_scope: dict[tuple[int, int], list[EventRow]] = {}
+        self._blocks_around: dict[tuple[int, int], list[tuple[int, Block]]] = {}
         self._trees: dict[int, dict[tuple[int, int, int, int], Any]] = {}
         self._lines: dict[int, list[str]] = {}
         self._numbers = {file.path: number for number, file in enumerate(self.index.files)}
@@ -541,15 +528,20 @@ class Program:
         """Return one event as a row."""
         return self.row(file << _SHIFT | number)
 
-    def call(self, packed: int) -> SourceCall:
-        """A call by its number in the tables."""
-        return cast(SourceCall, self.row(packed))
+    def blocks_around(self, file: int, block: int) -> list[tuple[int, Block]]:
+        """Return a block and those around it in its function, outermost first."""
+        found = self._blocks_around.get((file, block))
+        if found is None:
+            found = self._blocks_around[file, block] = chain(self.blocks[file], block)
+        return found
 
     def forget(self) -> None:
         """Drop all that refers back to the program, so that it is freed at once."""
         self.notes.clear()
         self._row_of.clear()
         self._rows_of_kind.clear()
+        self._calls_by_name.clear()
+        self._rows_of_scope.clear()
 
     def _aliases(self, file: int) -> dict[str, set[str]]:
         """Other last names that names of a file stand for: ``DDP`` for ``DistributedDataParallel`` after an ``import …
@@ -578,26 +570,28 @@ class Program:
         return found
 
     @property
-    def calls(self) -> Iterator[SourceCall]:
+    def calls(self) -> Sequence[SourceCall]:
         """All calls."""
-        for packed in self._rows.get("call", ()):
-            yield self.call(packed)
+        return cast("list[SourceCall]", self._all_rows("call"))
 
     def calls_in(self, files: Container[int]) -> Iterator[SourceCall]:
         """Yield all calls of some files."""
-        for packed in self._rows.get("call", ()):
-            if packed >> _SHIFT in files:
-                yield self.call(packed)
+        return (call for call in self.calls if call.file in files)
 
     def calls_named(self, *last_names: str, files: Container[int] | None = None) -> Iterator[SourceCall]:
         """Calls by the last name of what is called, whatever it belongs to; those of some files only where these are
         given.
         """
         for name in dict.fromkeys(last_names):
-            for packed in self._named.get(name, ()):
-                if files is not None and packed >> _SHIFT not in files:
-                    continue
-                yield self.call(packed)
+            calls = self._all_named(name)
+            yield from calls if files is None else (call for call in calls if call.file in files)
+
+    def _all_named(self, name: str) -> list[SourceCall]:
+        found = self._calls_by_name.get(name)
+        if found is None:
+            found = [cast(SourceCall, self.row(packed)) for packed in self._named.get(name, ())]
+            self._calls_by_name[name] = found
+        return found
 
     def calls_to(self, *dotted: str) -> Iterator[SourceCall]:
         """Calls of things outside of the project by their canonical names, in order of files."""
@@ -609,7 +603,7 @@ class Program:
         found = [
             call
             for name in dict.fromkeys(name.rsplit(".", 1)[-1] for name in dotted)
-            for call in self.calls_named(name)
+            for call in self._all_named(name)
             if not wanted.isdisjoint(self.targets(call))
         ]
         found.sort(key=lambda call: (call.file, call.number))
@@ -626,7 +620,7 @@ class Program:
 
     def call_of(self, atom: Atom) -> SourceCall | None:
         """Return the call that made a value."""
-        return None if atom.call is None else SourceCall(self, *atom.call)
+        return None if atom.call is None else cast(SourceCall, self.event_row(*atom.call))
 
     def targets(self, call: SourceCall) -> tuple[str, ...]:
         """See :attr:`Call.targets`."""
@@ -664,11 +658,16 @@ class Program:
 
     def callers(self, function: tuple[int, int]) -> list[SourceCall]:
         """Return the calls that enter a function of the project, those found by the name of a method only included."""
-        return [SourceCall(self, site.file, site.event) for site in self.evaluator.callers.get(function, ())]
+        sites = self.evaluator.callers.get(function, ())
+        return [cast(SourceCall, self.event_row(site.file, site.event)) for site in sites]
 
     def rows_of(self, file: int, scope: int) -> list[EventRow]:
         """Return the events of one function, in order of evaluation; those of nested functions not included."""
-        return [self.event_row(file, number) for number in self.evaluator.by_scope[file].get(scope, ())]
+        found = self._rows_of_scope.get((file, scope))
+        if found is None:
+            found = [self.event_row(file, number) for number in self.evaluator.by_scope[file].get(scope, ())]
+            self._rows_of_scope[file, scope] = found
+        return found
 
     def scope(self, function: tuple[int, int]) -> Scope:
         """A function of the project."""
