@@ -381,8 +381,9 @@ class CallResults(Operators):
 
     def of_class(self, file: int, atom: Atom, term: tuple[Any, ...]) -> Value:
         """An instance of a class of the project; one that derives from a wrapper wraps as well."""
+        outer = set(self.outer_bases(atom.const))
         for dotted, way in vocabulary.WRAPPERS.items():
-            if self.derives(atom.const, dotted):
+            if dotted in outer:
                 model = self.value(file, self.argument(term, 0, "module"))
                 step = FlowStep(file, self.line_of(file, term[5]), f"wrapped by {self.text_of_call(file, term)}")
                 return value_of(Kind.WRAPPED, way, of=model.atoms[:3], call=(file, term[5]), flow=(step,))

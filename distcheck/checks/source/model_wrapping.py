@@ -246,8 +246,7 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
     flow = _Flow(program)
     by_hand: dict[int, bool] = {}
     candidates = _Candidates(program, known)
-    for row in program.rows("call", candidates.files):
-        call = SourceCall(program, row.file, row.number)
+    for call in program.calls_in(candidates.files):
         if not candidates.has(call):
             continue
         found = _around(program, call, known)

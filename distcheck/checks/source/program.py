@@ -493,6 +493,7 @@ class Program:
         # rows are immutable: each is made once
         self._row_of: dict[int, EventRow] = {}
         self._rows_of_kind: dict[str, list[EventRow]] = {}
+        self._rows_of_files: dict[str, dict[int, list[EventRow]]] = {}
         self._calls_by_name: dict[str, list[SourceCall]] = {}
         self._rows_of_scope: dict[tuple[int, int], list[EventRow]] = {}
         self._blocks_around: dict[tuple[int, int], list[tuple[int, Block]]] = {}
@@ -540,6 +541,7 @@ class Program:
         self.notes.clear()
         self._row_of.clear()
         self._rows_of_kind.clear()
+        self._rows_of_files.clear()
         self._calls_by_name.clear()
         self._rows_of_scope.clear()
 
@@ -560,8 +562,17 @@ class Program:
 
     def rows(self, kind: str, files: Container[int] | None = None) -> Iterator[EventRow]:
         """All events of a kind, in order of files and of evaluation; those of some files only where these are given."""
-        every = self._all_rows(kind)
-        return iter(every) if files is None else (row for row in every if row.file in files)
+        if files is None:
+            return iter(self._all_rows(kind))
+        return (row for file, rows in self._rows_by_file(kind).items() if file in files for row in rows)
+
+    def _rows_by_file(self, kind: str) -> dict[int, list[EventRow]]:
+        found = self._rows_of_files.get(kind)
+        if found is None:
+            found = self._rows_of_files[kind] = {}
+            for row in self._all_rows(kind):
+                found.setdefault(row.file, []).append(row)
+        return found
 
     def _all_rows(self, kind: str) -> list[EventRow]:
         found = self._rows_of_kind.get(kind)
@@ -576,7 +587,7 @@ class Program:
 
     def calls_in(self, files: Container[int]) -> Iterator[SourceCall]:
         """Yield all calls of some files."""
-        return (call for call in self.calls if call.file in files)
+        return cast(Iterator[SourceCall], self.rows("call", files))
 
     def calls_named(self, *last_names: str, files: Container[int] | None = None) -> Iterator[SourceCall]:
         """Calls by the last name of what is called, whatever it belongs to; those of some files only where these are
@@ -738,7 +749,8 @@ class Program:
 
     def imports_from(self, file: int, *modules: str) -> bool:
         """Return whether a file imports one of these modules or something of it."""
-        return any(name == module or name.startswith(module + ".") for name in self.imports(file) for module in modules)
+        parts = tuple(module + "." for module in modules)
+        return any(name in modules or name.startswith(parts) for name in self.imports(file))
 
     def framework(self, file: int) -> str | None:
         """Return the framework that owns process group, loop or guards in a file: by its import."""
@@ -748,11 +760,13 @@ class Program:
                     return framework
         return None
 
+    @cached
     def is_test(self, file: int) -> bool:
         """Return whether a file is a test: by its path, or because it imports pytest or unittest."""
         path = self.index.files[file].path.replace("\\", "/").lower()
         return bool(_TESTS.search(path)) or self.imports_from(file, "pytest", "unittest")
 
+    @cached
     def is_example(self, file: int) -> bool:
         """Return whether a file is an example or tutorial, by its path."""
         return bool(_EXAMPLES.search(self.index.files[file].path.replace("\\", "/").lower()))

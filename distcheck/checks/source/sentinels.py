@@ -284,8 +284,8 @@ def holds_for_negative(program: Program, file: int, term: int, depth: int = 0) -
     if kind == "a":
         answers = [
             holds_for_negative(program, row.file, row.payload[2], depth + 1)
-            for row in program.rows("attribute")
-            if row.file == file and row.payload[1] == parts[2]
+            for row in program.rows("attribute", (file,))
+            if row.payload[1] == parts[2]
         ]
         if answers and all(answer == answers[0] for answer in answers):
             return answers[0]

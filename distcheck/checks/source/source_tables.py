@@ -180,19 +180,17 @@ class SourceTables:
                         return found
         return None
 
-    def derives(self, ref: tuple[int, int], *dotted: str, depth: int = 0) -> bool:
+    def derives(self, ref: tuple[int, int], *dotted: str) -> bool:
         """Return whether a class has one of these, outside of the project, among its bases."""
+        return any(name in dotted for name in self.outer_bases(ref))
+
+    def outer_bases(self, ref: tuple[int, int], depth: int = 0) -> Iterator[str]:
+        """Yield the names of what a class derives from outside of the project, through its bases in it as well."""
         for base in self.bases(ref):
-            if base.kind in (Kind.NAMED, Kind.RESULT) and base.const in dotted:
-                return True
-            if (
-                base.kind == Kind.CLASS
-                and base.const != ref
-                and depth < 8
-                and self.derives(base.const, *dotted, depth=depth + 1)
-            ):
-                return True
-        return False
+            if base.kind in (Kind.NAMED, Kind.RESULT):
+                yield base.const
+            elif base.kind == Kind.CLASS and base.const != ref and depth < 8:
+                yield from self.outer_bases(base.const, depth + 1)
 
     def by_name(self, file: int, name: str) -> Value:
         """Return what a name lets us expect."""

@@ -227,15 +227,25 @@ class Value:
 
     def has(self, *kinds: str) -> bool:
         """Return whether one alternative is of one of these kinds."""
-        return any(atom.kind in kinds for atom in self.atoms)
+        for atom in self.atoms:  # noqa: SIM110 - called often, and a generator takes twice as long
+            if atom.kind in kinds:
+                return True
+        return False
 
     def only(self, *kinds: str) -> bool:
         """Return whether all alternatives are of these kinds, and there is one."""
-        return bool(self.atoms) and all(atom.kind in kinds for atom in self.atoms)
+        for atom in self.atoms:
+            if atom.kind not in kinds:
+                return False
+        return bool(self.atoms)
 
     def get(self, *kinds: str) -> Atom | None:
         """Return the first alternative of one of these kinds, the most certain before others."""
-        return min((atom for atom in self.atoms if atom.kind in kinds), key=lambda atom: atom.certainty, default=None)
+        found: Atom | None = None
+        for atom in self.atoms:
+            if atom.kind in kinds and (found is None or atom.certainty < found.certainty):
+                found = atom
+        return found
 
     @property
     def constants(self) -> tuple[Any, ...]:
@@ -287,16 +297,21 @@ def join(values: Iterable[Value]) -> Value:
     seen: dict[tuple[Any, ...], Atom] = {}
     for value in values:
         for atom in value.atoms:
+            kind, constant, of, when, certainty, call, _, items = atom
             key = (
-                atom.kind,
-                repr(atom.const),
-                tuple((part.kind, repr(part.const)) for part in atom.of),
-                atom.when,
-                atom.call,
+                kind,
+                # 1, 1.0 and True are different constants
+                constant if type(constant) is str else (repr(constant),),
+                tuple([(part.kind, repr(part.const)) for part in of]) if of else (),
+                when,
+                call,
                 # one function may return several tuples of one length
-                tuple(tuple((part.kind, repr(part.const)) for part in item.atoms) for item in atom.items[:_COMPARED]),
+                tuple([tuple([(part.kind, repr(part.const)) for part in item.atoms]) for item in items[:_COMPARED]])
+                if items
+                else (),
             )
-            if key not in seen or atom.certainty < seen[key].certainty:
+            other = seen.get(key)
+            if other is None or certainty < other.certainty:
                 seen[key] = atom
     atoms = list(seen.values())
     if len(atoms) > _MOST:

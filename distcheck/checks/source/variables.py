@@ -95,7 +95,7 @@ class Variables(RankReach):
         while scope >= 0:
             own = scopes[scope]
             if own.kind != "class" or scope == number:
-                if any(parameter == name for parameter, _, _ in own.parameters):
+                if own.parameters and name in [parameter for parameter, _, _ in own.parameters]:
                     if context is not None and (context.file, context.scope) == (file, scope):
                         return context.parameters.get(name, NOTHING_KNOWN)
                     return self.parameter(file, scope, name)
@@ -108,8 +108,10 @@ class Variables(RankReach):
                 found = self.of_module(located[0], name, star=True)
                 if found is not None:
                     return found
-            elif located is None and f"{module}.{name}" in vocabulary.SOURCES | vocabulary.COLLECTIVES:
-                return value_of(Kind.NAMED, vocabulary.canonical(f"{module}.{name}"))
+            elif located is None:
+                dotted = f"{module}.{name}"
+                if dotted in vocabulary.SOURCES or dotted in vocabulary.COLLECTIVES:
+                    return value_of(Kind.NAMED, vocabulary.canonical(dotted))
         evidence = self.by_name(file, name)
         if not evidence.has(Kind.UNKNOWN):
             return evidence
