@@ -298,6 +298,7 @@ def _summaries(
     digests: list[bytes] = []
     found: list[FileFacts | None] = []
     missing: list[tuple[int, bytes | str]] = []
+    cells: dict[int, Cells] = {}
     for number, (file, known) in enumerate(chosen):
         stored = None
         if known is None and file.digest and cache is not None:
@@ -314,7 +315,7 @@ def _summaries(
         facts = _facts(file, data, digests[number], stored, shelf) if stored else None
         found.append(facts)
         if facts is None:
-            source, _, problem = _source_of(file.path, data)
+            source, cells[number], problem = _source_of(file.path, data)
             if problem is None:
                 missing.append((number, source))
             else:
@@ -326,7 +327,7 @@ def _summaries(
         made = (_extract_one(item) for item in missing)
     for count, (number, stored) in enumerate(made):
         file, known = chosen[number]
-        facts = found[number] = _facts(file, known or b"", digests[number], stored, shelf)
+        facts = found[number] = _facts(file, known or b"", digests[number], stored, shelf, cells[number])
         failed = facts is not None and facts.problem is not None and facts.problem[0].startswith(_FAILED)
         if cache is not None and not failed:
             cache.put(_summary_key(file.path, digests[number]), stored)
@@ -335,8 +336,17 @@ def _summaries(
     return [facts for facts in found if facts is not None]
 
 
-def _facts(file: SourceFile, data: bytes, digest: bytes, stored: bytes, shelf: SummaryCache) -> FileFacts | None:
-    """A file with its summary; None where the stored one is damaged, so that it is made again."""
+#: For each line of a notebook as a file: its cell, and its line there. Empty for other files.
+Cells = tuple[tuple[int, int], ...]
+
+
+def _facts(
+    file: SourceFile, data: bytes, digest: bytes, stored: bytes, shelf: SummaryCache, cells: Cells | None = None
+) -> FileFacts | None:
+    """A file with its summary; None where the stored one is damaged, so that it is made again.
+
+    :param cells: those of a notebook, if they are known
+    """
 
     def read() -> str:
         # read again when a finding needs it: the texts of a large tree do not fit into memory together
@@ -346,14 +356,15 @@ def _facts(file: SourceFile, data: bytes, digest: bytes, stored: bytes, shelf: S
         source, _, _ = _source_of(file.path, now)
         return source if isinstance(source, str) else _decode(source)
 
-    cells = _source_of(file.path, data)[1] if file.path.endswith(".ipynb") else ()
+    if cells is None:
+        cells = _source_of(file.path, data)[1]
     try:
         return FileFacts(file.path, stored, read, cells, shelf, file.repository, digest)
     except ValueError:
         return None
 
 
-def _source_of(path: str, data: bytes) -> tuple[bytes | str, tuple[tuple[int, int], ...], str | None]:
+def _source_of(path: str, data: bytes) -> tuple[bytes | str, Cells, str | None]:
     """What to parse: the file itself, or the cells of a notebook one after another; and why that can't be had."""
     if not path.endswith(".ipynb"):
         return data, (), None

@@ -87,8 +87,7 @@ def _read_names(
     candidates = {name: found for name, found in names.items() if _may_be_read_elsewhere(words, name, *found)}
     if not candidates:
         return
-    whole = _tree_of(program, file)
-    tree = whole if own.kind == "module" else _node_of(whole, own)
+    tree = _node_of(program, file, own)
     if tree is None:
         return
     shared = {name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names}
@@ -133,17 +132,33 @@ def _tree_of(program: Program, file: int) -> ast.Module:
     return parse(program.index.files[file].text)
 
 
-def _node_of(tree: ast.AST, scope: Scope) -> ast.AST | None:
-    """Return the definition of a function."""
+def _node_of(program: Program, file: int, scope: Scope) -> ast.AST | None:
+    """Return the definition of a function, or the tree of a module."""
+    if scope.kind == "module":
+        return _tree_of(program, file)
+    lines = program.lines(file)[scope.line - 1 : scope.end_line]
+    # in a block of its own, so that its lines may be indented
+    block = lines and lines[0][:1] in (" ", "\t")
+    try:
+        alone = parse("\n".join(["if True:" if block else "", *lines])).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        alone = []
+    if block and alone and isinstance(alone[0], ast.If):
+        alone = alone[0].body
+    if len(alone) == 1 and _is_definition(alone[0], scope.name):
+        return ast.increment_lineno(alone[0], scope.line - 2)
     return next(
         (
             node
-            for node in ast.walk(tree)
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-            and (node.name, node.end_lineno) == (scope.name, scope.end_line)
+            for node in ast.walk(_tree_of(program, file))
+            if _is_definition(node, scope.name) and getattr(node, "end_lineno", 0) == scope.end_line
         ),
         None,
     )
+
+
+def _is_definition(node: ast.AST, name: str) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
 
 
 def _is_bound_otherwise(nodes: Iterable[ast.AST], name: str, assigned: int) -> bool:
