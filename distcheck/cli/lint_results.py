@@ -195,11 +195,9 @@ def _statistics(report: Report, output_format: str) -> str:
         return "".join(json.dumps(row) + "\n" for row in rows)
     if not rows:
         return ""
-    from tabulate import tabulate
-
     table = [
         (
-            row["count"],
+            str(row["count"]),
             row["code"],
             row["severity"],
             row["name"],
@@ -207,7 +205,15 @@ def _statistics(report: Report, output_format: str) -> str:
         )
         for row in rows
     ]
-    return "\n".join(line.rstrip() for line in tabulate(table, tablefmt="plain").splitlines()) + "\n"
+    # importing tabulate takes longer than checking a small project
+    count, *others = (max(map(len, column)) for column in zip(*table, strict=True))
+    return "".join(
+        "  ".join(
+            [cells[0].rjust(count), *(cell.ljust(width) for cell, width in zip(cells[1:], others, strict=True))]
+        ).rstrip()
+        + "\n"
+        for cells in table
+    )
 
 
 def _print(text: str, output_file: str | None) -> bool:

@@ -253,19 +253,20 @@ def _unread(inputs: LintFiles) -> list[Finding]:
 
 def _not_parsed(files: Mapping[str, FileFacts], inputs: LintFiles, changed: Mapping[str, bytes]) -> list[Finding]:
     """DC904 for files that are no Python as this interpreter has it; a note for what is no error of the project."""
+    broken = {path: facts.problem for path, facts in files.items() if facts.problem is not None}
+    if not broken:
+        return []
     from distcheck.checks.source.unparsed import classify
 
     version = sys.version_info[:2]
     found = []
-    for path, facts in files.items():
-        if facts.problem is None:
-            continue
-        why, line, column = facts.problem
+    for path, problem in broken.items():
+        why, line, column = problem
         try:
             data = bytes_of(path, inputs, changed)
         except OSError:
             data = b""
-        case = classify(path, data, facts.problem, named=not data or path in inputs.named, version=version)
+        case = classify(path, data, problem, named=not data or path in inputs.named, version=version)
         what = f"{case.what} ({why})" if case.what else why
         remedy = "the other files were checked"
         if case.kind in ("syntax", "newer-python", "python-2"):

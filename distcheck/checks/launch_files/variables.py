@@ -72,9 +72,10 @@ class SettingGroup(NamedTuple):
 @probe(rules.DC110)
 def names_are_known(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
     """Every variable with a library's prefix is one that the library reads."""
-    from distcheck.checks.host.variables import IN_USE, judge_names
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        from distcheck.checks.host.variables import IN_USE, judge_names
+
         for finding in judge_names(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
             # the file may set the option from another variable
@@ -88,9 +89,10 @@ def names_are_known(launch_files: LaunchFiles, configuration: Configuration | Un
 @probe(rules.DC111)
 def names_are_current(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
     """No variable is set that libraries have removed or renamed."""
-    from distcheck.checks.host.variables import IN_USE, judge_age
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        from distcheck.checks.host.variables import IN_USE, judge_age
+
         yield from judge_age(settings, IN_USE)
 
     yield from _judged(launch_files, configuration, judge, only_known=False)
@@ -99,9 +101,10 @@ def names_are_current(launch_files: LaunchFiles, configuration: Configuration | 
 @probe(rules.DC112)
 def values_are_understood(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
     """Every value has its intended meaning for the library that reads it."""
-    from distcheck.checks.host.variables import IN_USE, judge_values
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        from distcheck.checks.host.variables import IN_USE, judge_values
+
         for finding in judge_values(launch, settings, IN_USE):
             if not _TO_FILL_IN.search(group.settings[finding.where.variable or ""].value or ""):
                 yield finding
@@ -112,9 +115,10 @@ def values_are_understood(launch_files: LaunchFiles, configuration: Configuratio
 @probe(rules.DC113)
 def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | Unavailable) -> Iterator[Finding]:
     """No debugging setting is left on."""
-    from distcheck.checks.host.variables import IN_USE, judge_debugging
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        from distcheck.checks.host.variables import IN_USE, judge_debugging
+
         for finding in judge_debugging(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
             meant = not is_certain(setting, group.site) or is_deliberate(group, setting)
@@ -132,11 +136,11 @@ def transports_are_on(
     launch_files: LaunchFiles, nodes: Nodes | Unavailable, configuration: Configuration | Unavailable
 ) -> Iterator[Finding]:
     """No variable disables a transport of NCCL that the launch could use."""
-    from distcheck.checks.host.variables import IN_USE, judge_transports
-
     stated = nodes if isinstance(nodes, Nodes) else None
 
     def judge(group: SettingGroup, launch: Launch, settings: Settings) -> Iterator[Finding]:
+        from distcheck.checks.host.variables import IN_USE, judge_transports
+
         def loss(entry: DisabledTransport) -> str | None:
             setting = group.settings[entry.name]
             if not is_certain(setting, group.site) or is_deliberate(group, setting) or has_reason(group.file, setting):
@@ -293,6 +297,8 @@ def _judged(
         table = VariableTable().names()
         done: set[Span] = set()
         for group in groups_of(launch_files):
+            if not group.settings:
+                continue
             # names without a table entry mean the same to every line, and near names are slow to find
             passed = frozenset(name for name, setting in group.settings.items() if setting.span in done)
             settings = settings_of(group, own | passed, only_known=only_known)
