@@ -26,7 +26,7 @@ from .collective_sequences import (
     sequences_of,
     who_runs,
 )
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Program, SourceCall, cached
 from .rank_reach import Guard
 from .term_queries import callee_text, origin_call, origins, parts
 from .values import NOT, PARTIAL, RANKS, Atom, Kind, RankCondition, Value, Who
@@ -405,7 +405,10 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
 
 def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
     """Calls whose function a test of the rank chooses, where the functions make different collectives."""
+    names = _names_of_functions(program)
     for call in program.calls:
+        if call.terms[call.term[1]][0] in ("a", "v", "i") and call.method not in names:
+            continue
         callee = call.callee
         if len(callee.atoms) != 2 or not all(one.when.who in PARTIAL and one.when.traced for one in callee):
             continue
@@ -439,6 +442,15 @@ def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
             severity=call.milder_in_tests(rules.DC703),
             flow=[*program.flow(atom.flow), f"{site.row.path}:{site.row.line}: {site.row.text()}"],
         )
+
+
+@cached
+def _names_of_functions(program: Program) -> frozenset[str]:
+    """Return all names that may stand for a function of the project: those defined, bound or stored in an attribute."""
+    evaluator = program.evaluator
+    bound = {name for scopes in program.index.scopes for scope in scopes for name in scope.bindings}
+    stored = {name for _, _, name in evaluator.stores} | {name for _, name in evaluator.outside}
+    return frozenset(evaluator.defined | bound | stored | evaluator.options.keys())
 
 
 def _entered(program: Program, sequences: Sequences, atom: Atom) -> tuple[int, int] | None:

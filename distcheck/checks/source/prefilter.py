@@ -18,13 +18,13 @@ LITERALS: tuple[bytes, ...] = (
     b"DataParallel", b"_rank", b"RANK", b"rank()", b"world_size", b"WORLD_SIZE", b"MASTER_", b"VISIBLE_DEVICES",
     b"accelerat", b"deepspeed", b"horovod", b"main_process", b"is_master", b"all_reduce", b"fsdp", b"FSDP",
     b"fully_shard",
-    b"mp.spawn", b"multiprocessing", b"lightning", b"NCCL", b"GLOO", b"TORCHELASTIC", b"noqa: DC", b"noqa:DC",
+    b"mp.spawn", b"multiprocessing", b"NCCL", b"GLOO", b"TORCHELASTIC", b"noqa: DC", b"noqa:DC",
     b"distcheck:", b"is_global_zero",
     b"set_device", b"mpi4py", b"initialize_dist",
 )  # fmt: skip
 
-#: Two that only count together: workers of a loader that use the GPU.
-PAIRS: tuple[tuple[bytes, bytes], ...] = ((b"num_workers", b"cuda"),)
+#: Two that only count together: workers of a loader that use the GPU; a word that large files of labels have as well.
+PAIRS: tuple[tuple[bytes, bytes], ...] = ((b"num_workers", b"cuda"), (b"lightning", b"import"))
 
 #: What matters in a file only because one that has passed imports it: what is written, loaded, logged or fed there is
 #: done by every rank.
