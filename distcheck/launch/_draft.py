@@ -11,15 +11,7 @@ from copy import copy
 from typing import Any
 
 from ._shell import has_expansion
-from .model import HIGHEST_PORT, LaunchCommand, LaunchProblem
-
-
-def integer(text: str) -> int | None:
-    """Return the number as Python's ``int`` reads it (like the launchers), or None."""
-    try:
-        return int(text)
-    except ValueError:
-        return None
+from .model import HIGHEST_PORT, LaunchCommand, LaunchProblem, integer
 
 
 class Draft:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 
 from ._arguments import GivenValue, OptionReading, OptionTable, read_arguments, shadowed
-from ._draft import Draft, integer
+from ._draft import Draft
 from ._options import ACCELERATE, DEEPSPEED, LAUNCH, TORCHRUN, TORCHRUN_CHOICES, TORCHRUN_NUMBERS, WITHOUT_VARIABLE
 from ._shell import has_expansion
 from .endpoint import split_endpoint
-from .model import HIGHEST_PORT
+from .model import HIGHEST_PORT, integer
 
 #: Words that ``--nproc-per-node`` takes besides numbers (torch 2.13, ``determine_local_world_size``).
 NPROC_WORDS = frozenset({"gpu", "cpu", "auto", "xpu"})

@@ -11,12 +11,12 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
-from ._draft import Draft, integer
+from ._draft import Draft
 from ._launchers import read_accelerate, read_deepspeed, read_distributed_launch, read_torchrun
 from ._shell import has_expansion, quote_unexpanded, split_commands
 from ._wrapper_table import PYTHON_WRAPPERS, WRAPPERS, Wrapper
 from ._wrappers import holds_options, is_assignment, note_assignments, note_tasks, own_words
-from .model import LaunchCommand
+from .model import LaunchCommand, integer
 from .schedulers import task_starter
 
 __all__ = ["line_with_processes", "nproc_on", "parse_command", "program_name", "shell_argument", "shell_line"]

@@ -29,6 +29,14 @@ NODE_LAUNCHERS = ELASTIC_LAUNCHERS | {"deepspeed"}
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "::1", "0.0.0.0", "ip6-localhost"})
 
 
+def integer(text: str) -> int | None:
+    """Return the number as Python's ``int`` reads it (like torch and the launchers), or None."""
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
 class LaunchProblem(NamedTuple):
     """An error in a launch command, as data for a probe."""
 

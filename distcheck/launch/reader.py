@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from distcheck.core.redaction import mask, mask_arguments
 
-from ._draft import integer
 from ._shell import has_expansion
 from .endpoint import split_endpoint
-from .model import DEFAULT_PORT, HIGHEST_PORT, LOOPBACK_NAMES, Launch, LaunchCommand
+from .model import DEFAULT_PORT, HIGHEST_PORT, LOOPBACK_NAMES, Launch, LaunchCommand, integer
 from .schedulers import Scheduler, expand_hostlist, scheduler_of, started_by, task_starter
 
 #: The default port of a c10d endpoint (torch 2.15, ``elastic/rendezvous/c10d_rendezvous_backend.py``).

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import probe
-from distcheck.launch.model import NODE_LAUNCHERS, Launch
+from distcheck.launch.model import NODE_LAUNCHERS, Launch, integer
 from distcheck.launch.schedulers import Scheduler, mapping_lines, started_by, task_starter
 from distcheck.rules import shared_fixes
 
-from .rendezvous import as_integer, reads_variables, value_of
+from .rendezvous import reads_variables, value_of
 
 _NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE")
 
@@ -61,7 +61,7 @@ def node_rank_is_in_range(launch: Launch) -> Iterator[Finding]:
 def _number(launch: Launch, name: str) -> int | None:
     """A variable as a number; what can't be read, or makes no sense alone, is DC102's."""
     value = value_of(launch, name)
-    number = None if value is None else as_integer(value)
+    number = None if value is None else integer(value)
     least = 1 if name.endswith("SIZE") else 0
     return number if number is not None and number >= least else None
 

@@ -14,7 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.registry import probe
 from distcheck.launch._shell import has_expansion
 from distcheck.launch.endpoint import split_endpoint
-from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch
+from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES, Launch, integer
 from distcheck.launch.schedulers import Scheduler, first_host
 from distcheck.rules import shared_fixes
 
@@ -175,7 +175,7 @@ def rendezvous_variables_are_readable(launch: Launch) -> Iterator[Finding]:
             ("LOCAL_WORLD_SIZE", 1, "a whole number from 1"),
         ):
             value = value_of(launch, name)
-            number = None if value is None else as_integer(value)
+            number = None if value is None else integer(value)
             if value is None or (number is not None and number >= low):
                 continue
             # scripts of old write -1 for "not distributed"
@@ -206,14 +206,6 @@ def value_of(launch: Launch, name: str) -> str | None:
     return value
 
 
-def as_integer(text: str) -> int | None:
-    """As torch reads it, with Python's ``int``: blanks around it do no harm."""
-    try:
-        return int(text)
-    except ValueError:
-        return None
-
-
 def _number_fix(name: str) -> str:
     return f"let the launcher set {name}, and export it nowhere"
 
@@ -222,7 +214,7 @@ def _port_is_readable(launch: Launch, severity: Severity | None) -> Iterator[Fin
     value = value_of(launch, "MASTER_PORT")
     if value is None:
         return
-    number = as_integer(value)
+    number = integer(value)
     if value.strip().startswith("tcp://") and "MASTER_SERVICE_HOST" in launch.variables:
         yield _malformed(
             "MASTER_PORT",
@@ -239,9 +231,7 @@ def _port_is_readable(launch: Launch, severity: Severity | None) -> Iterator[Fin
             shared_fixes.ONE_PORT,
             severity,
         )
-    elif (
-        number == 0 and as_integer(launch.variables.get("WORLD_SIZE", "1")) not in (None, 1) and not launch.agent_store
-    ):
+    elif number == 0 and integer(launch.variables.get("WORLD_SIZE", "1")) not in (None, 1) and not launch.agent_store:
         yield _malformed(
             "MASTER_PORT",
             value,
@@ -335,7 +325,7 @@ def _options_are_readable(launch: Launch) -> Iterator[Finding]:
     host, port = split_endpoint(launch.rdzv_endpoint)
     if is_node_list(host):
         return
-    number = None if port is None else as_integer(port)
+    number = None if port is None else integer(port)
     if "://" in launch.rdzv_endpoint or (host and _ENDPOINT_HOST.fullmatch(host) is None):
         why = "torchrun takes no scheme, blank or other sign in its host"
     elif port is not None and (number is None or not 0 <= number <= HIGHEST_PORT):
