@@ -81,6 +81,15 @@ def parse(text: bytes | str) -> ast.Module:
         return ast.parse(text)
 
 
+def parses(text: str) -> bool:
+    """Return whether Python can parse a source."""
+    try:
+        parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 def _unreadable(message: str, line: int, column: int, comments: list[tuple[int, str]]) -> FileSummary:
     header = Header(comments, (message, line, max(column, 1)), False, [], [])
     return FileSummary(header, [("-",)], [], [(-1, "", 0, True, 0, 0)], [], [])

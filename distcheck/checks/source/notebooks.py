@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .extract import parse
+from .extract import parses
 
 #: Cell magics whose body is Python that runs in the notebook's own process.
 _PYTHON_CELLS = frozenset(("capture", "prun", "time", "timeit"))
@@ -78,7 +78,7 @@ def python_lines(text: str) -> list[str]:
         if magic["name"] not in _PYTHON_CELLS:
             return [""] * len(lines)
         lines[first] = ""
-    if _parses("\n".join(lines)):
+    if parses("\n".join(lines)):
         return lines
     if first is not None and _LANGUAGE_LINE.match(lines[first]) is not None:
         return [""] * len(lines)
@@ -124,14 +124,6 @@ def _code_cells(plain: dict[str, Any]) -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
-def _parses(text: str) -> bool:
-    try:
-        parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 def _blanked(lines: list[str]) -> Iterator[str]:
     """Yield the lines, with ``pass`` for each magic: it may be all that a block holds."""
     depth = 0
@@ -145,7 +137,7 @@ def _blanked(lines: list[str]) -> Iterator[str]:
             continue
         if depth == 0 and quotes is None and not continued:
             magic = _LINE_MAGIC.fullmatch(line)
-            if magic is None and (automagic := _AUTOMAGIC.fullmatch(line)) is not None and not _parses(line.strip()):
+            if magic is None and (automagic := _AUTOMAGIC.fullmatch(line)) is not None and not parses(line.strip()):
                 in_magic = line.endswith("\\")
                 yield f"{automagic['indent']}pass"
                 continue

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from distcheck.core.model import Severity
 
-from .extract import parse
+from .extract import parses
 from .notebooks import python_lines
 
 #: What only code or commands of distributed training hold.
@@ -148,7 +148,7 @@ def _kind(
         return "newer-python", f"it has syntax of Python {release[0]}.{release[1]}", release
     if _is_python_2(why, own, text):
         return "python-2", "it is written for Python 2", None
-    if re.search(r"^\s*(?:[!%]\w|%%\w)", text, re.MULTILINE) and _parses("\n".join(python_lines(text))):
+    if re.search(r"^\s*(?:[!%]\w|%%\w)", text, re.MULTILINE) and parses("\n".join(python_lines(text))):
         return "ipython", "it is written for IPython", None
     return "syntax", "", None
 
@@ -201,11 +201,3 @@ def _held_by(line: str, position: int, quote: str) -> bool | None:
             depth -= 1
         position += 1
     return None
-
-
-def _parses(text: str) -> bool:
-    try:
-        parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
