@@ -84,7 +84,7 @@ def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
 
 
 def _may_be_off(program: Program, call: SourceCall) -> bool:
-    """Return whether a test that says nothing about ranks decides over a call: no run may ever get there."""
+    """Return whether a test that does not depend on the rank decides over a call: no run may ever get there."""
     return any(
         node[1] == "if" and program.evaluator.test(call.file, node[2], None).who == Who.UNCLEAR
         for _, node in call.blocks

@@ -113,10 +113,14 @@ def _comments(text: bytes | str) -> list[tuple[int, str]]:
     return found
 
 
+#: Exits of one loop whose assignments are kept.
+_MOST_EXITS = 8
+
+
 class _Frame:
     """The state within one scope: what each name holds at this point."""
 
-    __slots__ = ("dotted", "env", "globals", "outer", "scope")
+    __slots__ = ("dotted", "env", "globals", "leaving", "outer", "scope")
 
     def __init__(self, scope: int, outer: _Frame | None) -> None:
         self.scope = scope
@@ -124,6 +128,8 @@ class _Frame:
         #: whether ``env`` may hold attributes as well
         self.dotted = False
         self.globals: set[str] = set()
+        #: what names hold where ``break`` or ``continue`` leaves a step, for each loop around this point
+        self.leaving: list[list[dict[str, int]]] = []
         self.outer = outer
 
 
@@ -471,7 +477,10 @@ class _Extractor:
     def rest_of_loop(
         self, node: ast.For | ast.AsyncFor | ast.While, before: int, env: dict[str, int]
     ) -> tuple[bool, list[Exit]]:
+        self.frame.leaving.append([])
         _, exits = self.suite(node.body)
+        for left in self.frame.leaving.pop():
+            self.frame.env = self.merge(-1, self.frame.env, left)
         self.frame.env = self.merge(-1, self.frame.env, env)
         self.block = before
         if node.orelse:
@@ -581,6 +590,8 @@ class _Extractor:
 
     def leave_loop(self, node: ast.Break | ast.Continue) -> tuple[bool, list[Exit]]:
         self.event("exit", node, "break" if isinstance(node, ast.Break) else "continue")
+        if self.frame.leaving and len(self.frame.leaving[-1]) < _MOST_EXITS:
+            self.frame.leaving[-1].append(dict(self.frame.env))
         return True, []
 
     def asserted(self, node: ast.Assert) -> tuple[bool, list[Exit]]:

@@ -1,0 +1,27 @@
+"""What is assigned before a ``break`` holds after the loop."""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def rank_from_environment():
+    rank = 0
+    for name in ("RANK", "PMI_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
+        if name in os.environ:
+            rank = int(os.environ[name])
+            break
+    return rank
+
+
+def main():
+    dist.init_process_group("gloo")
+    total = torch.zeros(1)
+    if rank_from_environment() == 0:
+        dist.all_reduce(total)  # expect: DC701
+    print(total)
+
+
+if __name__ == "__main__":
+    main()
