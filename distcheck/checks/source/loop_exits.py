@@ -16,7 +16,7 @@ from distcheck.core.registry import probe
 from .collective_sequences import Sequences, condition_text, flow_of, partial_guards, sequences_of, strict_guards
 from .program import EventRow, Program, SourceCall
 from .rank_reach import Guard
-from .values import PARTIAL, Kind, Who
+from .values import NOT, PARTIAL, Kind, Who
 
 #: Models whose backward pass all ranks make together.
 _TOGETHER = ("ddp", "fsdp", "fsdp2", "deepspeed", "prepared")
@@ -74,10 +74,12 @@ def counters_grow_on_all_ranks(program: Program) -> Iterator[Finding]:
                 continue
             match = _COUNTED.match(program.lines(file)[node[4] - 1])
             raised = list(_raised(program, file, number, match["counter"])) if match else []
-            if not raised or not all(_inner_guards(row, number) for row in raised):
+            guards = [_inner_guards(row, number) for row in raised]
+            if not raised or not all(guards):
                 continue
-            row = raised[0]
-            guard = _inner_guards(row, number)[-1]
+            row, guard = raised[0], guards[0][-1]
+            if any(NOT[guard.who.who] == one[-1].who.who for one in guards[1:]):
+                continue  # the others raise it as well, in an arm of their own
             shared = _shared(program, sequences, row, number, "break")
             if shared is not None and match is not None:
                 yield row.found(
