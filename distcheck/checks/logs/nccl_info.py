@@ -31,7 +31,10 @@ _DEVICES = re.compile(r"NET/(?P<net>[\w ]+?) ?: Using (?P<list>\[\d+\].*)")
 #: ``[0]mlx5_0:1/IB``; ports that act as one are ``[1]={[2] mlx5_2:1/RoCE, [3] mlx5_3:1/RoCE}`` (2.20 to 2.22).
 _DEVICE = re.compile(r"\[\d+\] ?(?P<name>[^\s:;={]+)(?::(?P<port>\d+))?(?:/(?P<layer>IB|RoCE|Unknown))?")
 _ADDRESS = re.compile(r"\[\d+\](?P<name>[\w.@-]+):(?P<address>[0-9A-Fa-f.:]+)(?:%\w+)?<")
-_BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?(?P<name>[^\s:]+):(?P<address>[^\s<]*)")
+#: NCCL up to 2.3 lists all interfaces, a line for each, and the bootstrap takes the first.
+_BOOTSTRAP = re.compile(
+    r"(?:Bootstrap ?: Using (?:\[\d+\])?|NET : Using interface )(?P<name>[^\s:]+):(?P<address>[^\s<]*)"
+)
 #: 2.4 to 2.7 write ``Ring`` for a channel, and ``direct shared memory`` for SHM.
 _CHANNEL = re.compile(
     r"(?:Channel|Ring) \d+(?:/\d+)? ?: \d+(?:\[\w+\])? -> \d+(?:\[\w+\])?(?: \[(?:send|receive)\])? via "

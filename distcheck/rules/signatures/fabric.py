@@ -17,8 +17,10 @@ ROWS: tuple[Signature, ...] = (
          _INFO + "NCCL version 2.27.7+cuda13.0",
          "RCCL version : 2.22.3-develop")),
     *spellings("nccl-info", Kind.RECORD, ("DC406",),
-        (r"Bootstrap ?: Using (?:\[\d+\])?(?P<interface>[A-Za-z0-9_.@-]{1,40}):(?P<address>[0-9a-fA-F:.]{2,45})",
+        (r"(?:Bootstrap ?: Using (?:\[\d+\])?|NET : Using interface )"
+         r"(?P<interface>[A-Za-z0-9_.@-]{1,40}):(?P<address>[0-9a-fA-F:.]{2,45})",
          _INFO + "Bootstrap : Using eth0:10.0.0.4<0>",
+         _INFO + "NET : Using interface lo:127.0.0.1<0>",
          _INFO + "Bootstrap : Using [0]docker0:172.17.0.1<0>")),
     *spellings("nccl-info", Kind.RECORD, ("DC413", "DC516"),
         (r"NCCL INFO Using (?:internal )?[nN]etwork (?P<network>[A-Za-z0-9_.-]{1,40})",
