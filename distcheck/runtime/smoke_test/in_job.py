@@ -40,6 +40,8 @@ from .run import HostResult, Request, plain_look, report_of
 
 #: Seconds in which the ranks publish their states, once one of them has missed its deadline.
 _REPORT_WITHIN_S = 3.0
+#: Seconds in which all ranks read the report of rank 0: they check for it every 0.1 s.
+_READ_WITHIN_S = 5.0
 
 
 def check(
@@ -114,15 +116,29 @@ class _InJobRun:
         finally:
             self._leave()
         ask = Request(options=self.options, selection=selection)
-        if self.rank != 0 and found.failure is None:
-            text = self._until("report", limit_s("find", self.options, self.size, device=self.options.device))
-            if text is not None:
-                return _revive(text)
+        text = self._report_of_rank_0() if self.rank != 0 and found.failure is None else None
+        if text is not None:
+            return _revive(text)
         made = report_of(found, inspected, ask, (rank_info,), time.monotonic() - started)
         if self.rank == 0:
-            with contextlib.suppress(StoreLost):
-                self.client.set("report", json.dumps(made.as_dict()))
+            self._publish(made, wait=found.failure is None)
         return made
+
+    def _report_of_rank_0(self) -> str | None:
+        """Return the report that rank 0 makes for all; None if it does not come."""
+        with contextlib.suppress(StoreLost):
+            text = self._until("report", limit_s("find", self.options, self.size, device=self.options.device))
+            self.client.add("report/read", 1)
+            return text
+        return None
+
+    def _publish(self, made: Report, *, wait: bool) -> None:
+        """Send the report to all ranks. The store ends with this process, which may exit at once: let them read it."""
+        with contextlib.suppress(StoreLost):
+            self.client.set("report", json.dumps(made.as_dict()))
+            end = time.monotonic() + (_READ_WITHIN_S if wait else 0.0)
+            while time.monotonic() < end and self.client.add("report/read", 0) < self.size - 1:
+                time.sleep(0.01)
 
     def _inspect(self) -> tuple[RankInfo, HostResult]:
         world = World()
