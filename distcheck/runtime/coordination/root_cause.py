@@ -97,6 +97,9 @@ def compose_failure(
     )  # fmt: skip
 
 
+#: A frame of torch or of the standard library, whose files are shown by their last parts.
+_OF_TORCH = re.compile(r"(?:^|/)(?:torch|python3\.\d+)/")
+
 #: Phases in which a worker has steps.
 _LIVE = frozenset({"start", "prove", "measure", "find", "end"})
 
@@ -104,9 +107,15 @@ _LIVE = frozenset({"start", "prove", "measure", "find", "end"})
 def _elsewhere(states: list[RankState]) -> list[RankState]:
     """Return the ranks that run their own code while others wait for them inside torch, by their stacks."""
     known = [state for state in states if state.stack]
-    inside = [state for state in known if "torch/distributed/" in state.stack]
+    inside = [state for state in known if _waits_in_torch(state.stack)]
     outside = [state for state in known if state not in inside]
     return outside if inside else []
+
+
+def _waits_in_torch(stack: str) -> bool:
+    """Return whether the innermost calls are torch's: a signal handler or a hook inside of it is other code."""
+    inner, call, _ = stack.partition("torch/distributed/")
+    return bool(call) and all(_OF_TORCH.search(frame) for frame in inner.splitlines())
 
 
 def _ranks(states: Iterable[RankState]) -> tuple[int, ...]:

@@ -10,6 +10,9 @@ from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.root_cause import compose_failure, reports_lost_peer
 
 INSIDE = "torch/distributed/distributed_c10d.py:3252 in all_reduce\ntrain.py:9 in main"
+#: A signal handler of the script runs inside of the call; and torch's own decorator.
+INTERRUPTED = f"job/hooks/handler.py:5 in hang\ntorch/distributed/c10d_logger.py:83 in wrapper\n{INSIDE}"
+DECORATED = f"lib/python3.11/contextlib.py:81 in inner\ntorch/utils/_contextlib.py:9 in wrapper\n{INSIDE}"
 OUTSIDE = "data/loader.py:77 in next\ntrain.py:8 in main"
 LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1"
 
@@ -36,6 +39,8 @@ def blame(
         ([state(0, "raised", detail=LOST), state(1, "raised", detail="ValueError: boom")], ("raised", (1,))),
         ([state(0), state(1, steps=4), state(2)], ("timeout", (1,))),
         ([state(0), state(1, stack=OUTSIDE), state(2)], ("timeout", (1,))),
+        ([state(0), state(1, stack=INTERRUPTED), state(2)], ("timeout", (1,))),
+        ([state(0), state(1, stack=DECORATED), state(2)], ("timeout", ())),
         # gloo aborts where a peer went: who went is to blame, and who aborted only where nobody else did
         ([state(0, "killed", detail="SIGABRT"), state(1, "exited", detail="status 7")], ("died", (1,))),
         ([state(0, "killed", detail="SIGABRT"), state(1, "raised", detail=LOST)], ("died", (0,))),
