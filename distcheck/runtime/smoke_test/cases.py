@@ -5,16 +5,31 @@ All ranks make the same cases, from values that all of them know.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .inputs import ITEM_BYTES, mix
 from .model import Step
 
-DTYPES = ("float32", "float16", "bfloat16", "int64")
+DTYPES = ("float32", "float16", "bfloat16", "int64", "float64", "uint8")
 SUMS = ("all_reduce", "reduce", "reduce_scatter")
+#: An all_reduce that is no sum, with torch's name of it and the dtypes in which it is tried. bool is no number: it has
+#: the two of them that mean *all* and *any*.
+REDUCTIONS = {
+    "all_reduce_min": ("MIN", ("float32", "int64", "bool")),
+    "all_reduce_max": ("MAX", ("float32", "int64", "bool")),
+    "all_reduce_product": ("PRODUCT", ("float32", "int64")),
+    "all_reduce_avg": ("AVG", ("float32",)),
+    "all_reduce_premul_sum": ("PREMUL_SUM", ("float32",)),
+}
 COPIES = ("broadcast", "all_gather", "all_to_all", "gather", "scatter")
 OBJECTS = ("all_gather_object", "broadcast_object", "gather_object", "scatter_object")
-COLLECTIVES = (*SUMS, *COPIES, "send_recv", "barrier", *OBJECTS)
+COLLECTIVES = (*SUMS, *REDUCTIONS, *COPIES, "send_recv", "barrier", *OBJECTS)
+#: What a group may have and is not verified, and why.
+NOT_VERIFIED = {
+    "gloo": (("float8", "gloo has no such dtype"),),
+    "nccl": (("float8", "distcheck does not verify it yet"),),
+}
 
 #: Elements that are no multiple of anything: a prime, so that no chunk or vector ends where the buffer does.
 ODD_ELEMENTS = 1021
@@ -73,6 +88,7 @@ def make_plan(
     device: str = "cpu",
     crowded: bool = False,
     objects: bool = True,
+    without: Sequence[str] = (),
     repetition: int = 0,
 ) -> CasePlan:
     """The trials of one repetition: equal on all ranks that are given equal arguments.
@@ -81,6 +97,7 @@ def make_plan(
     :param device: ``cpu`` or ``cuda``
     :param crowded: more ranks than cores on a host
     :param objects: try the object collectives as well
+    :param without: reductions that the backend does not have
     """
     sends = size > 1 and not (backend == "gloo" and device == "cuda")
     large = LARGE_BYTES_CUDA if device == "cuda" else LARGE_BYTES_CROWDED if crowded else LARGE_BYTES_CPU
@@ -102,6 +119,9 @@ def make_plan(
     for dtype in DTYPES[1:]:
         for collective in SUMS:
             add(essential, collective, dtype, odd[dtype], 0)
+    for collective, (_, dtypes) in REDUCTIONS.items():
+        for dtype in dtypes if collective not in without else ():
+            add(essential, collective, dtype, ODD_ELEMENTS * ITEM_BYTES[dtype], 0)
     if sends:
         add(essential, "send_recv", "float32", odd["float32"], 0, "exchange")
         add(essential, "send_recv", "float32", odd["float32"], 0, "right")

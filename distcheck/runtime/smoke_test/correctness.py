@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from .cases import COPIES, DTYPES, OBJECTS, SUMS, Case, distances, make_plan
-from .inputs import ITEM_BYTES, RandomTables, mix
+from .cases import COPIES, NOT_VERIFIED, OBJECTS, REDUCTIONS, SUMS, Case, distances, make_plan
+from .inputs import INTEGERS, ITEM_BYTES, PREMUL_FACTOR, RandomTables, mix
 from .live_group import LiveGroup
 from .model import RankCorrectness, Step, WrongResult
 
@@ -84,10 +84,11 @@ class CorrectnessRun:
         crowded, no_numpy = self.agree(not cuda and live.ranks_here > live.cores, not _has_numpy(self.torch))
         if no_numpy:
             self.skip(", ".join(OBJECTS), "torch needs NumPy for them, and it is not to be had on every host")
+        without = self.reductions_missing()
         for repetition in range(max(1, live.options.check)):
             plan = make_plan(
                 live.size, backend=live.backend, device=live.device.type, crowded=crowded, objects=not no_numpy,
-                repetition=repetition,
+                without=without, repetition=repetition,
             )  # fmt: skip
             self.run(plan.essential)
             if not crowded:
@@ -120,6 +121,33 @@ class CorrectnessRun:
         self.live.synchronize()
         return [sum(value != 0 for value in part.tolist()) > VOICES // 2 for part in words.split(VOICES)]
 
+    def reductions_missing(self) -> tuple[str, ...]:
+        """Return the reductions that this backend does not have on some rank; all of them and float8 are reported.
+
+        gloo refuses one before it sends anything. NCCL has had all of them since 2.11.
+        """
+        live = self.live
+        for what, why in NOT_VERIFIED.get(live.backend, ()):
+            self.skip(what, why)
+        if live.backend != "gloo":
+            return ()
+        refused = []
+        for collective, (name, _) in REDUCTIONS.items():
+            step = Step("prove", collective, "float32", ITEM_BYTES["float32"])
+            live.announce(step)
+            one = self.torch.ones(1, dtype=self.torch.float32, device=live.device)
+            try:
+                live.operations.all_reduce_by(one, name, PREMUL_FACTOR)
+            except Exception as error:  # as in run()
+                if "Cannot use ReduceOp" not in str(error):
+                    raise self.failed(step, error) from error
+                refused.append(collective)
+        flags = self.agree(*(collective in refused for collective in REDUCTIONS))
+        missing = tuple(collective for collective, flag in zip(REDUCTIONS, flags, strict=True) if flag)
+        for collective in missing:
+            self.skip(collective, "gloo does not have this reduction")
+        return missing
+
     def run(self, trials: Iterable[Case]) -> None:
         """Run one after another; an exception ends the check."""
         for trial in trials:
@@ -129,7 +157,7 @@ class CorrectnessRun:
             except Exception as error:  # every backend raises errors of its own; they are passed on, with the step
                 raise self.failed(trial.step, error) from error
             self.collectives[trial.collective] = None
-            if trial.dtype in DTYPES:
+            if trial.dtype in ITEM_BYTES:
                 self.dtypes[trial.dtype] = None
 
     def failed(self, step: Step, error: Exception) -> CollectiveFailed:
@@ -141,6 +169,8 @@ class CorrectnessRun:
     def attempt(self, trial: Case) -> None:
         if trial.collective in SUMS:
             self.attempt_sum(trial)
+        elif trial.collective in REDUCTIONS:
+            self.attempt_reduction(trial)
         elif trial.collective in COPIES:
             self.attempt_copy(trial)
         elif trial.collective == "send_recv":
@@ -171,6 +201,25 @@ class CorrectnessRun:
             live.synchronize()
             self.compare_sum(trial, output, live.rank * trial.elements)
             self.unchanged(trial, kept, tensor)
+
+    def attempt_reduction(self, trial: Case) -> None:
+        """An all_reduce that is no sum."""
+        live, tables = self.live, self.tables
+        tensor = tables.empty(trial.dtype, trial.elements)
+        tables.reduction_input(trial.collective, trial.dtype, trial.stream, tensor)
+        live.operations.all_reduce_by(tensor, REDUCTIONS[trial.collective][0], PREMUL_FACTOR)
+        live.synchronize()
+        # an average is divided before or after it is summed up, and so rounded; the right ones are whole numbers
+        seen = tensor.round() if trial.collective == "all_reduce_avg" else tensor
+        made = (trial.collective, trial.dtype, trial.stream, len(seen))
+        wrong = self.differences(seen, [(0, 0, len(seen))], lambda _low, _high: tables.reduction_blocks(*made))
+        if wrong is not None:
+            count, first, _, _ = wrong
+            blocks = tables.reduction_blocks(*made)
+            right = next(block[first - low] for low, high, block in blocks if low <= first < high)
+            self.report(
+                trial, trial.collective, count, len(seen), first, str(right.item()), str(tensor[first].item()), None
+            )
 
     def attempt_copy(self, trial: Case) -> None:
         # index g of the stream belongs to part g // elements: what each rank sends is its part
@@ -351,7 +400,7 @@ class CorrectnessRun:
             return None
         off = [value - right for value, right in zip(seen, expected, strict=True)]
         # what is counted twice may make a sum larger than is exact, and be rounded
-        slack = 0 if trial.dtype == "int64" else 2
+        slack = 0 if trial.dtype in INTEGERS else 2
         fitting = [
             rank
             for rank, numbers in enumerate(self.tables.contributions(trial.dtype, trial.stream, indices))

@@ -16,8 +16,9 @@ from distcheck.core.registry import probe
 from distcheck.runtime.coordination.locations import few_ranges
 from distcheck.runtime.coordination.protocol import unpacked_ranks
 
-from .cases import DTYPES, SUMS
+from .cases import SUMS
 from .correctness import INPUT, PEER_COPY, CollectiveFailed, CorrectnessRun
+from .inputs import ITEM_BYTES
 from .live_group import LiveGroup
 from .model import Correctness, RankCorrectness, Step, WrongResult
 
@@ -208,7 +209,7 @@ def _wrong_text(collective: str, first: WrongResult, ranks: list[int], world_siz
             f"barrier lets {who} go on before {late} has come: rank {first.rank} waited {first.seen}, "
             f"expected {first.expected}"
         )
-    step = Step("prove", collective, first.dtype if first.dtype in DTYPES else "", first.size_bytes).text
+    step = Step("prove", collective, first.dtype if first.dtype in ITEM_BYTES else "", first.size_bytes).text
     share = f"{first.wrong} of {first.elements} {'objects' if first.dtype == 'object' else 'elements'}"
     place = "" if len(ranks) == 1 else f"on rank {first.rank}, "
     if first.collective.endswith(INPUT):

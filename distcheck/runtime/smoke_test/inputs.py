@@ -4,7 +4,7 @@
 numbers: at each index the ranks hold the numbers of one fixed list, rotated by a random amount, and one rank adds a
 random addend. The sum is the list's total plus the addend, for any number of ranks. The addend identifies an index, the
 rotation a rank. All numbers are so small that any partial sum in any order is exact in the dtype, so a right result is
-right in every bit.
+right in every bit. *Other reductions* are made of the same lists, so that their result is known without communication.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 #: Whole numbers up to this are exact: 2 to the bits of the significand (IEEE 754; bfloat16 has 8).
-#: For int64 a bound that leaves the sign alone.
-EXACT = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8, "int64": 1 << 62}
-ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int64": 8}
+#: For int64 a bound that leaves the sign alone, for uint8 the largest number and one.
+EXACT = {
+    "float64": 1 << 53, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8, "int64": 1 << 62, "uint8": 1 << 8,
+}  # fmt: skip
+ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "float64": 8, "uint8": 1, "bool": 1}
+INTEGERS = frozenset({"int64", "uint8"})
+#: What PREMUL_SUM multiplies each contribution by: a power of two, which is exact.
+PREMUL_FACTOR = 2.0
 
 #: Elements of a random table, of which every buffer is made piece by piece; a prime, so that pieces of two messages
 #: do not end at the same positions as chunks do.
@@ -59,8 +64,10 @@ def make_terms(dtype: str, size: int) -> tuple[tuple[int, ...], int]:
     Positive numbers add up to at most half of what is exact, negative ones as well, and the addend is at most the
     other half: every partial sum in every order is exact. Where there are more ranks than such numbers, most hold 0.
     Their total is not negative, so that the sum is never 0 and its sign shows; and with two or more ranks the rank
-    with the addend is never right alone.
+    with the addend is never right alone. Without a sign there are no negative numbers.
     """
+    if dtype == "uint8":
+        return _make_unsigned_terms(size)
     half = EXACT[dtype] // 2
     used = min(size, 2 * half)
     largest = half // ((used + 1) // 2)
@@ -76,6 +83,17 @@ def make_terms(dtype: str, size: int) -> tuple[tuple[int, ...], int]:
         # there are terms of both signs, so that one of them is another
         place = next(place for place, term in enumerate(terms) if term != total)
         terms[0], terms[place] = terms[place], terms[0]
+    return tuple(terms), half
+
+
+def _make_unsigned_terms(size: int) -> tuple[tuple[int, ...], int]:
+    """The same for uint8: all terms add up to at most 127, so that each partial sum with the addend is below 256."""
+    half = EXACT["uint8"] // 2 - 1
+    used = min(size, half)
+    order = sorted(range(size), key=lambda place: mix(size, place))
+    terms = [0] * size
+    for place in order[:used]:
+        terms[place] = 1 + mix(size, place, 1) % (half // used)
     return tuple(terms), half
 
 
@@ -117,7 +135,8 @@ class RandomTables:
 
     def bits_dtype(self, name: str) -> Any:
         """The integer of the same width."""
-        return {8: self.torch.int64, 4: self.torch.int32, 2: self.torch.int16}[ITEM_BYTES[name]]
+        integers = {8: self.torch.int64, 4: self.torch.int32, 2: self.torch.int16, 1: self.torch.int8}
+        return integers[ITEM_BYTES[name]]
 
     def bits(self, dtype: str) -> Any:
         """Random bits, as integers of the dtype's width. The highest bit of a float's exponent is 0: no NaN."""
@@ -128,7 +147,7 @@ class RandomTables:
         return self._bits[dtype]
 
     def _kept(self, dtype: str) -> int:
-        return -1 if dtype == "int64" else ~(1 << (8 * ITEM_BYTES[dtype] - 2))
+        return -1 if dtype in INTEGERS else ~(1 << (8 * ITEM_BYTES[dtype] - 2))
 
     def sums(self, dtype: str) -> _SumTables:
         """The tables of sums."""
@@ -190,6 +209,26 @@ class RandomTables:
             addend = mix(word, 2) % TABLE + begun
             yield begin, end, tables.addends[addend : addend + end - begin] + tables.total
 
+    def reduction_input(self, collective: str, dtype: str, stream: int, out: Any) -> None:
+        """Fill a buffer with this rank's contribution to a reduction that is no sum."""
+        tables = self.sums(_numbers_of(collective, dtype))
+        for begin, end, begun, word in self._pieces(stream, 0, len(out)):
+            length = end - begin
+            place, addend = word % TABLE + begun, mix(word, 2) % TABLE + begun
+            out[begin:end] = _contribution(
+                collective, dtype, self.size,
+                tables.terms[place : place + length], tables.owned[place : place + length],
+                tables.addends[addend : addend + length],
+            )  # fmt: skip
+
+    def reduction_blocks(self, collective: str, dtype: str, stream: int, stop: int) -> Iterator[tuple[int, int, Any]]:
+        """What such a reduction must be, piece by piece."""
+        tables = self.sums(_numbers_of(collective, dtype))
+        for begin, end, begun, word in self._pieces(stream, 0, stop):
+            addend = mix(word, 2) % TABLE + begun
+            addends = tables.addends[addend : addend + end - begin]
+            yield begin, end, _reduced(collective, dtype, tables, addends).to(self.dtype(dtype))
+
     def contributions(self, dtype: str, stream: int, indices: list[int]) -> list[list[int]]:
         """What every rank contributed at some indices: one list a rank."""
         tables = self.sums(dtype)
@@ -205,5 +244,41 @@ class RandomTables:
 
     def empty(self, dtype: str, elements: int) -> Any:
         """A buffer that holds nothing that could be right."""
-        poison = float("nan") if dtype != "int64" else -0x5A5A_5A5A_5A5A_5A5B
+        poison = {"int64": -0x5A5A_5A5A_5A5A_5A5B, "uint8": 0xA5, "bool": True}.get(dtype, float("nan"))
         return self.torch.full((elements,), poison, dtype=self.dtype(dtype), device=self.device)
+
+
+def _numbers_of(collective: str, dtype: str) -> str:
+    """The dtype whose lists a reduction is made of: an average is of small numbers, so that rounding can't hide one."""
+    return "float16" if collective == "all_reduce_avg" else "int64" if dtype == "bool" else dtype
+
+
+def _contribution(collective: str, dtype: str, size: int, terms: Any, owned: Any, addends: Any) -> Any:
+    """One rank's numbers. The rank that has the addend is another one from index to index."""
+    if dtype == "bool":
+        # any: true where the one rank is; all: false there
+        here = (owned * addends) % 2 == 1
+        return here if collective == "all_reduce_max" else ~here
+    if collective == "all_reduce_product":
+        # signs, and the addend once: whole numbers, and as large as one of them
+        return owned * addends + (1 - owned) * (1 - 2 * (terms % 2).abs())
+    if collective in ("all_reduce_min", "all_reduce_max"):
+        # the addend is the largest, whatever the other ranks have
+        number = owned * addends - (1 - owned) * terms.abs()
+        return -number if collective == "all_reduce_min" else number
+    number = owned * addends + terms
+    return number.float() * size if collective == "all_reduce_avg" else number
+
+
+def _reduced(collective: str, dtype: str, tables: _SumTables, addends: Any) -> Any:
+    """The result over all ranks."""
+    if dtype == "bool":
+        found = addends % 2 == 1
+        return found if collective == "all_reduce_max" else ~found
+    if collective == "all_reduce_product":
+        return addends * (-1) ** sum(term % 2 for term in tables.all_terms[1:])
+    if collective in ("all_reduce_min", "all_reduce_max"):
+        return -addends if collective == "all_reduce_min" else addends
+    if collective == "all_reduce_avg":
+        return addends.float() + tables.total
+    return (addends + tables.total) * PREMUL_FACTOR

@@ -15,7 +15,7 @@ from .model import Options, Step
 class Operations:
     """The collectives of one process group, on flat tensors, as nccl-tests defines them.
 
-    n is the size of the group. Reductions are sums. A test may substitute a faulty one.
+    n is the size of the group. Reductions are sums unless their name is given. A test may substitute a faulty one.
 
     :param group: a process group of torch; None is the default group
     """
@@ -37,6 +37,11 @@ class Operations:
     def all_reduce(self, tensor: Any) -> None:
         """Sum in place, on all ranks."""
         self.dist.all_reduce(tensor, group=self.group)
+
+    def all_reduce_by(self, tensor: Any, name: str, factor: float = 1.0) -> None:
+        """Reduce in place, on all ranks, by a name of ``ReduceOp``; PREMUL_SUM multiplies by the factor first."""
+        by = self.dist._make_nccl_premul_sum(factor) if name == "PREMUL_SUM" else getattr(self.dist.ReduceOp, name)
+        self.dist.all_reduce(tensor, op=by, group=self.group)
 
     def broadcast(self, tensor: Any, source: int) -> None:
         """The source's tensor on all ranks, in place."""

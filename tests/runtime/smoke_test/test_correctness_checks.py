@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import NotApplicable, Severity, Unavailable, to_plain
-from distcheck.runtime.smoke_test.cases import COLLECTIVES, DTYPES, OBJECTS, distances, make_plan
+from distcheck.runtime.smoke_test.cases import COLLECTIVES, DTYPES, OBJECTS, REDUCTIONS, distances, make_plan
 from distcheck.runtime.smoke_test.correctness import PEER_COPY, CorrectnessRun
 from distcheck.runtime.smoke_test.correctness_checks import (
     MOST_MISMATCHES,
@@ -26,12 +26,15 @@ from distcheck.runtime.smoke_test.correctness_checks import (
     prove,
     results_are_right,
 )
-from distcheck.runtime.smoke_test.inputs import EXACT, TABLE, RandomTables, make_terms
+from distcheck.runtime.smoke_test.inputs import EXACT, INTEGERS, TABLE, RandomTables, make_terms
 from distcheck.runtime.smoke_test.live_group import LiveGroup, Operations
 from distcheck.runtime.smoke_test.model import Correctness, Options, RankCorrectness, Step, WrongResult
 
 NO_CLUSTER = Unavailable("not given")
-TENSORS = [name for name in COLLECTIVES if name not in (*OBJECTS, "barrier")]
+TENSORS = [name for name in COLLECTIVES if name not in (*OBJECTS, *REDUCTIONS, "barrier")]
+#: What gloo has none of (torch 2.13), and what each report lists as not checked.
+NOT_IN_GLOO = {"all_reduce_premul_sum"}
+NOT_VERIFIED = {*NOT_IN_GLOO, "float8"}
 
 
 # the inputs
@@ -48,8 +51,9 @@ def test_every_partial_sum_is_exact(dtype: str, size: int) -> None:
     assert -negative <= EXACT[dtype]
     assert sum(terms) >= 0, "the sum with its addend is never 0: its sign shows"
     assert size == 1 or sum(terms) != terms[0], "the rank with the addend is not right alone"
-    assert size == 1 or any(term > 0 for term in terms) == any(term < 0 for term in terms) is True
-    if size <= EXACT[dtype]:
+    signs = {term > 0 for term in terms if term}
+    assert size == 1 or signs == ({True} if dtype == "uint8" else {True, False})
+    if size < EXACT[dtype] // (2 if dtype == "uint8" else 1):
         assert 0 not in terms, "every rank counts at every index"
 
 
@@ -128,13 +132,13 @@ def test_bits_differ_by_place_and_by_stream(dtype: str) -> None:
 
     tables = RandomTables(0, 2, torch.device("cpu"))
     one, other = tables.empty(dtype, 3 * TABLE), tables.empty(dtype, 3 * TABLE)
-    assert not torch.equal(one, one) or dtype == "int64", "what is not written is no number"
+    assert not torch.equal(one, one) or dtype in INTEGERS, "what is not written is no number"
     tables.copy_input(dtype, 7, 0, one)
     tables.copy_input(dtype, 8, 0, other)
     assert torch.isfinite(one).all()
     bits = tables.bits_dtype(dtype)
     for left, right in ((one, other), (one[:-1], one[1:]), (one[:TABLE], one[TABLE : 2 * TABLE])):
-        assert (left.view(bits) == right.view(bits)).float().mean() < 0.001
+        assert (left.view(bits) == right.view(bits)).float().mean() < (0.006 if dtype == "uint8" else 0.001)
 
 
 # what is tried
@@ -148,8 +152,8 @@ def test_every_collective_and_every_dtype_is_tried(size: int, crowded: bool) -> 
     alone = {"send_recv", "barrier"} if size == 1 else set()
     assert essential == set(COLLECTIVES) - alone
     assert {trial.dtype for trial in plan.essential} >= set(DTYPES)
-    assert len(plan.essential) <= 40
-    assert len(plan.essential) + len(plan.additional) <= 90
+    assert len(plan.essential) <= 50
+    assert len(plan.essential) + len(plan.additional) <= 115
     streams = [trial.stream for trial in (*plan.essential, *plan.additional)]
     assert len(set(streams)) == len(streams), "no two trials send the same numbers"
     assert not set(streams) & {trial.stream for trial in make_plan(size, crowded=crowded, repetition=1).essential}
@@ -183,6 +187,44 @@ def test_both_neighbours_and_one_far_away_are_met(size: int) -> None:
     if size > 1:
         assert {1, size - 1} <= set(found)
         assert any(min(step, size - step) == size // 2 for step in found)
+
+
+class Simulated(Operations):
+    """What one rank of a group of any size gets: the contributions of the others are made here."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def reduction(self, collective: str, dtype: str) -> None:
+        import torch
+
+        everyone = [RandomTables(rank, self.size, torch.device("cpu")) for rank in range(self.size)]
+        parts = []
+        for tables in everyone:
+            tensor = tables.empty(dtype, 501)
+            tables.reduction_input(collective, dtype, 77, tensor)
+            parts.append(tensor)
+        stack = torch.stack(parts)
+        seen = {
+            "all_reduce_min": lambda: stack.amin(0),
+            "all_reduce_max": lambda: stack.amax(0),
+            "all_reduce_product": lambda: stack.prod(0, dtype=stack.dtype),
+            "all_reduce_avg": lambda: (stack * (1.0 / self.size)).sum(0).round(),
+            "all_reduce_premul_sum": lambda: (stack * 2).sum(0),
+        }[collective]()
+        blocks = list(everyone[-1].reduction_blocks(collective, dtype, 77, 501))
+        assert torch.equal(torch.cat([block for _, _, block in blocks]), seen)
+        if dtype != "bool":
+            assert len(set(seen.tolist())) > 100
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 100, 300])
+@pytest.mark.parametrize(
+    ("collective", "dtype"), [(name, dtype) for name, (_, dtypes) in REDUCTIONS.items() for dtype in dtypes]
+)
+def test_the_expected_result_of_a_reduction_is_that_of_all_inputs(collective: str, dtype: str, size: int) -> None:
+    Simulated(size).reduction(collective, dtype)
 
 
 # real groups
@@ -233,6 +275,41 @@ def cases() -> dict[str, Callable[[int], Operations]]:
         if rank == 0 and tensor.is_floating_point():
             tensor += tensor.clone()
         real(tensor)
+
+    @case("largest one off by one", "all_reduce_by")
+    def _(rank: int, real: Any, tensor: Any, name: str, factor: float) -> None:
+        real(tensor, name, factor)
+        if rank == 1 and name == "MAX" and len(tensor) > 7 and tensor.dtype != _torch().bool:
+            tensor[7] -= 1
+
+    @case("any is all", "all_reduce_by")
+    def _(rank: int, real: Any, tensor: Any, name: str, factor: float) -> None:
+        real(tensor, "MIN" if name == "MAX" and tensor.dtype == _torch().bool else name, factor)
+
+    @case("smallest is largest", "all_reduce_by")
+    def _(rank: int, real: Any, tensor: Any, name: str, factor: float) -> None:
+        other = tensor.clone()
+        real(tensor, name, factor)
+        if name == "MIN" and len(tensor) > 1:
+            real(other, "MAX", factor)
+            if rank == 2:
+                tensor.copy_(other)
+
+    @case("product without a sign", "all_reduce_by")
+    def _(rank: int, real: Any, tensor: Any, name: str, factor: float) -> None:
+        real(tensor, name, factor)
+        if rank == 0 and name == "PRODUCT" and len(tensor) > 1:
+            tensor *= -1
+
+    @case("average not divided", "all_reduce_by")
+    def _(rank: int, real: Any, tensor: Any, name: str, factor: float) -> None:
+        real(tensor, "SUM" if name == "AVG" else name, factor)
+
+    @case("average off by one", "all_reduce_by")
+    def _(rank: int, real: Any, tensor: Any, name: str, factor: float) -> None:
+        real(tensor, name, factor)
+        if rank == 2 and name == "AVG" and len(tensor) > 1:
+            tensor[-1] += 1
 
     @case("rank dropped in one chunk", "reduce_scatter")
     def _(rank: int, real: Any, output: Any, tensor: Any) -> None:
@@ -407,11 +484,11 @@ def test_good_dc510_a_healthy_group(size: int, tmp_path: Path) -> None:
     assert proof.wrong_ranks == ()
     assert proof.failures == ()
     assert proof.checks > 60 * size
-    assert proof.dtypes == DTYPES
+    assert set(proof.dtypes) == {*DTYPES, "bool"}
     missing = set(OBJECTS) if not has_numpy() else set()
     missing |= {"send_recv", "barrier"} if size == 1 else set()
-    assert set(proof.collectives) == set(COLLECTIVES) - missing
-    assert {name for what, _ in proof.skipped for name in what.split(", ")} == missing
+    assert set(proof.collectives) == set(COLLECTIVES) - missing - NOT_IN_GLOO
+    assert {name for what, _ in proof.skipped for name in what.split(", ")} == missing | NOT_VERIFIED
     assert list(results_are_right(proof, NO_CLUSTER)) == []
 
 
@@ -442,7 +519,7 @@ def test_good_dc510_the_oldest_torch(tmp_path: Path, monkeypatch: pytest.MonkeyP
     proofs = [from_plain(RankCorrectness, json.loads((tmp_path / f"{rank}.json").read_text())) for rank in range(3)]
     proof = merge_rank_results(proofs, 3)
     assert (proof.mismatches, proof.failures) == ((), ())
-    assert set(proof.collectives) >= set(COLLECTIVES) - set(OBJECTS)
+    assert set(proof.collectives) >= set(COLLECTIVES) - set(OBJECTS) - NOT_IN_GLOO
 
 
 def _in_a_part(rank: int, folder: str) -> None:
@@ -476,8 +553,8 @@ def test_more_ranks_than_cores_are_tried_less_and_it_is_said(damaged: dict[str, 
     proof = merge_rank_results(damaged["healthy"], 3)
     assert proof.mismatches == ()
     assert any("more ranks than cores" in why for _, why in proof.skipped)
-    assert set(proof.dtypes) == set(DTYPES)
-    assert set(proof.collectives) >= set(COLLECTIVES) - set(OBJECTS)
+    assert set(proof.dtypes) == {*DTYPES, "bool"}
+    assert set(proof.collectives) >= set(COLLECTIVES) - set(OBJECTS) - NOT_IN_GLOO
 
 
 #: case → collective, dtypes, ranks that see it, first index (None: not said), source
@@ -485,8 +562,14 @@ DAMAGES = {
     "one element": ("all_reduce", ("float32",), (1,), 700, None),
     "first element of every sum": ("all_reduce", DTYPES, (1,), 0, None),
     "rank dropped": ("all_reduce", DTYPES, (0, 1, 2), None, 2),
-    "rank counted twice": ("all_reduce", ("float32", "float16", "bfloat16"), (0, 1, 2), None, 0),
+    "rank counted twice": ("all_reduce", ("float32", "float16", "bfloat16", "float64"), (0, 1, 2), None, 0),
     "rank dropped in one chunk": ("reduce_scatter", DTYPES, (0,), None, 1),
+    "largest one off by one": ("all_reduce_max", ("float32", "int64"), (1,), 7, None),
+    "any is all": ("all_reduce_max", ("bool",), (0, 1, 2), None, None),
+    "smallest is largest": ("all_reduce_min", ("float32", "int64", "bool"), (2,), None, None),
+    "product without a sign": ("all_reduce_product", ("float32", "int64"), (0,), None, None),
+    "average not divided": ("all_reduce_avg", ("float32",), (0, 1, 2), 0, None),
+    "average off by one": ("all_reduce_avg", ("float32",), (2,), 1020, None),
     "nothing happens": ("all_reduce", DTYPES, (2,), None, None),
     "not written": ("broadcast", ("float32",), (1,), 0, None),
     "chunks swapped": ("all_gather", ("float32",), (0,), 0, None),
@@ -619,6 +702,10 @@ class Alone(Operations):
 
     def all_reduce(self, tensor: Any) -> None:
         pass
+
+    def all_reduce_by(self, tensor: Any, name: str, factor: float = 1.0) -> None:
+        if name == "PREMUL_SUM":
+            tensor *= factor
 
     def broadcast(self, tensor: Any, source: int) -> None:
         pass
