@@ -48,11 +48,22 @@ def main_frames(text: str) -> list[Frame]:
 
 def kernel_state(pid: int | None) -> str:
     """Return the state letter of a process in /proc (proc(5)); "": unknown."""
+    return next(iter(_stat(pid)), "")
+
+
+def parent_of(pid: int | None) -> int | None:
+    """Return the process ID of a process's parent by /proc; None: unknown."""
+    fields = _stat(pid)
+    return int(fields[1]) if len(fields) > 1 else None
+
+
+def _stat(pid: int | None) -> list[str]:
+    """The fields of /proc/PID/stat after the name (proc(5))."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return ""
+            return file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return []
 
 
 def usable_cores() -> int:

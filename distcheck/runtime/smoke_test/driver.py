@@ -32,6 +32,7 @@ from distcheck.checks.cluster.records import (
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import to_plain
 from distcheck.runtime.coordination.model import Failure, RankState
+from distcheck.runtime.coordination.processes import kernel_state, parent_of
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.root_cause import compose_failure
 from distcheck.runtime.coordination.store_client import ANSWERS_PER_S, StoreClient, StoreLost
@@ -40,7 +41,7 @@ from .backend import Choice, choose
 from .model import Correctness, Lateness, Measurements, Options, Pairs, RankCorrectness
 from .phases import limit_s, live_phases
 from .rank_records import RankFile, write
-from .supervisor import Supervisor, WorkerEvent
+from .supervisor import STOPPED_AFTER_S, Supervisor, WorkerEvent
 from .worker import Orders
 
 Value = TypeVar("Value")
@@ -61,10 +62,15 @@ _LOOK_EVERY_S = 0.5
 _KEYS_AT_ONCE = 256
 #: Present ranks whose hosts are read to find where a missing one belongs.
 _MOST_CALLERS = 2048
-#: Seconds without a heartbeat after which a host counts as lost, and seconds between two checks of all hosts. A
-#: supervisor only watches, so even one with little CPU time sends a heartbeat in that time.
+#: Seconds without a heartbeat after which a supervisor counts as lost: on another host, to which a network leads, and
+#: on this one; and seconds between two checks. A supervisor only watches, so even one with little CPU time sends a
+#: heartbeat in that time.
 LOST_AFTER_S = 15.0
-_HOSTS_EVERY_S = 3.0
+HUNG_AFTER_S = 10.0
+_SIGNS_EVERY_S = 2.0
+
+#: Why a process that another one watched from outside has no exit status.
+_EXITED = "the launcher prints its exit status"
 
 
 class PhaseFailure(Exception):  # noqa: N818 - an outcome of a phase, sent to all supervisors
@@ -159,9 +165,10 @@ class PhaseDriver:
         self.world_size = own.rank_infos[0].world_size
         self.coordinator = any(rank_info.rank == 0 for rank_info in own.rank_infos)
         self.complete = len(own.rank_infos) == self.world_size
-        # the store answers one request after another: with many supervisors each sends fewer
+        # the store answers one request after another: with many supervisors each sends fewer requests, two at a time
         self.pause_s = max(_LONGEST_PAUSE_S, self.world_size / ANSWERS_PER_S)
-        self.look_every_s = max(_LOOK_EVERY_S, self.world_size / ANSWERS_PER_S)
+        self.look_every_s = max(_LOOK_EVERY_S, 2 * self.world_size / ANSWERS_PER_S)
+        self.signs_every_s = max(_SIGNS_EVERY_S, self.look_every_s)
         self.signalled = signalled
         self.done: dict[str, dict[int, WorkerEvent]] = {}
         self.phase = "roll-call"
@@ -169,8 +176,10 @@ class PhaseDriver:
         self.limit = 0.0
         self.last_look = 0.0
         self.last_signs = 0.0
-        #: by the first rank of each host: its last sign of life, and when that came
+        #: of each rank whose supervisor this one watches: its last sign of life, and when that came
         self.signs: dict[int, tuple[int, float]] = {}
+        #: those of them that run on this host
+        self.siblings: Siblings = Siblings()
         self.found = PhaseResults()
         self.hosts = 1
 
@@ -201,6 +210,7 @@ class PhaseDriver:
         self._leave()
         if not decision["go"]:
             return self.found if self.coordinator else None
+        self._watch(_long(decision["hosts"], self.world_size))
         for phase in live_phases(self.options, self.world_size):
             self._enter(phase, limit_s(phase, self.options, self.world_size, device=decision["device"]))
             if phase == "start":
@@ -210,6 +220,8 @@ class PhaseDriver:
             self._until(lambda phase=phase: len(self.done.get(phase, {})) == len(self.rank_infos) or None)  # type: ignore[misc]
             self._take(phase)
             self._leave()
+        # a supervisor that is done sends no sign of life
+        self.signs, self.siblings = {}, Siblings()
         self._enter("end", min(self.options.timeout_s, 30.0))
         self.supervisor.finish()
         self._until(lambda: all(worker.finished for worker in self.supervisor.workers.values()) or None)
@@ -280,29 +292,47 @@ class PhaseDriver:
             standing = None if first is None else first.record.read()
             inside = standing is not None and standing.step.phase == self.phase
             self.show(self.phase, standing.step.text if inside and standing is not None else "", now - self.begun)
-        if self.supervisor.stopped():
+        if self.supervisor.stopped() or self.siblings.stopped(now):
             raise PhaseFailure("stopped")
         if self.complete:
             return
         if self.client.add("alarm", 0):
             raise PhaseFailure("alarm", own=False)
-        if self.rank_infos[0].leads and not self.coordinator:
-            self.client.add(f"sign/{self.rank_infos[0].rank}", 1)
-        elif self.coordinator and now - self.last_signs >= _HOSTS_EVERY_S:
+        for rank_info in self.rank_infos:
+            self.client.add(f"sign/{rank_info.rank}", 1)
+        if now - self.last_signs >= self.signs_every_s:
             self.last_signs = now
             self._look_for_signs(now)
 
+    def _watch(self, hosts: tuple[int, ...]) -> None:
+        """Choose the supervisors that this one watches, once their hosts are known."""
+        if self.complete:
+            return
+        now = time.monotonic()
+        watched = watched_ranks(self.rank_infos[0].rank, hosts)
+        self.signs = {rank: (0, now) for rank in watched if rank not in {info.rank for info in self.rank_infos}}
+        here = [rank for rank in self.signs if hosts[rank] == hosts[self.rank_infos[0].rank]]
+        texts = [self.client.get(f"who/{rank}/1") for rank in here]
+        callers: list[Caller] = [from_json(Caller, text) for text in texts if text is not None]
+        self.siblings = Siblings({caller.rank: caller.pid for caller in callers})
+
     def _look_for_signs(self, now: float) -> None:
-        """Return whether each host still sends heartbeats: one whose network or supervisor failed sends none."""
+        """Raise PhaseFailure if a supervisor sends no heartbeats: it hangs, or its host or its network failed."""
         silent = []
         for rank, (last, since) in self.signs.items():
             sign = self.client.add(f"sign/{rank}", 0)
             if sign != last:
                 self.signs[rank] = (sign, now)
-            elif now - since > LOST_AFTER_S:
+            elif now - since > self._lost_after_s(rank):
                 silent.append(rank)
         if silent:
-            raise PhaseFailure("lost", f"no sign of life from the host of rank {silent[0]} for {LOST_AFTER_S:g} s")
+            rank = silent[0]
+            what = "the supervisor" if rank in self.siblings.pids else "the host"
+            raise PhaseFailure("lost", f"no sign of life from {what} of rank {rank} for {self._lost_after_s(rank):g} s")
+
+    def _lost_after_s(self, rank: int) -> float:
+        """Seconds without a heartbeat after which the supervisor of a rank counts as lost."""
+        return max(HUNG_AFTER_S if rank in self.siblings.pids else LOST_AFTER_S, 3 * self.look_every_s)
 
     # two levels: rank → first rank of its host → coordinator
 
@@ -590,6 +620,7 @@ class PhaseDriver:
                 proof = self.supervisor.workers[rank].proof
                 self.client.set(f"state/{rank}", json.dumps({"state": to_plain(state), "proof": proof}))
             self.client.add("told", len(states))
+            self._speak_for_siblings()
             self.supervisor.end()
             if self.complete or self.coordinator:
                 states.update(self._all_states(states, REPORT_WITHIN_S))
@@ -605,6 +636,15 @@ class PhaseDriver:
             alone=self.phase == "roll-call",
         )  # fmt: skip
         return self._with_rest(failure)
+
+    def _speak_for_siblings(self) -> None:
+        """Publish the states of supervisors of this host that have exited or are stopped: they can't do it."""
+        states = self.siblings.states(self.host, self.phase)
+        for state in states:
+            # one that ended by itself published its own state first
+            if not self.client.check([f"state/{state.rank}"]):
+                self.client.set(f"state/{state.rank}", json.dumps({"state": to_plain(state), "proof": None}))
+                self.client.add("told", 1)
 
     def _verdict_is_near(self) -> bool:
         """Return whether a verdict is published: by the coordinator, or after a time by the first other supervisor."""
@@ -702,6 +742,61 @@ class PhaseDriver:
                     return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict"
         except StoreLost as lost:
             return 1, f"{name}: the run ended in {self.phase}, and rank 0 gave no verdict: {lost}"
+
+
+class Siblings:
+    """Supervisors that the same launcher started on this host, seen from outside: whether they run, by process ID.
+
+    :param pids: by rank; of a rank in another PID namespace, or started by another process, nothing is known
+    """
+
+    def __init__(self, pids: Mapping[int, int] = {}) -> None:
+        self.pids = {rank: pid for rank, pid in pids.items() if parent_of(pid) == os.getppid()}
+        self._stopped_since: dict[int, float] = {}
+
+    def stopped(self, now: float) -> bool:
+        """Return whether one has been stopped (SIGSTOP) for a while."""
+        for rank, pid in self.pids.items():
+            if kernel_state(pid) in ("T", "t"):
+                self._stopped_since.setdefault(rank, now)
+            else:
+                self._stopped_since.pop(rank, None)
+        return any(now - since >= STOPPED_AFTER_S for since in self._stopped_since.values())
+
+    def states(self, host: str, phase: str) -> tuple[RankState, ...]:
+        """Return the states of those that have exited or are stopped."""
+        found = []
+        for rank, pid in self.pids.items():
+            kernel = kernel_state(pid)
+            if kernel in ("T", "t"):
+                found.append(RankState(rank, host, pid, phase, state="stopped", detail="SIGSTOP"))
+            elif kernel in ("", "Z", "X"):
+                found.append(RankState(rank, host, pid, phase, state="exited", detail=_EXITED))
+        return tuple(found)
+
+
+def watched_ranks(rank: int, hosts: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the ranks whose supervisors the one of this rank watches: few for each, and each is watched.
+
+    The first of a host watches the others there, and the second watches the first. Rank 0 watches the first of each
+    host, and the first of the second host watches rank 0.
+
+    :param hosts: the number of each rank's host, by rank
+    """
+    firsts: dict[int, int] = {}
+    for other, host in enumerate(hosts):
+        firsts.setdefault(host, other)
+    here = [other for other, host in enumerate(hosts) if host == hosts[rank]]
+    found = []
+    if rank == here[0]:
+        found.extend(here[1:])
+    elif rank == here[1]:
+        found.append(here[0])
+    if rank == 0:
+        found.extend(firsts.values())
+    elif rank in list(firsts.values())[1:2]:
+        found.append(0)
+    return tuple(dict.fromkeys(other for other in found if other != rank))
 
 
 def _ordinal(number: int) -> str:

@@ -72,6 +72,9 @@ ROOMS = (
 #: Pairs of 64 ranks, each measured once and some twice, are all listed; with more ranks so many of the slowest.
 _MOST_PAIRS = 4096
 _SLOWEST_PAIRS = 256
+#: Seconds within which two signals are one request. torchrun passes a signal on when it next checks its ranks: every
+#: 0.1 s by default (``--monitor-interval``, torch 2.13).
+_SAME_REQUEST_S = 1.0
 #: Missing ranks that one line names.
 _MOST_NAMED = 64
 
@@ -294,12 +297,14 @@ class _Signals:
     """Record the signal of a launcher or a user who ends the run. The next poll sees it; all findings are kept.
 
     The handlers stay until the report is out: torchrun ends all ranks as soon as one of them has left. A second signal
-    ends this process at once, its workers with it.
+    ends this process at once, its workers with it. One that follows closely is the same request: Ctrl-C reaches all
+    processes of a terminal, and torchrun passes it on.
     """
 
     def __init__(self) -> None:
         #: the first signal that came
         self.seen: str | None = None
+        self._seen_at = 0.0
         self._before: dict[int, Any] = {}
         if threading.current_thread() is not threading.main_thread():
             return
@@ -309,9 +314,10 @@ class _Signals:
                 self._before[number] = signal.signal(number, self._note)
 
     def _note(self, number: int, _frame: object) -> None:
-        if self.seen is not None:
+        if self.seen is None:
+            self.seen, self._seen_at = signal.Signals(number).name, time.monotonic()
+        elif time.monotonic() - self._seen_at > _SAME_REQUEST_S:
             os._exit(128 + number)
-        self.seen = signal.Signals(number).name
 
     def restore(self) -> None:
         """Restore the previous handlers of the signals."""

@@ -6,13 +6,17 @@ import gc
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from distcheck.checks.cluster.records import RankRecord
+from distcheck.runtime.smoke_test.driver import Siblings, watched_ranks
 from distcheck.runtime.smoke_test.model import Options, Step
 
 from . import ranks
@@ -181,7 +185,7 @@ def test_bad_a_fault_is_told_by_rank_0_alone(kind: str, tmp_path: Path) -> None:
 
 
 def test_bad_the_process_of_a_rank_is_killed(tmp_path: Path) -> None:
-    """Its supervisor goes with it, so that nobody can say how; the others name it."""
+    """Its supervisor goes with it, so that only the launcher knows how; the others see that it has exited."""
 
     def kill(_rank: int, step: Step) -> None:
         if _rank == 1 and step.collective == "broadcast":
@@ -192,7 +196,7 @@ def test_bad_the_process_of_a_rank_is_killed(tmp_path: Path) -> None:
     assert [item.rank for item in said if item.report is not None] == [0]
     assert said[0].report is not None
     assert said[0].report["measurements"]["failure"]["culprits"] == [1]
-    assert "DC501" in errors(said[0].report)
+    assert "DC512" in errors(said[0].report)
 
 
 def test_bad_rank_0_is_killed_and_another_speaks(tmp_path: Path) -> None:
@@ -293,3 +297,96 @@ def test_duplicate_devices_stop_the_run_before_a_group_is_made() -> None:
     assert errors(plain) == ["DC303"]
     assert "start" not in plain["measurements"]["phases"]
     assert any("start" in item["what"] for item in plain["not_checked"])
+
+
+@pytest.mark.parametrize("sizes", [(2,), (4,), (1, 1), (1, 1, 1), (4, 4), (2, 3, 1), (8,) * 64])
+def test_each_supervisor_is_watched_by_another(sizes: tuple[int, ...]) -> None:
+    hosts = tuple(host for host, size in enumerate(sizes) for _ in range(size))
+    watched = {rank: watched_ranks(rank, hosts) for rank in range(len(hosts))}
+    assert {one for some in watched.values() for one in some} == set(range(len(hosts)))
+    assert all(rank not in some for rank, some in watched.items())
+    # rank 0 watches the first of each host, and the first of a host the others there
+    assert len(watched[0]) == len(sizes) - 1 + sizes[0] - 1
+    assert sum(map(len, watched.values())) <= 3 * len(hosts)
+
+
+def test_one_rank_watches_nobody() -> None:
+    assert watched_ranks(0, (0,)) == ()
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        yield process
+        process.kill()
+
+
+def siblings_of(process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> Siblings:
+    """What a sibling of this process, a child of this test, sees of it."""
+    monkeypatch.setattr(os, "getppid", os.getpid)
+    return Siblings({3: process.pid})
+
+
+def test_good_a_sibling_that_runs_is_not_spoken_for(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    siblings = siblings_of(sleeper, monkeypatch)
+    assert not siblings.stopped(0.0)
+    assert not siblings.stopped(100.0)
+    assert siblings.states("host", "prove") == ()
+
+
+def test_bad_a_sibling_is_stopped_for_a_while(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    siblings = siblings_of(sleeper, monkeypatch)
+    sleeper.send_signal(signal.SIGSTOP)
+    os.waitpid(sleeper.pid, os.WUNTRACED)
+    assert not siblings.stopped(10.0)
+    assert not siblings.stopped(12.9)
+    assert siblings.stopped(13.0)
+    [state] = siblings.states("host", "prove")
+    assert (state.rank, state.state, state.detail, state.pid) == (3, "stopped", "SIGSTOP", sleeper.pid)
+    sleeper.send_signal(signal.SIGCONT)
+    os.waitpid(sleeper.pid, os.WCONTINUED)
+    assert not siblings.stopped(14.0)
+    assert siblings.states("host", "prove") == ()
+
+
+def test_bad_a_sibling_has_exited(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    siblings = siblings_of(sleeper, monkeypatch)
+    sleeper.kill()
+    sleeper.wait()
+    [state] = siblings.states("host", "prove")
+    assert (state.rank, state.state) == (3, "exited")
+
+
+def test_a_process_of_another_launcher_is_not_known(sleeper: subprocess.Popen[bytes]) -> None:
+    """A process ID of another PID namespace names any process here."""
+    siblings = Siblings({3: sleeper.pid})
+    assert siblings.pids == {}
+    sleeper.kill()
+    sleeper.wait()
+    assert siblings.states("host", "prove") == ()
+
+
+@pytest.mark.slow
+def test_good_two_signals_at_once_are_one_request(tmp_path: Path) -> None:
+    """Ctrl-C reaches the ranks of a terminal, and torchrun passes it on."""
+
+    at_work = tmp_path / "at-work"
+
+    def interrupt(processes: dict[int, Any]) -> None:
+        while not at_work.exists():
+            time.sleep(0.05)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for process in processes.values():
+                os.kill(process.pid, number)
+
+    options = QUICK._replace(check=100_000, timeout_s=60.0)
+    seams = ranks.WorkerHooks(before_step=lambda _rank, step: at_work.touch() if step.phase == "prove" else None)
+    said = ranks.launch(2, tmp_path, options, seams, disturb=interrupt, as_torchrun=False)
+    assert said[0].report is not None
+    failure = said[0].report["measurements"]["failure"]
+    assert (failure["kind"], failure["error"], failure["culprits"]) == ("ended", "SIGINT", [])
+    assert [item.status for item in said] == [1, 1]
