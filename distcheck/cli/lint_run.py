@@ -65,7 +65,10 @@ def look(
     launch: LaunchSide | None = None
     seen = None if memory is None else memory.recall(roots)
     if seen is None:
-        seen, files, launch = _check(options, inputs, changed, progress, roots, memory)
+        from distcheck.checks.source.engine import without_cycle_search
+
+        with without_cycle_search():
+            seen, files, launch = _check(options, inputs, changed, progress, roots, memory)
         if memory is not None:
             memory.keep(seen, roots)
     progress.line.clear()

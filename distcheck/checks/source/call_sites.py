@@ -8,7 +8,7 @@ from typing import Any
 from .algebra import stepped
 from .link import EntrySite, Index
 from .source_tables import CallContext, SourceTables
-from .source_text import argument_terms, first_parameter, last_name
+from .source_text import argument_terms, first_parameter, last_name, last_names
 from .summary import FileSummary, Scope
 from .values import NOTHING_KNOWN, FlowStep, Kind, Value, value_of
 from .vocabulary import PROCESSES, SPAWNS, word_set
@@ -52,6 +52,7 @@ class CallSites(SourceTables):
         for file, facts in enumerate(self.files):
             summary = facts.summary
             terms = summary.terms
+            names = last_names(terms)
             scopes = self.index.scopes[file]
             local = {
                 name
@@ -62,7 +63,7 @@ class CallSites(SourceTables):
             for number, event in enumerate(summary.events):
                 if event[0] == "call":
                     call = terms[event[7]]
-                    name = last_name(terms, call[1])
+                    name = names[call[1]]
                     if (
                         name in self.defined
                         or name in local
@@ -71,7 +72,7 @@ class CallSites(SourceTables):
                     ):
                         self._link_call(file, number, call)
                     for argument in argument_terms(call):
-                        if terms[argument][0] == "fn" or last_name(terms, argument) in self.defined:
+                        if names[argument] in self.defined or terms[argument][0] == "fn":
                             self._escape(file, argument, number)
                 elif event[0] in ("bind", "attribute", "store"):
                     value = terms[event[8] if event[0] == "bind" else event[9]]

@@ -177,7 +177,8 @@ def _in_value(
     """An old name within a dotted value; where a name holds it, it is reported once."""
     terms = program.terms[row.file]
     while terms[number][0] == "a":
-        old = look_up(dotted_of(program, row.file, number))
+        named = terms[number][2] in _LAST_NAMES
+        old = look_up(dotted_of(program, row.file, number)) if named else None
         if old is not None and not old.module and not _is_tested(program, row, old):
             if (row.file, number) not in given or row.kind == "call":
                 yield _found(program, row, old, (find() if find is not None else None) or row.span)

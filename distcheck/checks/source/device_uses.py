@@ -154,24 +154,25 @@ def _shapes(program: Program) -> Iterator[Shapes]:
 
 
 def _shapes_in(terms: list[tuple[Any, ...]], events: list[tuple[Any, ...]]) -> Shapes:
-    slices = {
-        number
-        for number, parts in enumerate(terms)
-        if parts[0] == "s" and terms[parts[2]][0] == ":" and min(terms[parts[2]][1][0], terms[parts[2]][1][2]) >= 0
-    }
-    modulos = {
-        number
-        for number, parts in enumerate(terms)
-        if parts[0] == "o"
-        and parts[1] == "%"
-        and terms[parts[2]][0] not in ("k", "f")
-        and terms[parts[3]][0] not in ("k", "t")
-    }
-    comparisons = tuple(
-        number
-        for number, parts in enumerate(terms)
-        if parts[0] == "=" and parts[1] in COMPARISONS and terms[parts[2]][0] != "k" and terms[parts[3]][0] != "k"
-    )
+    slices: set[int] = set()
+    modulos: set[int] = set()
+    comparisons: list[int] = []
+    for number, parts in enumerate(terms):
+        kind = parts[0]
+        if kind == "=":
+            if parts[1] in COMPARISONS and terms[parts[2]][0] != "k" and terms[parts[3]][0] != "k":
+                comparisons.append(number)
+        elif kind == "s":
+            index = terms[parts[2]]
+            if index[0] == ":" and min(index[1][0], index[1][2]) >= 0:
+                slices.add(number)
+        elif (
+            kind == "o"
+            and parts[1] == "%"
+            and terms[parts[2]][0] not in ("k", "f")
+            and terms[parts[3]][0] not in ("k", "t")
+        ):
+            modulos.add(number)
     devices: set[int] = set()
     named: set[int] = set()
     strides: list[tuple[int, int]] = []
@@ -182,7 +183,7 @@ def _shapes_in(terms: list[tuple[Any, ...]], events: list[tuple[Any, ...]]) -> S
         if kind == "call":
             _, callee, positional, keywords, _, _ = terms[event[7]]
             name = _last(terms[callee])
-            roots = [*positional, *(value for _, value in keywords)]
+            roots = [*positional, *[value for _, value in keywords]] if slices or modulos else []
             takes = name in _TAKE_DEVICES
             if _may_take_a_device(terms, name, positional, keywords):
                 devices.add(number)
@@ -204,7 +205,7 @@ def _shapes_in(terms: list[tuple[Any, ...]], events: list[tuple[Any, ...]]) -> S
                     strides.append((number, inner))
         if modulos and takes:
             remainders.extend((number, term) for root in roots for term in _made_of(terms, root) if term in modulos)
-    return Shapes(devices, named if devices else set(), tuple(strides), tuple(remainders), comparisons)
+    return Shapes(devices, named if devices else set(), tuple(strides), tuple(remainders), tuple(comparisons))
 
 
 #: What a remainder may be given to, as the number of a device.
@@ -229,9 +230,9 @@ def _may_take_a_device(
         return True
     if (name == "load" and len(positional) > 1) or (len(positional) > 1 and name in _WRAPPING):
         return True
-    return any(_may_be_text(terms, item) for item in positional) or any(
-        _may_be_text(terms, item) for _, item in keywords
-    )
+    given = [*positional, *[item for _, item in keywords]] if keywords else positional
+    textual = [item for item in given if terms[item][0] in _TEXTUAL]
+    return any(_may_be_text(terms, item) for item in textual) if textual else False
 
 
 def _is_plain(terms: list[tuple[Any, ...]], term: int) -> bool:
@@ -411,6 +412,10 @@ def _is_named(terms: list[tuple[Any, ...]], term: int, named: set[int]) -> bool:
 def _makes_text(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> bool:
     callee = terms[call[1]]
     return bool(callee[0] == "a" and callee[2] == "format")
+
+
+#: Kinds of terms that may be a text.
+_TEXTUAL = frozenset(["k", "f", "o", "?", "c"])
 
 
 def _may_be_text(terms: list[tuple[Any, ...]], term: int, depth: int = 0) -> bool:

@@ -508,11 +508,12 @@ class Program:
         """Enter the events of one file into the tables."""
         aliases = self._aliases(file)
         terms = summary.terms
+        last = source_text.last_names(terms)
         for position, event in enumerate(summary.events):
             packed = file << _SHIFT | position
             self._rows.setdefault(event[0], array("Q")).append(packed)
             if event[0] == "call":
-                method = source_text.last_name(terms, terms[event[7]][1])
+                method = last[terms[event[7]][1]]
                 for name in (method, *aliases.get(method, ())):
                     self._named.setdefault(name, array("Q")).append(packed)
 

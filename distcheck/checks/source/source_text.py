@@ -71,6 +71,20 @@ def last_name(terms: list[tuple[Any, ...]], number: int) -> str:
     return ""
 
 
+def last_names(terms: list[tuple[Any, ...]]) -> list[str]:
+    """Return the last name of each term of a file; the parts of a term stand before it."""
+    names: list[str] = []
+    for term in terms:
+        kind = term[0]
+        if kind in ("p", "v", "a", "fn", "cls"):
+            names.append(term[2])
+        elif kind == "i":
+            names.append(term[1].rsplit(".", 1)[-1])
+        else:
+            names.append(names[term[1]] if kind == "c" else "")
+    return names
+
+
 def destinations(terms: list[tuple[Any, ...]], call: tuple[Any, ...]) -> Iterable[str]:
     """Return the attributes under which an option is stored."""
     for name, value in call[3]:
