@@ -45,6 +45,9 @@ _UNDECIDED = f"The text shows that something failed, and not why.\nfix: read the
 #: What word processors and web pages make of the ASCII characters of a message.
 _ASCII = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\xa0": " ", "\u200b": None})
 _DASH = re.compile(r"(?<!\S)[–—](?=[a-z])")
+#: A line of code that a traceback shows, and the texts in it.
+_RAISES = re.compile(r"\s*raise (?P<name>[A-Z]\w{2,60})\((?P<arguments>.{0,400})")
+_LITERAL = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 #: Marks of a quotation or a frame before a line.
 _QUOTED = re.compile(r"^\s*(?:[>|│]\s?)+", re.MULTILINE)
 
@@ -123,7 +126,15 @@ def _spellings(text: str) -> Iterator[str]:
     plain = _QUOTED.sub("", _DASH.sub("--", plain))
     # terminals wrap long lines between words, or anywhere
     lines = plain.splitlines()
-    yield from dict.fromkeys((text, plain, " ".join(plain.split()), "".join(lines)))
+    yield from dict.fromkeys((text, plain, " ".join(plain.split()), "".join(lines), *_raised(plain)))
+
+
+def _raised(text: str) -> Iterator[str]:
+    """Return the last line of the traceback for the line of code above it: ``E: text`` for ``raise E("text")``."""
+    match = _RAISES.match(text)
+    if match is not None:
+        words = "".join(part[0] or part[1] for part in _LITERAL.findall(match["arguments"]))
+        yield f"{match['name']}: {words}" if words else match["name"]
 
 
 def _as_log(text: str) -> Answer:

@@ -17,6 +17,15 @@ def explain(*words: str, text: str | None = None) -> Result:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
+        ("Cuda failure 'invalid device function'", "DC335"),
+        (
+            "[node1][[38971,1],2][btl_tcp_endpoint.c:796:mca_btl_tcp_endpoint_complete_connect] connect() to 172.17.0.1 "
+            "failed: Connection refused (111)",
+            "DC411",
+        ),
+        ("Failed to modify QP to RTR: Connection timed out", "DC415"),
+        # the line of code above the last one of a traceback
+        ('raise RuntimeError("Distributed package doesn\'t have NCCL " "built in")', "DC120"),
         (
             "DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, unhandled system "
             "error (run with NCCL_DEBUG=INFO for details), NCCL version 2.18.1",
@@ -58,6 +67,8 @@ def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
     [
         "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent",
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "raise ChildFailedError(",
+        "proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a51966cc80",
         "RuntimeError: Socket Timeout",
         "RuntimeError: NCCL communicator was aborted on rank 0.",
         # parts of such lines
@@ -98,6 +109,7 @@ def test_a_failure_that_no_rule_describes_gets_a_hint(text: str, hint: str) -> N
     "text",
     [
         "the quick brown fox jumps over the lazy dog",
+        'raise ValueError(f"File {path} has no columns")',
         # words like those of DC320's signal 7 and DC323's signal 9, and another number
         "Signal 12 (SIGUSR2) was received by the application",
         "loss is not going down after 30 minutes",

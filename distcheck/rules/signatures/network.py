@@ -88,6 +88,10 @@ ROWS: tuple[Signature, ...] = (
          "Connection timed out).",
          "[W socket.cpp:697] [c10d] The client socket has failed to connect to [lab-pc]:29500 (system error: 10061 "
          "- No connection could be made because the target machine actively refused it.).")),
+    # without the reason, which was cut off
+    *spellings("client-tried-once", Kind.NOTICE, ("DC403", "DC404"),
+        (r"The client socket has failed to connect to \[?[^\s\]()]{1,255}?\]?:\d{1,5}\.?\s*$",
+         "[W socket.cpp:697] [c10d] The client socket has failed to connect to [lab-pc]:61215")),
     *spellings("rendezvous-connection", Kind.FAILURE, ("DC403", "DC404", "DC408"),
         (r"The connection to the C10d store has failed",
          "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has "

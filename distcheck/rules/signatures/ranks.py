@@ -314,6 +314,8 @@ _LOST = (
         (r"(?i)connection (?:reset|closed) by (?:remote )?peer",
          "RuntimeError: Connection reset by peer",
          "ConnectionResetError: [Errno 104] Connection reset by peer"),
+        (r"NCCL WARN Socket recv failed while polling for opId=",
+         "node02:4711:4802 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a51966cc80"),
         (r"[Bb]roken pipe", "RuntimeError: Broken pipe", "BrokenPipeError: [Errno 32] Broken pipe")),
     #: threads of gloo or of a loader that run while the process exits
     *spellings("ended-with-threads", Kind.FAILURE, ("DC701",),
