@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
     from distcheck.runtime.coordination.run_script import ScriptExit
 
-#: Modules with the probes of a hang, and of a job that ended.
+#: The module with the probes of a hang.
 ROOMS = ("distcheck.runtime.coordination.hang_detector",)
+#: The module with the probes of a job that ended.
 AT_END = ("distcheck.runtime.monitor.summary",)
 #: Entry point of the script's children.
 CHILD_ENTRY = f"{__name__}:child"

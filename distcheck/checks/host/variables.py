@@ -1,7 +1,7 @@
 """The variables that libraries read: unknown, renamed, unreadable, left over from a search for errors.
 
-Names and parsers are in ``launch``; here they are judged for this launch. What a variable means for an
-interface, a device or a rank is the matter of the room that knows those.
+Names are in ``core/variables.jsonl``, parsers in ``launch/values.py``; here they are judged for this launch. Modules of
+interfaces, devices and ranks judge what a variable means for those.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 All functions are pure. Only a certain hang counts: a rank that computes can still arrive, however long it takes, and so
 the ranks that wait for it can continue, directly or through others. All other waits are for ranks that have exited,
 that are stopped, or that wait themselves, in a circle.
+
+How a finding names a rank: :func:`waits` groups ranks by the call in which they wait, with the ranks that are missing
+there. :func:`deadlocks` drops the waits that can still end. :func:`every_wait_can_end` selects the wait to report.
 """
 
 from __future__ import annotations
@@ -97,12 +100,13 @@ def _differing_wait(
 def _missing(
     call: CollectiveCall, there: Sequence[Position], by_rank: dict[int, Position], positions: Positions
 ) -> tuple[int, ...]:
+    """Return the ranks for which a call waits: the peer of a send or receive, or members that have not entered it."""
     if not call.number:
         if call.peer is None:
             return ()
         other = by_rank[call.peer].awaited_call if call.peer in by_rank else None
         # a send and a receive that wait for each other match; two receives never do
-        return () if other is not None and _meet(call, other) else (call.peer,)
+        return () if other is not None and _match(call, other) else (call.peer,)
     present = {position.rank for position in there}
     return tuple(
         rank
@@ -111,7 +115,7 @@ def _missing(
     )
 
 
-def _meet(call: CollectiveCall, other: CollectiveCall) -> bool:
+def _match(call: CollectiveCall, other: CollectiveCall) -> bool:
     return not other.number and not ("recv" in call.operation and "recv" in other.operation)
 
 
