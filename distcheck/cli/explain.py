@@ -71,7 +71,8 @@ class NothingKnown(click.ClickException):
     exit_code = output.MISUSED
 
 
-@click.command()
+# a message may begin with dashes
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("texts", metavar="CODE|NAME|'ERROR TEXT' …", nargs=-1, required=True)
 @click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
 def command(texts: tuple[str, ...], output_format: str) -> int:

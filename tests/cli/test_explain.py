@@ -24,6 +24,13 @@ def explain(*words: str, text: str | None = None) -> Result:
             "DC411",
         ),
         ("Failed to modify QP to RTR: Connection timed out", "DC415"),
+        ("NCCL WARN Net : Socket creation failed : Address family not supported by protocol", "DC406"),
+        ("RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64", "DC512"),
+        (
+            "ERROR:torch.distributed.elastic.agent.server.api:Error waiting on exit barrier. Elapsed: 307.2 seconds",
+            "DC518",
+        ),
+        ("Note that --use_env is set by default in torchrun.", "DC801"),
         # the line of code above the last one of a traceback
         ('raise RuntimeError("Distributed package doesn\'t have NCCL " "built in")', "DC120"),
         (
@@ -68,6 +75,7 @@ def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
         "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent",
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
         "raise ChildFailedError(",
+        "-- Process 0 terminated with the following error:",
         "proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a51966cc80",
         "RuntimeError: Socket Timeout",
         "RuntimeError: NCCL communicator was aborted on rank 0.",
@@ -90,6 +98,11 @@ def test_a_consequence_is_named_as_one(text: str) -> None:
     ("text", "hint"),
     [
         ("RuntimeError: CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING=1"),
+        (
+            "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no 10.0.0.5 hostname' returned non-zero "
+            "exit status 255.",
+            "ssh-copy-id",
+        ),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", "compute-sanitizer"),
         ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "a smaller batch"),
         ("illegal memory access", "compute-sanitizer"),
@@ -153,6 +166,7 @@ def test_a_rule_that_the_line_does_not_show_is_only_possible() -> None:
 def test_a_notice_is_named_as_one() -> None:
     """A job can run with it, so that the line proves no rule."""
     line = "[c10d] The client socket has failed to connect to [node01]:29500 (errno: 22 - Invalid argument)."
+    assert explain("[c10d] The client socket has failed to connect to [gpu-box]:61215").output.startswith("The text is a")
     result = explain(line)
     assert result.output.startswith("The text is a notice: ")
     assert "DC403" in result.output and "# DC403" not in result.output

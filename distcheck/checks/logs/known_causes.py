@@ -192,6 +192,13 @@ KNOWN_CAUSES = {
         "let Python print its stack at the crash: export PYTHONFAULTHANDLER=1, and run again",
         "job-script",
     ),
+    "ssh-refused": KnownCause(
+        "a host can't be reached by ssh",
+        "DeepSpeed's launcher starts the ranks of each host by ssh without a password, and a host refused that",
+        "let 'ssh HOST hostname' work without a password from this host to each one of the hostfile, this one "
+        "included (ssh-copy-id); or start torchrun on each node",
+        "host",
+    ),
     "node-failed": KnownCause(
         "a node failed",
         "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and no rule of "

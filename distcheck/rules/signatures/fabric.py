@@ -98,7 +98,9 @@ ROWS: tuple[Signature, ...] = (
         (r"No usable listening interface found",
          "gpu03:1201:1288 [0] NCCL WARN NET/Socket : No usable listening interface found"),
         # of a socket whose address family is that of no interface
-        (r"WARN Socket creation failed ?: Address family not supported",
+        (r"WARN (?:Net : )?Socket creation failed ?: Address family not supported",
+         "gpu03:1201:1288 [0] include/socket.h:318 NCCL WARN Net : Socket creation failed : Address family not "
+         "supported by protocol",
          "gpu03:1201:1288 [0] include/socket.h:344 NCCL WARN Socket creation failed : Address family not supported by "
          "protocol"),
         (r"is neither AF_INET\(\d+\) nor AF_INET6",

@@ -63,6 +63,11 @@ _WORKERS = (
          "mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed)."),
         (r"Child process with PID (?P<pid>\d+) terminated with code (?P<exitcode>-?\d+)\.",
          "[rank: 1] Child process with PID 4711 terminated with code 1. Forcefully terminating all other processes.")),
+    *spellings("ssh-refused", Kind.CAUSE, (),
+        (r"Command 'ssh (?:-[^\s']{1,40} ){0,4}PasswordAuthentication=no (?:-p \d+ )?(?P<host>\S{1,80}) hostname' "
+         r"returned",
+         "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node02 hostname' returned non-zero "
+         "exit status 255.")),
     *spellings("workers-ended", Kind.TABLE, (),
         (r"srun: error: (?P<host>[\w.,\[\]-]{1,64}): tasks (?P<tasks>[\d,-]{1,80}): "
          r"(?:Exited with exit code (?P<exitcode>\d+)|(?P<how>Killed|Terminated|Segmentation fault|Aborted))",

@@ -83,14 +83,11 @@ ROWS: tuple[Signature, ...] = (
          "(node01, 29500). The client socket has failed to connect to node01:29500 (errno: 113 - No route to host).")),
     *spellings("client-tried", Kind.NOTICE, ("DC403", "DC404"),
         (r"The client socket (?:has failed|cannot be initialized) to connect to \[?(?P<host>[^\s\]]{0,255}?)\]?:"
-         r"(?P<port>\d{1,5}) \((?:errno|system error): (?P<code>\d+) - (?P<why>[^()]{1,80})",
+         r"(?P<port>\d{1,5})(?: \((?:errno|system error): (?P<code>\d+) - (?P<why>[^()]{1,80}))?",
          "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node01]:29500 (errno: 110 - "
          "Connection timed out).",
          "[W socket.cpp:697] [c10d] The client socket has failed to connect to [lab-pc]:29500 (system error: 10061 "
-         "- No connection could be made because the target machine actively refused it.).")),
-    # without the reason, which was cut off
-    *spellings("client-tried-once", Kind.NOTICE, ("DC403", "DC404"),
-        (r"The client socket has failed to connect to \[?[^\s\]()]{1,255}?\]?:\d{1,5}\.?\s*$",
+         "- No connection could be made because the target machine actively refused it.).",
          "[W socket.cpp:697] [c10d] The client socket has failed to connect to [lab-pc]:61215")),
     *spellings("rendezvous-connection", Kind.FAILURE, ("DC403", "DC404", "DC408"),
         (r"The connection to the C10d store has failed",
