@@ -166,7 +166,9 @@ def test_a_rule_that_the_line_does_not_show_is_only_possible() -> None:
 def test_a_notice_is_named_as_one() -> None:
     """A job can run with it, so that the line proves no rule."""
     line = "[c10d] The client socket has failed to connect to [node01]:29500 (errno: 22 - Invalid argument)."
-    assert explain("[c10d] The client socket has failed to connect to [gpu-box]:61215").output.startswith("The text is a")
+    assert explain("[c10d] The client socket has failed to connect to [gpu-box]:61215").output.startswith(
+        "The text is a"
+    )
     result = explain(line)
     assert result.output.startswith("The text is a notice: ")
     assert "DC403" in result.output and "# DC403" not in result.output
