@@ -158,7 +158,7 @@ def test_it_holds_the_whole_package_and_nothing_for_one_machine(pyz: Path) -> No
     wanted = {
         str(path.relative_to(ROOT))
         for path in package.rglob("*")
-        if path.suffix in (".py", ".md", ".json", ".jsonl", ".typed") or path.name == "py.typed"
+        if path.suffix in (".py", ".md", ".json", ".jsonl", ".txt", ".typed") or path.name == "py.typed"
     }
     assert wanted <= set(names)
     assert {name.partition("/")[0] for name in names} == {

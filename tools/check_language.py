@@ -127,11 +127,11 @@ def main() -> int:
 
 
 def files(path: Path) -> Iterator[Path]:
-    """Yield the Python and Markdown files below a path, or the path itself."""
+    """Yield the Python, Markdown and text files below a path, or the path itself."""
     if path.is_file():
         yield path
         return
-    for suffix in ("*.py", "*.md"):
+    for suffix in ("*.py", "*.md", "*.txt"):
         for file in sorted(path.rglob(suffix)):
             if file != Path(__file__).resolve() and "__pycache__" not in file.parts:
                 yield file
@@ -140,14 +140,14 @@ def files(path: Path) -> Iterator[Path]:
 def check(path: Path) -> Iterator[Problem]:
     """Yield the problems of one file."""
     text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
+    if path.suffix != ".py":
         yield from _check_document(path, text)
     else:
         yield from _check_module(path, text)
 
 
 def _check_document(path: Path, text: str) -> Iterator[Problem]:
-    """Yield the problems of a Markdown file: words everywhere, sentences in rule pages."""
+    """Yield the problems of a Markdown or text file: words everywhere, sentences in rule pages."""
     is_page = path.parent.name == "pages"
     for line, paragraph in _paragraphs(text):
         yield from _words(path, line, paragraph)

@@ -25,7 +25,7 @@ def data_files() -> set[str]:
     return {
         str(path.relative_to(ROOT))
         for path in package.rglob("*")
-        if path.suffix in (".md", ".json", ".jsonl", ".typed") or path.name == "py.typed"
+        if path.suffix in (".md", ".json", ".jsonl", ".txt", ".typed") or path.name == "py.typed"
     }
 
 
