@@ -100,10 +100,10 @@ def possible(file: str) -> list[tuple[str, Any]]:
     return found
 
 
-def drawn(found: list[tuple[str, Any]], count: int) -> list[Any]:
+def drawn(found: list[tuple[str, Any]], count: int, seed: str = SEED) -> list[Any]:
     """Draw by a hash of seed and name, one mutant for each position: a change of code redraws only its own lines."""
     first: dict[object, Any] = {}
-    for _, mutant in sorted(found, key=lambda one: hashlib.sha256(f"{SEED} {one[0]}".encode()).digest()):
+    for _, mutant in sorted(found, key=lambda one: hashlib.sha256(f"{seed} {one[0]}".encode()).digest()):
         first.setdefault((mutant.module_path, mutant.start_pos), mutant)
     return list(first.values())[:count]
 
@@ -164,7 +164,7 @@ def copied(to: Path) -> str:
     return str(to)
 
 
-def measure(areas: Iterable[str], each: int, jobs: int) -> Iterator[tuple[str, int, list[Mutant]]]:
+def measure(areas: Iterable[str], each: int, jobs: int, seed: str) -> Iterator[tuple[str, int, list[Mutant]]]:
     """Yield each area with the number of its possible mutants, and the ones that were drawn."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         copies: Queue[str] = Queue()
@@ -175,7 +175,7 @@ def measure(areas: Iterable[str], each: int, jobs: int) -> Iterator[tuple[str, i
             for area in areas:
                 found = [one for file in AREAS[area][0].split() for one in possible(file)]
                 limit_s = 30 + 4 * seconds[area]
-                running = [pool.submit(run, area, mutant, limit_s) for mutant in drawn(found, each)]
+                running = [pool.submit(run, area, mutant, limit_s) for mutant in drawn(found, each, seed)]
                 yield area, len(found), [one.result() for one in running]
 
 
@@ -211,10 +211,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--area", action="append", choices=AREAS, help="only this area; may be repeated")
     parser.add_argument("--each", type=int, default=40, help="how many mutants to draw from each area")
+    parser.add_argument("--seed", default=SEED, help="another word draws other mutants")
     parser.add_argument("--jobs", type=int, default=2, help="how many test runs at once")
     options = parser.parse_args()
     areas = []
-    for one in measure(options.area or list(AREAS), options.each, options.jobs):
+    for one in measure(options.area or list(AREAS), options.each, options.jobs, options.seed):
         print(f"{one[0]}: done", file=sys.stderr)
         areas.append(one)
     text, good = result(areas, equivalent(PAGE.read_text(encoding="utf-8")))

@@ -79,13 +79,14 @@ def test_each_file_and_test_that_it_names_is_there() -> None:
 def test_the_draw_stays_when_lines_move_and_takes_one_mutant_for_each_position() -> None:
     named = [(f"mutant {number}", number // 3) for number in range(60)]
 
-    def draw(moved: int) -> list[str]:
+    def draw(moved: int, *seed: str) -> list[str]:
         made = [
             (name, SimpleNamespace(name=name, module_path="a.py", start_pos=(line + moved, 0))) for name, line in named
         ]
-        return [mutant.name for mutant in tool.drawn(made, 12)]
+        return [mutant.name for mutant in tool.drawn(made, 12, *seed)]
 
-    assert draw(0) == draw(7)
+    assert draw(0) == draw(7) == draw(0, tool.SEED)
+    assert set(draw(0)) != set(draw(0, "another"))
     lines = [dict(named)[name] for name in draw(0)]
     assert len(set(lines)) == len(lines) == 12
 
