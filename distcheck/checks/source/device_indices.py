@@ -47,6 +47,9 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
 def global_ranks_as_devices(program: Program) -> Iterator[HostFinding]:
     """Yield the GPUs that are chosen by the number of this process in the whole job."""
     seen: set[tuple[int, int]] = set()
+    by_line: dict[tuple[int, int], list[DeviceUse]] = {}
+    for use in device_uses(program):
+        by_line.setdefault((use.row.file, use.row.line), []).append(use)
     for use in device_uses(program):
         row = use.row
         if (row.file, row.line) in seen or is_for_one_process(use):
@@ -56,7 +59,8 @@ def global_ranks_as_devices(program: Program) -> Iterator[HostFinding]:
             if use.way == MADE and is_never_used(row):
                 continue
             seen.add((row.file, row.line))
-            yield _global_rank(program, row, use.number, atom, use.shown, use.where())
+            shown = _with_others(use, by_line[row.file, row.line])
+            yield _global_rank(program, row, use.number, atom, shown, use.where())
             continue
         index = use.number.get(Kind.LOCAL_RANK)
         if index is not None and index.const == "spawn" and use.way == BIND:
@@ -68,7 +72,18 @@ def global_ranks_as_devices(program: Program) -> Iterator[HostFinding]:
         atom = rank_in_text(write.value) if write.name in MASKS else None
         if atom is not None and global_rank_of(Value((atom,))) is not None and not fits_on_one_host(write.row):
             row = write.row
-            yield _global_rank(program, row, Value((atom,)), atom, row.text(), row.where())
+            yield _global_rank(program, row, Value((atom,)), atom, f"{row.text()} uses", row.where())
+
+
+def _with_others(use: DeviceUse, on_line: list[DeviceUse]) -> str:
+    """Return a use and its verb, with the other calls of its line that take the same rank: one finding names all."""
+    others = [
+        other.argument[1] or other.shown
+        for other in on_line
+        if other.row is not use.row and global_rank_of(other.number) is not None and not is_for_one_process(other)
+    ]
+    named = list(dict.fromkeys((use.shown, *others)))
+    return f"{' and '.join(named)} use" if len(named) > 1 else f"{use.shown} uses"
 
 
 def global_rank_of(index: Value) -> Atom | None:
@@ -101,7 +116,7 @@ def rank_in_text(value: Value) -> Atom | None:
 
 def _global_rank(program: Program, row: EventRow, number: Value, atom: Atom, shown: str, where: Where) -> HostFinding:
     finding = rules.DC201.found(
-        f"{shown} uses the global rank{_origin(atom)} as a GPU index; each host counts its GPUs from 0",
+        f"{shown} the global rank{_origin(atom)} as a GPU index; each host counts its GPUs from 0",
         where=where,
         fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
         evidence={"flow": program.flow(atom.flow)},
