@@ -256,10 +256,6 @@ def _dangers(stream: Stream, policy: Policy) -> Iterator[Danger]:
         if call.function is None and call.offset not in seen:
             seen.add(call.offset)
             yield Danger(stream.member, call.offset, call.text, "what it calls is known only when it runs")
-    for write in trace.writes:
-        if write.opcode == "BUILD" and write.target == "global" and write.offset not in seen:
-            named = printable(write.of.path) if write.of is not None else "a class or function"
-            yield Danger(stream.member, write.offset, "", f"it sets attributes of {named} itself", write.of)
 
 
 def _impossible(trace: Trace) -> Iterator[Unresolved]:

@@ -598,3 +598,10 @@ def test_a_note_about_a_file_in_which_nothing_was_judged_does_not_make_it_safe()
 def test_a_file_whose_anomaly_is_reported_needs_no_second_reason(kind: str) -> None:
     """The anomaly itself says why nothing in the file could be judged."""
     assert judge(PickleFile("x.zip", "zip archive", 1, anomalies=(Anomaly("it is cut", kind),))).not_checked == ()
+
+
+@pytest.mark.parametrize("of", ["collections OrderedDict", "torch float32", "my.models Net"])
+def test_attributes_of_a_class_itself_are_set_once_and_dangerous(of: str) -> None:
+    found = verdict(stream(named(*of.split()), b"}", text("a"), b"K\x01s", b"b"))
+    assert found.word == "dangerous"
+    assert [danger.why for danger in found.dangers] == [f"BUILD sets attributes of {of.replace(' ', '.')} (a)"]
