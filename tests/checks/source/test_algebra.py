@@ -56,6 +56,21 @@ def test_numbers_are_computed_as_python_does(sign: str) -> None:
     assert arithmetic(sign, const(7), const(3)).constant == SUMS[sign](7, 3)
 
 
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [
+        (of(Kind.DEVICE_COUNT), Kind.NODE_RANK),
+        (of(Kind.LOCAL_WORLD_SIZE), Kind.NODE_RANK),
+        (const(8), Kind.RANK_DEPENDENT),
+        (of(Kind.WORLD_SIZE), Kind.RANK_DEPENDENT),
+        (of(Kind.UNKNOWN), Kind.RANK_DEPENDENT),
+    ],
+    ids=["GPUs", "processes of a host", "a number", "all processes", "not known"],
+)
+def test_only_a_rank_by_what_a_host_has_is_the_rank_of_a_node(size: Value, kind: str) -> None:
+    assert [atom.kind for atom in arithmetic("//", of(Kind.GLOBAL_RANK), size)] == [kind]
+
+
 def test_constants_that_python_does_not_compare_are_not_clear() -> None:
     assert compare_constants("<", 1, "gloo") == NOT_CLEAR
     assert compare_constants("in", 1, 2) == NOT_CLEAR
