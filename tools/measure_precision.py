@@ -33,6 +33,8 @@ VERDICTS = ("right", "wrong", "arguable")
 LOUD = ("error", "warning")
 #: Findings of one rule in one repository: the same idiom, repeated, is one observation.
 MOST_ALIKE = 3
+#: Draws that served to find causes, so that their figures measure nothing.
+DEVELOPMENT = frozenset({"2026-11-g"})
 #: A rule with fewer decided findings has no figure.
 FEWEST = 8
 #: What a finding must share with a judged one to be the same.
@@ -155,8 +157,8 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def measured(rows: list[Row]) -> dict[str, str]:
-    """Return ``27 right, 1 wrong`` for each rule of the last draw."""
-    last = max((row["draw"] for row in rows), default="")
+    """Return ``27 right, 1 wrong`` for each rule of the last draw that is a measurement."""
+    last = max((row["draw"] for row in rows if row["draw"] not in DEVELOPMENT), default="")
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         if row["draw"] == last:
