@@ -16,7 +16,8 @@ from distcheck.core.torch_pins import SINCE
 
 from .dead_code import is_dead, is_leftover
 from .environment_variables import version_is_tested
-from .program import EventRow, Program, SourceCall, SourceSpan
+from .program import EventRow, Program, SourceCall
+from .source_spans import SourceSpan
 from .vocabulary import words
 
 

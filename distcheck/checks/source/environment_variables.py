@@ -16,7 +16,8 @@ from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
 from .dead_code import is_dead, is_leftover
-from .program import EventRow, Program, SourceCall, SourceSpan, device_of
+from .program import EventRow, Program, SourceCall, device_of
+from .source_spans import SourceSpan
 from .source_text import last_name
 from .values import RANKS, Atom, Kind, Value
 from .vocabulary import VARIABLES

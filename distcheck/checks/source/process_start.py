@@ -19,8 +19,9 @@ from distcheck.rules.double_launch import KEEP_ONE
 
 from .device_uses import is_overwritten, is_read, roots_of
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
-from .program import EventRow, Program, SourceCall, SourceSpan, cached
+from .program import EventRow, Program, SourceCall, cached
 from .several_hosts import sign_of_hosts
+from .source_spans import SourceSpan
 from .values import Atom, Kind, Value, Who
 from .vocabulary import INIT, SPAWNS
 

@@ -10,7 +10,7 @@ import functools
 import re
 from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 
@@ -20,6 +20,7 @@ from .algebra import device_of
 from .evaluate import Evaluator
 from .link import FileFacts, Index, chain
 from .rank_reach import Guard
+from .source_spans import SourceSpan, SourceSpans
 from .source_tables import CallContext
 from .summary import Block, FileSummary, Scope
 from .values import (
@@ -107,28 +108,6 @@ def certainty_of(*basis: Atom | RankCondition | int) -> int:
             for item in basis
         )
     )
-
-
-class SourceSpan(NamedTuple):
-    """A stretch of a file; lines and columns count from 1, columns in characters, the end is exclusive."""
-
-    path: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-
-    def replaced(self, text: str) -> Edit:
-        """Return the edit that replaces it with ``text``."""
-        return Edit(self.path, self.line, self.column, self.end_line, self.end_column, text)
-
-    def before(self, text: str) -> Edit:
-        """Return the edit that puts ``text`` before it."""
-        return Edit(self.path, self.line, self.column, self.line, self.column, text)
-
-    def after(self, text: str) -> Edit:
-        """Return the edit that puts ``text`` behind it."""
-        return Edit(self.path, self.end_line, self.end_column, self.end_line, self.end_column, text)
 
 
 class EventRow:
@@ -475,11 +454,12 @@ class SourceCall(EventRow):
         return tuple(name for name, _ in self.term[3])
 
 
-class Program:
+class Program(SourceSpans):
     """All analysed files, linked."""
 
     def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0) -> None:
         self.index = Index(files, loaded=True)
+        super().__init__(self.index.files)
         #: by file, see :mod:`.summary`
         self.terms, self.events, self.blocks = self.index.terms, self.index.events, self.index.blocks
         #: by path
@@ -497,9 +477,6 @@ class Program:
         self._calls_by_name: dict[str, list[SourceCall]] = {}
         self._rows_of_scope: dict[tuple[int, int], list[EventRow]] = {}
         self._blocks_around: dict[tuple[int, int], list[tuple[int, Block]]] = {}
-        self._trees: dict[int, dict[tuple[int, int, int, int], Any]] = {}
-        self._lines: dict[int, list[str]] = {}
-        self._numbers = {file.path: number for number, file in enumerate(self.index.files)}
         #: what probes have worked out and share, by a key of theirs
         self.notes: dict[Any, Any] = {}
         self.evaluator = Evaluator(self.index, self._tabulate)
@@ -854,99 +831,6 @@ class Program:
 
     # source
 
-    def lines(self, file: int) -> list[str]:
-        """Return the lines of a file."""
-        if file not in self._lines:
-            self._lines[file] = self.index.files[file].lines
-        return self._lines[file]
-
-    def span(self, file: int, line: int, column: int, end_line: int, end_column: int) -> SourceSpan:
-        """A span from the byte columns of the parser."""
-        return SourceSpan(
-            self.index.files[file].path,
-            line,
-            self._column(file, line, column),
-            end_line,
-            self._column(file, end_line, end_column),
-        )
-
-    def _column(self, file: int, line: int, column: int) -> int:
-        lines = self.lines(file)
-        if not 0 < line <= len(lines):
-            return column + 1
-        text = lines[line - 1]
-        return column + 1 if text.isascii() else len(text.encode("utf-8")[:column].decode("utf-8", "replace")) + 1
-
-    def source(self, span: SourceSpan) -> str:
-        """Return the text of a span."""
-        file = self._numbers[span.path]
-        lines = self.lines(file)[span.line - 1 : span.end_line]
-        if not lines:
-            return ""
-        lines[-1] = lines[-1][: span.end_column - 1]
-        lines[0] = lines[0][span.column - 1 :]
-        return "\n".join(lines)
-
-    def where(self, file: int, span: SourceSpan, function: str | None = None) -> Where:
-        """Return the location of a finding; in a notebook lines are those of the cell."""
-        cells = self.index.files[file].cells
-        line, end_line, cell = span.line, span.end_line, None
-        if cells and line <= len(cells):
-            cell, line = cells[line - 1]
-            end_line = line + span.end_line - span.line
-        return Where(
-            path=span.path,
-            line=line,
-            column=span.column,
-            end_line=end_line,
-            end_column=span.end_column,
-            cell=cell,
-            object=function,
-        )
-
-    def argument_span(self, call: SourceCall, position: int | None, name: str | None = None) -> SourceSpan | None:
-        """Return where the value of an argument stands."""
-        node = self._node(call)
-        if node is None:
-            return None
-        value = None
-        if name is not None:
-            value = next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
-        if value is None and position is not None and position < len(node.args):
-            value = node.args[position]
-        if value is None:
-            return None
-        return self.span(call.file, value.lineno, value.col_offset, value.end_lineno, value.end_col_offset)
-
-    def operand_spans(self, row: EventRow) -> list[SourceSpan]:
-        """Where the operands of a comparison, ``or`` or conditional expression (test, first, second) stand, in order;
-        where the value of an assignment stands."""
-        node = self._node(row)
-        if node is None:
-            return []
-        if hasattr(node, "comparators"):
-            operands = [node.left, *node.comparators]
-        elif hasattr(node, "orelse"):
-            operands = [node.test, node.body, node.orelse]
-        else:
-            operands = getattr(node, "values", None) or [getattr(node, "value", None)]
-        return [
-            self.span(row.file, item.lineno, item.col_offset, item.end_lineno, item.end_col_offset)
-            for item in operands
-            if item is not None
-        ]
-
-    def entry_span(self, call: SourceCall, position: int, key: str) -> SourceSpan | None:
-        """Return where the value of a key stands in a dict that is written out as an argument."""
-        node = self._node(call)
-        if node is None or position >= len(node.args):
-            return None
-        given = node.args[position]
-        for name, item in zip(getattr(given, "keys", ()), getattr(given, "values", ()), strict=True):
-            if name is not None and getattr(name, "value", None) == key:
-                return self.span(call.file, item.lineno, item.col_offset, item.end_lineno, item.end_col_offset)
-        return None
-
     def subterms(self, file: int, *roots: int, names: bool = True) -> Iterator[int]:
         """Terms and all that they are made of, each once; ``names`` also enters what variables of the file are bound
         to.
@@ -974,127 +858,6 @@ class Program:
             scope = own.parent
         return []
 
-    def _node(self, row: EventRow) -> Any:
-        """The syntax of a call, a comparison or an assignment: parsed once more, for the few files whose findings need
-        it.
-        """
-        node = self._parsed_alone(row)
-        if node is not None:
-            return node
-        if row.file not in self._trees:
-            import ast
-
-            from .extract import parse
-
-            found: dict[tuple[int, int, int, int], Any] = {}
-            for node in ast.walk(parse(self.index.files[row.file].text)):
-                if isinstance(node, (ast.Call, ast.Compare, ast.Assign, ast.BoolOp, ast.IfExp)):
-                    found[(node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)] = node
-            self._trees[row.file] = found
-        return self._trees[row.file].get(row.event[3:7])
-
-    def _parsed_alone(self, row: EventRow) -> Any:
-        """Return the syntax of an expression from its own text, with the positions that it has in its file.
-
-        None for a statement, and where a part of a file can't be parsed alone.
-        """
-        import ast
-
-        line, column, end_line, end_column = row.event[3:7]
-        lines = [text.encode("utf-8", "surrogateescape") for text in self.lines(row.file)[line - 1 : end_line]]
-        if row.kind not in ("call", "compare", "or", "choice") or len(lines) != end_line - line + 1:
-            return None
-        lines[-1] = lines[-1][:end_column]
-        lines[0] = lines[0][column:]
-        try:
-            # in brackets, a line may end anywhere
-            node = ast.parse(b"(" + b"\n".join(lines) + b"\n)", mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-        if not isinstance(node, (ast.Call, ast.Compare, ast.BoolOp, ast.IfExp)):
-            return None
-        for part in ast.walk(node):
-            if isinstance(part, (ast.expr, ast.keyword)):
-                # the bracket takes one column of the first line
-                if part.lineno == 1:
-                    part.col_offset += column - 1
-                if part.end_lineno == 1:
-                    part.end_col_offset = (part.end_col_offset or 0) + column - 1
-                part.lineno += line - 1
-                part.end_lineno = (part.end_lineno or 1) + line - 1
-        own = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-        return node if own == (line, column, end_line, end_column) else None
-
-    def repetitions(self, row: EventRow) -> list[tuple[SourceSpan, str, str]]:
-        """The places of ``[call(…)] * n`` in a statement, each with the sources of the call and of ``n``; none that
-        holds a comment, which an edit would take away.
-        """
-        import ast
-
-        from .extract import parse
-
-        text = self.source(row.span)
-        if not text.isascii():
-            return []
-        try:
-            tree = parse(text)
-        except SyntaxError:  # a part of a statement that is none alone
-            return []
-        found = []
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
-                continue
-            for one, other in ((node.left, node.right), (node.right, node.left)):
-                if isinstance(one, ast.List) and len(one.elts) == 1 and isinstance(one.elts[0], ast.Call):
-                    whole, element, count = (ast.get_source_segment(text, part) for part in (node, one.elts[0], other))
-                    if whole and element and count and "#" not in whole:
-                        found.append((_within(row.span, node), element, count))
-        return found
-
-    def last_argument_end(self, call: SourceCall) -> tuple[SourceSpan, bool] | None:
-        """Return the span of a call's last argument and whether a comma follows it, for adding one more; None without
-        arguments.
-        """
-        node = self._node(call)
-        if node is None or not (node.args or node.keywords):
-            return None
-        last = max([*node.args, *node.keywords], key=lambda item: (item.end_lineno, item.end_col_offset))
-        span = self.span(call.file, last.lineno, last.col_offset, last.end_lineno, last.end_col_offset)
-        rest = self.source(
-            SourceSpan(call.path, span.end_line, span.end_column, call.span.end_line, call.span.end_column)
-        )
-        rest = re.sub(r"#[^\n]*", "", rest)
-        return span, "," in rest
-
-    def argument_edit(self, call: SourceCall, text: str) -> Edit | None:
-        """Return the edit that adds ``text`` (``name=value``) as the last argument of a call."""
-        found = self.last_argument_end(call)
-        span = call.span
-        if found is None:
-            lines = self.lines(call.file)
-            if lines and lines[span.end_line - 1][span.end_column - 2 : span.end_column - 1] == ")":
-                return Edit(span.path, span.end_line, span.end_column - 1, span.end_line, span.end_column - 1, text)
-            return None
-        return found[0].after(f", {text}")
-
-    def flow(self, *flows: Iterable[FlowStep]) -> list[str]:
-        """Return the way of values as lines for ``evidence["flow"]``: ``train.py:31: the global rank, from RANK``."""
-        lines = []
-        for flow in flows:
-            for step in flow:
-                # what joins values stands at no line of its own
-                place = f"{self._place(step.file, step.line)}: " if step.file >= 0 else ""
-                lines.append(f"{place}{step.text}")
-        return list(dict.fromkeys(lines))
-
-    def _place(self, file: int, line: int) -> str:
-        """``train.py:31``; in a notebook ``nb.ipynb:cell 3:2``."""
-        facts = self.index.files[file]
-        if 0 < line <= len(facts.cells):
-            cell, line = facts.cells[line - 1]
-            return f"{facts.path}:cell {cell}:{line}"
-        return f"{facts.path}:{line}"
-
     def guard_text(self, file: int, guard: Guard) -> str:
         """A condition as source, with ``not`` where it is its else."""
         lines = self.lines(file)
@@ -1106,17 +869,6 @@ class Program:
 def _is_named_once(name: str, text: str) -> bool:
     """Return whether a name stands in a text once only: where it is defined."""
     return len(re.findall(rf"\b{re.escape(name)}\b", text)) == 1
-
-
-def _within(outer: SourceSpan, node: Any) -> SourceSpan:
-    """Return where a node of a part of a file stands in the file, when that part was parsed alone."""
-    return SourceSpan(
-        outer.path,
-        outer.line + node.lineno - 1,
-        node.col_offset + (outer.column if node.lineno == 1 else 1),
-        outer.line + node.end_lineno - 1,
-        node.end_col_offset + (outer.column if node.end_lineno == 1 else 1),
-    )
 
 
 #: What makes a program one that several ranks run.
