@@ -405,9 +405,9 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
 
 def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
     """Calls whose function a test of the rank chooses, where the functions make different collectives."""
-    names = _names_of_functions(program)
+    named = _names_of_functions(program)
     for call in program.calls:
-        if call.terms[call.term[1]][0] in ("a", "v", "i") and call.method not in names:
+        if call.terms[call.term[1]][0] in ("a", "v", "i") and call.method not in named:
             continue
         callee = call.callee
         if len(callee.atoms) != 2 or not all(one.when.who in PARTIAL and one.when.traced for one in callee):
@@ -448,7 +448,12 @@ def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
 def _names_of_functions(program: Program) -> frozenset[str]:
     """Return all names that may stand for a function of the project: those defined, bound or stored in an attribute."""
     evaluator = program.evaluator
-    bound = {name for scopes in program.index.scopes for scope in scopes for name in scope.bindings}
+    bound = {
+        name
+        for file in range(len(program.index.files))
+        for scope in program.index.scopes[file]
+        for name in scope.bindings
+    }
     stored = {name for _, _, name in evaluator.stores} | {name for _, name in evaluator.outside}
     return frozenset(evaluator.defined | bound | stored | evaluator.options.keys())
 
