@@ -44,6 +44,8 @@ _PLAUSIBLE = re.compile(
 _PLAUSIBLE_IN_ERROR = re.compile(r"rank|is_?main|main_?proc|master|dist|process|node|gpu|device|worker", re.IGNORECASE)
 #: Parsed options in the text of a condition: the description of their parser is no word about a rank.
 _PARSED = re.compile(r"(\w+\.)*ArgumentParser\(.*?\)\.parse_(known_)?args\([^()]*\)")
+#: A number of batches: how the loader was made, ``sampler=DistributedSampler(…, rank=…)``, is no word about a rank.
+_LENGTH_OF_LOADER = re.compile(r"\blen\((?=(\w+\.)*\w*(Loader|Sampler)\()")
 #: Words with one of the others in them that are about data, kinds of hardware, or matrices.
 _OF_OTHER_THINGS = re.compile(
     r"(pre|post|sub)_?process\w*|process(or|ed|ing)s?(?![a-z])|distill?(ed|ation)?(?![a-z])|\w*distance\w*"
@@ -273,7 +275,7 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
             if (who == Who.SINGLE and polarity) or (who == Who.DISTRIBUTED and not polarity):
                 return True
             words = _PLAUSIBLE_IN_ERROR if kind == "exit:raise" else _PLAUSIBLE
-            if who == Who.UNCLEAR and words.search(_OF_OTHER_THINGS.sub("", _PARSED.sub("args", row.term_text(term)))):
+            if who == Who.UNCLEAR and words.search(_without_other_things(row.term_text(term))):
                 return True
             if _has_no_rank(row, term, polarity):
                 return True
@@ -287,6 +289,18 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
     return any(
         leaves_one_process(row, term) or program.evaluator.test(row.file, term).who in FEW for term in asserted(row)
     )
+
+
+def _without_other_things(text: str) -> str:
+    """Return the text of a condition without what is no word about ranks: parsers, lengths of loaders, data."""
+    text = _PARSED.sub("args", text)
+    while (length := _LENGTH_OF_LOADER.search(text)) is not None:
+        end, open_ones = length.end(), 1
+        while open_ones and end < len(text):
+            open_ones += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        text = f"{text[: length.start()]}length{text[end:]}"
+    return _OF_OTHER_THINGS.sub("", text)
 
 
 def has_stand_in(row: EventRow) -> bool:
