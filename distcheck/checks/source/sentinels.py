@@ -47,6 +47,12 @@ def unset_rank(row: EventRow, term: int, tests: Iterable[tuple[int, bool]] = (),
     """
     if term < 0 or depth > _DEEPEST or _keeps_out(row, tests):
         return None
+    return _unset_by(row.program, row, term, depth)
+
+
+# many ways up lead through the same callers: each term is followed once
+@cached
+def _unset_by(program: Program, row: EventRow, term: int, depth: int) -> UnsetRank | None:
     parts = row.terms[term]
     kind = parts[0]
     if kind == "c":
@@ -55,7 +61,7 @@ def unset_rank(row: EventRow, term: int, tests: Iterable[tuple[int, bool]] = (),
         found = (unset_rank(row, part, (), depth + 1) for part in (parts[1] if kind == "f" else parts[2:4]))
         return next((one for one in found if one is not None), None)
     if kind in ("?", "|"):
-        answer = holds_for_negative(row.program, row.file, parts[1]) if kind == "?" else None
+        answer = holds_for_negative(program, row.file, parts[1]) if kind == "?" else None
         arms = parts[-2:] if answer is None else parts[2:3] if answer else parts[3:4]
         every = [unset_rank(row, arm, (), depth + 1) for arm in arms]
         return every[0] if None not in every else None
