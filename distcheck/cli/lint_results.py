@@ -195,12 +195,12 @@ def _statistics(report: Report, output_format: str) -> str:
         return "".join(json.dumps(row) + "\n" for row in rows)
     if not rows:
         return ""
-    table = [
+    table: list[tuple[str, ...]] = [
         (
             str(row["count"]),
-            row["code"],
-            row["severity"],
-            row["name"],
+            str(row["code"]),
+            str(row["severity"]),
+            str(row["name"]),
             f"{row['fixable']} with --fix" if row["fixable"] else "",
         )
         for row in rows

@@ -259,7 +259,7 @@ def _agents(site: LaunchSite, step: SchedulerStep) -> Iterator[Finding]:
         return
     if any(problem.kind == "misplaced-option" and "nnodes" in problem.word for problem in command.problems):
         return  # DC803 reports it
-    tasks = step.tasks or step.nodes
+    tasks = step.tasks or step.nodes or 1
     yield rules.DC108.found(
         f"{step.starter} starts {tasks} tasks, one on each node, but {command.launcher} expects one node: "
         + agents_alone(site, tasks),
