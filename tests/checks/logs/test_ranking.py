@@ -86,6 +86,16 @@ def test_what_explains_another_comes_first_whatever_the_order_of_lines(
         assert ranked.lead.code == (other if mutual else cause)
 
 
+@pytest.mark.parametrize(("line", "code"), [(4, None), (5, "DC511"), (6, "DC511")])
+def test_a_peer_that_is_lost_by_the_line_of_a_time_out_did_not_die_before_it(line: int, code: str | None) -> None:
+    """A time-out of gloo can say in one line that it closes the connection."""
+    late = event(Kind.TIMEOUT, 5, rank=0, name="gloo-timeout")
+    lost = event(Kind.LOST, line, rank=0, name="connection-lost")
+    of = timeline(*((lost, late) if line < 5 else (late, lost)))
+    ranked = rank_findings(of, [finding("DC511", of, late, role="timeout")])
+    assert (ranked.lead and ranked.lead.code) == code
+
+
 def test_two_causes_the_first_is_told() -> None:
     first, second = event(Kind.CAUSE, 4, rank=1), event(Kind.CAUSE, 8, rank=0)
     of = timeline(first, second)
