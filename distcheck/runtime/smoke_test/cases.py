@@ -25,11 +25,8 @@ REDUCTIONS = {
 COPIES = ("broadcast", "all_gather", "all_to_all", "gather", "scatter")
 OBJECTS = ("all_gather_object", "broadcast_object", "gather_object", "scatter_object")
 COLLECTIVES = (*SUMS, *REDUCTIONS, *COPIES, "send_recv", "barrier", *OBJECTS)
-#: What a group may have and is not verified, and why.
-NOT_VERIFIED = {
-    "gloo": (("float8", "gloo has no such dtype"),),
-    "nccl": (("float8", "distcheck does not verify it yet"),),
-}
+#: By backend: what it has and is not verified, and why.
+NOT_VERIFIED = {"nccl": (("float8", "distcheck does not verify it yet"),)}
 
 #: Elements that are no multiple of anything: a prime, so that no chunk or vector ends where the buffer does.
 ODD_ELEMENTS = 1021
