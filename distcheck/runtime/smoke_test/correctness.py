@@ -122,7 +122,7 @@ class CorrectnessRun:
         return [sum(value != 0 for value in part.tolist()) > VOICES // 2 for part in words.split(VOICES)]
 
     def reductions_missing(self) -> tuple[str, ...]:
-        """Return the reductions that this backend does not have on some rank, and report what it has and is not verified.
+        """Return the reductions that this backend lacks on some rank, and report what it has and is not verified.
 
         gloo refuses one before it sends anything. NCCL has had all of them since 2.11.
         """
