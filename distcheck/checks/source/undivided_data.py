@@ -132,6 +132,8 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
     if kind.excused or not (kind.certain or shuffled):
         return None
     certain = kind.certain and wrapped is not None and known and made.certainty == step.certainty == Certainty.PROVEN
+    # a helper that returns one of several loaders may give the loop another one
+    certain = certain and len(loop.loaders) == 1
     severity = Severity.ERROR if certain else Severity.WARNING
     if call_paths.owned_by_a_framework(step) or call_paths.owned_by_a_framework(made) or call_paths.in_tests(step):
         severity = Severity.INFO
