@@ -24,7 +24,7 @@ from .vocabulary import COLLECTIVES, D
 _AVERAGING = ("ddp", "fsdp", "fsdp2")
 #: Losses that are a mean over the batch unless ``reduction`` is given.
 _MEANS = re.compile(r"^torch\.nn\.(functional\.)?(\w+_loss|cross_entropy|binary_cross_entropy(_with_logits)?|\w+Loss)$")
-_REDUCES = (D + "all_reduce", D + "all_reduce_coalesced", D + "reduce_scatter_tensor")
+_REDUCES = (D + "all_reduce", D + "all_reduce_coalesced", D + "reduce_scatter_tensor", D + "reduce_scatter_single")
 
 
 @probe(rules.DC758)

@@ -110,7 +110,10 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
                 severity=call.level_in_tests,
             )
     for call in program.calls_to(
-        *(D + name for name in ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"))
+        *(
+            D + name
+            for name in ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single")
+        )
     ):
         term = call.argument_term(1 if call.is_to(D + "all_reduce") else 2, "op")
         if term < 0 or not program.evaluator.value(call.file, term).named(D + "ReduceOp.AVG"):

@@ -511,8 +511,9 @@ def operation(target: str) -> str:
     return {
         "wait_for_everyone": "barrier", "synchronize": "barrier", "monitored_barrier": "barrier",
         "allreduce": "all_reduce", "allreduce_": "all_reduce", "allgather": "all_gather",
-        "_all_gather_base": "all_gather_into_tensor",
-        "_reduce_scatter_base": "reduce_scatter_tensor", "broadcast_": "broadcast",
+        "_all_gather_base": "all_gather_into_tensor", "all_gather_single": "all_gather_into_tensor",
+        "_reduce_scatter_base": "reduce_scatter_tensor", "reduce_scatter_single": "reduce_scatter_tensor",
+        "broadcast_": "broadcast",
     }.get(last, last)  # fmt: skip
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from .program import SourceCall
 from .vocabulary import D, words
 
+#: ``*_single`` are the names of torch 2.13 for ``*_into_tensor`` and ``*_tensor``.
+_REDUCE_SCATTERS = ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single")
 #: Where ``async_op`` stands among the positional parameters (torch 2.13).
 ASYNC: dict[str, int] = {
     D + name: position
     for position, names in {
         1: "barrier",
-        3: "all_reduce broadcast all_gather all_gather_into_tensor _all_gather_base all_to_all",
-        4: "reduce gather scatter reduce_scatter reduce_scatter_tensor _reduce_scatter_base",
+        3: "all_reduce broadcast all_gather all_gather_into_tensor all_gather_single _all_gather_base all_to_all",
+        4: "reduce gather scatter reduce_scatter reduce_scatter_tensor reduce_scatter_single _reduce_scatter_base",
         5: "all_to_all_single",
     }.items()
     for name in names.split()
@@ -26,12 +28,11 @@ NEVER_A_HANDLE = tuple(
 #: Where the tensor or list that is written into stands.
 OUTPUT: dict[str, tuple[int, str]] = {
     **dict.fromkeys((D + name for name in ["all_reduce", "broadcast", "reduce", "scatter"]), (0, "tensor")),
-    **dict.fromkeys(
-        (D + name for name in ["reduce_scatter", "reduce_scatter_tensor", "all_to_all_single"]), (0, "output")
-    ),
+    **dict.fromkeys((D + name for name in [*_REDUCE_SCATTERS, "all_to_all_single"]), (0, "output")),
     D + "all_gather": (0, "tensor_list"),
     D + "gather": (1, "gather_list"),
     D + "all_gather_into_tensor": (0, "output_tensor"),
+    D + "all_gather_single": (0, "output_tensor"),
     D + "all_to_all": (0, "output_tensor_list"),
     D + "all_gather_object": (0, "object_list"),
     D + "gather_object": (1, "object_gather_list"),
@@ -51,7 +52,7 @@ ROOTS: dict[str, tuple[int, str, int]] = {
 #: Where the operation of a reduction stands.
 OPERATIONS: dict[str, int] = {
     **dict.fromkeys((D + name for name in ["all_reduce"]), 1),
-    **dict.fromkeys((D + name for name in ["reduce", "reduce_scatter", "reduce_scatter_tensor"]), 2),
+    **dict.fromkeys((D + name for name in ["reduce", *_REDUCE_SCATTERS]), 2),
 }
 #: Tensors that NCCL must find on the GPU.
 TENSORS: dict[str, tuple[tuple[int, str], ...]] = {
@@ -59,9 +60,10 @@ TENSORS: dict[str, tuple[tuple[int, str], ...]] = {
         (D + name for name in ["all_reduce", "broadcast", "reduce", "gather", "scatter"]), ((0, "tensor"),)
     ),
     D + "all_gather": ((1, "tensor"),),
-    **dict.fromkeys((D + name for name in ["reduce_scatter", "reduce_scatter_tensor"]), ((0, "output"),)),
+    **dict.fromkeys((D + name for name in _REDUCE_SCATTERS), ((0, "output"),)),
     D + "all_to_all_single": ((0, "output"), (1, "input")),
     D + "all_gather_into_tensor": ((1, "input_tensor"), (0, "output_tensor")),
+    D + "all_gather_single": ((1, "input_tensor"), (0, "output_tensor")),
 }
 GROUPS: dict[str, int] = {
     **{target: position - 1 for target, position in ASYNC.items()},

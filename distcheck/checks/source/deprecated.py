@@ -48,21 +48,26 @@ TABLE: tuple[Stale, ...] = (
     Stale(f"{_D}pipeline", "removed", "2.4", "move to torch.distributed.pipelining", module=True),
     Stale(f"{_D}_spmd", "removed", "", "move to torch.distributed.tensor", module=True),
     Stale(f"{_D}reduce_op", "deprecated", "1.0", "write dist.ReduceOp"),
-    Stale(f"{_D}_all_gather_base", "deprecated", "1.13", "call dist.all_gather_into_tensor()"),
-    Stale(f"{_D}_reduce_scatter_base", "deprecated", "1.13", "call dist.reduce_scatter_tensor()"),
+    *(
+        Stale(f"{_D}{name}", "deprecated", "1.13", f"call dist.{now}() (dist.{newest}() from 2.13 on)")
+        for name, now, newest in (
+            ("_all_gather_base", "all_gather_into_tensor", "all_gather_single"),
+            ("_reduce_scatter_base", "reduce_scatter_tensor", "reduce_scatter_single"),
+        )
+    ),
     Stale(f"{_D}all_reduce_coalesced", "deprecated", "1.13", "call dist.all_reduce() for one flat tensor"),
     Stale(f"{_D}all_gather_coalesced", "deprecated", "1.13", "call dist.all_gather_into_tensor() for one flat tensor"),
     Stale(f"{_D}_get_global_rank", "deprecated", "1.13", "call dist.get_global_rank()"),
     Stale(f"{_D}_set_pg_timeout", "deprecated", "", "pass a timeout to init_process_group() or new_group()"),
     *(
-        Stale(f"{_D}{package}{name}", "deprecated", "2.12", f"call {_D}_functional_collectives.{now}()")
+        Stale(f"{_D}{package}{name}", "deprecated", "2.12", f"call {_D}_functional_collectives.{now}")
         for package in ("nn.functional.", "nn.")
         for name, now in (
-            ("all_reduce", "all_reduce"),
-            ("all_gather", "all_gather_tensor"),
-            ("broadcast", "broadcast"),
-            ("reduce_scatter", "reduce_scatter_tensor"),
-            ("all_to_all_single", "all_to_all_single"),
+            ("all_reduce", "all_reduce()"),
+            ("all_gather", "all_gather_single() (all_gather_tensor() before 2.13)"),
+            ("broadcast", "broadcast()"),
+            ("reduce_scatter", "reduce_scatter_single() (reduce_scatter_tensor() before 2.13)"),
+            ("all_to_all_single", "all_to_all_single()"),
         )
     ),
     *(

@@ -23,8 +23,8 @@ _TEXTS = re.compile(r"torch\.distributed\.(launch|run)|torchrun|tcp://|file://|l
 _LEAVING = frozenset({"sys.exit", "os._exit", "exit", "quit", "os.abort"})
 #: Names of in-place collectives: after them a tensor holds the same on all ranks of the group.
 _IN_PLACE = word_set(
-    "all_reduce broadcast broadcast_object_list all_gather all_gather_object all_gather_into_tensor allreduce "
-    "broadcast_"
+    "all_reduce broadcast broadcast_object_list all_gather all_gather_object all_gather_into_tensor "
+    "all_gather_single allreduce broadcast_"
 )
 _COMMENTS = re.compile(rb"#[^\n]*(?:noqa|distcheck)", re.IGNORECASE)
 _OURS = re.compile(rb"noqa[ \t]*:[ \t]*[^\n]*DC|distcheck[ \t]*:", re.IGNORECASE)

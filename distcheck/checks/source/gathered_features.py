@@ -16,7 +16,7 @@ from .term_queries import callee_text
 from .values import Atom
 from .vocabulary import D, word_set
 
-_GATHERS = (D + "all_gather", D + "all_gather_into_tensor")
+_GATHERS = (D + "all_gather", D + "all_gather_into_tensor", D + "all_gather_single")
 #: Methods whose results carry no gradient.
 _CUT = word_set("detach item tolist numpy argmax argmin argsort long int size")
 

@@ -48,7 +48,14 @@ _NOT_FORWARD = word_set(
 _REDUCES_GRADIENTS = re.compile(
     r"(average|reduce|sync|synchroni[sz]e|allreduce|all_reduce|gather)\w*_grad", re.IGNORECASE
 )
-_REDUCTIONS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter_tensor", "allreduce", "allreduce_")
+_REDUCTIONS = (
+    "all_reduce",
+    "all_reduce_coalesced",
+    "reduce_scatter_tensor",
+    "reduce_scatter_single",
+    "allreduce",
+    "allreduce_",
+)
 #: Functions that take a network out of its wrapper, as they are usually called.
 #: Calls that step an optimizer: ``optimizer.step``, ``scaler.step``, timm's ``loss_scaler(loss, optimizer)``, helpers.
 _STEPS = re.compile(r"step|scaler", re.IGNORECASE)

@@ -32,7 +32,9 @@ _SIZED = {
 #: Options of DDP that all ranks must agree on.
 _OPTIONS = ("broadcast_buffers", "find_unused_parameters", "static_graph", "bucket_cap_mb")
 #: Collectives whose tensor must have the same size and type on all ranks.
-_EQUAL = frozenset(["all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "gather"])
+_EQUAL = frozenset(
+    ["all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "all_gather_single", "gather"]
+)
 
 
 @probe(rules.DC709)

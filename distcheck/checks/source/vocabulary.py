@@ -92,9 +92,9 @@ OUTSIDE = word_set(
 D = "torch.distributed."
 #: What all ranks of the group must call, by what it does.
 COLLECTIVES: dict[str, str] = {
-    **{D + name: "reduce" for name in ["all_reduce", "all_reduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_tensor", "_reduce_scatter_base", "all_reduce_multigpu", "reduce_multigpu", "reduce_scatter_multigpu"]},
+    **{D + name: "reduce" for name in ["all_reduce", "all_reduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "_reduce_scatter_base", "all_reduce_multigpu", "reduce_multigpu", "reduce_scatter_multigpu"]},
     **{D + name: "broadcast" for name in ["broadcast", "broadcast_multigpu"]},
-    **{D + name: "gather" for name in ["all_gather", "all_gather_into_tensor", "_all_gather_base", "all_gather_coalesced", "gather", "all_gather_multigpu"]},
+    **{D + name: "gather" for name in ["all_gather", "all_gather_into_tensor", "all_gather_single", "_all_gather_base", "all_gather_coalesced", "gather", "all_gather_multigpu"]},
     **{D + name: "scatter" for name in ["scatter"]},
     **{D + name: "exchange" for name in ["all_to_all", "all_to_all_single"]},
     **{D + name: "object" for name in ["all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"]},
@@ -102,7 +102,7 @@ COLLECTIVES: dict[str, str] = {
     **{D + name: "group" for name in ["new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group", "init_device_mesh"]},
     **{D + "nn.functional." + name: "functional" for name in ["all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter", "reduce_scatter", "all_to_all", "all_to_all_single"]},
     **{D + "nn." + name: "functional" for name in ["all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter", "reduce_scatter", "all_to_all"]},
-    **{D + "_functional_collectives." + name: "functional" for name in ["all_reduce", "all_gather_tensor", "reduce_scatter_tensor", "broadcast", "all_to_all_single"]},
+    **{D + "_functional_collectives." + name: "functional" for name in ["all_reduce", "all_gather_single", "all_gather_tensor", "reduce_scatter_single", "reduce_scatter_tensor", "broadcast", "all_to_all_single"]},
     **{"horovod.torch." + name: "framework" for name in ["allreduce", "allreduce_", "allgather", "broadcast", "broadcast_", "broadcast_parameters", "broadcast_optimizer_state", "broadcast_object", "allgather_object", "join", "barrier", "grouped_allreduce", "alltoall", "reducescatter"]},
     **{"accelerate.Accelerator." + name: "framework" for name in ["wait_for_everyone", "gather", "gather_for_metrics", "reduce", "pad_across_processes", "broadcast"]},
     **{"accelerate.PartialState." + name: "framework" for name in ["wait_for_everyone"]},

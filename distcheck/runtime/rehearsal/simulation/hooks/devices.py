@@ -19,9 +19,10 @@ from .patching import attach_to, harmless, wrap
 MASK = "CUDA_VISIBLE_DEVICES"
 #: Functions of torch.distributed whose tensors show the GPU of the rank.
 _COLLECTIVES = (
-    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "_all_gather_base", "all_reduce",
-    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "gather", "irecv", "isend",
-    "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor", "_reduce_scatter_base", "scatter", "send",
+    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_single",
+    "_all_gather_base", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
+    "broadcast", "gather", "irecv", "isend", "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor",
+    "reduce_scatter_single", "_reduce_scatter_base", "scatter", "send",
 )  # fmt: skip
 #: Those that make their tensors themselves, on the current device, and call the ones above.
 _OF_OBJECTS = (
