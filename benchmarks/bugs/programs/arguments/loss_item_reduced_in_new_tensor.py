@@ -1,0 +1,24 @@
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def init_distributed(backend="gloo"):
+    rank = int(os.environ["RANK"])
+    world_size = int(os.environ["WORLD_SIZE"])
+    dist.init_process_group(backend, rank=rank, world_size=world_size)
+    return rank, world_size
+
+
+def main():
+    rank, world_size = init_distributed()
+    losses = [0.5, 1.5]
+    loss = losses[rank]
+    dist.all_reduce(torch.tensor(loss))
+    print(f"rank {rank} loss {loss}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+import os
+
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def init_distributed(backend="gloo"):
+    rank = int(os.environ["RANK"])
+    world_size = int(os.environ["WORLD_SIZE"])
+    dist.init_process_group(backend, rank=rank, world_size=world_size)
+    return rank, world_size
+
+
+class Net(nn.Module):
+    def __init__(self, features=8, hidden=16, classes=4):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(features, hidden), nn.ReLU())
+        self.head = nn.Linear(hidden, classes)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+def average_gradients(model, world_size):
+    gradients = [parameter.grad for parameter in model.parameters()]
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= world_size
+    offset = 0
+    for gradient in gradients:
+        gradient.copy_(flat[offset : offset + gradient.numel()].view_as(gradient))
+        offset += gradient.numel()
+    return flat
+
+
+def main():
+    rank, world_size = init_distributed()
+    torch.manual_seed(0)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(100 + rank)
+    for _ in range(4):
+        loss = F.cross_entropy(model(torch.randn(4, 8)), torch.randint(4, (4,)))
+        optimizer.zero_grad()
+        loss.backward()
+        norm = average_gradients(model, world_size).norm()
+        optimizer.step()
+    print(f"rank {rank}: norm {norm.item():.4f}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
