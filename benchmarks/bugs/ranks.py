@@ -15,12 +15,12 @@ import hashlib
 import json
 import os
 import re
-import runpy
 import signal
 import sys
 import threading
 import time
 import traceback
+import types
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,7 +98,9 @@ def observe(path: Path) -> None:
 
     def write() -> None:
         if os.getpid() == writer:
-            path.write_text(json.dumps(record))
+            # whole or not at all: another rank's failure ends this one at any point
+            path.with_suffix(".new").write_text(json.dumps(record))
+            path.with_suffix(".new").replace(path)
 
     atexit.register(write)
 
@@ -126,8 +128,11 @@ def become(program: Path, records: Path, with_debug: bool) -> int:
         debug()
     sys.argv = [str(program)]
     sys.path[0] = str(program.parent)
+    # as the main module, so that pickle and processes that the program spawns find what it defines
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__file__ = str(program)
     try:
-        runpy.run_path(str(program), run_name="__main__")
+        exec(compile(program.read_bytes(), str(program), "exec"), main.__dict__)
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
@@ -243,12 +248,13 @@ class Job:
         return None
 
     def _processor(self) -> tuple[float, bool]:
-        """Seconds of the processor of the ranks that go on, and whether one waits for the processor."""
+        """Seconds of the processor of all processes of the ranks, and whether one waits for the processor."""
         total, ready = 0.0, False
-        for rank, pid in enumerate(self._pids):
-            if self.statuses[rank] is None:
-                with contextlib.suppress(OSError):
-                    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        sessions = {pid for pid, status in zip(self._pids, self.statuses, strict=True) if status is None}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = path.read_text().rpartition(")")[2].split()
+                if int(fields[3]) in sessions:
                     total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
                     ready |= fields[0] in ("R", "D")
         return total, ready

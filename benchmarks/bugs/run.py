@@ -45,7 +45,7 @@ VIAS = ("direct", "helper", "callback", "context", "data")
 KINDS = ("hang", "crash", "silent", "none")
 CHECKS = ("output", "replicas", "trained", "distinct", "order")
 #: Seconds that one program has: its ranks; a rehearsal; torchrun with watch.
-LIMIT_S, REHEARSE_S, WATCH_S = 40.0, 150.0, 120.0
+LIMIT_S, REHEARSE_S, WATCH_S = 90.0, 150.0, 120.0
 HANG_TIMEOUT_S = 5.0
 #: What torch prints under DETAIL where it names ranks and the operation.
 NAMES_RANKS = re.compile(
@@ -97,14 +97,19 @@ DETAIL_RESULTS = RESULTS | {
 
 
 def programs(only: str | None = None) -> list[Program]:
-    """All programs, or those of a class or whose name holds ``only``, by class and name."""
+    """All programs, or those of a class or whose name holds a word of ``only`` (comma-separated), by class and name."""
     found = [
         Program(path.with_suffix(".py"), json.loads(path.read_text())) for path in sorted(PROGRAMS.glob("*/*.json"))
     ]
     found.sort(key=lambda program: (list(CLASSES).index(program.header["class"]), program.name))
-    if only in CLASSES:
-        return [program for program in found if program.header["class"] == only]
-    return [program for program in found if only is None or only in program.name]
+    if only is None:
+        return found
+    words = only.split(",")
+    return [
+        program
+        for program in found
+        if any(word == program.header["class"] or (word not in CLASSES and word in program.name) for word in words)
+    ]
 
 
 def sample(found: list[Program], share: float, seed: int) -> list[Program]:
@@ -444,6 +449,7 @@ Examples:
   run.py verify --only p2p                  run the programs of one class; exit status 1 if one does something else
   run.py verify --only ring --torchrun      the same with the real torchrun, ten times slower
   run.py score lint                         all programs, minutes
+  run.py score lint --only data,exits       two classes
   run.py score rehearse --share 0.33        a third of the programs, drawn with seed 1; --seed draws others
   run.py score detail --format json         what a user has without distcheck
 
@@ -453,7 +459,7 @@ ended after it. Progress is on standard error, the table on standard output.
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True, metavar="list|verify|score")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--only", metavar="CLASS", help="a class, or a part of the names")
+    common.add_argument("--only", metavar="CLASS", help="classes or parts of names, comma-separated")
     common.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="programs at a time (default: 2)")
     common.add_argument("--format", choices=("table", "json"), default="table", help="what is printed (default: table)")
     common.add_argument("--share", type=float, default=1.0, metavar="X", help="run this part of the programs, 0 to 1")
