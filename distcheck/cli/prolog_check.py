@@ -98,7 +98,7 @@ def verdict(
         rest += f"; {len(missed)} rule{'s' if len(missed) > 1 else ''} not checked" if missed else ""
         # how much more there is matters more than the end of a long message
         room = prolog_words.LONGEST_LINE - len(prolog_words.NAME)
-        head = _shortened(f"{word}: {first.code} {first.message}", max(room - len(rest), room // 2))
+        head = prolog_words.one_line(f"{word}: {first.code} {first.message}", max(room - len(rest), room // 2))
         return int(bool(drains)), head + rest
     alike, why = _unseen(missed, report)
     if DRAINING[0] in missed or isinstance(gpus, Unavailable):
@@ -120,11 +120,6 @@ def _unseen(missed: Sequence[str], report: Report) -> tuple[str, str]:
     alike = [code for code in missed if reasons.get(code, "no probe ran") == why]
     others = len(missed) - len(alike)
     return " ".join(alike) + (f" and {others} more" if others else ""), why
-
-
-def _shortened(text: str, room: int) -> str:
-    plain = prolog_words.one_line(text) if len(text) <= prolog_words.LONGEST_LINE else text
-    return plain if len(plain) <= room else plain[: room - 3] + "..."
 
 
 def _configuration(world: World, path: str | None) -> Configuration:

@@ -27,8 +27,8 @@ class PrologOptions(NamedTuple):
     must_check: tuple[str, ...] = ()
 
 
-def one_line(text: str) -> str:
-    """Return a text as printable ASCII of at most LONGEST_LINE characters."""
+def one_line(text: str, room: int = LONGEST_LINE) -> str:
+    """Return a text as printable ASCII of at most `room` characters."""
     words = " ".join(text.replace(" °C", " C").replace("…", "...").split())
     plain = "".join(char if " " <= char <= "~" else ascii(char)[1:-1] for char in words)
-    return plain if len(plain) <= LONGEST_LINE else plain[: LONGEST_LINE - 3] + "..."
+    return plain if len(plain) <= room else plain[: room - 3] + "..."

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from distcheck.cli.main import group
+from tests import warm
 
 SCHEMA = json.loads(files("distcheck").joinpath("reporters/report.schema.json").read_text(encoding="utf-8"))
 ROOT = Path(__file__).parent.parent.parent
@@ -31,6 +32,9 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 def distcheck(*arguments: str, cwd: Path | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a fork of a warm process; in a process of its own if a variable is read by Python itself."""
+    if not any(name.startswith("PYTHON") for name in extra):
+        return warm.run(arguments, environ=environment(**extra), cwd=cwd)
     return subprocess.run(
         [sys.executable, "-m", "distcheck", *arguments],
         capture_output=True,

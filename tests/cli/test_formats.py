@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from distcheck.cli.main import COMMANDS, group
 from distcheck.reporters import FORMATS
+from tests import warm
 
 from .test_cli import ROOT, environment
 
@@ -133,8 +134,8 @@ def test_standard_input_is_no_file_of_the_repository(call: str) -> None:
     text = {"lint": TRAIN, "log": LOG}[call]
 
     def written(output_format: str) -> str:
-        command = [sys.executable, "-m", "distcheck", call, "--isolated", "-", "--output-format", output_format]
-        result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, env=environment())
+        command = [call, "--isolated", "-", "--output-format", output_format]
+        result = warm.run(command, environ=environment(), given=text)
         assert result.returncode == 1, result.stderr
         return result.stdout
 
