@@ -6,8 +6,10 @@ the stacks of the processes that it started, and these don't outlive it.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +17,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -51,6 +54,24 @@ def _restore_signals() -> None:
     ):
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, default)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that use none of the marks of ``-m "(A or B) and …"``: importing all of them takes a minute."""
+    asked = re.match(r"\((\w+(?: or \w+)*)\) and ", config.option.markexpr)
+    if asked is None or collection_path.suffix != ".py" or asked[1].split(" or ") != list(_WRITTEN):
+        return None
+    return not _marks_written_in(collection_path) or None
+
+
+#: Marks of which a file that uses them has the name; the runs of tox that want them import no other file.
+_WRITTEN = ("torch", "numpy", "slow", "netns")
+
+
+@functools.cache
+def _marks_written_in(path: Path) -> frozenset[str]:
+    """Return those of the marks whose names a test file has."""
+    return frozenset(re.findall(rf"\bmark\.({'|'.join(_WRITTEN)})\b", path.read_text(encoding="utf-8")))
 
 
 #: How pytest-timeout limits a test: it starts its timer once, and a test that is run again needs another.
@@ -135,6 +156,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "gpu": _no_gpu(),
     }
     for item in items:
+        for mark in item.iter_markers():
+            if mark.name in _WRITTEN and mark.name not in _marks_written_in(item.path):
+                raise pytest.UsageError(f"{item.nodeid}: runs that want mark.{mark.name} do not find its file")
         for mark, reason in reasons.items():
             if reason is not None and item.get_closest_marker(mark) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
