@@ -31,9 +31,9 @@ def test_the_readmes_commands_are_those_of_ci() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "pip install . && distcheck env" in readme
-    assert "pip install tox && tox" in readme
+    assert "pip install tox && tox run-parallel\n" in readme
     assert re.search(r"pip\" install .*tox", ci)
-    assert re.search(r"bin/tox\"? run", ci)
+    assert re.search(r"bin/tox\"? run-parallel ", ci)
 
 
 def test_the_plug_ins_of_the_docs_are_those_of_the_tests() -> None:

@@ -1,6 +1,6 @@
 """Print what a run of tox took and found: seconds per environment, slowest tests, flaky tests, and last what failed.
 
-    tox run --result-json result.json; python tools/ci_summary.py result.json
+    tox run-parallel --result-json result.json; python tools/ci_summary.py result.json
 
 The exit status is 1 if an environment failed, or if the one with torch did not run: without it a run proves little.
 """
