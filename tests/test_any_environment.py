@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from distcheck.reporters import FORMATS, Style, render
 
 from .recorded import RecordedWorld
 
+#: An example is a whole examination, rendered in all formats.
+FULL = os.environ.get("TOX_ENV_NAME") == "full"
 NAMES = sorted(VariableTable().names())
 WORDS = ["", "0", "1", "2", "8", "-1", "true", "gpu", "abc", "localhost", "127.0.0.1", "10.0.0.1", "node[1-4]", "^lo", "=eth0", "a,b", "1e9", "99999999999999999999", "\n", "$X", "tcp://10.0.0.1:29500", "INFO", "/nowhere"]  # fmt: skip
 VALUES = st.sampled_from(WORDS) | st.text(max_size=30).filter(lambda text: "\x00" not in text)
@@ -31,7 +34,7 @@ WORLD = {
 }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150 if FULL else 50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(environ=ENVIRONMENTS, launched=st.booleans())
 @pytest.mark.slow
 def test_no_environment_breaks_it(tmp_path: Path, environ: dict[str, str], launched: bool) -> None:
@@ -42,7 +45,7 @@ def test_no_environment_breaks_it(tmp_path: Path, environ: dict[str, str], launc
         assert "\x1b" not in render(report, output_format, Style(verbose=True))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60 if FULL else 20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     environ=ENVIRONMENTS,
     place=st.sampled_from(["http_proxy", "HTTPS_PROXY", "MASTER_ADDR", "NCCL_DEBUG", "TORCH_TOKEN", "SLURM_JWT", "WANDB_API_KEY", "NCCL_SECRET_KEY"]),

@@ -168,7 +168,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     yield Place(folder / "user" / "bin", folder / "ci" / "bin", source, environ)
 
 
-KINDS = ["wheel", "directory", "editable", "inside", "git with a login", "git+file"]
+#: What each kind becomes is tested above for all; one of a file, a folder and a repository is installed in each run.
+KINDS = [
+    "wheel", "inside", "git with a login",
+    *(pytest.param(kind, marks=pytest.mark.full) for kind in ("directory", "editable", "git+file")),
+]  # fmt: skip
 
 
 @pytest.mark.slow
