@@ -47,6 +47,8 @@ PORT_OF_JOB = "$((20000 + SLURM_JOB_ID % 10000))"
 _PORT_OF_SHELL = "$((20000 + $$ % 10000))"
 #: Kinds of files in which ``$$`` is that number, and not the same in each container, or a dollar sign.
 _WITH_SHELL = frozenset({"shell", "slurm", "markdown", "workflow"})
+#: A smaller share of the ports that a script draws from is worth no warning: ``$((1024 + RANDOM))`` has 3 % of them.
+_FEW = 0.1
 #: bash(1): RANDOM is from 0 to 32767.
 _RANDOM = (0, 32767)
 _SHUF = re.compile(r"\bshuf\b[^|)]*?(?:-i|--input-range[= ])\s*(\d{1,9})-(\d{1,9})")
@@ -187,13 +189,14 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
             None,
         )
     elif low <= _EPHEMERAL[1] and high >= _EPHEMERAL[0]:
+        shared = min(high, _EPHEMERAL[1]) - max(low, _EPHEMERAL[0]) + 1
         yield _unwise(
             site,
             port,
             f"{span}, and from {_EPHEMERAL[0]} to {_EPHEMERAL[1]} the kernel serves outgoing connections: "
             "one day it is in use when the job starts",
             {"lowest": low, "highest": high},
-            None,
+            Severity.INFO if shared < _FEW * (high - low + 1) else None,
         )
 
 

@@ -48,6 +48,10 @@ def _group_backend(program: Program, call: SourceCall, position: int | None) -> 
     return next(iter(backends)) if len(backends) == 1 else None
 
 
+#: Names of tests whether a run has GPUs.
+_GPU_TESTS = ("is_available", "is_nccl_available", "device_count", "cuda", "use_cuda", "use_gpu", "has_cuda", "on_gpu")
+
+
 @probe(rules.DC714)
 def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
     """What goes through NCCL is on a GPU."""
@@ -66,6 +70,9 @@ def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
             if group >= 0 and not program.evaluator.is_world(call.file, group):
                 continue
             if _backends(program, call.file) != {"nccl"} or _has_default_device(program, call.file):
+                continue
+            # a branch for runs without a GPU, which have no group of NCCL either
+            if mentions(program, call, *_GPU_TESTS):
                 continue
             shown = call.argument_text(position, name)
             what = "a number" if number else "a tensor on the CPU"

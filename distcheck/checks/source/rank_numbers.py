@@ -77,7 +77,7 @@ def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
         atom = _local(call.argument(position, "rank"), spawned=spans_hosts(program, call))
         if atom is not None:
             torch = torch_distributed(call)
-            yield _local_as_global(
+            found = _local_as_global(
                 program,
                 call,
                 atom,
@@ -85,6 +85,10 @@ def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
                 f"pass `{torch}.get_rank()` and `{torch}.get_world_size()`, or drop both: the sampler finds them",
                 argument_place(call, position, "rank"),
             )
+            replicas = call.argument(1, "num_replicas")
+            # both numbers are of this host: the script is written for one
+            one_host = replicas is not None and replicas.has(Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT)
+            yield quiet(call, found.finding) if one_host else found
     yield from _shards(program)
     yield from _slices(program)
     for write in writes(program):

@@ -28,6 +28,7 @@ _LOOP = re.compile(r"\s*(?:async\s+)?for\s+.+?\s+in\s+(.+?)\s*:\s*(?:#.*)?$")
 _THROUGH = frozenset({"enumerate", "tqdm", "list", "tuple", "sorted", "iter", "reversed", "trange"})
 #: Calls that may divide something, by their last name.
 _DIVIDES = frozenset(["islice", "array_split", "tensor_split", "chunk", "divide", "distribute", "Subset"])
+_PIECES = frozenset(["array_split", "tensor_split", "chunk"])
 _SPLITS = frozenset(
     {"numpy.array_split", "torch.tensor_split", "torch.chunk", "more_itertools.divide", "more_itertools.distribute"}
 )
@@ -175,7 +176,7 @@ class _Shares:
             if index[0] == ":":
                 first, last, step = index[1]
                 striding = last < 0 and self.is_size(file, step) and self.is_rank(file, first)
-                return striding and not _is_cut(terms, operation[1])
+                return striding and not _is_cut(terms, operation[1]) and not self.is_rounded(file, operation[1])
             if base[0] == "c" and last_name(terms, base[1]) in _DIVIDES:
                 call = SourceCall(self.program, file, base[5])
                 sized = self.is_size(file, call.argument_term(1))
@@ -219,6 +220,21 @@ class _Shares:
             if self.divides(function[0])
             for row in self.program.rows_of(*function)
         )
+
+    def is_rounded(self, file: int, term: int) -> bool:
+        """Return whether a list of pieces has a multiple of the ranks: ``x.tensor_split((n // k + 1) * k)``."""
+        terms = self.program.terms[file]
+        if terms[term][0] != "c":
+            return False
+        call = SourceCall(self.program, file, terms[term][5])
+        if call.method in _PIECES:
+            # a method of the tensor, or a function that gets it first
+            counts = [terms[count] for count in map(call.argument_term, (0, 1)) if count >= 0]
+            return any(
+                count[0] == "o" and count[1] == "*" and any(self.is_size(file, side) for side in count[2:4])
+                for count in counts
+            )
+        return call.method in _THROUGH and call.positional == 1 and self.is_rounded(file, call.argument_term(0))
 
     def is_remainder(self, file: int, term: int) -> bool:
         """Return whether a term is something modulo the number of ranks."""
