@@ -35,7 +35,7 @@ from .several_ranks import signs
 from .source_text import last_name
 from .unbound_groups import GROUP_WRAPPERS, binds_device, on_current_gpu, uses_nccl, world_of_one
 from .values import RANKS, Kind, NoConstant, Value, Who
-from .vocabulary import INIT_GROUP, SPAWNS
+from .vocabulary import INIT_GROUP, PROCESSES, SPAWNS
 
 #: What binds a GPU that NCCL serves.
 _CUDA_BINDERS = tuple(name for name in BINDERS if name.startswith(("torch.cuda.", "torch.accelerator.")))
@@ -136,9 +136,9 @@ def _arm_of_one_process(program: Program, row: EventRow) -> bool:
 
 @cached
 def _distributed_rows(program: Program) -> dict[Function, list[EventRow]]:
-    """Return the rows that only ranks of a job run: starts of a group, devices chosen by rank."""
+    """Return the rows that only a job of ranks runs: starts of a group or of processes, devices chosen by rank."""
     found: dict[Function, list[EventRow]] = {}
-    rows: list[EventRow] = list(program.calls_to(INIT_GROUP, *vocabulary.INIT))
+    rows: list[EventRow] = list(program.calls_to(INIT_GROUP, *vocabulary.INIT, *SPAWNS, *PROCESSES))
     rows.extend(use.row for use in device_uses(program) if use.number.has(*RANKS, Kind.ENV_TEXT))
     for row in rows:
         found.setdefault((row.file, row.scope), []).append(row)
