@@ -15,6 +15,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths, vocabulary
 from .conditions import asserted
+from .device_uses import roots_of
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .term_queries import callee_text, mentions, origin_call, origins, parts
@@ -560,7 +561,7 @@ def group_is_destroyed(program: Program) -> Iterator[Finding]:
     seen: set[int] = set()
     for call in program.calls_to(INIT_GROUP):
         file = call.file
-        if file in seen or not program.index.files[file].has_main_guard:
+        if file in seen or not _is_of_script(program, call):
             continue
         seen.add(file)
         if program.framework(file) is not None or program.is_test(file) or _speaks_of_destroying(program, file):
@@ -571,6 +572,12 @@ def group_is_destroyed(program: Program) -> Iterator[Finding]:
             fix="call torch.distributed.destroy_process_group() on all ranks at the end",
             severity=Severity.INFO,
         )
+
+
+def _is_of_script(program: Program, call: SourceCall) -> bool:
+    """Return whether a script makes the call: at its top level, or below the main guard of a file that gets there."""
+    files = {call.file, *(root[0] for root in roots_of(program, call))}
+    return call.scope == 0 or any(program.index.files[file].has_main_guard for file in files)
 
 
 def _speaks_of_destroying(program: Program, file: int) -> bool:
