@@ -28,11 +28,17 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.rank_info import RankInfo
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
     from distcheck.runtime.coordination.run_script import ScriptExit
+    from distcheck.runtime.monitor.drift import Drift
+    from distcheck.runtime.monitor.training import TrainingObserver
 
 #: The module with the probes of a hang.
 ROOMS = ("distcheck.runtime.coordination.hang_detector",)
 #: The module with the probes of a job that ended.
 AT_END = ("distcheck.runtime.monitor.summary",)
+#: The module with the probes of replicas.
+OF_REPLICAS = ("distcheck.runtime.monitor.drift",)
+#: Default of ``--consistency-interval``, in optimizer steps.
+EVERY_STEPS = 100
 #: Entry point of the script's children.
 CHILD_ENTRY = f"{__name__}:child"
 
@@ -41,11 +47,13 @@ Examples:
   torchrun --nproc-per-node=8 -m distcheck.watch train.py --lr 0.1
   torchrun --nnodes=2 --nproc-per-node=8 -m distcheck.watch --hang-timeout 60 -m package.train
   srun python -m distcheck.watch --on-hang abort -o hang.json train.py
+  torchrun --nproc-per-node=8 -m distcheck.watch --consistency train.py
   python -m distcheck.watch train.py             a script that starts its ranks itself (mp.spawn)
 
 \b
 What you see:
-  while it runs   nothing; a hang, after the hang timeout; a line when ranks wait for minutes for one that works
+  while it runs   nothing; a hang, after the hang timeout; a line when ranks wait for minutes for one that works;
+                  with --consistency, replicas of a model that differ
   at the end      one line: how long ranks waited, where, and the straggler; warnings if something is wrong
 
 \b
@@ -69,6 +77,10 @@ class WatchOptions(NamedTuple):
     output_file: str | None = None
     selection: Selection = Selection()
     quiet: bool = False
+    #: compare gradients and parameters of replicas, and not only learning rates
+    consistency: bool = False
+    #: optimizer steps between two comparisons
+    every_steps: int = EVERY_STEPS
 
 
 @click.command(
@@ -82,6 +94,14 @@ class WatchOptions(NamedTuple):
 @click.option(
     "--on-hang", type=click.Choice(["report", "abort"]), default="report", show_default=True,
     help="Only report it, or also end the job with status 1.",
+)  # fmt: skip
+@click.option(
+    "--consistency", is_flag=True,
+    help="Compare gradients and parameters of the replicas of a model. Learning rates are always compared.",
+)  # fmt: skip
+@click.option(
+    "--consistency-interval", type=click.IntRange(min=1), default=EVERY_STEPS, show_default=True, metavar="N",
+    help="Compare replicas at every Nth step of an optimizer, and at steps 1 and 2.",
 )  # fmt: skip
 @click.option("-m", "--module", is_flag=True, help="The script is the name of a module, as behind python -m.")
 @shared.selection_options
@@ -106,6 +126,7 @@ def command(context: click.Context, /, **given: Any) -> WatchOptions:
     options = WatchOptions(
         given["script"], given["arguments"], given["module"], given["hang_timeout"], given["on_hang"] == "abort",
         given["output_format"], given["output_file"], selection, given["quiet"],
+        given["consistency"], given["consistency_interval"],
     )  # fmt: skip
     if not (context.obj and context.obj.get("as_rank")):
         # called as 'distcheck watch': the same in a process that has nothing else in it
@@ -142,6 +163,8 @@ def watch(options: WatchOptions) -> None:
 
 #: The recorder of this process. A fork inherits that of its parent, which torch's functions call.
 _recorder: CallRecorder | None = None
+#: The observer of its optimizers, inherited likewise.
+_training: TrainingObserver | None = None
 
 
 def _begin(options: WatchOptions) -> Callable[[ScriptExit], None]:
@@ -184,13 +207,15 @@ def child(given: str) -> Callable[[ScriptExit], None]:
 
 
 def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
-    global _recorder
+    global _recorder, _training
     from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.import_hook import when_imported
     from distcheck.runtime.coordination.rank_info import rank_info_of_group
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
     from distcheck.runtime.coordination.shared_table import open_shared_table
     from distcheck.runtime.coordination.store_client import JobStoreConnection
+    from distcheck.runtime.monitor.drift import ReplicaExchange
+    from distcheck.runtime.monitor.training import TrainingObserver
 
     environ = dict(os.environ)
     recorder = _recorder
@@ -206,6 +231,12 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
         _reporter(options), hang_timeout_s=options.hang_timeout_s, abort=options.abort,
     )  # fmt: skip
     recorder.observe(monitor, table)
+    if _training is None:
+        _training = TrainingObserver(recorder, options.every_steps, digests=options.consistency)
+        _training.install()
+    else:
+        _training.forget()
+    monitor.on_tick = ReplicaExchange(_training.rows, lambda drift: _report_drift(options, drift)).tick
     return monitor
 
 
@@ -305,6 +336,22 @@ def _summarise(options: WatchOptions, summary: Summary) -> None:
         say("; ".join([f"distcheck watch: {report.subject['line'][0]}", *codes]))
     # the report of a hang is worth more than this
     if not summary.reported:
+        _write(options, report)
+
+
+def drift_report_of(drift: Drift, selection: Selection) -> Report:
+    """Return the report about replicas that differ."""
+    from distcheck.core.checker import Checker
+    from distcheck.runtime.monitor.drift import Drift
+
+    report = Checker(selection, rooms=OF_REPLICAS).plan(Drift, command="watch", closed=True).run(drift)
+    return report._replace(stage="rank", subject={"line": [f"replicas on {len(drift.rows)} ranks"]})
+
+
+def _report_drift(options: WatchOptions, drift: Drift) -> None:
+    report = drift_report_of(drift, options.selection)
+    if report.findings:
+        say(_text(options, report).rstrip())
         _write(options, report)
 
 

@@ -108,6 +108,8 @@ class CallRecorder:
         self.shared_table: SharedTable | None = None
         self._compares = False
         self._observer: CallObserver | None = None
+        #: called with each ``all_reduce`` and its tensor, before it begins
+        self.on_reduce: Callable[[CollectiveCall, Any], None] | None = None
 
     def observe(self, observer: CallObserver | None, shared_table: SharedTable | None = None) -> None:
         """Report calls to an observer from now on.
@@ -165,6 +167,8 @@ class CallRecorder:
                 waits = not (kind.pair or kwargs.get("async_op") or args[len(kind.parameters) :][:1] == (True,))
                 if observer is not None:
                     observer.before(note, waits)
+                if self.on_reduce is not None and name == "all_reduce":
+                    self.on_reduce(call, args[0] if args else kwargs.get("tensor"))
                 try:
                     return function(*args, **kwargs)
                 finally:

@@ -106,6 +106,8 @@ class RankMonitor:
         self._is_coordinator = False
         #: None until the rank is known
         self._coordinator: Coordinator | None = None
+        #: further work with the store in each tick, and once more at the end of the script (then True)
+        self.on_tick: Callable[[StoreClient, int, bool], None] | None = None
 
     # the main thread
 
@@ -287,6 +289,8 @@ class RankMonitor:
             return False
         self._beat += 1
         self._send_heartbeat()
+        if self.on_tick is not None:
+            self.on_tick(self._client, self.rank_info.rank, False)
         self._is_coordinator = self._elect(coordinator)
         if self._request_number == ABORT:
             self._abort()
@@ -356,6 +360,8 @@ class RankMonitor:
         self._beat += 1
         self._send_heartbeat()
         self._report_lost_peer(coordinator)
+        if self.on_tick is not None:
+            self.on_tick(self._client, self.rank_info.rank, True)
         self._write_ledger()
         if self._is_coordinator:
             hand_over(self._client, self.rank_info.rank, coordinator.question)

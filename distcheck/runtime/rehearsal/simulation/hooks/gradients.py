@@ -11,11 +11,11 @@ from importlib import import_module
 from types import FrameType
 from typing import Any, NamedTuple
 
+from distcheck.runtime.coordination.digests import Digests
 from distcheck.runtime.coordination.frames import innermost_own, is_own
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
-from .digests import Digests
 from .patching import attach_to, harmless, wrap
 
 #: Parameters of one model that are compared.

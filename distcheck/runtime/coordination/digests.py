@@ -4,10 +4,33 @@ from __future__ import annotations
 
 import ctypes
 import zlib
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Elements of a tensor that are read, evenly spread over it.
 _MOST_ELEMENTS = 65_536
+#: Relative differences that rounding explains: of numbers of 32 bits and more, and of shorter ones.
+_SMALL = 1e-3
+_SMALL_SHORT = 3e-2
+
+
+class Digest(NamedTuple):
+    """The digest of a tensor."""
+
+    checksum: int
+    norm: float
+    #: of its elements, with signs that have no pattern
+    sum: float
+    bits: int
+
+    def differs(self, other: Digest) -> bool:
+        """Return whether two differ by more than rounding explains."""
+        if self.checksum == other.checksum:
+            return False
+        mine, theirs = (self.norm, self.sum), (other.norm, other.sum)
+        if any(one != one for one in (*mine, *theirs)):
+            return any((one != one) != (two != two) for one, two in zip(mine, theirs, strict=True))
+        bound = (_SMALL if min(self.bits, other.bits) >= 32 else _SMALL_SHORT) * max(self.norm, other.norm)
+        return any(abs(one - two) > bound for one, two in zip(mine, theirs, strict=True))
 
 
 class Digests:

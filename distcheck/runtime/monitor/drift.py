@@ -1,0 +1,231 @@
+"""Judges whether the replicas of a model are still equal, from the digests that their ranks exchange.
+
+Each rank writes a row into the store at some optimizer steps. The lowest rank of the replicas compares the rows of one
+step. A difference counts only if it lasts for two compared steps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.locations import few_rank_names, where_of
+from distcheck.runtime.coordination.protocol import PREFIX, REPORTED, packed
+from distcheck.runtime.coordination.store_client import StoreClient
+
+#: Rows of one rank that are kept in the store.
+_KEPT = 16
+
+
+class ReplicaRow(NamedTuple):
+    """One replica right before an optimizer step."""
+
+    rank: int
+    #: the same on all ranks of these replicas
+    key: str
+    ranks: tuple[int, ...]
+    #: of this optimizer, this one included
+    step: int
+    #: collectives of the group until then; rows with other numbers are of another iteration
+    number: int
+    #: class of the model; "" if no wrapper names it
+    network: str
+    place: str
+    #: learning rate of each parameter group
+    rates: tuple[float, ...]
+    #: name → gradient, if it should be equal, and parameter
+    values: Mapping[str, tuple[Digest | None, Digest]]
+
+
+class Drift(NamedTuple):
+    """Replicas that differ at two compared steps."""
+
+    #: ``learning rate``, ``gradient`` or ``parameter``
+    what: str
+    #: of the first gradient or parameter that differs; index of the parameter group
+    name: str
+    #: at the first of the two steps
+    rows: tuple[ReplicaRow, ...]
+    #: the difference is larger than rounding explains
+    large: bool = True
+
+    @property
+    def minority(self) -> tuple[int, ...]:
+        """Return the ranks with another value than most; those without the lowest rank if there are two halves."""
+        sides: dict[Any, list[int]] = {}
+        for row in self.rows:
+            sides.setdefault(_value(row, self.what, self.name), []).append(row.rank)
+        most = max(sides.values(), key=lambda ranks: (len(ranks), -min(ranks)))
+        return tuple(row.rank for row in self.rows if row.rank not in most)
+
+
+# judgement
+
+
+@probe(rules.DC763, rules.DC764)
+def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
+    """Report the first thing that differs between the replicas of a model."""
+    first, minority = drift.rows[0], drift.minority
+    model = f"of {first.network} " if first.network else ""
+    evidence = {
+        "step": first.step, "replicas": few_rank_names(first.ranks), "minority": few_rank_names(minority),
+        **{f"rank {row.rank}": _shown(row, drift) for row in _two_sides(drift)},
+    }  # fmt: skip
+    where = where_of(first.place, minority)
+    if drift.what == "learning rate":
+        rates = " and ".join(f"{_shown(row, drift)} on rank {row.rank}" for row in _two_sides(drift))
+        yield rules.DC764.found(
+            f"the learning rate {model}differs between its replicas at step {first.step}: {rates}",
+            where=where,
+            evidence=evidence,
+            fix=Fix(
+                "step the scheduler on all ranks, with the same values: all_reduce the metric before "
+                "ReduceLROnPlateau.step(metric)",
+                where="code",
+            ),
+        )
+        return
+    gradient = drift.what == "gradient"
+    yield rules.DC763.found(
+        f"{drift.what} {drift.name} {model}differs between its replicas at step {first.step}: "
+        f"{few_rank_names(minority)} {'has' if len(minority) == 1 else 'have'} other values than rank "
+        f"{next(row.rank for row in drift.rows if row.rank not in minority)}",
+        where=where,
+        evidence=evidence,
+        severity=Severity.ERROR if drift.large else Severity.WARNING,
+        fix=Fix(
+            "call the wrapped model, keep the last backward before the step out of no_sync(), and change gradients "
+            "on all ranks alike"
+            if gradient
+            else "load or initialize the parameters on all ranks alike, and step the optimizer on all ranks or on none",
+            where="code",
+        ),
+    )
+
+
+def drift_of(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift | None:
+    """Return what differs at both of two compared steps: the likely cause first."""
+    if any(len({row.number for row in rows}) > 1 for rows in (before, now)):
+        # a rank made other steps: the rows do not show the same iteration
+        return None
+    later = set(_differing(now))
+    for what, name in _differing(before):
+        if (what, name) in later:
+            return Drift(what, name, tuple(before), _is_large(before, what, name))
+    # other parts of a large model were compared at each step
+    kinds = {what for what, _ in later}
+    found = next(((what, name) for what, name in _differing(before) if what in kinds), None)
+    return None if found is None else Drift(*found, tuple(before), _is_large(before, *found))
+
+
+def _differing(rows: Sequence[ReplicaRow]) -> Iterator[tuple[str, str]]:
+    for index in range(min(len(row.rates) for row in rows)):
+        if len({row.rates[index] for row in rows}) > 1:
+            yield "learning rate", str(index)
+    names = [name for name in rows[0].values if all(name in row.values for row in rows)]
+    for name in names:
+        # the last bits of gradients may differ between kinds of GPUs; what that does shows in the parameters
+        if _is_large(rows, "gradient", name):
+            yield "gradient", name
+    for name in names:
+        if len({row.values[name][1].checksum for row in rows}) > 1:
+            yield "parameter", name
+
+
+def _is_large(rows: Sequence[ReplicaRow], what: str, name: str) -> bool:
+    if what == "learning rate":
+        return True
+    digests = [row.values[name][what == "parameter"] for row in rows]
+    known = [digest for digest in digests if digest is not None]
+    return len(known) == len(rows) and any(known[0].differs(digest) for digest in known[1:])
+
+
+def _value(row: ReplicaRow, what: str, name: str) -> Any:
+    if what == "learning rate":
+        return row.rates[int(name)]
+    return row.values[name][what == "parameter"]
+
+
+def _two_sides(drift: Drift) -> tuple[ReplicaRow, ReplicaRow]:
+    minority = drift.minority
+    return (
+        next(row for row in drift.rows if row.rank not in minority),
+        next(row for row in drift.rows if row.rank in minority),
+    )
+
+
+def _shown(row: ReplicaRow, drift: Drift) -> str:
+    value = _value(row, drift.what, drift.name)
+    return f"norm {value.norm:.6g}, checksum {value.checksum:08x}" if isinstance(value, Digest) else f"{value:.6g}"
+
+
+# exchange
+
+
+class ReplicaExchange:
+    """Sends the rows of this rank, and compares them with those of the others; used by the side thread alone.
+
+    :param rows: the main thread appends
+    """
+
+    def __init__(self, rows: deque[ReplicaRow], report: Callable[[Drift], None]) -> None:
+        self._rows = rows
+        self._report = report
+        self._sent: deque[ReplicaRow] = deque()
+        #: key → rows of the last compared step
+        self._before: dict[str, list[ReplicaRow]] = {}
+        self._reported: set[str] = set()
+
+    def tick(self, store: StoreClient, rank: int, final: bool) -> None:
+        """Send new rows, and compare.
+
+        :param final: the script has ended. The last rank that ends finds all rows, so each one compares
+        """
+        while self._rows:
+            row = self._rows.popleft()
+            store.set(_key(row, rank), packed(row))
+            self._sent.append(row)
+            if len(self._sent) > _KEPT:
+                store.delete_key(_key(self._sent.popleft(), rank))
+        for row in list(self._sent):
+            before = self._before.get(row.key)
+            done = row.key in self._reported or (before is not None and before[0].step >= row.step)
+            if done or (rank != min(row.ranks) and not final):
+                continue
+            keys = [_key(row, other) for other in row.ranks]
+            if store.check(keys):
+                self._compare(store, [_read(text) for text in store.multi_get(keys)])
+
+    def _compare(self, store: StoreClient, rows: list[ReplicaRow]) -> None:
+        key = rows[0].key
+        before, self._before[key] = self._before.get(key), rows
+        drift = None if before is None else drift_of(before, rows)
+        if drift is None:
+            return
+        self._reported.add(key)
+        if store.add(f"{PREFIX}/drift_reported/{key}") == 1:
+            # the summary at the end does not replace this report
+            store.set(REPORTED, str(rows[0].rank))
+            self._report(drift)
+
+
+def _key(row: ReplicaRow, rank: int) -> str:
+    return f"{PREFIX}/replica/{row.key}/{row.step}/{rank}"
+
+
+def _read(text: str) -> ReplicaRow:
+    row = ReplicaRow(*json.loads(text))
+    return row._replace(
+        ranks=tuple(row.ranks), rates=tuple(row.rates),
+        values={name: (_digest(gradient), Digest(*value)) for name, (gradient, value) in row.values.items()},
+    )  # fmt: skip
+
+
+def _digest(values: Iterable[Any] | None) -> Digest | None:
+    return None if values is None else Digest(*values)

@@ -1,0 +1,258 @@
+"""Observes the optimizers of this rank, and digests the replicated parameters and gradients at some of their steps.
+
+Replicated is what DDP wraps, and a parameter whose gradient the script itself passes to ``all_reduce``. Nothing else is
+compared. No collective is added.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from distcheck.runtime.coordination.call_recorder import CallRecorder
+from distcheck.runtime.coordination.digests import Digest, Digests
+from distcheck.runtime.coordination.frames import innermost_own
+from distcheck.runtime.coordination.import_hook import when_imported
+from distcheck.runtime.coordination.model import CollectiveCall
+
+from .drift import ReplicaRow
+
+#: Steps that are compared in addition: a fault of the first steps is reported early.
+_FIRST_STEPS = 2
+#: Parameters of one model that are digested at one step; others follow at later ones.
+_MOST_PARAMETERS = 32
+#: All-reduces that are remembered.
+_MOST_REDUCED = 4096
+
+
+class _Wrapped(NamedTuple):
+    """A model that DDP wraps."""
+
+    ddp: weakref.ref[Any]
+    key: str
+    network: str
+    ranks: tuple[int, ...]
+    ignored: frozenset[str]
+    #: collectives of C++ in its group when it was wrapped
+    of_cpp: int
+
+
+class _Steps:
+    """The steps of one optimizer."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.count = 0
+        #: all-reduces of this process until the last step
+        self.reduces = 0
+        #: key of a model → collectives of C++ in its group until the last step
+        self.of_cpp: dict[str, int] = {}
+
+
+class TrainingObserver:
+    """Makes the rows of this process.
+
+    :param every: steps between two rows
+    :param digests: digest parameters and gradients; else the rows hold learning rates only
+    """
+
+    def __init__(self, calls: CallRecorder, every: int, *, digests: bool) -> None:
+        self.rows: deque[ReplicaRow] = deque(maxlen=64)
+        #: why no more rows are made; "": they are
+        self.error = ""
+        self._calls = calls
+        self._torch: Any = None
+        self._every = every
+        self._wants_digests = digests
+        self._digests: Digests | None = None
+        self._wrapped: list[_Wrapped] = []
+        self._optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
+        #: address of a tensor → its elements, the group, and the number of the all-reduce
+        self._reduced: dict[int, tuple[int, str, int]] = {}
+        self._reduces = 0
+
+    def install(self) -> None:
+        """Observe optimizers and wrappers as soon as the script imports them."""
+        when_imported("torch.optim.optimizer", self._attach_optimizers)
+        when_imported("torch.nn.parallel.distributed", self._attach_ddp)
+        when_imported("torch.distributed.algorithms.join", self._attach_join)
+        self._calls.on_reduce = self._on_reduce
+
+    def forget(self) -> None:
+        """Forget the parent's models, in a fork."""
+        self.rows.clear()
+        self._wrapped.clear()
+        self._reduced.clear()
+        self._optimizers.clear()
+
+    def _attach_optimizers(self, module: Any) -> None:
+        self._torch = sys.modules["torch"]
+        register = getattr(module, "register_optimizer_step_pre_hook", None)
+        if register is not None:  # torch 2.0
+            register(self._before_step)
+
+    def _attach_ddp(self, module: Any) -> None:
+        kind = module.DistributedDataParallel
+        # the last part of its constructor: warnings of the constructor keep naming the script's line
+        real = kind._ddp_init_helper
+
+        @functools.wraps(real)
+        def init_helper(ddp: Any, *args: Any, **kwargs: Any) -> None:
+            real(ddp, *args, **kwargs)
+            self._safely(lambda: self._own(ddp))
+
+        kind._ddp_init_helper = init_helper
+
+    def _attach_join(self, module: Any) -> None:
+        real = module.Join.__enter__
+
+        def enter(join: Any) -> Any:
+            # ranks make different numbers of steps, and are equal again at its end
+            self.error = self.error or "Join"
+            return real(join)
+
+        module.Join.__enter__ = enter
+
+    def _safely(self, do: Callable[[], None]) -> None:
+        if self.error:
+            return
+        try:
+            do()
+        except Exception as error:  # noqa: BLE001 - no error may reach the job
+            self.error = self._calls.error = f"replicas: {type(error).__name__}: {error}"
+
+    def _own(self, ddp: Any) -> None:
+        if any(item.ddp() is ddp for item in self._wrapped):
+            return
+        distributed = sys.modules["torch.distributed.distributed_c10d"]
+        group = ddp.process_group
+        ranks = tuple(distributed.get_process_group_ranks(group))
+        number = sum(item.ranks == ranks for item in self._wrapped)
+        self._wrapped.append(
+            _Wrapped(
+                weakref.ref(ddp), f"{group.group_name}.ddp{number}", type(ddp.module).__name__, ranks,
+                frozenset(getattr(ddp, "parameters_to_ignore", ())), self._collectives(group)[1],
+            )
+        )  # fmt: skip
+
+    def _on_reduce(self, call: CollectiveCall, tensor: Any) -> None:
+        def note() -> None:
+            if call.reduce not in ("sum", "avg") or not hasattr(tensor, "data_ptr") or hasattr(tensor, "device_mesh"):
+                return
+            self._reduces += 1
+            if len(self._reduced) >= _MOST_REDUCED:
+                self._reduced.clear()
+            self._reduced[tensor.data_ptr()] = (tensor.numel(), call.group, self._reduces)
+
+        self._safely(note)
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        # compiled steps are not traced; an optimizer inside of backward() sees a part of the gradients
+        torch = self._torch
+        if torch.compiler.is_compiling() or self.error or torch._C._current_graph_task_id() != -1:
+            return
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return
+        closure = kwargs.get("closure") or next((one for one in args[1:] if callable(one)), None)
+        place = innermost_own(sys._getframe(1))[0]
+        self._safely(lambda: self._observe(optimizer, place, with_gradients=closure is None))
+
+    def _observe(self, optimizer: Any, place: str, *, with_gradients: bool) -> None:
+        steps = self._optimizers.get(optimizer)
+        if steps is None:
+            steps = self._optimizers[optimizer] = _Steps(len(self._optimizers))
+        steps.count += 1
+        due = steps.count <= _FIRST_STEPS or steps.count % self._every == 0
+        owned: set[int] = set()
+        trained = {id(one) for group in optimizer.param_groups for one in group["params"]} if due else set()
+        for wrapped in self._wrapped:
+            ddp = wrapped.ddp()
+            if ddp is None:
+                continue
+            number, of_cpp = self._collectives(ddp.process_group)
+            reduced = of_cpp > steps.of_cpp.get(wrapped.key, wrapped.of_cpp)
+            steps.of_cpp[wrapped.key] = of_cpp
+            if not due:
+                continue
+            named = [(name, one) for name, one in ddp.module.named_parameters() if id(one) in trained]
+            owned.update(id(one) for _, one in named)
+            # in no_sync() without a reduction, replicas differ on purpose; a hook may average as it likes
+            if not named or getattr(ddp, "_comm_hooks", ()) or not (reduced or ddp.require_forward_param_sync):
+                continue
+            kept = [(name, one) for name, one in named if name not in wrapped.ignored]
+            row = ReplicaRow(
+                0, f"{wrapped.key}.{steps.number}", wrapped.ranks, steps.count, number, wrapped.network, place,
+                _rates(optimizer), self._values(kept, steps, with_gradients=with_gradients),
+            )  # fmt: skip
+            self._add(row)
+        if due:
+            self._by_hand(optimizer, steps, place, owned)
+        steps.reduces = self._reduces
+
+    def _collectives(self, group: Any) -> tuple[int, int]:
+        """Return the collectives of a group, and those of them that C++ made."""
+        try:
+            number = int(group._get_sequence_number_for_group())
+        except (RuntimeError, AttributeError):  # this backend does not count
+            return 0, 0
+        return number, number - self._calls.compared(group.group_name)
+
+    def _by_hand(self, optimizer: Any, steps: _Steps, place: str, owned: set[int]) -> None:
+        """Add a row for the parameters whose gradients the script reduced since the last step."""
+        groups: dict[str, list[tuple[str, Any]]] = {}
+        total = 0
+        for index, group in enumerate(optimizer.param_groups):
+            for position, one in enumerate(group["params"]):
+                if id(one) in owned or one.grad is None or hasattr(one, "device_mesh"):
+                    continue
+                total += 1
+                numel, title, at = self._reduced.get(one.grad.data_ptr(), (0, "", 0))
+                if at > steps.reduces and numel == one.grad.numel():
+                    groups.setdefault(title, []).append((f"{position} of parameter group {index}", one))
+        for title, named in groups.items():
+            # an address alone may be a coincidence
+            if 2 * len(named) > total:
+                row = ReplicaRow(
+                    0, f"{title}.manual.{steps.number}", self._calls.groups[title], steps.count,
+                    self._calls.entered.get(title, 0), "", place, _rates(optimizer),
+                    self._values(named, steps, with_gradients=True),
+                )  # fmt: skip
+                self._add(row)
+
+    def _values(
+        self, named: list[tuple[str, Any]], steps: _Steps, *, with_gradients: bool
+    ) -> dict[str, tuple[Digest | None, Digest]]:
+        if not self._wants_digests:
+            return {}
+        if self._digests is None:
+            self._digests = Digests(sys.modules["torch"])
+        found = {}
+        for name, one in _some(named, steps.count // self._every):
+            if hasattr(one, "device_mesh") or one.layout is not self._digests.torch.strided or one.is_meta:
+                continue
+            gradient = None
+            if with_gradients and one.grad is not None and one.grad.layout is self._digests.torch.strided:
+                gradient = Digest(*self._digests.of(one.grad))
+            found[name] = (gradient, Digest(*self._digests.of(one)))
+        return found
+
+    def _add(self, row: ReplicaRow) -> None:
+        if len(row.ranks) > 1:
+            distributed = sys.modules["torch.distributed.distributed_c10d"]
+            self.rows.append(row._replace(rank=distributed.get_rank()))
+
+
+def _some(named: list[tuple[str, Any]], turn: int) -> Iterator[tuple[str, Any]]:
+    """Yield a part of the parameters, another one at each turn; always the first and the last."""
+    stride = -(-len(named) // _MOST_PARAMETERS) or 1
+    for position, item in enumerate(named):
+        if position % stride == turn % stride or position in (0, len(named) - 1):
+            yield item
+
+
+def _rates(optimizer: Any) -> tuple[float, ...]:
+    return tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)

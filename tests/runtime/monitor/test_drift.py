@@ -1,0 +1,391 @@
+"""Replicas that differ are found on real gloo ranks, and correct training is silent. Each rank is a fork of this process."""
+
+from __future__ import annotations
+
+import importlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from distcheck.cli.watch import drift_report_of
+from distcheck.rules import Selection
+from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.store_client import MemoryStore
+from distcheck.runtime.monitor.drift import Drift, ReplicaExchange, ReplicaRow, drift_of
+from distcheck.testing import run_ranks
+
+STEPS = 4
+
+
+def observed(body: Callable[[Any, int], None], *, digests: bool = True, every: int = 2) -> list[ReplicaRow]:
+    """Run one rank with an observer, and return its rows."""
+    import torch
+    import torch.distributed as dist
+
+    from distcheck.runtime.coordination.call_recorder import CallRecorder
+    from distcheck.runtime.monitor.training import TrainingObserver
+
+    recorder = CallRecorder()
+    recorder.attach(dist.distributed_c10d)
+    observer = TrainingObserver(recorder, every, digests=digests)
+    observer.install()
+    torch.set_num_threads(1)
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    body(torch, dist.get_rank())
+    assert observer.error in ("", "Join")
+    rows = list(observer.rows)
+    dist.barrier()
+    return rows
+
+
+def found(body: Callable[[Any, int], None], ranks: int = 2, **more: Any) -> list[Drift]:
+    """Return the drifts of a body on some ranks, as the last rank that ends sees them."""
+    store, drifts = MemoryStore(), []  # type: ignore[var-annotated]
+    for rank, rows in enumerate(run_ranks(ranks, lambda: observed(body, **more))):
+        ReplicaExchange(deque(ReplicaRow(*row) for row in rows), drifts.append).tick(store, rank, True)
+    return drifts
+
+
+def _net(torch: Any) -> Any:
+    return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.BatchNorm1d(5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+
+
+def _ddp(torch: Any, net: Any = None, **more: Any) -> tuple[Any, Any]:
+    ddp = torch.nn.parallel.DistributedDataParallel(net or _net(torch), **more)
+    return ddp, torch.optim.AdamW(ddp.parameters(), lr=0.1)
+
+
+def _loss(torch: Any, model: Any, rank: int) -> Any:
+    return (model(torch.randn(8, 6) + rank) - 1).square().mean()
+
+
+def _train(
+    torch: Any, rank: int, model: Any, optimizer: Any, before_step: Callable[[int], Any] = lambda _: None
+) -> None:
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        _loss(torch, model, rank).backward()
+        before_step(step)
+        optimizer.step()
+
+
+@pytest.fixture(scope="module")
+def warm() -> None:
+    """Import what each rank would import by itself."""
+    for name in ("torch._dynamo", "torch.distributed.optim", "torch.distributed.algorithms.join"):
+        importlib.import_module(name)
+
+
+# faults
+
+
+def unwrapped(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    _train(torch, rank, ddp.module, optimizer)
+
+
+def no_sync_at_the_boundary(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        _loss(torch, ddp, rank).backward()
+        with ddp.no_sync():
+            _loss(torch, ddp, rank).backward()
+        optimizer.step()
+
+
+def gradients_changed_on_one_rank(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    _train(torch, rank, ddp, optimizer, lambda _: rank and ddp.module[0].weight.grad.mul_(0.5))
+
+
+def clipped_on_one_rank(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    _train(torch, rank, ddp, optimizer, lambda _: rank and torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1e-3))
+
+
+def written_on_one_rank(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    if rank:
+        with torch.no_grad():
+            ddp.module[3].bias.add_(1)
+    _train(torch, rank, ddp, optimizer)
+
+
+def other_learning_rate(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    optimizer.param_groups[0]["lr"] = 0.1 * (rank + 1)
+    _train(torch, rank, ddp, optimizer)
+
+
+def _average(net: Any) -> None:
+    import torch.distributed as dist
+
+    for one in net.parameters():
+        if one.grad is not None:
+            dist.all_reduce(one.grad.data)
+            one.grad /= dist.get_world_size()
+
+
+def manual_with_other_parameters(torch: Any, rank: int) -> None:
+    torch.manual_seed(rank)
+    net = _net(torch)
+    _train(torch, rank, net, torch.optim.SGD(net.parameters(), lr=0.1), lambda _: _average(net))
+
+
+def manual_with_another_rate(torch: Any, rank: int) -> None:
+    net = _net(torch)
+    _train(torch, rank, net, torch.optim.SGD(net.parameters(), lr=0.1 / (rank + 1)), lambda _: _average(net))
+
+
+FAULTS = [
+    (unwrapped, "DC763", "gradient"), (no_sync_at_the_boundary, "DC763", "gradient"),
+    (gradients_changed_on_one_rank, "DC763", "gradient"), (clipped_on_one_rank, "DC763", "gradient"),
+    (written_on_one_rank, "DC763", "parameter"), (other_learning_rate, "DC764", "learning rate"),
+    (manual_with_other_parameters, "DC763", "parameter"), (manual_with_another_rate, "DC764", "learning rate"),
+]  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.full
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize(("body", "code", "what"), FAULTS)
+def test_bad(body: Callable[[Any, int], None], code: str, what: str) -> None:
+    (drift,) = found(body)
+    (finding,) = drift_report_of(drift, Selection()).findings
+    assert (finding.code, drift.what, drift.minority) == (code, what, (1,))
+    assert (finding.where.path or "").endswith("test_drift.py")
+
+
+# correct twins
+
+
+def plain(torch: Any, rank: int) -> None:
+    _train(torch, rank, *_ddp(torch))
+
+
+def own_buffers(torch: Any, rank: int) -> None:
+    _train(torch, rank, *_ddp(torch, broadcast_buffers=False))
+
+
+def accumulation(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        with ddp.no_sync():
+            for _ in range(1 + rank):
+                _loss(torch, ddp, rank).backward()
+        _loss(torch, ddp, rank).backward()
+        torch.nn.utils.clip_grad_norm_(ddp.parameters(), 0.1)
+        optimizer.step()
+
+
+def local_steps(torch: Any, rank: int) -> None:
+    """Local SGD on purpose: the script averages the parameters from time to time."""
+    import torch.distributed as dist
+
+    ddp, optimizer = _ddp(torch)
+    for step in range(3 * STEPS):
+        optimizer.zero_grad()
+        with ddp.no_sync():
+            _loss(torch, ddp, rank).backward()
+        optimizer.step()
+        dist.all_reduce(torch.ones(1))
+        if step % 5 == 4:
+            for one in ddp.parameters():
+                dist.all_reduce(one.data)
+                one.data /= 2
+
+
+def frozen_and_unused(torch: Any, rank: int) -> None:
+    net = _net(torch)
+    net[0].requires_grad_(False)
+    net.unused = torch.nn.Linear(3, 3)
+    net.forward = lambda x: net[3](net[2](net[1](net[0](x))))
+    _train(torch, rank, *_ddp(torch, net, find_unused_parameters=True))
+
+
+def moving_average(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    average = torch.optim.swa_utils.AveragedModel(ddp.module)
+    _train(torch, rank, ddp, optimizer, lambda _: rank == 0 and average.update_parameters(ddp.module))
+
+
+def scaler(torch: Any, rank: int) -> None:
+    """The first step is skipped on all ranks: the gradients overflow."""
+    ddp, optimizer = _ddp(torch)
+    scale = torch.amp.GradScaler("cpu", init_scale=2.0)
+    for step in range(3 * STEPS):
+        optimizer.zero_grad()
+        loss = _loss(torch, ddp, rank) * (float("inf") if step % 3 == 0 and rank else 1.0)
+        scale.scale(loss).backward()
+        scale.step(optimizer)
+        scale.update()
+
+
+def dropout(torch: Any, rank: int) -> None:
+    torch.manual_seed(rank)
+    _train(
+        torch, rank, *_ddp(torch, torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Dropout(), torch.nn.Linear(5, 2)))
+    )
+
+
+def zero(torch: Any, rank: int) -> None:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    ddp, _ = _ddp(torch)
+    _train(torch, rank, ddp, ZeroRedundancyOptimizer(ddp.parameters(), torch.optim.AdamW, lr=0.1))
+
+
+def uneven(torch: Any, rank: int) -> None:
+    from torch.distributed.algorithms.join import Join
+
+    ddp, optimizer = _ddp(torch, torch.nn.Linear(6, 2))
+    for _ in range(3):
+        with Join([ddp]):
+            for _ in range(3 + rank):
+                optimizer.zero_grad()
+                _loss(torch, ddp, rank).backward()
+                optimizer.step()
+
+
+def closure(torch: Any, rank: int) -> None:
+    ddp, _ = _ddp(torch, torch.nn.Linear(6, 2))
+    optimizer = torch.optim.LBFGS(ddp.parameters(), max_iter=2)
+
+    def once() -> Any:
+        optimizer.zero_grad()
+        loss = _loss(torch, ddp, rank)
+        loss.backward()
+        return loss
+
+    for _ in range(STEPS):
+        optimizer.step(once)
+
+
+def two_models(torch: Any, rank: int) -> None:
+    """A generator and a discriminator; gradients of the one remain while the other one steps."""
+    one, first = _ddp(torch, torch.nn.Linear(6, 6))
+    two, second = _ddp(torch, torch.nn.Linear(6, 1))
+    for _ in range(STEPS):
+        first.zero_grad()
+        two(one(torch.randn(8, 6) + rank)).mean().backward()
+        first.step()
+        second.zero_grad()
+        two(torch.randn(8, 6) + rank).mean().backward()
+        second.step()
+
+
+def manual(torch: Any, rank: int) -> None:
+    net = _net(torch)
+    _train(torch, rank, net, torch.optim.SGD(net.parameters(), lr=0.1), lambda _: _average(net))
+
+
+def model_parallel(torch: Any, rank: int) -> None:
+    """Each rank has its own part, and only a common scale is reduced."""
+    import torch.distributed as dist
+
+    torch.manual_seed(rank)
+    net = _net(torch)
+    scale = torch.nn.Parameter(torch.ones(()))
+
+    def reduce(_: int) -> None:
+        scale.grad = torch.full((), 1.0 + rank)
+        dist.all_reduce(scale.grad)
+
+    _train(torch, rank, net, torch.optim.SGD([*net.parameters(), scale], lr=0.1), reduce)
+
+
+def unrelated(torch: Any, rank: int) -> None:
+    """Each rank trains for itself, and only the loss is reduced."""
+    import torch.distributed as dist
+
+    torch.manual_seed(rank)
+    net = _net(torch)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    _train(torch, rank, net, optimizer, lambda _: dist.all_reduce(torch.randn(5)))
+
+
+def hooked(torch: Any, rank: int) -> None:
+    """A communication hook that averages nothing: what it does is its own affair."""
+    ddp, optimizer = _ddp(torch)
+
+    def keep(_, bucket):  # type: ignore[no-untyped-def]
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    ddp.register_comm_hook(None, keep)
+    _train(torch, rank, ddp, optimizer)
+
+
+TWINS = [
+    plain, own_buffers, accumulation, local_steps, frozen_and_unused, moving_average, scaler, dropout, zero, uneven, closure,
+    two_models, manual, model_parallel, unrelated, hooked,
+]  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.full
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("body", TWINS)
+def test_good(body: Callable[[Any, int], None]) -> None:
+    assert found(body) == []
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_learning_rates_are_compared_by_default() -> None:
+    assert [drift.what for drift in found(other_learning_rate, digests=False)] == ["learning rate"]
+    assert found(unwrapped, digests=False) == []
+
+
+def _row(rank: int, step: int, parameter: float, *, number: int = 0, rate: float = 0.1) -> ReplicaRow:
+    digest = Digest(int(parameter * 1e6), parameter, parameter, 32)
+    return ReplicaRow(
+        rank, "0.ddp0.0", (0, 1, 2), step, number, "Net", "train.py:9", (rate,), {"weight": (None, digest)}
+    )
+
+
+def _rows(step: int, *parameters: float, **more: Any) -> list[ReplicaRow]:
+    return [_row(rank, step, parameter, **more) for rank, parameter in enumerate(parameters)]
+
+
+def test_a_difference_has_to_last() -> None:
+    equal, differ = _rows(2, 1.0, 1.0, 1.0), _rows(2, 1.0, 2.0, 1.0)
+    assert drift_of(equal, differ) is None
+    assert drift_of(differ, equal) is None
+    drift = drift_of(_rows(1, 1.0, 2.0, 1.0), differ)
+    assert drift is not None
+    assert (drift.what, drift.name, drift.minority, drift.rows[0].step) == ("parameter", "weight", (1,), 1)
+    (finding,) = drift_report_of(drift, Selection()).findings
+    assert finding.message == (
+        "parameter weight of Net differs between its replicas at step 1: rank 1 has other values than rank 0"
+    )
+    assert finding.severity.word == "error"
+
+
+def test_what_rounding_explains_is_a_warning() -> None:
+    drift = drift_of(_rows(1, 1.0, 1.00001, 1.0), _rows(2, 1.0, 1.00001, 1.0))
+    assert drift is not None
+    (finding,) = drift_report_of(drift, Selection()).findings
+    assert finding.severity.word == "warning"
+
+
+def test_rows_of_other_iterations_are_not_compared() -> None:
+    """A rank that made another number of collectives is not at the same iteration."""
+    first = [*_rows(1, 1.0, 1.0), _row(2, 1, 5.0, number=3)]
+    second = [*_rows(2, 1.0, 1.0), _row(2, 2, 5.0, number=3)]
+    assert drift_of(first, second) is None
+
+
+def test_one_rank_reports_once() -> None:
+    store, drifts = MemoryStore(), []  # type: ignore[var-annotated]
+    for rank in (2, 1, 0):
+        rows = deque(_row(rank, step, 1.0 + (rank == 1)) for step in (1, 2, 3))
+        ReplicaExchange(rows, drifts.append).tick(store, rank, False)
+    assert [drift.minority for drift in drifts] == [(1,)]
