@@ -127,7 +127,7 @@ class RunMemory:
         """Return the bytes of a file, and record what they are; raises OSError."""
         data = bytes_of(path, self.inputs, limit=limit)
         digest = digest_of(data)
-        stamp: FileStamp | None = self.inputs.stamps[path]
+        stamp = self.inputs.stamps.get(path)  # an unsaved text has none
         most = -1 if limit is None else limit
         before = self.readings.get(path)
         if before is not None and before.limit == most and before.digest != digest:
@@ -149,7 +149,7 @@ class RunMemory:
 
     def _unchanged(self, path: str) -> Reading | None:
         before = self._before.get(path)
-        if before is None or before.stamp is None:
+        if before is None or before.stamp is None or path in self.inputs.texts:
             return None
         try:
             found = os.stat(path)

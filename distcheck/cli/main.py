@@ -15,6 +15,7 @@ COMMANDS = {
     "env": ("env", "Check this process and this host against a launch that runs or is planned."),
     "collective": ("collective", "Verify that all ranks are present, and that collectives are correct and fast."),
     "lint": ("lint", "Find rank and device misuse in training scripts and launch files, without running them."),
+    "lsp": ("lsp", "Show the findings of lint in an editor, as one types."),
     "pickle": ("pickle", "Show what loading a file would do, or what in a live object can't be pickled."),
     "log": ("log", "Find the failed rank and the root cause in the log of a failed job."),
     "rehearse": ("rehearse", "Run the first steps of a script on simulated nodes, and report what would go wrong."),

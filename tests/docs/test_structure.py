@@ -17,14 +17,14 @@ from .documents import DOCS, MADE, PAGES, ROOT, fences, linked, name_of, places,
 
 #: Languages that stand behind fences; all of them are known to Pygments, or are directives of MyST.
 LANGUAGES = {
-    "bash", "console", "diff", "dockerfile", "groovy", "ini", "json", "py", "python", "sh", "text", "toml", "yaml",
+    "bash", "console", "diff", "dockerfile", "elisp", "groovy", "ini", "json", "lua", "py", "python", "sh", "text", "toml", "yaml",
     "{toctree}", "{eval-rst}",
 }  # fmt: skip
 CAPTIONS = ("Start", "Capabilities", "Recipes", "Stories", "Reference", "How it is made")
 #: One page for each capability.
 CAPABILITIES = (
     "env", "collective", "lint", "pickle", "pickling", "log", "watch", "stuck", "rehearse", "rehearse-calls", "ci",
-    "scheduler", "one-file", "pytest", "formats",
+    "editors", "scheduler", "one-file", "pytest", "formats",
 )  # fmt: skip
 
 

@@ -1,0 +1,381 @@
+"""The language server: ``distcheck lint`` over the text of an editor.
+
+Each change starts a run of :mod:`.lint_run` over the project, in which the text of open files replaces their bytes.
+What did not change comes from the cache of earlier runs, so a run judges only the files that depend on the change. Runs
+are in one thread, one after another. A notebook is checked as the file that the editor would save.
+
+It writes no file but the cache. The editor applies edits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from distcheck._version import __version__
+from distcheck.core.fixes import apply_fixes, why_it_does_not_compile
+from distcheck.core.model import Finding, Fix, Severity, page_url
+from distcheck.core.rule_page import read_page
+from distcheck.core.world import World
+from distcheck.reporters.progress import Progress
+
+from . import options as shared
+from .lint_inputs import DelayedProgress, LintFiles, LintOptions, inputs_of
+from .lint_run import look, save_cache
+
+if TYPE_CHECKING:
+    import asyncio
+
+#: Seconds without a change after which the text is checked: a word is typed in less.
+_PAUSE_S = 0.1
+_LEVELS = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.INFO: types.DiagnosticSeverity.Information,
+}
+_NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    notebook_selector=[
+        types.NotebookDocumentFilterWithNotebook(
+            notebook="jupyter-notebook", cells=[types.NotebookCellLanguage(language="python")]
+        )
+    ]
+)
+
+
+class Project(NamedTuple):
+    """The options and the files of a project."""
+
+    options: LintOptions
+    inputs: LintFiles
+    #: the path that lint uses for a file, by absolute path
+    names: Mapping[str, str]
+
+
+def project_of(given: Mapping[str, Any]) -> Project:
+    """Return the project in the working directory; raises click.UsageError if its configuration is not valid."""
+    from .lint import command, lint_options
+
+    configuration = shared.configuration_of(World(), given["config"], isolated=given["isolated"])
+    # one process: the editor's server has threads, and must not fork
+    plain = dict(command.make_context("lint", ["-j", "1"], auto_envvar_prefix=None).params)
+    options = lint_options(plain, configuration)
+    inputs = inputs_of(options)
+    return Project(options, inputs, {os.path.abspath(path): path for path in (*inputs.paths, *inputs.launch)})
+
+
+def check(project: Project, texts: Mapping[str, bytes]) -> dict[str, list[Finding]]:
+    """Return the findings of a project by path.
+
+    :param texts: the text of open files, by the path that lint uses
+    """
+    inputs = project.inputs._replace(stamps={}, texts=texts)
+    result = look(project.options, inputs, {}, DelayedProgress(Progress(sys.stderr), float("inf")))
+    save_cache(project.options)
+    found: dict[str, list[Finding]] = {}
+    for finding in result.report.findings:
+        if finding.where.path is not None:
+            found.setdefault(finding.where.path, []).append(finding)
+    return found
+
+
+class LintServer(LanguageServer):
+    """The server, with the last results."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__("distcheck", __version__, notebook_document_sync=_NOTEBOOKS)
+        self.given = given
+        self.project: Project | None = None
+        #: findings by path, and the texts of open files that they were found in
+        self.found: dict[str, list[Finding]] = {}
+        self.checked: Mapping[str, bytes] = {}
+        #: documents that have diagnostics in the editor
+        self.published: set[str] = set()
+        self._runs = ThreadPoolExecutor(1, "lint")
+        self._next: asyncio.Task[None] | None = None
+
+    # runs
+
+    def schedule(self, *, files_changed: bool = False) -> None:
+        """Check soon. A run that has not begun is replaced.
+
+        :param files_changed: files were saved, created or deleted, so the list of files and the options are read again
+        """
+        import asyncio
+
+        if files_changed:
+            self.project = None
+        if self._next is not None:
+            self._next.cancel()
+        self._next = asyncio.get_running_loop().create_task(self._check_soon())
+
+    async def _check_soon(self) -> None:
+        import asyncio
+
+        await asyncio.sleep(_PAUSE_S)
+        loop = asyncio.get_running_loop()
+        if self.project is None:
+            try:
+                self.project = await loop.run_in_executor(self._runs, project_of, self.given)
+            except click.ClickException as error:
+                self.window_show_message(types.ShowMessageParams(types.MessageType.Error, error.format_message()))
+                return
+        project = self.project
+        texts = dict(self._open_texts(project))
+        found = await loop.run_in_executor(self._runs, check, project, texts)
+        self.found, self.checked = found, texts
+        self._publish()
+
+    def _open_texts(self, project: Project) -> Iterator[tuple[str, bytes]]:
+        """Yield the path and the text of each open file of the project."""
+        for uri, document in self.workspace.text_documents.items():
+            if (path := self._path_of(uri, project)) is not None:
+                yield path, document.source.encode("utf-8", "surrogatepass")
+        for uri, notebook in self.workspace.notebook_documents.items():
+            if (path := self._path_of(uri, project)) is not None:
+                yield path, self._as_saved(notebook)
+
+    def _as_saved(self, notebook: types.NotebookDocument) -> bytes:
+        cells = [
+            {
+                "cell_type": "code" if cell.kind == types.NotebookCellKind.Code else "markdown",
+                "source": self.workspace.text_documents[cell.document].source
+                if cell.document in self.workspace.text_documents
+                else "",
+            }
+            for cell in notebook.cells
+        ]
+        return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+    def _path_of(self, uri: str, project: Project | None) -> str | None:
+        """Return the path by which lint knows a document; None if it is no file of the project."""
+        path = to_fs_path(uri) if uri.startswith("file:") else None
+        return None if path is None or project is None else project.names.get(os.path.abspath(path))
+
+    # documents
+
+    def place_of(self, finding: Finding) -> tuple[str, list[str]]:
+        """Return the document of a finding and its lines."""
+        where = finding.where
+        uri = self._uri_of(where.path or "")
+        notebook = self.workspace.notebook_documents.get(uri)
+        if where.cell is not None and notebook is not None and where.cell <= len(notebook.cells):
+            uri = notebook.cells[where.cell - 1].document
+        return uri, self.lines_of(uri)
+
+    def _uri_of(self, path: str) -> str:
+        """Return the URI by which the editor knows a file, or the usual one."""
+        absolute = os.path.abspath(path)
+        for uri in (*self.workspace.text_documents, *self.workspace.notebook_documents):
+            if uri.startswith("file:") and os.path.abspath(to_fs_path(uri) or "") == absolute:
+                return str(uri)
+        return str(from_fs_path(absolute))
+
+    def lines_of(self, uri: str) -> list[str]:
+        """Return the lines of a document with their ends; empty if it can't be read."""
+        try:
+            source = self.workspace.get_text_document(uri).source
+        except (OSError, UnicodeError):
+            return []
+        return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", source)
+
+    def units(self, lines: list[str], found: types.Range) -> types.Range:
+        """Return a range of characters in the units of the editor."""
+        return self.workspace.position_codec.range_to_client_units(lines, found)
+
+    def findings_at(self, uri: str, wanted: types.Range) -> list[Finding]:
+        """Return the findings that touch a range of a document, if they are about its current text."""
+        touching = []
+        for path, findings in self.found.items():
+            for finding in findings:
+                there, lines = self.place_of(finding)
+                if there != uri:
+                    continue
+                found = self.units(lines, range_of(finding, lines))
+                if self.is_current(path) and found.start <= wanted.end and wanted.start <= found.end:
+                    touching.append(finding)
+        return touching
+
+    def is_current(self, path: str) -> bool:
+        """Return whether the last results are about the current text of a file."""
+        now = {} if self.project is None else dict(self._open_texts(self.project))
+        if path not in now or path in self.checked:
+            return now.get(path) == self.checked.get(path)
+        # it was opened after the run, which has read the file
+        try:
+            with open(path, "rb") as file:
+                return file.read() == now[path]
+        except OSError:
+            return False
+
+    def _publish(self) -> None:
+        """Send what was found, and clear what is no longer there."""
+        diagnostics: dict[str, list[types.Diagnostic]] = {}
+        for finding in (one for findings in self.found.values() for one in findings):
+            uri, lines = self.place_of(finding)
+            diagnostics.setdefault(uri, []).append(
+                types.Diagnostic(
+                    range=self.units(lines, range_of(finding, lines)),
+                    message=f"{finding.message}\nfix: {finding.fix.text}",
+                    severity=_LEVELS[finding.severity],
+                    code=finding.code,
+                    code_description=types.CodeDescription(href=page_url(finding.code)),
+                    source="distcheck",
+                )
+            )
+        opened = {uri for uri in self.workspace.text_documents if uri not in diagnostics}
+        for uri in {*diagnostics, *opened, *self.published}:
+            document = self.workspace.text_documents.get(uri)
+            version = None if document is None else document.version
+            self.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics.get(uri, []), version=version)
+            )
+        self.published = set(diagnostics)
+
+    # actions
+
+    def actions_for(self, finding: Finding) -> Iterator[types.CodeAction]:
+        """Yield the fix of a finding, and the comments that silence it."""
+        if (edit := self._edit_of(finding.fix)) is not None:
+            note = "" if finding.fix.safe else f" (review: {finding.fix.risk or 'it may change what the code does'})"
+            yield _action(f"{finding.code}: {finding.fix.text}{note}", edit, preferred=finding.fix.safe)
+        uri, lines = self.place_of(finding)
+        if not (finding.where.path or "").endswith((".py", ".pyi", ".ipynb")):
+            return
+        for title, line, column, text in silencing(finding, lines):
+            at = types.Position(line, column)
+            edits = [types.TextEdit(self.units(lines, types.Range(at, at)), text)]
+            yield _action(title, types.WorkspaceEdit(changes={uri: edits}), preferred=False)
+
+    def _edit_of(self, fix: Fix) -> types.WorkspaceEdit | None:
+        """Return the edits of a fix; None if it has none, or the files would no longer compile."""
+        paths = {edit.path for edit in fix.edits}
+        if not paths or any(path.endswith(".ipynb") for path in paths):
+            return None
+        lines = {path: self.lines_of(self._uri_of(path)) for path in paths}
+        files = {path: "".join(text).encode("utf-8", "surrogatepass") for path, text in lines.items()}
+        others = {path: lambda *_: None for path in paths if not path.endswith((".py", ".pyi"))}
+        if not apply_fixes([fix], files, others=others).done:
+            return None
+        changes: dict[str, list[types.TextEdit]] = {}
+        for edit in fix.edits:
+            found = types.Range(
+                types.Position(edit.line - 1, edit.column - 1), types.Position(edit.end_line - 1, edit.end_column - 1)
+            )
+            text_edit = types.TextEdit(self.units(lines[edit.path], found), edit.text)
+            changes.setdefault(self._uri_of(edit.path), []).append(text_edit)
+        return types.WorkspaceEdit(changes=changes)
+
+
+def range_of(finding: Finding, lines: list[str]) -> types.Range:
+    """Return the range of a finding in characters: its span, else its line without indentation."""
+    where = finding.where
+    line = min(max((where.line or 1) - 1, 0), max(len(lines) - 1, 0))
+    text = lines[line].rstrip() if lines else ""
+    start = len(text) - len(text.lstrip()) if where.column is None else where.column - 1
+    if where.column is not None and where.end_column is not None:
+        end = types.Position((where.end_line or where.line or 1) - 1, where.end_column - 1)
+    else:
+        end = types.Position(line, max(len(text), start))
+    return types.Range(types.Position(line, start), end)
+
+
+def silencing(finding: Finding, lines: list[str]) -> Iterator[tuple[str, int, int, str]]:
+    """Yield the comments that silence a finding: a title, the line and column of the insertion, and its text."""
+    code = finding.code
+    first = (finding.where.line or 1) - 1
+    comment = f"  # distcheck: ignore[{code}]"
+    for line in dict.fromkeys((first, (finding.where.end_line or first + 1) - 1)):
+        if line < len(lines):
+            column = len(lines[line].rstrip())
+            changed = [*lines[:line], lines[line][:column] + comment + "\n", *lines[line + 1 :]]
+            if _has_comment("".join(changed), line):
+                yield f"{code}: silence it on this line", line, column, comment
+                break
+    top = 0
+    while top < min(2, len(lines)) and (lines[top].startswith("#!") or re.match(r"#.*coding[:=]", lines[top])):
+        top += 1
+    yield f"{code}: silence it in this file", top, 0, f"# distcheck: ignore-file[{code}]\n"
+
+
+def _has_comment(source: str, line: int) -> bool:
+    """Return whether a line of Python ends with a comment, and is not the middle of a string."""
+    data = source.encode("utf-8", "surrogatepass")
+    if why_it_does_not_compile(data) is not None:
+        return False
+    return any(
+        token.type == tokenize.COMMENT and token.start[0] == line + 1
+        for token in tokenize.tokenize(BytesIO(data).readline)
+    )
+
+
+def _action(title: str, edit: types.WorkspaceEdit, *, preferred: bool) -> types.CodeAction:
+    return types.CodeAction(title=title, kind=types.CodeActionKind.QuickFix, edit=edit, is_preferred=preferred)
+
+
+def rule_pages(findings: Iterable[Finding]) -> str:
+    """Return the pages of the rules of some findings, in Markdown."""
+    pages = []
+    for code, name in dict.fromkeys((finding.code, finding.name) for finding in findings):
+        page = read_page(code)
+        pages.append(f"# {code} {name}" if page is None else page.text.rstrip())
+    return "\n\n".join(pages)
+
+
+def server_of(given: Mapping[str, Any]) -> LintServer:
+    """Return the server with its features."""
+    server = LintServer(given)
+
+    @server.feature(types.INITIALIZED)
+    def begin(ls: LintServer, _: types.InitializedParams) -> None:
+        if ls.workspace.root_path is not None and os.path.isdir(ls.workspace.root_path):
+            os.chdir(ls.workspace.root_path)
+        ls.schedule(files_changed=True)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def text_changed(ls: LintServer, _: object) -> None:
+        ls.schedule()
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def files_changed(ls: LintServer, _: object) -> None:
+        ls.schedule(files_changed=True)
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover(ls: LintServer, params: types.HoverParams) -> types.Hover | None:
+        there = types.Range(params.position, params.position)
+        findings = ls.findings_at(params.text_document.uri, there)
+        if not findings:
+            return None
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, rule_pages(findings)))
+
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+    )
+    def code_action(ls: LintServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+        findings = ls.findings_at(params.text_document.uri, params.range)
+        return [action for finding in findings for action in ls.actions_for(finding)]
+
+    return server
+
+
+def serve(given: Mapping[str, Any]) -> None:
+    """Serve an editor over standard input and output until it closes the connection."""
+    server_of(given).start_io()
