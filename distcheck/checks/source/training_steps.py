@@ -28,7 +28,7 @@ from .partial_models import unmatched
 from .program import Program, SourceCall
 from .rank_reach import Guard
 from .term_queries import parts
-from .values import Atom, Kind, RankCondition
+from .values import Atom, Kind, RankCondition, Value
 from .vocabulary import D, word_set
 
 #: Methods that change a tensor in place, as moving averages do.
@@ -81,10 +81,12 @@ def _change(
             return None
         level = Severity.WARNING if program.is_test(call.file) else Severity.ERROR
         return "averages the gradients of DDP among all ranks", (wrapper,), level
-    if call.method == "step" and _optimizes(program, call, known):
+    if call.method == "step" and _optimizes(program, call.receiver, known):
         return "changes the parameters of a model in DDP, which has to be the same on all ranks", (), None
+    if call.method == "step" and _schedules(program, call, known):
+        return "changes the learning rate of a model in DDP, which has to be the same on all ranks", (), None
     if call.method == "load_state_dict":
-        if _optimizes(program, call, known):
+        if _optimizes(program, call.receiver, known):
             what = "changes the state of an optimizer, which has to be the same on all ranks"
         elif _is_replicated(program, call, known):
             what = "changes a model that DDP has made the same on all ranks"
@@ -112,9 +114,19 @@ def _forward_before(program: Program, call: SourceCall, guard: Guard) -> Atom | 
     return None
 
 
-def _optimizes(program: Program, call: SourceCall, known: list[WrappedModel]) -> bool:
-    """Return whether a method belongs to an optimizer of a model in DDP."""
+def _schedules(program: Program, call: SourceCall, known: list[WrappedModel]) -> bool:
+    """Return whether a method belongs to a scheduler of the learning rate of a model in DDP."""
     for atom in call.receiver:
+        made = program.call_of(atom) if str(atom.const).startswith("torch.optim.lr_scheduler.") else None
+        optimizer = made.argument(0, "optimizer") if made is not None else None
+        if optimizer is not None and _optimizes(program, optimizer, known):
+            return True
+    return False
+
+
+def _optimizes(program: Program, value: Value, known: list[WrappedModel]) -> bool:
+    """Return whether a value is an optimizer of a model in DDP."""
+    for atom in value:
         if atom.kind != Kind.RESULT or not str(atom.const).startswith("torch.optim.") or "lr_scheduler" in atom.const:
             continue
         made = program.call_of(atom)
