@@ -96,6 +96,7 @@ def messages_have_a_receiver(program: Program) -> Iterator[Finding]:
         messages = [found for call in calls_in(program, function) if (found := _message(call)) is not None]
         sent = [one for one in messages if one.sends]
         received = [one for one in messages if not one.sends]
+        yield from _missing_neighbor(program, messages)
         if sent and received:
             yield from _wrong_neighbor(program, sent, received)
             yield from _wrong_tag(sent, received)
@@ -115,6 +116,33 @@ def _message(call: SourceCall) -> _Message | None:
         return None
     number = 0 if tag is None else tag.constant
     return _Message(call, sends, peer, number if isinstance(number, int) else None)
+
+
+def _missing_neighbor(program: Program, messages: list[_Message]) -> Iterator[Finding]:
+    """Yield a finding where every rank has a message for ``rank + n`` or ``rank - n``: at one end there is none."""
+    for one in messages:
+        step = _distance(program, one.call, one.peer)
+        if not step or not _by_everyone(program, one.call) or one.call.gives(None, "group"):
+            continue
+        peer, end = f"rank {'+' if step > 0 else '-'} {abs(step)}", "last" if step > 0 else "first"
+        yield one.call.found(
+            rules.DC709,
+            f"every rank gets to `{one.call.text()}`, but the {end} one has no neighbor {peer}",
+            fix=f"close the ring: ({peer}) % world_size; or let the {end} rank omit it",
+            severity=one.call.milder_in_tests(rules.DC709),
+        )
+        return
+
+
+def _distance(program: Program, call: SourceCall, term: int) -> int | None:
+    """Return how far a rank is from the own one: 1 for ``rank + 1``."""
+    operation = call.terms[term] if term >= 0 else ("-",)
+    if operation[0] != "o" or operation[1] not in ("+", "-"):
+        return None
+    left, right = (program.evaluator.value(call.file, side) for side in operation[2:4])
+    if not left.only(Kind.GLOBAL_RANK, Kind.RANK) or not isinstance(right.constant, int):
+        return None
+    return right.constant if operation[1] == "+" else -right.constant
 
 
 def _wrong_neighbor(program: Program, sent: list[_Message], received: list[_Message]) -> Iterator[Finding]:
@@ -143,17 +171,9 @@ def _step(program: Program, message: _Message) -> int | None:
     operation = terms[message.peer] if message.peer >= 0 else ("-",)
     if operation[0] != "o" or operation[1] != "%":
         return None
-    value, inner = program.evaluator.value, terms[operation[2]]
-    if (
-        not value(message.call.file, operation[3]).only(Kind.WORLD_SIZE)
-        or inner[0] != "o"
-        or inner[1] not in ("+", "-")
-    ):
+    if not program.evaluator.value(message.call.file, operation[3]).only(Kind.WORLD_SIZE):
         return None
-    left, right = value(message.call.file, inner[2]), value(message.call.file, inner[3])
-    if not left.only(Kind.GLOBAL_RANK, Kind.RANK) or not isinstance(right.constant, int):
-        return None
-    return right.constant if inner[1] == "+" else -right.constant
+    return _distance(program, message.call, operation[2])
 
 
 def _wrong_tag(sent: list[_Message], received: list[_Message]) -> Iterator[Finding]:

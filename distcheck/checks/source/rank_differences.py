@@ -20,7 +20,8 @@ from .program import Program, SourceCall
 from .source_text import last_name
 from .tensor_devices import LIKE
 from .term_queries import by_rank, callee_text, origin_call, origins, parts
-from .values import PARTIAL, Atom, RankCondition
+from .values import PARTIAL, Atom, Kind, RankCondition
+from .vocabulary import D
 
 #: Makers of tensors by the position of their size; -1 where all positional arguments are sizes.
 _SIZED = {
@@ -31,6 +32,8 @@ _SIZED = {
 }
 #: Options of DDP that all ranks must agree on.
 _OPTIONS = ("broadcast_buffers", "find_unused_parameters", "static_graph", "bucket_cap_mb")
+#: What ranks other than the root must not pass (torch 2.13 raises a ValueError).
+_OF_THE_ROOT = {D + "gather": "gather_list", D + "scatter": "scatter_list"}
 #: Collectives whose tensor must have the same size and type on all ranks.
 _EQUAL = frozenset(
     ["all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "all_gather_single", "gather"]
@@ -51,6 +54,7 @@ def arguments_agree(program: Program) -> Iterator[Finding]:
                 break
         else:
             yield from _unequal(program, call, target)
+            yield from _list_on_all_ranks(program, call, target)
     for call in program.calls_to("torch.nn.parallel.DistributedDataParallel"):
         if _is_apart(call):
             continue
@@ -149,6 +153,41 @@ def _unequal(program: Program, call: SourceCall, target: str) -> Iterator[Findin
             if why is not None:
                 yield _differs(program, call, f"{what} of the tensor", term, why, None, maker)
                 return
+
+
+def _list_on_all_ranks(program: Program, call: SourceCall, target: str) -> Iterator[Finding]:
+    """Yield a finding about a list that torch accepts on the root only, and that all ranks pass."""
+    name = _OF_THE_ROOT.get(target)
+    lists = call.argument_term(1, name) if name else -1
+    if (
+        name is None
+        or lists < 0
+        or not all(_is_full(program, file, number) for file, number in origins(program, call.file, lists))
+    ):
+        return
+    position, parameter, _ = ROOTS[target]
+    given = call.argument_term(position, parameter)
+    root = call.term_text(given) if given >= 0 else "0"
+    yield call.found(
+        rules.DC709,
+        f"every rank passes {name} to {callee_text(call)}(), which raises on all ranks but {root}",
+        fix=f"pass None on the other ranks: {name}=… if dist.get_rank() == {root} else None",
+        severity=call.milder_in_tests(rules.DC709),
+        argument=name,
+    )
+
+
+def _is_full(program: Program, file: int, number: int) -> bool:
+    """Return whether a term is a list that has an element for each rank, on any rank."""
+    terms = program.terms[file]
+    term = terms[number]
+    if term[0] == "l":
+        return bool(term[1])
+    if term[0] != "*" or len(term) > 4 or terms[term[2]][0] != "c":
+        return False
+    made = SourceCall(program, file, terms[term[2]][5])
+    count = made.argument(0) if made.method == "range" and made.positional == 1 else None
+    return count is not None and count.only(Kind.WORLD_SIZE)
 
 
 def _makers(program: Program, file: int, term: int) -> set[SourceCall | None]:
