@@ -261,6 +261,8 @@ def by_rank(program: Program, file: int, term: int, depth: int = 0) -> Atom | Ra
     value = evaluator.value(file, term)
     if value.only(*RANKS, Kind.RANK_DEPENDENT):
         atom = value.get(*RANKS, Kind.RANK_DEPENDENT)
+        if atom is not None and atom.const == "argument":  # get_global_rank(): the rank that it is given
+            return by_rank(program, file, parts[2][1], depth + 1) if kind == "c" and len(parts[2]) > 1 else None
         return atom if atom is not None and all(one.traced for one in value) and not _is_local(value) else None
     if value.only(Kind.TEST):
         tests = [RankCondition(atom.const, atom.certainty) for atom in value]
