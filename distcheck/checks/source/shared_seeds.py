@@ -12,7 +12,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath, Function
-from .models import precedes
+from .models import calls_in, precedes
 from .program import EventRow, Program, SourceCall
 from .values import Certainty, Kind
 from .vocabulary import SPAWNS, words
@@ -35,6 +35,8 @@ _DRAWS = words(
     "torch.randn torch.randn_like torch.rand torch.rand_like torch.randint torch.randint_like torch.randperm "
     "torch.normal torch.bernoulli torch.multinomial"
 )
+#: Draws of ``random`` and numpy that need no other seed than the one set just before.
+_SHUFFLES = frozenset(["shuffle", "sample", "permutation", "choice", "choices", "randperm"])
 #: What divides a model, so that ranks need the same numbers.
 _OTHER_DIVISIONS = words(
     "torch.distributed.tensor.parallel torch.distributed.pipelining torch.distributed.pipeline megatron fairscale "
@@ -193,7 +195,14 @@ def spawned_ranks_are_seeded(program: Program) -> Iterator[Finding]:
         started = [atom.const for atom in target or () if atom.kind == Kind.FUNCTION]
         if not started or any(_may_seed(program, function) for function in started):
             continue
-        seed = next((call for call in program.calls_to(*_SEEDS) if precedes(program, call, spawn)), None)
+        seed = next(
+            (
+                call
+                for call in program.calls_to(*_SEEDS)
+                if precedes(program, call, spawn) and not _is_for_a_draw(program, call)
+            ),
+            None,
+        )
         if seed is None or program.is_test(seed.file):
             continue
         name = program.scope(started[0]).name
@@ -203,6 +212,16 @@ def spawned_ranks_are_seeded(program: Program) -> Iterator[Finding]:
             fix=f"set the seed at the start of {name}(), with the rank added where ranks need other random numbers",
             flow=[f"{spawn.path}:{spawn.line}: the ranks are started here", f"{seed.path}:{seed.line}: {seed.text()}"],
         )
+
+
+def _is_for_a_draw(program: Program, seed: SourceCall) -> bool:
+    """Return whether a function sets a seed for its own draw: ``random.seed(0)``, then ``random.shuffle(names)``."""
+    module = seed.targets[0].rpartition(".")[0] if seed.targets else ""
+    return seed.scope != 0 and any(
+        call.number > seed.number and target.startswith(f"{module}.") and call.method in _SHUFFLES
+        for call in calls_in(program, (seed.file, seed.scope))
+        for target in call.targets
+    )
 
 
 def _may_seed(program: Program, function: Function) -> bool:
