@@ -602,7 +602,7 @@ def gone(pid: int) -> bool:
 def test_a_driver_that_hangs(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     start = time.monotonic()
-    result = run("--timeout", "3", "--ignore", DISKS, before=HANGS.format(marker=str(marker)))
+    result = run("--timeout", "3", "--ignore", DISKS, imported=False, before=HANGS.format(marker=str(marker)))
     assert time.monotonic() - start < FOR_EVER
     assert result.returncode == 0
     assert "NOT CHECKED: the time limit of the whole run was over before host.gpus.read_gpus" in result.stderr
@@ -613,7 +613,7 @@ def test_a_driver_that_hangs(tmp_path: Path) -> None:
 def test_a_driver_that_hangs_hides_nothing_else(tmp_path: Path) -> None:
     full = "distcheck.core.world.World.space = lambda self, path: distcheck.core.world.Space(1 << 40, 1 << 20)\n"
     hangs = HANGS.format(marker=str(tmp_path / "pid"))
-    result = run("--timeout", "3", before=hangs + full)
+    result = run("--timeout", "3", imported=False, before=hangs + full)
     assert "warning: DC327 /tmp (TMPDIR) has only 1 MiB free" in result.stderr
     assert result.stderr.endswith("; 5 rules not checked\n")
 
@@ -637,7 +637,7 @@ def test_a_driver_that_hangs_hides_nothing_else(tmp_path: Path) -> None:
 )
 def test_whatever_hangs_is_left(hangs: str) -> None:
     start = time.monotonic()
-    result = run("--timeout", "3", before=GPUS + hangs)
+    result = run("--timeout", "3", imported=False, before=GPUS + hangs)
     # standard error is at its end as well: nobody holds it open
     assert time.monotonic() - start < FOR_EVER
     assert result.returncode == 0
@@ -680,7 +680,7 @@ def test_who_hangs_in_the_kernel_is_left(frozen: Path) -> None:
     judge = f"import distcheck.core.checker as c\nc.Plan.run = lambda *a, **b: {write}\n"
     for before, says in ((reader, "NOT CHECKED: the time limit of the whole run was over"), (judge, NO_ANSWER)):
         start = time.monotonic()
-        result = run("--ignore", DISKS, before=before)
+        result = run("--ignore", DISKS, imported=False, before=before)
         assert time.monotonic() - start < FOR_EVER
         assert result.returncode == 0
         assert says in result.stderr
@@ -741,7 +741,7 @@ def test_an_ignored_hangup_stays_ignored() -> None:
     wait = "import distcheck.core.checker as c, os, time, signal\nold = c.Plan.run\ndef run(*a, **b):\n"
     wait += "    os.kill(os.getppid(), signal.SIGHUP)\n    time.sleep(0.3)\n    return old(*a, **b)\nc.Plan.run = run\n"
     wait += "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-    result = run("--ignore", DISKS, before=GPUS + wait)
+    result = run("--ignore", DISKS, imported=False, before=GPUS + wait)
     assert result.stderr.startswith("distcheck prolog: ok: 8 GPUs")
 
 

@@ -86,9 +86,10 @@ def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
                 argument_place(call, position, "rank"),
             )
             replicas = call.argument(1, "num_replicas")
-            # both numbers are of this host: the script is written for one
-            one_host = replicas is not None and replicas.has(Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT)
-            yield quiet(call, found.finding) if one_host else found
+            # both numbers are of this host: the script is written for one, unless a launch says otherwise
+            if replicas is not None and replicas.has(Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT):
+                found = found._replace(finding=found.finding._replace(severity=Severity.INFO))
+            yield found
     yield from _shards(program)
     yield from _slices(program)
     for write in writes(program):
