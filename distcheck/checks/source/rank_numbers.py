@@ -86,7 +86,7 @@ def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
                 argument_place(call, position, "rank"),
             )
             replicas = call.argument(1, "num_replicas")
-            # both numbers are of this host: the script is written for one, unless a launch says otherwise
+            # both numbers are of this host: the script is written for one, unless a launch shows several
             if replicas is not None and replicas.has(Kind.LOCAL_WORLD_SIZE, Kind.DEVICE_COUNT):
                 found = found._replace(finding=found.finding._replace(severity=Severity.INFO))
             yield found
