@@ -203,7 +203,7 @@ DC734 = _rule("DC734", "eval-sampler-pads", "I", "lint", "The sampler pads the e
 DC735 = _rule("DC735", "iterable-not-sharded", "W", "lint rehearse", "An iterable dataset is not divided among ranks")
 DC736 = _rule("DC736", "same-seed-on-all-ranks", "I", "lint", "All ranks draw the same random numbers")
 DC737 = _rule("DC737", "collective-in-worker", "W", "lint", "A worker of a loader or a thread makes a collective")
-DC738 = _rule("DC738", "seed-before-spawn", "W", "lint", "A seed is set before the ranks are spawned, and not in them")
+DC738 = _rule("DC738", "seed-before-spawn", "W", "lint", "A seed is set before the ranks are spawned, and not in them", loud=False)
 DC740 = _rule("DC740", "used-before-init", "EW", "lint log", "A collective or a wrapper is used before the process group exists")
 DC741 = _rule("DC741", "double-init", "EW", "lint log", "The process group is created twice")
 DC742 = _rule("DC742", "init-at-import", "W", "lint", "The process group is created at import")
