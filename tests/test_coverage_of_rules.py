@@ -30,7 +30,11 @@ ROOMS = {
     "launch": ("distcheck.checks.launch_files",),
     "pickle": ("distcheck.checks.pickles.file_probes", "distcheck.checks.pickles.object_probes"),
     "log": ("distcheck.checks.logs",),
-    "watch": ("distcheck.runtime.coordination.hang_detector", "distcheck.runtime.monitor.summary"),
+    "watch": (
+        "distcheck.runtime.coordination.hang_detector",
+        "distcheck.runtime.monitor.drift",
+        "distcheck.runtime.monitor.summary",
+    ),
     "rehearse": rehearse_report.ROOMS,
     "stuck": ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers"),
 }

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from distcheck.cli import stuck, watch
 from distcheck.core.model import Unavailable
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import CallMismatch, CodeBlock, Frame, Position, Positions
 from distcheck.runtime.inspect.snapshot import Snapshot
+from distcheck.runtime.monitor.drift import ReplicaRow, drift_of
 from tests.runtime.coordination import test_hang_detector as standing
 from tests.runtime.inspect import test_snapshot_checks as still
 from tests.runtime.monitor import test_summary as summary
@@ -21,8 +24,18 @@ from tests.runtime.monitor import test_summary as summary
 from . import Case, Cases, Said, said_by
 
 
-def watched(given: Positions | Summary, _: Path) -> Said:
-    """The report of ``distcheck watch``, of a hang or at the end."""
+class Compared(NamedTuple):
+    """The replicas of a model at two compared steps."""
+
+    before: tuple[ReplicaRow, ...]
+    now: tuple[ReplicaRow, ...]
+
+
+def watched(given: Positions | Summary | Compared, _: Path) -> Said:
+    """The report of ``distcheck watch``: of a hang, of replicas, or at the end."""
+    if isinstance(given, Compared):
+        drift = drift_of(*given)
+        return Said({}) if drift is None else said_by(watch.drift_report_of(drift, Selection()))
     make = watch.summary_of if isinstance(given, Summary) else watch.report_of
     return said_by(make(given, Selection()))  # type: ignore[operator]
 
@@ -44,7 +57,25 @@ BRANCH = job(
     groups={"1": (0, 1)},
 )
 DIFFERENT = CallMismatch("0", 5, (((0,), call(5)), ((1,), call(5)._replace(reduce="max", place="train.py:90"))))
-WATCHED: dict[str, Positions | Summary] = {
+
+
+def replicas(*rates: float, weights: tuple[int, ...] = (7, 7)) -> Compared:
+    """Two replicas with these learning rates, and parameters of these checksums, at steps 1 and 2."""
+
+    def rows(step: int) -> tuple[ReplicaRow, ...]:
+        return tuple(
+            ReplicaRow(
+                rank, "0.ddp0.0", (0, 1), step, 3 * step, "Net", "train.py:40", (rate,),
+                {"weight": (Digest(1, 1.0, 0.5, 32), Digest(checksum, float(checksum), 0.5, 32))},
+            )
+            for rank, (rate, checksum) in enumerate(zip(rates, weights, strict=True))
+        )  # fmt: skip
+
+    return Compared(rows(1), rows(2))
+
+
+EQUAL = replicas(0.1, 0.1)
+WATCHED: dict[str, Positions | Summary | Compared] = {
     "DC511": job(waiting(0, call(5)), Position(1, state="stopped", detail="SIGSTOP")),
     "DC514": summary.job(120.0, 118.0, 4.0, 122.0),
     "DC517": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(DIFFERENT,)),
@@ -54,6 +85,8 @@ WATCHED: dict[str, Positions | Summary] = {
     "DC704": job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=FORWARD), left(1, 4)),
     "DC726": summary.job(1.0, 1.0, 1.0, long=(summary.WAIT,)),
     "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
+    "DC763": replicas(0.1, 0.1, weights=(7, 9)),
+    "DC764": replicas(0.1, 0.05),
 }
 STUCK: dict[str, Snapshot] = {
     "DC502": still.snapshot(still.away(0, "moves on"), surplus={0: (9,)}),
@@ -72,7 +105,7 @@ MOVES = still.snapshot(still.waits(0), still.away(1, "moves on"), busy=(1,))
 def of_watched_jobs(code: str) -> Cases:
     """A job that hangs or ends so, and a job without it."""
     bad = WATCHED[code]
-    good = ENDED_WELL if isinstance(bad, Summary) else WELL
+    good = ENDED_WELL if isinstance(bad, Summary) else EQUAL if isinstance(bad, Compared) else WELL
     return Cases([Case(code, partial(watched, bad))], [Case("a job that is well", partial(watched, good))])
 
 
