@@ -181,7 +181,8 @@ class TrainingObserver:
             named = [(name, one) for name, one in ddp.module.named_parameters() if id(one) in trained]
             owned.update(id(one) for _, one in named)
             # in no_sync() without a reduction, replicas differ on purpose; a hook may average as it likes
-            if not named or getattr(ddp, "_comm_hooks", ()) or not (reduced or ddp.require_forward_param_sync):
+            hooks = getattr(ddp, "_comm_hooks", None)
+            if not named or hooks or not (reduced or ddp.require_forward_param_sync):
                 continue
             kept = [(name, one) for name, one in named if name not in wrapped.ignored]
             row = ReplicaRow(
