@@ -53,20 +53,22 @@ class WarmProcess:
             self._socket.settimeout(timeout_s)
             try:
                 socket.send_fds(self._socket, [json.dumps(job).encode()], [stream.fileno() for stream in streams])
-                status = json.loads(self._socket.recv(_LONGEST))
+                reply = self._socket.recv(_LONGEST)
             except BrokenPipeError:
-                server.cache_clear()
-                raise AssertionError(f"the warm process ended: {self._process.communicate()[1].decode()}") from None
+                reply = b""
             except TimeoutError:
                 self._process.kill()
                 server.cache_clear()
                 raise subprocess.TimeoutExpired(["distcheck", *arguments], timeout_s) from None
+            if not reply:
+                server.cache_clear()
+                raise AssertionError(f"the warm process ended: {self._process.communicate()[1].decode()}")
             texts = []
             for stream in streams[1:]:
                 stream.seek(0)
                 # as subprocess reads text: line ends of other systems are line ends
                 texts.append(stream.read().decode("utf-8").replace("\r\n", "\n").replace("\r", "\n"))
-        return subprocess.CompletedProcess(["distcheck", *arguments], status, *texts)
+        return subprocess.CompletedProcess(["distcheck", *arguments], json.loads(reply), *texts)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ It writes no file but the cache. The editor applies edits.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sys
@@ -125,16 +126,23 @@ class LintServer(LanguageServer):
 
         await asyncio.sleep(_PAUSE_S)
         loop = asyncio.get_running_loop()
-        if self.project is None:
-            try:
+        try:
+            if self.project is None:
                 self.project = await loop.run_in_executor(self._runs, project_of, self.given)
-            except click.ClickException as error:
-                self.window_show_message(types.ShowMessageParams(types.MessageType.Error, error.format_message()))
-                return
-        project = self.project
-        texts = dict(self._open_texts(project))
-        found = await loop.run_in_executor(self._runs, check, project, texts)
-        self.found, self.checked = found, texts
+            project = self.project
+            texts = dict(self._open_texts(project))
+            self.found = await loop.run_in_executor(self._runs, check, project, texts)
+            self.checked = texts
+        except Exception as error:
+            # findings of an earlier text must not stand for this one
+            self.found, self.checked = {}, {}
+            if isinstance(error, click.ClickException):
+                why = error.format_message()
+            else:
+                why = f"{type(error).__name__}: {error}"
+                logging.getLogger(__name__).exception("the check failed")
+            message = f"distcheck could not check this project: {why}"
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))
         self._publish()
 
     def _open_texts(self, project: Project) -> Iterator[tuple[str, bytes]]:

@@ -11,7 +11,7 @@ from . import options as shared
 
 EPILOG = """\b
 Editors start this command. docs/editors.md has the setup of VS Code, Neovim, Helix and Emacs.
-It needs pygls: pip install 'distcheck[lsp]'
+It needs pygls: pip install 'pygls>=2'
 
 \b
 Exit status: 2 without pygls, or used wrongly; 0 after the editor has closed the connection.
@@ -27,7 +27,7 @@ def command(**given: Any) -> int:
     the editor, saved or not, with the configuration of the project. Nothing is run or imported; torch is not needed.
     """
     if find_spec("pygls") is None:
-        raise click.UsageError("the language server needs pygls; fix: pip install 'distcheck[lsp]'")
+        raise click.UsageError("the language server needs pygls; fix: pip install 'pygls>=2'")
     from .language_server import serve
 
     serve(given)

@@ -226,17 +226,17 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
         recorder.forget()
     joined = _joined(recorder)
     table = open_shared_table(environ, rank_info.rank, begun=time.monotonic()) if rank_info is not None else None
-    monitor = RankMonitor(
-        recorder, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
-        _reporter(options), hang_timeout_s=options.hang_timeout_s, abort=options.abort,
-    )  # fmt: skip
-    recorder.observe(monitor, table)
     if _training is None:
         _training = TrainingObserver(recorder, options.every_steps, digests=options.consistency)
         _training.install()
     else:
         _training.forget()
-    monitor.on_tick = ReplicaExchange(_training.rows, lambda drift: _report_drift(options, drift)).tick
+    exchange = ReplicaExchange(_training.rows, lambda drift: _report_drift(options, drift), _training.unchecked)
+    monitor = RankMonitor(
+        recorder, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
+        _reporter(options), hang_timeout_s=options.hang_timeout_s, abort=options.abort, on_tick=exchange.tick,
+    )  # fmt: skip
+    recorder.observe(monitor, table)
     return monitor
 
 
@@ -332,8 +332,10 @@ def _summarise(options: WatchOptions, summary: Summary) -> None:
     if report.at_least(Severity.WARNING):
         say(_text(options, report).rstrip())
     elif not options.quiet:
-        codes = sorted({f"{finding.message} ({finding.code})" for finding in report.findings})
-        say("; ".join([f"distcheck watch: {report.subject['line'][0]}", *codes]))
+        more = sorted({f"{finding.message} ({finding.code})" for finding in report.findings})
+        if summary.replicas_unchecked:
+            more.append(f"replicas not checked: {summary.replicas_unchecked}")
+        say("; ".join([f"distcheck watch: {report.subject['line'][0]}", *more]))
     # the report of a hang is worth more than this
     if not summary.reported:
         _write(options, report)

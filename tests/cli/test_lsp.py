@@ -32,7 +32,12 @@ class Editor(client_module.LanguageClient):  # type: ignore[misc]
         super().__init__("tests", "1")
         self.folder = folder
         self.seen: dict[str, list[Any]] = {}
+        self.messages: list[str] = []
         self.changed = asyncio.Condition()
+
+        @self.feature(types.WINDOW_SHOW_MESSAGE)
+        def told(params: Any) -> None:
+            self.messages.append(params.message)
 
         @self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         async def published(params: Any) -> None:
@@ -67,12 +72,12 @@ class Editor(client_module.LanguageClient):  # type: ignore[misc]
         )
 
 
-def edited(folder: Path, body: Callable[[Editor], Awaitable[None]]) -> None:
+def edited(folder: Path, body: Callable[[Editor], Awaitable[None]], *options: str) -> None:
     """Run a body with an editor that is connected to a server in a folder."""
 
     async def run() -> None:
         editor = Editor(folder)
-        await editor.start_io(sys.executable, "-m", "distcheck", "lsp", "--isolated", cwd=folder)
+        await editor.start_io(sys.executable, "-m", "distcheck", "lsp", *options or ("--isolated",), cwd=folder)
         capabilities = types.ClientCapabilities(
             notebook_document=types.NotebookDocumentClientCapabilities(types.NotebookDocumentSyncClientCapabilities())
         )
@@ -188,6 +193,27 @@ def test_a_notebook_is_checked_cell_by_cell(tmp_path: Path) -> None:
     edited(tmp_path, body)
 
 
+@pytest.mark.slow
+def test_a_project_that_can_not_be_checked_has_no_findings(tmp_path: Path) -> None:
+    settings = tmp_path / "distcheck.toml"
+    settings.write_text("")
+    (tmp_path / "train.py").write_text(BAD, encoding="utf-8")
+
+    async def body(editor: Editor) -> None:
+        train = editor.uri("train.py")
+        await editor.until(train, lambda them: codes(them) == ["DC701"])
+        settings.write_text("ignored = 1\n")
+        saved = types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(train))
+        editor.text_document_did_save(saved)
+        await editor.until(train, lambda them: not them)
+        assert "could not check this project" in editor.messages[0] and "'ignored'" in editor.messages[0]
+        settings.write_text("")
+        editor.text_document_did_save(saved)
+        await editor.until(train, lambda them: codes(them) == ["DC701"])
+
+    edited(tmp_path, body, "--config", "distcheck.toml")
+
+
 def test_without_pygls_the_line_names_what_to_install() -> None:
     hide = "import sys; sys.modules['pygls'] = None; sys.argv = ['distcheck', 'lsp']"
     ran = subprocess.run(
@@ -195,5 +221,5 @@ def test_without_pygls_the_line_names_what_to_install() -> None:
         capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     assert ran.returncode == 2
-    assert "pip install 'distcheck[lsp]'" in ran.stderr
+    assert "pip install 'pygls>=2'" in ran.stderr
     assert "Traceback" not in ran.stderr

@@ -575,7 +575,7 @@ def group_is_destroyed(program: Program) -> Iterator[Finding]:
 
 
 def _is_of_script(program: Program, call: SourceCall) -> bool:
-    """Return whether a script makes the call: at its top level, or below the main guard of a file that gets there."""
+    """Return whether a script makes the call: at its top level, or it or a file that gets there has a main guard."""
     files = {call.file, *(root[0] for root in roots_of(program, call))}
     return call.scope == 0 or any(program.index.files[file].has_main_guard for file in files)
 

@@ -108,8 +108,7 @@ class CallRecorder:
         self.shared_table: SharedTable | None = None
         self._compares = False
         self._observer: CallObserver | None = None
-        #: called with each ``all_reduce`` and its tensor, before it begins
-        self.on_reduce: Callable[[CollectiveCall, Any], None] | None = None
+        self._on_reduce: Callable[[CollectiveCall, Any], None] | None = None
 
     def observe(self, observer: CallObserver | None, shared_table: SharedTable | None = None) -> None:
         """Report calls to an observer from now on.
@@ -117,6 +116,10 @@ class CallRecorder:
         :param shared_table: where the ranks of this host compare their calls
         """
         self._observer, self.shared_table, self._compares = observer, shared_table, True
+
+    def observe_reductions(self, observer: Callable[[CollectiveCall, Any], None]) -> None:
+        """Call a function with each ``all_reduce`` and its tensor, before it begins."""
+        self._on_reduce = observer
 
     def attach(self, module: Any) -> tuple[str, ...]:
         """Wrap the functions of ``torch.distributed.distributed_c10d``; return the names of the others."""
@@ -167,8 +170,8 @@ class CallRecorder:
                 waits = not (kind.pair or kwargs.get("async_op") or args[len(kind.parameters) :][:1] == (True,))
                 if observer is not None:
                     observer.before(note, waits)
-                if self.on_reduce is not None and name == "all_reduce":
-                    self.on_reduce(call, args[0] if args else kwargs.get("tensor"))
+                if self._on_reduce is not None and name == "all_reduce":
+                    self._on_reduce(call, args[0] if args else kwargs.get("tensor"))
                 try:
                     return function(*args, **kwargs)
                 finally:

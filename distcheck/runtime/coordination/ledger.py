@@ -9,7 +9,7 @@ from typing import NamedTuple
 from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.flight_recorder import records
 from distcheck.runtime.coordination.long_waits import LongWait
-from distcheck.runtime.coordination.protocol import LONG, REPORTED, ledger_key
+from distcheck.runtime.coordination.protocol import LONG, REPLICAS_UNCHECKED, REPORTED, ledger_key
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.store_client import StoreClient
 
@@ -82,6 +82,8 @@ class Summary(NamedTuple):
     long: tuple[LongWait, ...] = ()
     #: a hang was reported before, and passed
     reported: bool = False
+    #: why replicas were not compared although that was requested; "": they were, or it was not
+    replicas_unchecked: str = ""
 
     @property
     def healthy(self) -> bool:
@@ -123,7 +125,7 @@ def read_summary(store: StoreClient, world_size: int) -> Summary:
     long = json.loads(store.get(LONG) or "[]")
     return Summary(
         tuple(_read(text) for text in texts), world_size, tuple(LongWait(*item) for item in long),
-        bool(store.check([REPORTED])),
+        bool(store.check([REPORTED])), store.get(REPLICAS_UNCHECKED) or "",
     )  # fmt: skip
 
 

@@ -29,6 +29,8 @@ ENDED = f"{PREFIX}/ended"
 CLOSING, RELEASED = f"{PREFIX}/closing", f"{PREFIX}/released"
 #: the longest waits for ranks that compute
 LONG = f"{PREFIX}/long"
+#: why the replicas of a model were not compared; set at the end by each rank that could not
+REPLICAS_UNCHECKED = f"{PREFIX}/replicas_unchecked"
 
 #: The beat of a rank that no longer watches.
 OFF = -1

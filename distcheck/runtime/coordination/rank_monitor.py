@@ -69,6 +69,7 @@ class RankMonitor:
     :param rank_info: the rank of this process, or a function that returns it as soon as it is known
     :param abort: end the job when it hangs
     :param tick_s: seconds between two heartbeats; None: by the hang timeout
+    :param on_tick: further work with the store in each tick, and once more at the end of the script (then True)
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class RankMonitor:
         hang_timeout_s: float = HANG_TIMEOUT_S,
         abort: bool = False,
         tick_s: float | None = None,
+        on_tick: Callable[[StoreClient, int, bool], None] | None = None,
     ) -> None:
         self.calls = calls
         self.hang_timeout_s = hang_timeout_s
@@ -106,8 +108,7 @@ class RankMonitor:
         self._is_coordinator = False
         #: None until the rank is known
         self._coordinator: Coordinator | None = None
-        #: further work with the store in each tick, and once more at the end of the script (then True)
-        self.on_tick: Callable[[StoreClient, int, bool], None] | None = None
+        self._on_tick = on_tick
 
     # the main thread
 
@@ -289,8 +290,8 @@ class RankMonitor:
             return False
         self._beat += 1
         self._send_heartbeat()
-        if self.on_tick is not None:
-            self.on_tick(self._client, self.rank_info.rank, False)
+        if self._on_tick is not None:
+            self._on_tick(self._client, self.rank_info.rank, False)
         self._is_coordinator = self._elect(coordinator)
         if self._request_number == ABORT:
             self._abort()
@@ -360,8 +361,8 @@ class RankMonitor:
         self._beat += 1
         self._send_heartbeat()
         self._report_lost_peer(coordinator)
-        if self.on_tick is not None:
-            self.on_tick(self._client, self.rank_info.rank, True)
+        if self._on_tick is not None:
+            self._on_tick(self._client, self.rank_info.rank, True)
         self._write_ledger()
         if self._is_coordinator:
             hand_over(self._client, self.rank_info.rank, coordinator.question)

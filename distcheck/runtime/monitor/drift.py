@@ -16,7 +16,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.locations import few_rank_names, where_of
-from distcheck.runtime.coordination.protocol import PREFIX, REPORTED, packed
+from distcheck.runtime.coordination.protocol import PREFIX, REPLICAS_UNCHECKED, REPORTED, packed
 from distcheck.runtime.coordination.store_client import StoreClient
 
 #: Rows of one rank that are kept in the store.
@@ -172,11 +172,13 @@ class ReplicaExchange:
     """Sends the rows of this rank, and compares them with those of the others; used by the side thread alone.
 
     :param rows: the main thread appends
+    :param unchecked: returns at the end why this rank made no rows that were requested; "": it made them
     """
 
-    def __init__(self, rows: deque[ReplicaRow], report: Callable[[Drift], None]) -> None:
+    def __init__(self, rows: deque[ReplicaRow], report: Callable[[Drift], None], unchecked: Callable[[], str]) -> None:
         self._rows = rows
         self._report = report
+        self._unchecked = unchecked
         self._sent: deque[ReplicaRow] = deque()
         #: key → rows of the last compared step
         self._before: dict[str, list[ReplicaRow]] = {}
@@ -201,6 +203,8 @@ class ReplicaExchange:
             keys = [_key(row, other) for other in row.ranks]
             if store.check(keys):
                 self._compare(store, [_read(text) for text in store.multi_get(keys)])
+        if final and (why := self._unchecked()):
+            store.set(REPLICAS_UNCHECKED, f"rank {rank}: {why}")
 
     def _compare(self, store: StoreClient, rows: list[ReplicaRow]) -> None:
         key = rows[0].key

@@ -25,6 +25,8 @@ from .drift import ReplicaRow
 _FIRST_STEPS = 2
 #: Parameters of one model that are digested at one step; others follow at later ones.
 _MOST_PARAMETERS = 32
+#: ``error`` after a script has entered Join.
+_JOIN = "Join"
 #: All-reduces that are remembered.
 _MOST_REDUCED = 4096
 
@@ -74,13 +76,29 @@ class TrainingObserver:
         #: address of a tensor → its elements, the group, and the number of the all-reduce
         self._reduced: dict[int, tuple[int, str, int]] = {}
         self._reduces = 0
+        #: optimizers that made a step, and rows with digests
+        self._seen = self._digested = 0
+
+    def unchecked(self) -> str:
+        """Return why replicas were not compared, or not to the end; "" if they were, or need not be."""
+        if self.error not in ("", _JOIN):
+            return self.error
+        if not self._wants_digests:
+            return ""
+        if self.error == _JOIN:
+            return "the script uses Join, so ranks make different numbers of steps"
+        if not self._seen:
+            return "no optimizer of torch made a step"
+        if not self._digested:
+            return "no optimizer steps a model in DDP, or parameters whose gradients the script passes to all_reduce"
+        return ""
 
     def install(self) -> None:
         """Observe optimizers and wrappers as soon as the script imports them."""
         when_imported("torch.optim.optimizer", self._attach_optimizers)
         when_imported("torch.nn.parallel.distributed", self._attach_ddp)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
-        self._calls.on_reduce = self._on_reduce
+        self._calls.observe_reductions(self._on_reduce)
 
     def forget(self) -> None:
         """Forget the parent's models, in a fork."""
@@ -88,6 +106,7 @@ class TrainingObserver:
         self._wrapped.clear()
         self._reduced.clear()
         self._optimizers.clear()
+        self._seen = self._digested = 0
 
     def _attach_optimizers(self, module: Any) -> None:
         self._torch = sys.modules["torch"]
@@ -112,7 +131,7 @@ class TrainingObserver:
 
         def enter(join: Any) -> Any:
             # ranks make different numbers of steps, and are equal again at its end
-            self.error = self.error or "Join"
+            self.error = self.error or _JOIN
             return real(join)
 
         module.Join.__enter__ = enter
@@ -123,7 +142,7 @@ class TrainingObserver:
         try:
             do()
         except Exception as error:  # noqa: BLE001 - no error may reach the job
-            self.error = self._calls.error = f"replicas: {type(error).__name__}: {error}"
+            self.error = f"{type(error).__name__}: {error}"
 
     def _own(self, ddp: Any) -> None:
         if any(item.ddp() is ddp for item in self._wrapped):
@@ -164,7 +183,9 @@ class TrainingObserver:
     def _observe(self, optimizer: Any, place: str, *, with_gradients: bool) -> None:
         steps = self._optimizers.get(optimizer)
         if steps is None:
-            steps = self._optimizers[optimizer] = _Steps(len(self._optimizers))
+            # the number of one that was collected is not used again
+            steps = self._optimizers[optimizer] = _Steps(self._seen)
+            self._seen += 1
         steps.count += 1
         due = steps.count <= _FIRST_STEPS or steps.count % self._every == 0
         owned: set[int] = set()
@@ -244,6 +265,7 @@ class TrainingObserver:
     def _add(self, row: ReplicaRow) -> None:
         if len(row.ranks) > 1:
             distributed = sys.modules["torch.distributed.distributed_c10d"]
+            self._digested += bool(row.values)
             self.rows.append(row._replace(rank=distributed.get_rank()))
 
 

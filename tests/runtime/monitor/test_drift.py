@@ -9,18 +9,22 @@ from typing import Any
 
 import pytest
 
-from distcheck.cli.watch import drift_report_of
+from distcheck.cli.watch import drift_report_of, summary_of
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.ledger import Summary
+from distcheck.runtime.coordination.protocol import REPLICAS_UNCHECKED
 from distcheck.runtime.coordination.store_client import MemoryStore
 from distcheck.runtime.monitor.drift import Drift, ReplicaExchange, ReplicaRow, drift_of
 from distcheck.testing import run_ranks
 
+from .test_summary import ledger
+
 STEPS = 4
 
 
-def observed(body: Callable[[Any, int], None], *, digests: bool = True, every: int = 2) -> list[ReplicaRow]:
-    """Run one rank with an observer, and return its rows."""
+def observed(body: Callable[[Any, int], None], *, digests: bool = True, every: int = 2) -> tuple[list[ReplicaRow], str]:
+    """Run one rank with an observer, and return its rows, and why it compares nothing."""
     import torch
     import torch.distributed as dist
 
@@ -39,15 +43,21 @@ def observed(body: Callable[[Any, int], None], *, digests: bool = True, every: i
     assert observer.error in ("", "Join")
     rows = list(observer.rows)
     dist.barrier()
-    return rows
+    return rows, observer.unchecked()
 
 
-def found(body: Callable[[Any, int], None], ranks: int = 2, **more: Any) -> list[Drift]:
-    """Return the drifts of a body on some ranks, as the last rank that ends sees them."""
+def compared(body: Callable[[Any, int], None], ranks: int = 2, **more: Any) -> tuple[list[Drift], str]:
+    """Return the drifts of a body on some ranks, as the last rank that ends sees them, and why nothing was compared."""
     store, drifts = MemoryStore(), []  # type: ignore[var-annotated]
-    for rank, rows in enumerate(run_ranks(ranks, lambda: observed(body, **more))):
-        ReplicaExchange(deque(ReplicaRow(*row) for row in rows), drifts.append).tick(store, rank, True)
-    return drifts
+    for rank, (rows, why) in enumerate(run_ranks(ranks, lambda: observed(body, **more))):
+        exchange = ReplicaExchange(deque(ReplicaRow(*row) for row in rows), drifts.append, lambda why=why: why)
+        exchange.tick(store, rank, True)
+    return drifts, store.get(REPLICAS_UNCHECKED) or ""
+
+
+def found(body: Callable[[Any, int], None], **more: Any) -> list[Drift]:
+    """Return the drifts of a body on two ranks."""
+    return compared(body, **more)[0]
 
 
 def _net(torch: Any) -> Any:
@@ -327,6 +337,8 @@ TWINS = [
     plain, own_buffers, accumulation, local_steps, frozen_and_unused, moving_average, scaler, dropout, zero, uneven, closure,
     two_models, manual, model_parallel, unrelated, hooked,
 ]  # fmt: skip
+#: Where nothing can be compared, or not to the end, and what is said then.
+UNCHECKED = {uneven: "uses Join", model_parallel: "no optimizer", unrelated: "no optimizer", hooked: "no optimizer"}
 
 
 @pytest.mark.torch
@@ -334,7 +346,20 @@ TWINS = [
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("body", TWINS)
 def test_good(body: Callable[[Any, int], None]) -> None:
-    assert found(body) == []
+    drifts, unchecked = compared(body)
+    assert drifts == []
+    # silence counts only where something was compared
+    assert UNCHECKED[body] in unchecked if body in UNCHECKED else not unchecked
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_what_was_not_compared_is_said() -> None:
+    drifts, unchecked = compared(unrelated)
+    assert (drifts, unchecked.startswith("rank 1: no optimizer steps")) == ([], True)
+    assert compared(unrelated, digests=False) == ([], "")
+    report = summary_of(Summary((ledger(0), ledger(1)), 2, replicas_unchecked=unchecked), Selection())
+    assert ("DC763", unchecked) in [(item.what, item.why) for item in report.not_checked]
 
 
 @pytest.mark.torch
@@ -387,5 +412,5 @@ def test_one_rank_reports_once() -> None:
     store, drifts = MemoryStore(), []  # type: ignore[var-annotated]
     for rank in (2, 1, 0):
         rows = deque(_row(rank, step, 1.0 + (rank == 1)) for step in (1, 2, 3))
-        ReplicaExchange(rows, drifts.append).tick(store, rank, False)
+        ReplicaExchange(rows, drifts.append, str).tick(store, rank, False)
     assert [drift.minority for drift in drifts] == [(1,)]
