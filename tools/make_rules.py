@@ -49,16 +49,22 @@ from __future__ import annotations
 from distcheck.core.internal_rules import DC901 as DC901
 from distcheck.core.internal_rules import DC902 as DC902
 from distcheck.core.internal_rules import DC903 as DC903
-from distcheck.core.model import Rule, Severity
+from distcheck.core.model import InFolders, Rule, Severity
 
 _LETTERS = {"E": Severity.ERROR, "W": Severity.WARNING, "I": Severity.INFO}
 
 
 def _rule(
-    code: str, name: str, severities: str, checks: str, summary: str, on_by_default: bool = True, loud: bool = True
+    code: str,
+    name: str,
+    severities: str,
+    checks: str,
+    summary: str,
+    on_by_default: bool = True,
+    in_folders: InFolders = "own",
 ) -> Rule:
     levels = tuple(_LETTERS[letter] for letter in severities)
-    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default, loud)
+    return Rule(code, name, levels[0], tuple(checks.split()), summary, levels, on_by_default, in_folders)
 
 
 # one rule, one row
@@ -109,7 +115,7 @@ def catalogue(everything: list[Page]) -> str:
                 letters = "".join(level.word[0].upper() for level in rule.severities)
                 parts = [rule.code, rule.name, letters, " ".join(rule.ways), rule.summary]
                 off = "" if rule.on_by_default else ", on_by_default=False"
-                off += "" if rule.loud_by_default else ", loud=False"
+                off += "" if rule.in_folders == "own" else f', in_folders="{rule.in_folders}"'
                 rows.append(f"{rule.code} = _rule({', '.join(json.dumps(part) for part in parts)}{off})")
     codes = ", ".join(page.rule.code for page in everything)
     return f"{CATALOGUE}{chr(10).join(rows)}\n\nALL: tuple[Rule, ...] = ({codes})\n"

@@ -27,6 +27,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from distcheck.core.model import Rule  # noqa: E402 - the checkout's own package, not an installed one
+from distcheck.core.rule_page import parse_page  # noqa: E402
+
 JUDGED = ROOT / "tests" / "precision" / "judged.jsonl"
 PAGES = ROOT / "distcheck" / "rules" / "pages"
 VERDICTS = ("right", "wrong", "arguable")
@@ -37,6 +42,10 @@ MOST_ALIKE = 3
 DEVELOPMENT = frozenset({"2026-11-g"})
 #: A rule with fewer decided findings has no figure.
 FEWEST = 8
+#: A rule keeps its level in folders if so many of its findings were decided, and such a share of them was right, in all
+#: draws or in the last ones. 10 % is what users of an analyzer accept: Sadowski et al., "Lessons from Building Static
+#: Analysis Tools at Google", CACM 61(4), 2018.
+EARNED_BY, EARNED_SHARE, LAST_DRAWS = 5, 0.9, 4
 #: What a finding must share with a judged one to be the same.
 IDENTITY = ("repository", "commit", "path", "line", "code")
 
@@ -169,17 +178,46 @@ def measured(rows: list[Row]) -> dict[str, str]:
     }
 
 
-def with_figure(page: str, figure: str | None) -> str:
-    """Return a page whose front matter has this figure, or none."""
-    head, line, rest = re.sub(r"^measured: .*\n", "", page, count=1, flags=re.MULTILINE).partition("\n---\n")
-    return f"{head}\nmeasured: {figure}{line}{rest}" if figure else f"{head}{line}{rest}"
+def earned(rows: list[Row]) -> set[str]:
+    """Return the rules that have earned their level: of at least 5 decided findings, 90 % were right.
+
+    All draws count, or the last four where a rule was better there, because it was fixed.
+    """
+    rows = [row for row in rows if row["draw"] not in DEVELOPMENT]
+    last = sorted({row["draw"] for row in rows})[-LAST_DRAWS:]
+    found = set()
+    for chosen in (rows, [row for row in rows if row["draw"] in last]):
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for row in chosen:
+            counts[row["code"]][row["verdict"]] += 1
+        for code, verdicts in counts.items():
+            decided = verdicts["right"] + verdicts["wrong"]
+            if decided >= EARNED_BY and verdicts["right"] >= EARNED_SHARE * decided:
+                found.add(code)
+    return found
+
+
+def must_earn(rule: Rule) -> bool:
+    """Return whether the level of a rule depends on its findings: it is of lint, and neither off nor at ``info``."""
+    is_of_lint = not {"lint", "launch"}.isdisjoint(rule.ways)
+    return is_of_lint and rule.on_by_default and rule.in_folders != "info" and not rule.code.startswith("DC9")
+
+
+def with_figure(page: str, figure: str | None, *, lower: bool = False) -> str:
+    """Return a page whose front matter has this figure or none, and whether lint reports the rule one level lower."""
+    page = re.sub(r"^(measured: .*|default: lower)\n", "", page, count=2, flags=re.MULTILINE)
+    head, line, rest = page.partition("\n---\n")
+    more = "\ndefault: lower" if lower else ""
+    return f"{head}{more}\nmeasured: {figure}{line}{rest}" if figure else f"{head}{more}{line}{rest}"
 
 
 def _write_pages() -> int:
-    figures = measured(_read(JUDGED))
+    rows = _read(JUDGED)
+    figures, levels = measured(rows), earned(rows)
     for path in sorted(PAGES.glob("*.md")):
         old = path.read_text(encoding="utf-8")
-        new = with_figure(old, figures.get(path.stem))
+        rule = parse_page(old).rule
+        new = with_figure(old, figures.get(rule.code), lower=must_earn(rule) and rule.code not in levels)
         if new != old:
             path.write_text(new, encoding="utf-8")
     return 0

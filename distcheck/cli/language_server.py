@@ -81,7 +81,7 @@ def check(project: Project, texts: Mapping[str, bytes]) -> dict[str, list[Findin
 
     :param texts: the text of open files, by the path that lint uses
     """
-    inputs = project.inputs._replace(stamps={}, texts=texts)
+    inputs = project.inputs._replace(stamps={}, texts=texts, named=frozenset(texts))
     result = look(project.options, inputs, {}, DelayedProgress(Progress(sys.stderr), float("inf")))
     save_cache(project.options)
     found: dict[str, list[Finding]] = {}

@@ -162,7 +162,7 @@ def lint_options(given: Mapping[str, Any], configuration: Configuration) -> Lint
         # a rule that is ignored by its code stays off
         ignore = (*given["ignore"], *configuration.values("ignore"))
         every = [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
-        quiet = (rule for rule in every if not (rule.on_by_default and rule.loud_by_default))
+        quiet = (rule for rule in every if not rule.on_by_default or rule.in_folders != "own")
         extend = [rule.code for rule in quiet if rule.code not in ignore]
     selection = shared.selected_rules(given, configuration, extend)
     shared.refuse_empty_selection(selection, "lint", "lint", "launch")

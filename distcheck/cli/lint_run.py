@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from distcheck import rules
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
-from distcheck.core.model import Finding, Fix, Report, Rule, Severity, Where, sort_findings
+from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity, Where, sort_findings
 from distcheck.core.rank_evidence import SCRIPTS
 from distcheck.rules import Selection
 
@@ -307,11 +307,15 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], options: LintOpt
 
 
 def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOptions, inputs: LintFiles) -> Finding:
-    """Return the finding, at ``info`` if its rule is too often wrong and neither the rule nor the file is named."""
+    """Return the finding; lower if its rule has not earned its level, and neither the rule nor the file is named."""
     rule = known.get(finding.code)
-    if rule is None or rule.loud_by_default or finding.where.path in inputs.named or _is_selected(rule, options):
+    if rule is None or rule.in_folders == "own" or finding.where.path in inputs.named or _is_selected(rule, options):
         return finding
-    return finding._replace(severity=Severity.INFO)
+    if rule.in_folders == "info":
+        return finding._replace(severity=Severity.INFO)
+    if len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
+        return finding
+    return finding._replace(severity=max(Severity.INFO, Severity(finding.severity - 1)))
 
 
 def _is_shown(finding: Finding, known: Mapping[str, Rule], options: LintOptions) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -195,6 +195,13 @@ def page_url(code: str) -> str:
     return f"https://distcheck.readthedocs.io/rules/{code}/"
 
 
+#: At its own level; one level lower in more than FEW_FILES files, because too few of its findings in public code were
+#: judged; at ``info``, because it is too often wrong there.
+InFolders = Literal["own", "lower", "info"]
+#: In so many files a user can read all findings of ``lint``.
+FEW_FILES = 10
+
+
 class Rule(NamedTuple):
     """One thing that can be wrong: one code, one name, one page, and any number of probes that detect it."""
 
@@ -212,9 +219,8 @@ class Rule(NamedTuple):
     severities: tuple[Severity, ...]
     #: False: it runs only if it is selected
     on_by_default: bool = True
-    #: False: ``lint`` reports it at ``info`` unless the rule or the file is named, because it is too often wrong in
-    #: public code
-    loud_by_default: bool = True
+    #: its level in ``lint``, unless the rule or the file is named
+    in_folders: InFolders = "own"
 
     def found(
         self,

@@ -13,9 +13,10 @@ A page begins with front matter, from which ``tools/make_rules.py`` generates th
     ---
 
 The first severity is the default, the others are those that a finding may have. ``default: off`` stands only on the
-page of a rule that has to be selected, ``default: info`` on that of a rule that is too often wrong in public code:
-``lint`` reports it at ``info``, unless the rule or the file is named. ``measured`` counts the findings in public code
-that were judged last; ``tools/measure_precision.py pages`` writes it.
+page of a rule that has to be selected. Unless the rule or the file is named, ``lint`` reports a rule with ``default:
+info`` at ``info``, because it is too often wrong in public code. One with ``default: lower`` it reports one level lower
+in more than a few files, because too few of its findings there were judged. ``measured`` counts those that were judged
+last. ``tools/measure_precision.py pages`` writes ``lower`` and ``measured``.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .model import Rule, Severity
+from .model import FEW_FILES, InFolders, Rule, Severity
 from .resources import read_shipped
 
 #: The keys of front matter, in their order.
 _KEYS = ("code", "name", "severities", "checks", "summary", "default", "measured")
 _OPTIONAL = ("default", "measured")
 _LEVELS = {level.word: level for level in Severity}
+_IN_FOLDERS: dict[str, InFolders] = {"lower": "lower", "info": "info"}
 
 
 class Page(NamedTuple):
@@ -53,10 +55,14 @@ class Page(NamedTuple):
     def notes(self) -> str:
         """How often the rule is right, and what follows for its level; empty where nothing was measured."""
         notes = [f"Findings in public code that were read one by one: {self.measured}."] if self.measured else []
-        if not self.rule.loud_by_default:
+        why = {
+            "lower": f"one level lower in more than {FEW_FILES} files, because few findings in public code were judged",
+            "info": "at level `info`, because it is too often wrong in public code",
+        }.get(self.rule.in_folders)
+        if why is not None:
             notes.append(
-                f"`lint` reports this rule at level `info`, unless `--select {self.rule.code}`, `--preview` or the "
-                "file is given."
+                f"`lint` reports this rule {why}. It has its own level with `--select {self.rule.code}` or "
+                "`--preview`, and in files that are named."
             )
         return " ".join(notes)
 
@@ -92,11 +98,13 @@ def _rule(values: dict[str, str], text: str) -> Rule:
         raise ValueError(f"front matter has the lines {', '.join(_KEYS)}, in this order, not {text!r}")
     levels = values["severities"].split(", ")
     default = values.get("default")
-    if not set(levels) <= set(_LEVELS) or default not in (None, "off", "info"):
-        raise ValueError(f"expected severities out of {', '.join(_LEVELS)}, and off, info or no default: {text!r}")
+    if not set(levels) <= set(_LEVELS) or default not in (None, "off", *_IN_FOLDERS):
+        raise ValueError(
+            f"expected severities out of {', '.join(_LEVELS)}, and off, lower, info or no default: {text!r}"
+        )
     severities = tuple(_LEVELS[level] for level in levels)
     checks = tuple(values["checks"].split(", "))
     return Rule(
         values["code"], values["name"], severities[0], checks, values["summary"], severities,
-        default != "off", default != "info",
+        default != "off", _IN_FOLDERS.get(default or "", "own"),
     )  # fmt: skip

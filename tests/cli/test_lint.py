@@ -700,7 +700,18 @@ def test_a_cache_that_a_project_brings_is_not_read(tmp_path: Path, what: str, op
 
 def test_several_at_once_agree(tmp_path: Path) -> None:
     folder = project(tmp_path, **{f"train{number}": TRAIN for number in range(20)})
-    command = [sys.executable, "-m", "distcheck", "lint", "--output-format", "concise", "-j", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "distcheck",
+        "lint",
+        "--output-format",
+        "concise",
+        "--select",
+        "DC201,DC209",
+        "-j",
+        "2",
+    ]
     runs = [
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=folder
@@ -833,3 +844,18 @@ def test_a_rule_that_is_often_wrong_is_quiet_unless_it_is_named(tmp_path: Path) 
         (loud,) = [item for item in report_of("lint", *arguments, cwd=folder)["findings"] if item["code"] == "DC720"]
         assert loud["severity"] != "info", arguments
     assert "reports this rule at level `info`" in distcheck("explain", "DC720", cwd=folder).stdout
+
+
+def test_a_rule_that_was_judged_too_rarely_is_lower_in_many_files(tmp_path: Path) -> None:
+    folder = project(tmp_path, train=TRAIN, **{f"other{number}": "import torch\n" for number in range(9)})
+
+    def level(*arguments: str) -> str:
+        found = [item for item in report_of("lint", *arguments, cwd=folder)["findings"] if item["code"] == "DC209"]
+        return "".join(item["severity"] for item in found)
+
+    assert level() == "error"
+    project(tmp_path, one_more="")
+    assert level() == "warning"
+    for arguments in (("train.py",), (".", "train.py"), ("--select", "DC209"), ("--preview",)):
+        assert level(*arguments) == "error"
+    assert "one level lower in more than 10 files" in distcheck("explain", "DC209", cwd=folder).stdout

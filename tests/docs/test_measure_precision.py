@@ -96,12 +96,37 @@ def test_judgements_are_whole_and_hold_no_code() -> None:
 
 def test_the_pages_show_the_figures_of_the_last_draw() -> None:
     rows = [json.loads(line) for line in tool.JUDGED.read_text(encoding="utf-8").splitlines()]
-    figures = tool.measured(rows)
+    figures, earned = tool.measured(rows), tool.earned(rows)
     assert figures
     for path in tool.PAGES.glob("*.md"):
-        text = path.read_text(encoding="utf-8")
-        assert tool.with_figure(text, figures.get(path.stem)) == text, "run tools/measure_precision.py pages"
-        assert parse_page(text).measured == figures.get(path.stem, "")
+        page = parse_page(path.read_text(encoding="utf-8"))
+        assert page.measured == figures.get(path.stem, ""), "run tools/measure_precision.py pages"
+        lower = tool.must_earn(page.rule) and page.rule.code not in earned
+        assert (page.rule.in_folders == "lower") == lower, "run tools/measure_precision.py pages"
+        # a rule that is too often wrong is not better than the record says
+        assert page.rule.in_folders != "info" or page.rule.code not in earned
+
+
+def test_a_rule_earns_its_level_by_nine_right_findings_of_ten() -> None:
+    def draws(**verdicts: str) -> list[dict[str, Any]]:
+        letters = {"r": "right", "w": "wrong", "a": "arguable"}
+        return [
+            finding(line, draw=draw, verdict=letters[letter])
+            for draw, all_letters in verdicts.items()
+            for line, letter in enumerate(all_letters)
+        ]
+
+    assert tool.earned([]) == set()
+    assert tool.earned(draws(a="rrrr")) == set()
+    assert tool.earned(draws(a="rrrraaaa")) == set()
+    assert tool.earned(draws(a="rrrrr")) == {"DC701"}
+    assert tool.earned(draws(a="rrrrrrrrw")) == set()
+    assert tool.earned(draws(a="rrrrrrrr", b="rw")) == {"DC701"}
+    # what was wrong before the last four draws does not count against a rule that was fixed
+    assert tool.earned(draws(a="wwwwwww", b="r", c="r", d="rr", e="r")) == {"DC701"}
+    assert tool.earned(draws(a="r", b="wwwwwww", c="rr", d="rr", e="r")) == set()
+    # what served to find causes is no measurement
+    assert tool.earned(draws(**{"2026-11-g": "rrrrrrrr"})) == set()
 
 
 def test_a_figure_is_replaced_and_removed() -> None:
@@ -109,5 +134,9 @@ def test_a_figure_is_replaced_and_removed() -> None:
     once = tool.with_figure(page, "3 right")
     assert "summary: A call\nmeasured: 3 right\n---\n\n## What" in once
     assert tool.with_figure(tool.with_figure(once, "4 right"), None) == page
+    lower = tool.with_figure(once, "4 right", lower=True)
+    assert "summary: A call\ndefault: lower\nmeasured: 4 right\n---\n\n## What" in lower
+    assert tool.with_figure(lower, "4 right", lower=True) == lower
+    assert tool.with_figure(lower, None) == page
     rows = [finding(1, verdict="wrong"), finding(2, verdict="right", draw="b"), finding(3, verdict="wrong", draw="b")]
     assert tool.measured(rows) == {"DC701": "1 right, 1 wrong"}
