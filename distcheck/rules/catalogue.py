@@ -176,7 +176,7 @@ DC616 = _rule("DC616", "object-collective-unpickles", "I", "lint", "Object colle
 
 # DC7xx: Training-script practice
 DC701 = _rule("DC701", "collective-in-rank-branch", "EW", "lint log rehearse watch stuck", "A collective is reached by some ranks only", in_folders="lower")
-DC702 = _rule("DC702", "collective-after-rank-exit", "EW", "lint rehearse watch stuck", "A collective follows where some ranks have left", in_folders="lower")
+DC702 = _rule("DC702", "collective-after-rank-exit", "EW", "lint log rehearse watch stuck", "A collective follows where some ranks have left", in_folders="lower")
 DC703 = _rule("DC703", "branch-collective-mismatch", "W", "lint", "The arms of a rank branch call different collectives", in_folders="lower")
 DC704 = _rule("DC704", "ddp-forward-in-rank-branch", "WE", "lint rehearse watch", "A DDP forward runs on some ranks only", in_folders="info")
 DC705 = _rule("DC705", "sharded-state-dict-in-rank-branch", "EWI", "lint", "A sharded state dict is gathered on some ranks only", in_folders="lower")

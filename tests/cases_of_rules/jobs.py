@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from distcheck.cli import stuck, watch
+from distcheck.core.code_blocks import CodeBlock
 from distcheck.core.model import Unavailable
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.ledger import Summary
-from distcheck.runtime.coordination.model import CallMismatch, CodeBlock, Frame, Position, Positions
+from distcheck.runtime.coordination.model import CallMismatch, Frame, Position, Positions
 from distcheck.runtime.inspect.snapshot import Snapshot
 from distcheck.runtime.monitor.drift import ReplicaRow, drift_of
 from tests.runtime.coordination import test_hang_detector as standing

@@ -15,6 +15,7 @@ from distcheck.core.model import Finding, Fix, NotChecked, Report, Severity, Whe
 from distcheck.rules import Selection
 
 from .model import LogReading, Timeline
+from .own_lines import with_blocks
 from .ranking import rank_findings
 from .reading import read
 from .summary import summarize
@@ -60,12 +61,12 @@ def read_timeline(
     """
     # they bring texts to search for
     load_plug_ins()
-    return join(read(paths, jobs=jobs, progress=progress))
+    return timeline_of(read(paths, jobs=jobs, progress=progress))
 
 
 def timeline_of(readings: Sequence[LogReading]) -> Timeline:
     """The timeline of what was read so far."""
-    return join(readings)
+    return with_blocks(join(readings))
 
 
 def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_event: bool = False) -> Report:

@@ -26,6 +26,7 @@ from .log_probe import LogFinding, SignatureRow, log_probe, register_rows, signa
 from .model import ENDED_BY_SIGTERM, MOST_RANKS, Event, LineAuthor, Timeline
 from .pickling import LIST_OF_ALL
 from .waiting_ranks import (
+    BACKWARD,
     LastCollective,
     WaitingRank,
     called_in,
@@ -70,6 +71,13 @@ _OTHER_BRANCH = Fix(
     "early return, an except, a loop of another length. Run 'distcheck lint' to find most of "
     "them. In the next run '-m distcheck.watch' before the script in torchrun's command names the lines",
     command="distcheck lint --select DC701,DC702,DC703,DC707 .",
+    where="code",
+)
+_LEAVE_TOGETHER = Fix(
+    "find where that rank ends earlier: an early return, an exit, a shorter loop. Let all ranks leave together, or "
+    "move the collective above it. 'distcheck lint' finds most of them; in the next run '-m distcheck.watch' before "
+    "the script in torchrun's command names the lines",
+    command="distcheck lint --select DC519,DC701,DC702,DC703,DC707 .",
     where="code",
 )
 _MAKE_EQUAL = Fix(
@@ -401,7 +409,7 @@ def _connection_fix(timeline: Timeline, first: bool) -> Fix:
     return Fix(text, command="distcheck collective --timeout 60 --pairs", where="host")
 
 
-@log_probe(rules.DC701)
+@log_probe(rules.DC519, rules.DC701, rules.DC702)
 def ranks_end_together(timeline: Timeline) -> Iterator[LogFinding]:
     """No rank exits with status 0 while others are in a collective.
 
@@ -434,12 +442,25 @@ def ranks_end_together(timeline: Timeline) -> Iterator[LogFinding]:
         return
     who = rank_names(sorted(ended)) if ended else "another rank"
     calls = [WaitingRank(event.who.rank or 0, event, called_in(event), place=place_of(event)) for event in lost]
+    rule, fix = _rule_of_end(timeline, calls)
     yield LogFinding(
         lost,
         f"{who} ended without an error, and {describe_waits(calls, ('was', 'were'))}",
-        _OTHER_BRANCH,
+        fix,
         rank=min(ended) if len(ended) == 1 else -1,
+        rule=rule,
     )
+
+
+def _rule_of_end(timeline: Timeline, waits: Sequence[WaitingRank]) -> tuple[Rule, Fix]:
+    """Return the rule for ranks that wait for one that ended, as `watch` selects it."""
+    if all(wait.operation == BACKWARD for wait in waits):
+        return rules.DC519, _EVEN_INPUTS
+    frames = [frame for wait in waits if wait.event and wait.event.traceback for frame in wait.event.traceback.frames]
+    blocks = [block for frame in frames for block in timeline.around.get(frame, ())]
+    if any(block.kind == "branch" and block.by_rank for block in blocks):
+        return rules.DC701, _OTHER_BRANCH
+    return rules.DC702, _LEAVE_TOGETHER
 
 
 # flight recorders

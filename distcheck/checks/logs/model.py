@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from distcheck.core.code_blocks import CodeBlock
 from distcheck.core.model import Finding, Fix, Rule, Severity, Where, rank_ranges
 from distcheck.rules.signatures import Kind
 
@@ -234,6 +235,8 @@ class Timeline(NamedTuple):
     dropped: int = 0
     #: the job continued after the last error, or ended well, as steps or "training done" show
     went_on: bool = False
+    #: frame of a rank that lost a peer → the loops and branches around its line; only where its script was read
+    around: Mapping[TracebackFrame, tuple[CodeBlock, ...]] = {}
 
     def of(self, *signatures: str) -> tuple[Event, ...]:
         """The events of these signatures, in order."""

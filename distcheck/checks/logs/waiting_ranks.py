@@ -47,6 +47,10 @@ _NAMES = {
 }
 
 
+#: What :func:`called_in` returns for a rank in a backward pass, in which DDP and FSDP call collectives from C++.
+BACKWARD = "backward()"
+
+
 class WaitingRank(NamedTuple):
     """A rank in a collective that did not end."""
 
@@ -185,9 +189,11 @@ def place_of(event: Event) -> str:
 
 
 def called_in(event: Event) -> str:
-    """The collective whose call a traceback ends in, as watchdogs name it."""
-    if event.traceback is None:
+    """The collective whose call a traceback ends in, as watchdogs name it, or BACKWARD."""
+    if event.traceback is None or not event.traceback.frames:
         return ""
+    if event.traceback.frames[-1].function == "_engine_run_backward":
+        return BACKWARD
     for frame in reversed(event.traceback.frames):
         if "distributed" in frame.path and frame.function in _NAMES:
             return _NAMES[frame.function]

@@ -318,7 +318,7 @@ _LOST = (
          "node02:4711:4802 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a51966cc80"),
         (r"[Bb]roken pipe", "RuntimeError: Broken pipe", "BrokenPipeError: [Errno 32] Broken pipe")),
     #: threads of gloo or of a loader that run while the process exits
-    *spellings("ended-with-threads", Kind.FAILURE, ("DC701",),
+    *spellings("ended-with-threads", Kind.FAILURE, ("DC702",),
         (r"terminate called without an active exception", "terminate called without an active exception")),
     *spellings("store-lost", Kind.LOST, ("DC518",),
         (r"(?i)failed to recv, got 0 bytes",

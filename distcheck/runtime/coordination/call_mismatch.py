@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from distcheck.core.code_blocks import CodeBlock
+
 from .call_signatures import agreed
 from .locations import split_place
-from .model import CallMismatch, CodeBlock, CollectiveCall, Frame, Position, Positions
+from .model import CallMismatch, CollectiveCall, Frame, Position, Positions
 
 #: Why one side makes another call.
 LOOP, BRANCH, FORWARD = "loop", "branch", "forward"

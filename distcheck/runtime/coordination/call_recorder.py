@@ -98,6 +98,8 @@ class CallRecorder:
         self.joined = False
         #: number of times it was destroyed
         self.left = 0
+        #: collectives that C++ made by itself in default groups that were destroyed
+        self.unseen_before = 0
         #: group → ``(index, digest)`` of every 64th call
         self.milestones: dict[str, deque[tuple[int, int]]] = {}
         #: group → index and digest of the last call
@@ -194,12 +196,14 @@ class CallRecorder:
         """Reset the numbers of groups when the default group is destroyed."""
 
         def called(*args: Any, **kwargs: Any) -> Any:
+            number = self._count(self._module._get_default_group(), "0") if self.joined else 0
             try:
                 return function(*args, **kwargs)
             finally:
                 self.joined = bool(self._module.is_initialized())
                 if not self.joined:
                     self.left += 1
+                    self.unseen_before += self.made_by_cpp(number)
                     for table in (self.entered, self.groups, self._digests, self.milestones, self.timeouts):
                         kept = {SETUP: table[SETUP]} if SETUP in table else {}
                         table.clear()
@@ -299,6 +303,11 @@ class CallRecorder:
     def compared(self, group: str) -> int:
         """Return the number of collectives of a group that Python called."""
         return self._digests.get(group, (0, 0))[0]
+
+    def made_by_cpp(self, number: int) -> int:
+        """Return how many of the first collectives of the default group C++ made by itself, at least."""
+        # some calls of Python are more than one collective
+        return max(0, number - 2 * self.compared("0"))
 
     def _digest(self, call: CollectiveCall) -> tuple[int, int]:
         key = agreed(call)

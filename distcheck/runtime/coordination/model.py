@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import NamedTuple
 
+from distcheck.core.code_blocks import CodeBlock
+
 #: Stands for the group of calls that make groups: all ranks of the job make them in one order.
 SETUP = "setup"
 #: The operation of a call that Python did not make, until the flight recorder was read.
@@ -117,20 +119,6 @@ class Position(NamedTuple):
     def awaited_call(self) -> CollectiveCall | None:
         """Return the call in which it waits."""
         return self.call if self.state == "waiting" else None
-
-
-class CodeBlock(NamedTuple):
-    """Lines of a script that run together, or not at all."""
-
-    #: ``loop``; ``branch``: an arm of an ``if``, a ``match``, an ``except``
-    kind: str
-    first: int
-    last: int
-    #: a branch whose test names a rank
-    by_rank: bool = False
-
-    def holds(self, line: int) -> bool:
-        return self.first <= line <= self.last
 
 
 class CallMismatch(NamedTuple):

@@ -191,8 +191,7 @@ class RankStateReader:
             calls[place] = calls.get(place, 0) + spent.calls
         most = sorted(calls, key=lambda place: -calls[place])[:_PLACES]
         found = {place: calls[place] for place in most}
-        # some calls of Python are more than one collective
-        unseen = self._entered().get("0", 0) - 2 * self.recorder.compared("0")
+        unseen = self.recorder.unseen_before + self.recorder.made_by_cpp(self._entered().get("0", 0))
         return {**found, UNSEEN: unseen} if unseen > 0 else found
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from distcheck.core.checker import Checker
+from distcheck.core.code_blocks import CodeBlock
 from distcheck.core.model import Finding
 from distcheck.runtime.coordination.code_blocks import around, with_blocks
-from distcheck.runtime.coordination.model import CallMismatch, CodeBlock, CollectiveCall, Frame, Position, Positions
+from distcheck.runtime.coordination.model import CallMismatch, CollectiveCall, Frame, Position, Positions
 
 SCRIPT = """\
 def reduce_all(x):

@@ -161,3 +161,23 @@ def test_a_module_without_these_functions_is_left_alone() -> None:
 
     assert CallRecorder().attach(Empty()) == ()
     assert "all_reduce" in KINDS
+
+
+@pytest.mark.torch
+def test_collectives_of_cpp_count_after_their_group_is_destroyed() -> None:
+    run("""
+        start()
+        dist.barrier()
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+        model(torch.ones(1, 2)).sum().backward()
+        number = dist.group.WORLD._get_sequence_number_for_group()
+        assert posts.unseen_before == 0 < posts.made_by_cpp(number) < number
+        before = posts.made_by_cpp(number)
+        dist.new_group()
+        dist.destroy_process_group()
+        assert posts.unseen_before == before
+        start()
+        dist.barrier()
+        dist.destroy_process_group()
+        assert posts.unseen_before == before
+    """)

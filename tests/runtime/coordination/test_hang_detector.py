@@ -7,6 +7,7 @@ import time
 import pytest
 
 from distcheck.core.checker import Checker
+from distcheck.core.code_blocks import CodeBlock
 from distcheck.core.model import Finding
 from distcheck.runtime.coordination.hang_detector import (
     cause_of,
@@ -20,7 +21,6 @@ from distcheck.runtime.coordination.hang_detector import (
 from distcheck.runtime.coordination.model import (
     UNSEEN,
     CallMismatch,
-    CodeBlock,
     CollectiveCall,
     Frame,
     Position,

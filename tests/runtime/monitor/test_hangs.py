@@ -81,7 +81,7 @@ if rank == 1:
     sys.exit(0)
 dist.barrier()
 """,
-        ("DC702", "DC701"),
+        ("DC702",),
         ("dist.barrier()",),
         r"rank 0 wait(s|ed) in barrier.*rank 1 has ended with status 0",
     ),
@@ -92,6 +92,7 @@ model = DistributedDataParallel(torch.nn.Linear(4, 2))
 for batch in torch.utils.data.DataLoader(torch.ones(7, 4)[rank::2]):
     model(batch).sum().backward()
 here()
+dist.destroy_process_group()
 """,
         ("DC519",),
         ("model(batch).sum().backward()", "for batch in torch.utils.data.DataLoader(torch.ones(7, 4)[rank::2]):"),
