@@ -5,11 +5,13 @@ Only this module of the command runs code of other packages. It runs what the op
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
+from types import FunctionType
 from typing import Any
 
 import click
@@ -41,7 +43,7 @@ def run(requested: ScanOptions) -> int:
         report = report._replace(
             not_checked=(*report.not_checked, NotChecked(shown, f"the real pickler disagrees: {seen.confirmation}"))
         )
-    elsewhere = "" if seen.offenders else _where_it_is(found, given["object_name"])
+    elsewhere = "" if seen.offenders else _where_it_is(found, given["object_name"], called=given["call"])
     if elsewhere:
         report = report._replace(not_checked=(*report.not_checked, NotChecked(shown, elsewhere)))
     report = _with_lines(report, given, seen)
@@ -51,16 +53,18 @@ def run(requested: ScanOptions) -> int:
     )  # fmt: skip
     why = "the real pickler disagrees: not known to be fine" if seen.confirmation else None
     if elsewhere:
-        why = f"no object was checked: {escape(shown)} is {'None' if found is None else 'a class'}"
+        why = f"no object was checked: {escape(shown)} is {_kind_of(found)}"
     return output.or_not_checked(
         status, given, why if seen.complete else f"not all of {escape(shown)} could be checked"
     )
 
 
-def _where_it_is(found: Any, text: str) -> str:
+def _where_it_is(found: Any, text: str, *, called: bool) -> str:
     """Return why a name stands for no object with members, and how to reach the object; empty if it is one."""
-    name = text.rpartition(":")[2] if found is None else "obj"
+    name = text.rpartition(":")[2] if found is None and not called else "obj"
     there = f"'import distcheck; print(distcheck.find_unpicklable({name}))' before the line that spawns or saves it"
+    if found is None and called:
+        return f"the call returned None; name a function that returns the object, or write {there}"
     if found is None:
         return f"it is None after the import: the program makes the object later; write {there}"
     if isinstance(found, type):
@@ -68,7 +72,24 @@ def _where_it_is(found: Any, text: str) -> str:
             "it is a class, which pickle writes as its name: none of its objects was checked; "
             f"--object {text} --call makes one without arguments, or write {there}"
         )
+    if _takes_nothing(found):
+        return (
+            "it is a function, which pickle writes as its name: what it returns was not checked; "
+            f"--object {text} --call checks that"
+        )
     return ""
+
+
+def _kind_of(found: Any) -> str:
+    return "None" if found is None else "a class" if isinstance(found, type) else "a function"
+
+
+def _takes_nothing(found: Any) -> bool:
+    """Return whether an object is a function that can be called without arguments; others are started by `mp.spawn`."""
+    if not isinstance(found, FunctionType):
+        return False
+    parameters = inspect.signature(found).parameters.values()
+    return all(one.default is not one.empty or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
 
 @contextmanager

@@ -18,6 +18,17 @@ MEET_BY_SLURM = (
 
 # the launch
 
+
+def processes_on_a_host(*, gloo: bool) -> tuple[str, str]:
+    """Return torchrun's option for the processes of a host that is not known, and a clause about it (DC101, DC802).
+
+    :param gloo: the group uses gloo alone, so GPUs do not count
+    """
+    if gloo:
+        return "--nproc-per-node=2", ""
+    return "--nproc-per-node=gpu", "; on a host without GPUs, write a number: --nproc-per-node=2"
+
+
 #: DC102
 ONE_PORT = "set one port, from 1024 to 32767, for all ranks"
 FREE_MASTER_PORT = "rename that Service, or set 'enableServiceLinks: false' in the pod, so that MASTER_PORT stays free"

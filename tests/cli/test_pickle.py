@@ -647,8 +647,15 @@ def test_an_object_that_a_call_gives_in_json(tmp_path: Path) -> None:
     assert re.search(r"^make\(\)\.lock: DC601 error: ", concise, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("name", "words"), [("later", "find_unpicklable(later)"), ("Trainer", "train:Trainer --call")])
-def test_none_and_a_class_are_not_checked(name: str, words: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("later", "find_unpicklable(later)"),
+        ("Trainer", "train:Trainer --call"),
+        ("make", "train:make --call checks that"),
+    ],
+)
+def test_none_a_class_and_a_function_are_not_checked(name: str, words: str, tmp_path: Path) -> None:
     """What pickle writes for them says nothing about the object that the program makes."""
     (tmp_path / "train.py").write_text(MODULE + "\nlater = None\n")
     result = pickled(tmp_path, "--object", f"train:{name}")
@@ -657,6 +664,19 @@ def test_none_and_a_class_are_not_checked(name: str, words: str, tmp_path: Path)
     assert "no object was checked" in result.stderr
     report = report_of("pickle", "--object", f"train:{name}", cwd=tmp_path)
     assert [item["what"] for item in report["not_checked"]] == [name]
+
+
+def test_a_call_that_returns_none_is_not_checked(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("def make():\n    pass\n")
+    result = pickled(tmp_path, "--object", "train:make", "--call")
+    assert result.returncode == 3, result.stdout
+    assert "make(): the call returned None; name a function that returns" in " ".join(result.stdout.split())
+    assert "find_unpicklable(obj)" in result.stdout
+
+
+def test_a_function_that_takes_arguments_is_what_spawn_pickles(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("def worker(rank, world_size=2):\n    pass\n")
+    assert pickled(tmp_path, "--object", "train:worker").returncode == 0
 
 
 def test_a_class_that_pickle_refuses_is_an_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from distcheck.core.registry import probe
 from distcheck.core.torch_pins import SINCE
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
 from distcheck.launch.schedulers import task_starter
-from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE
+from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE, processes_on_a_host
 
 from . import context
 from .counts import tasks_on_node
@@ -289,12 +289,21 @@ def _plain_python(start: ScriptStart, need: _Need, missing: tuple[str, ...]) -> 
         f"which {who} reads at {location}",
         where=site.where(word, object=start.path),
         evidence={"script": start.path, "missing": list(missing), "flow": [f"{location}: {need.row.text()}"]},
-        fix=_by_torchrun(start, starter),
+        fix=_by_torchrun(start, starter, gloo=_uses_gloo(need.row)),
     )
 
 
-def _by_torchrun(start: ScriptStart, starter: str | None) -> Fix:
+def _uses_gloo(row: EventRow) -> bool:
+    """Return whether a row creates a group of gloo alone."""
+    from distcheck.checks.source.program import SourceCall
+
+    backend = row.argument(0, "backend") if isinstance(row, SourceCall) else None
+    return backend is not None and backend.constant == "gloo"
+
+
+def _by_torchrun(start: ScriptStart, starter: str | None, *, gloo: bool) -> Fix:
     site = start.site
+    number, otherwise = processes_on_a_host(gloo=gloo)
     script = f"-m {site.command.script}" if site.command.module else f"{site.command.script or start.path}"
     if starter == "srun":
         return Fix(
@@ -314,25 +323,25 @@ def _by_torchrun(start: ScriptStart, starter: str | None) -> Fix:
         return Fix(
             "start it with torchrun in each pod, which counts nodes as the operator does: bash -c 'torchrun "
             '--nnodes="$WORLD_SIZE" --node-rank="$RANK" --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" '
-            f"--nproc-per-node=gpu {script}'",
+            f"{number} {script}'{otherwise}",
             where="job-script",
         )
     if (context.job_nodes(site) or 1) > 1:
         return Fix(
             f"let srun start torchrun once on each node: srun {ONE_TASK_A_NODE} torchrun {MEET_BY_SLURM} "
-            f"--nproc-per-node=gpu {script}",
+            f"{number} {script}{otherwise}",
             where="job-script",
         )
-    edits = _replace_python(site)
+    edits = _replace_python(site, number)
     return Fix(
-        f"start it with torchrun: torchrun --standalone --nproc-per-node=gpu {script}",
+        f"start it with torchrun: torchrun --standalone {number} {script}{otherwise}",
         edits=edits,
         where="launch-line",
-        risk="it then runs once for each GPU" if edits else None,
+        risk=f"it then runs {'twice' if gloo else 'once for each GPU'}" if edits else None,
     )
 
 
-def _replace_python(site: LaunchSite) -> tuple[Edit, ...]:
+def _replace_python(site: LaunchSite, number: str) -> tuple[Edit, ...]:
     """Return the edit that replaces ``python`` by torchrun, if no option is between it and the script."""
     word = script_word(site)
     if word is None:
@@ -340,7 +349,7 @@ def _replace_python(site: LaunchSite) -> tuple[Edit, ...]:
     at = site.words.index(word) - (2 if site.command.module else 1)
     if at < 0 or not re.fullmatch(r"python[\d.]*", site.words[at].written):
         return ()
-    return (site.words[at].span.replaced_by("torchrun --standalone --nproc-per-node=gpu"),)
+    return (site.words[at].span.replaced_by(f"torchrun --standalone {number}"),)
 
 
 def script_word(site: LaunchSite) -> Word | None:

@@ -15,7 +15,7 @@ from distcheck.rules.double_launch import KEEP_ONE, start_once
 
 from .context import came_through
 from .log_probe import LogFinding, SignatureRow, log_probe, register_rows
-from .model import Event, Timeline
+from .model import Event, Timeline, is_of_a_library
 
 #: Files of torchrun's agent: a failure in them is not a rank's.
 AGENT = (
@@ -199,8 +199,14 @@ def _set_them(event: Event, names: list[str], scheduler: str | None) -> Fix:
             f"exec python {script}'"
         )
     else:
-        line = f"torchrun --standalone --nproc-per-node=gpu {script}"
-        return Fix("start it with torchrun, in place of python", command=line, where="launch-line")
+        frames = event.traceback.frames if event.traceback is not None else ()
+        code = " ".join(frame.code for frame in frames if not is_of_a_library(frame.path))
+        number, otherwise = shared_fixes.processes_on_a_host(gloo="gloo" in code and "nccl" not in code)
+        return Fix(
+            f"start it with torchrun, in place of python{otherwise}",
+            command=f"torchrun --standalone {number} {script}",
+            where="launch-line",
+        )
     return shared_fixes.number_the_tasks(line)
 
 

@@ -5,10 +5,11 @@ Where a device is named is the table of :mod:`.device_uses`; other uses of rank 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.model import Edit, Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -30,6 +31,7 @@ from .device_uses import (
     roots_of,
 )
 from .environment_variables import writes
+from .imports_of_os import import_edit, import_place
 from .program import EventRow, Program, SourceCall
 from .sentinels import UnsetRank, unset_rank
 from .several_hosts import HostFinding, by_hosts, quiet
@@ -60,7 +62,7 @@ def global_ranks_as_devices(program: Program) -> Iterator[HostFinding]:
                 continue
             seen.add((row.file, row.line))
             shown = _with_others(use, by_line[row.file, row.line])
-            yield _global_rank(program, row, use.number, atom, shown, use.where())
+            yield _global_rank(program, row, use.number, atom, shown, use.where(), by_line[row.file, row.line])
             continue
         index = use.number.get(Kind.LOCAL_RANK)
         if index is not None and index.const == "spawn" and use.way == BIND:
@@ -114,11 +116,23 @@ def rank_in_text(value: Value) -> Atom | None:
     return None
 
 
-def _global_rank(program: Program, row: EventRow, number: Value, atom: Atom, shown: str, where: Where) -> HostFinding:
+def _global_rank(
+    program: Program,
+    row: EventRow,
+    number: Value,
+    atom: Atom,
+    shown: str,
+    where: Where,
+    on_line: Sequence[DeviceUse] = (),
+) -> HostFinding:
+    """Return the finding.
+
+    :param on_line: all uses of its line, which an edit replaces together
+    """
     finding = rules.DC201.found(
         f"{shown} the global rank{_origin(atom)} as a GPU index; each host counts its GPUs from 0",
         where=where,
-        fix=Fix(f"use the local rank: {_local_rank(program, row, atom)}", where="code"),
+        fix=_use_local_rank(program, row, _local_rank(program, row, atom), on_line),
         evidence={"flow": program.flow(atom.flow)},
     )
     if program.is_test(row.file) or _spawned_rank(program, row) is not None:
@@ -127,6 +141,37 @@ def _global_rank(program: Program, row: EventRow, number: Value, atom: Atom, sho
     basis = atom._replace(certainty=min(atom.certainty, Certainty.MERGED))
     others = Certainty.PROVEN if number.only(atom.kind, Kind.CONST) else Certainty.MERGED
     return by_hosts(row, rules.DC201, finding, (basis, others))
+
+
+#: An argument that an edit may replace: a name, an attribute, a call without arguments.
+_REPLACEABLE = re.compile(r"[\w.]+(?:\(\))?")
+
+
+def _use_local_rank(program: Program, row: EventRow, advice: str, on_line: Sequence[DeviceUse]) -> Fix:
+    reads, place = "os.environ" in advice, import_place(program, row.file)
+    adds_import = reads and place != 0
+    text = f"use the local rank: {advice}{', after `import os`' if adds_import else ''}"
+    # no launcher sets the variable where the script spawns its ranks
+    possible = not (adds_import and place is None) and _spawned_rank(program, row) is None
+    edits = _replacements(program, advice, on_line) if possible else []
+    if edits and adds_import and place:
+        edits.append(import_edit(row.path, place))
+    risk = "the launcher must set that variable" if reads else "see that it holds the local rank on every path"
+    return Fix(text, edits=tuple(edits), where="code", risk=risk if edits else None)
+
+
+def _replacements(program: Program, advice: str, on_line: Sequence[DeviceUse]) -> list[Edit]:
+    """Return the edits that replace the rank in each use; [] if one of them cannot be replaced as it stands."""
+    expression = re.fullmatch("`([^`]+)`", advice)
+    edits = []
+    for use in on_line:
+        if global_rank_of(use.number) is None or is_for_one_process(use):
+            continue
+        span = use.row.argument_span(*use.argument) if isinstance(use.row, SourceCall) else None
+        if expression is None or span is None or use.in_text or not _REPLACEABLE.fullmatch(program.source(span)):
+            return []
+        edits.append(span.replaced(expression[1]))
+    return edits
 
 
 def _origin(atom: Atom) -> str:

@@ -19,6 +19,7 @@ from distcheck.rules.double_launch import KEEP_ONE
 
 from .device_uses import is_overwritten, is_read, roots_of
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
+from .imports_of_os import import_edit, import_place
 from .program import EventRow, Program, SourceCall, cached
 from .several_hosts import sign_of_hosts
 from .source_spans import SourceSpan
@@ -674,7 +675,7 @@ def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
     """Return the edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
     position = next((item for item in range(call.positional) if _constant(call, item) in _SPELLINGS), -1)
     span = call.argument_span(position)
-    place = _import_place(program, call.file)
+    place = import_place(program, call.file)
     if position < 0 or span is None or call.has_star or place is None or program.index.files[call.file].cells:
         return ()
     quote = program.source(span)[:1]
@@ -696,31 +697,8 @@ def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
     if required is not None:
         edits.append(required.replaced("False"))
     if place:
-        edits.append(Edit(call.path, place, 1, place, 1, "import os\n"))
+        edits.append(import_edit(call.path, place))
     return tuple(edits)
-
-
-def _import_place(program: Program, file: int) -> int | None:
-    """The line before which ``import os`` can stand, 0 where it is there already, None if there is none."""
-    scopes = program.index.scopes[file]
-    terms = program.terms[file]
-    bound = [terms[number] for number in scopes[0].bindings.get("os", ())]
-    if bound:
-        return 0 if all(term == ("i", "os") for term in bound) else None
-    for row in program.rows("import"):
-        if row.file == file and row.at_module_level and not row.blocks and not row.payload[0].startswith("__future__."):
-            lines = program.lines(file)
-            line = row.line
-            while line > 0 and not re.match(r"(import|from)\s", lines[line - 1]):
-                line -= 1
-            if line == 0:
-                return None
-            while (
-                line <= len(lines) and (match := re.match(r"import (\w+)\s*(#|$)", lines[line - 1])) and match[1] < "os"
-            ):
-                line += 1
-            return line
-    return None
 
 
 # variables that a launcher sets

@@ -21,7 +21,7 @@ from .several_ranks import signs
 from .source_text import last_name
 from .term_queries import attributes_of, same_path, uses_path
 from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
-from .vocabulary import SPAWNS
+from .vocabulary import COLLECTIVES, INIT, SPAWNS
 
 # saving
 
@@ -126,8 +126,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         rules.DC720,
         f"every rank {'appends to' if appends else 'writes'} "
         f"{_path_text(value, shown)} here: no test of the rank guards {name}()",
-        fix=f"let one rank write: `if dist.get_rank() == 0:` around {_what_to_guard(call_path, name)}"
-        ", and dist.barrier() after it on all ranks if others read the file; or put the rank into the path",
+        fix=_let_one_write(call_path, name),
         severity=severity,
         basis=(call_path.certainty,),
         path=shown,
@@ -155,11 +154,50 @@ def _handed_to(call: SourceCall) -> Iterator[int]:
     yield from call.argument_terms
 
 
+def _let_one_write(call_path: CallPath, name: str) -> str:
+    what = _what_to_guard(call_path, name)
+    if _is_before_the_group(call_path):
+        return (
+            f"let one rank write: `if os.environ.get('RANK', '0') == '0':` around {what}, after `import os`. The "
+            "process group is created later. Or put the rank into the path"
+        )
+    return (
+        f"let one rank write: `if dist.get_rank() == 0:` around {what}, and dist.barrier() after it on all ranks if "
+        "others read the file; or put the rank into the path"
+    )
+
+
 def _what_to_guard(call_path: CallPath, name: str) -> str:
-    if not call_path.calls:
+    if not call_path.calls or _needs_all_ranks(call_path.row.program, (call_path.row.file, call_path.row.scope)):
         return f"{name}()"
     outer = call_path.calls[0]
     return f"{name}(), or around the call of {outer.method}() at {outer.path}:{outer.line}"
+
+
+@cached
+def _needs_all_ranks(program: Program, function: tuple[int, int]) -> bool:
+    """Return whether what runs from a function on creates the group, wraps a model or calls a collective."""
+    made, reached = call_paths.tables(program), call_paths.reached_from(program, function)
+    return not reached.isdisjoint(made.starting | made.wrapping) or any(
+        (call.file, call.scope) in reached for call in program.calls_to(*COLLECTIVES)
+    )
+
+
+def _is_before_the_group(call_path: CallPath) -> bool:
+    """Return whether the way leads to the row before the process group is created."""
+    program, later = call_path.row.program, False
+    for row in (call_path.row, *call_path.calls):
+        for call in program.rows_of(row.file, row.scope):
+            if isinstance(call, SourceCall) and call.number != row.number and _creates_group(program, call):
+                if call.number < row.number:
+                    return False
+                later = True
+    return later
+
+
+def _creates_group(program: Program, call: SourceCall) -> bool:
+    entered = call_paths.tables(program).entered.get((call.file, call.number), ())
+    return call.is_to(*INIT) or any(call_paths.starts_a_group(program, function) for function in entered)
 
 
 def _path_text(value: Value, shown: str) -> str:

@@ -100,6 +100,9 @@ def test_dc802_the_command_that_it_writes() -> None:
     assert fixed(line, found.fix) == "torchrun --standalone --nproc-per-node=gpu train.py --lr 1"
     (found,) = judged(plain_python_starts_ranks, "python -u train.py", ENV)
     assert not found.fix.edits
+    (found,) = judged(plain_python_starts_ranks, line, ENV.replace("nccl", "gloo"))
+    assert fixed(line, found.fix) == "torchrun --standalone --nproc-per-node=2 train.py --lr 1"
+    assert "GPU" not in found.fix.text + str(found.fix.risk)
 
 
 SPAWNS = """\

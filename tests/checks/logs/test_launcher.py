@@ -34,6 +34,22 @@ def test_a_plain_python_gets_torchrun_with_its_own_script() -> None:
     assert finding.fix.command == "torchrun --standalone --nproc-per-node=gpu finetune.py"
 
 
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ('dist.init_process_group("gloo")', "2"),
+        ('dist.init_process_group("nccl")', "gpu"),
+        ("dist.init_process_group()", "gpu"),
+        ('dist.init_process_group("nccl" if cuda else "gloo")', "gpu"),
+    ],
+)
+def test_a_group_of_gloo_alone_counts_no_gpus(line: str, number: str) -> None:
+    made = timeline(said(_MISSING.format("RANK"), code("train.py", line, "<module>")))
+    (finding,) = rendezvous_variables_were_set(made)
+    assert finding.fix.command == f"torchrun --standalone --nproc-per-node={number} train.py"
+    assert ("without GPUs" in finding.fix.text) == (number == "gpu")
+
+
 def test_tasks_of_srun_get_their_numbers_mapped() -> None:
     lines = [said(_MISSING.format("RANK"), who=LineAuthor(task=task), line=task + 1) for task in range(4)]
     made = timeline(*lines, paths=("slurm-4711.out",))
