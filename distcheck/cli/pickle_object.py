@@ -5,7 +5,6 @@ Only this module of the command runs code of other packages. It runs what the op
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import time
@@ -88,7 +87,9 @@ def _takes_nothing(found: Any) -> bool:
     """Return whether an object is a function that can be called without arguments; others are started by `mp.spawn`."""
     if not isinstance(found, FunctionType):
         return False
-    parameters = inspect.signature(found).parameters.values()
+    from inspect import signature
+
+    parameters = signature(found).parameters.values()
     return all(one.default is not one.empty or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
 
 

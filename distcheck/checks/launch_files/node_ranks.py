@@ -187,7 +187,8 @@ def _siblings_differ(file: LaunchFile) -> Iterator[Finding]:
 def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
     """Return the groups of lines that start the nodes of one job: same script and rendezvous, each with a node rank.
 
-    Something must separate the nodes: a test, a remote host, or the background.
+    Something must separate the nodes: a test, a remote host, or the background. Behind lines in the background, one may
+    be in the foreground.
     """
     groups: dict[tuple[object, ...], list[LaunchSite]] = {}
     for site in file.sites:
@@ -202,8 +203,6 @@ def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
             or site.kind == "pod"
         ):
             continue
-        if not site.conditions and not is_remote(site) and not site.background:
-            continue
         key = (
             command.launcher,
             command.script,
@@ -213,7 +212,12 @@ def _jobs_by_hand(file: LaunchFile) -> list[list[LaunchSite]]:
             site.routine,
         )
         groups.setdefault(key, []).append(site)
-    return [group for group in groups.values() if len(group) > 1]
+    return [group for group in groups.values() if len(group) > 1 and _are_separate(group)]
+
+
+def _are_separate(group: list[LaunchSite]) -> bool:
+    here = [site for site in group if not site.conditions and not is_remote(site) and not site.background]
+    return not here or (here == group[-1:] and all(site.background for site in group[:-1]))
 
 
 # DC805

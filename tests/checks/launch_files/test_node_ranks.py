@@ -173,6 +173,12 @@ def test_the_fix_of_a_step_with_fewer_nodes_is_a_number() -> None:
             "ssh n2 torchrun --nnodes=2 --node_rank=0 --master_addr=n1 t.py &\n",
             [(2, "error")],
         ),
+        # one in the background, and one in the foreground behind it
+        (
+            "torchrun --nnodes=2 --node-rank=0 --master-addr=127.0.0.1 t.py &\n"
+            "torchrun --nnodes=2 --node-rank=0 --master-addr=127.0.0.1 t.py\nwait\n",
+            [(2, "error")],
+        ),
         # this script may be the one of node 0
         ("torchrun --nnodes=2 --node_rank=0 --master_addr=10.0.0.1 train.py\n", [(1, "info")]),
     ],
@@ -196,6 +202,8 @@ def test_bad_node_rank_for_all(text: str, expected: list[tuple[int, str]]) -> No
         TWO_NODES
         + f"srun -N1 -n1 -w n1 torchrun --nnodes=2 --node-rank=0 {STATIC} t.py &\n"
         + f"srun -N1 -n1 -w n2 torchrun --nnodes=2 --node-rank=1 {STATIC} t.py &\n",
+        "torchrun --nnodes=2 --node-rank=0 --master-addr=127.0.0.1 t.py &\n"
+        "torchrun --nnodes=2 --node-rank=1 --master-addr=127.0.0.1 t.py\nwait\n",
         "torchrun --nnodes=2 --node_rank=$1 --master_addr=10.0.0.1 train.py\n",
         "torchrun --nnodes=1 --node_rank=0 --master_addr=localhost --master_port=29500 train.py\n",
         "torchrun --nnodes=$N --node_rank=0 --master_addr=$A train.py\n",
@@ -221,6 +229,14 @@ def test_bad_rank_twice_and_the_free_one() -> None:
     assert finding.where.line == 4
     assert "none gives 2" in finding.message
     assert said(every_node_has_its_own_rank, fixed(text, finding)) == []
+
+
+@pytest.mark.parametrize("ends", [("", ""), ("", " &"), ("", "", "")], ids=["both", "first", "all"])
+def test_lines_that_run_one_after_another_are_no_nodes_of_one_job(ends: tuple[str, ...]) -> None:
+    lines = [f"torchrun --nnodes={len(ends)} --node-rank=0 --master-addr=10.0.0.1 t.py{end}" for end in ends]
+    assert not [
+        item for item in findings(every_node_has_its_own_rank, "\n".join(lines) + "\n") if "two lines" in item.message
+    ]
 
 
 def test_bad_nodes_of_one_job_that_count_differently() -> None:
