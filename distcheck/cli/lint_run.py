@@ -315,7 +315,7 @@ def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOpti
         return finding._replace(severity=Severity.INFO)
     if len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
         return finding
-    return finding._replace(severity=max(Severity.INFO, Severity(finding.severity - 1)))
+    return finding._replace(severity=Severity(max(Severity.INFO, finding.severity - 1)))
 
 
 def _is_shown(finding: Finding, known: Mapping[str, Rule], options: LintOptions) -> bool:

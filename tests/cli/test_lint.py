@@ -858,4 +858,9 @@ def test_a_rule_that_was_judged_too_rarely_is_lower_in_many_files(tmp_path: Path
     assert level() == "warning"
     for arguments in (("train.py",), (".", "train.py"), ("--select", "DC209"), ("--preview",)):
         assert level(*arguments) == "error"
+    # nothing is lower than info
+    project(tmp_path, leaves=SAVES.replace("dist.destroy_process_group()\n", ""))
+    assert [item["severity"] for item in report_of("lint", cwd=folder)["findings"] if item["code"] == "DC743"] == [
+        "info"
+    ]
     assert "one level lower in more than 10 files" in distcheck("explain", "DC209", cwd=folder).stdout
