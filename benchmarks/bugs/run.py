@@ -96,11 +96,16 @@ DETAIL_RESULTS = RESULTS | {
 }
 
 
-def programs(only: str | None = None) -> list[Program]:
-    """All programs, or those of a class or whose name holds a word of ``only`` (comma-separated), by class and name."""
+def programs(only: str | None = None, kinds: str | None = None) -> list[Program]:
+    """All programs, or those of a class or whose name holds a word of ``only`` (comma-separated), by class and name.
+
+    :param kinds: comma-separated: only programs of these kinds
+    """
     found = [
         Program(path.with_suffix(".py"), json.loads(path.read_text())) for path in sorted(PROGRAMS.glob("*/*.json"))
     ]
+    if kinds is not None:
+        found = [program for program in found if program.header["kind"] in kinds.split(",")]
     found.sort(key=lambda program: (list(CLASSES).index(program.header["class"]), program.name))
     if only is None:
         return found
@@ -451,6 +456,7 @@ Examples:
   run.py score lint                         all programs, minutes
   run.py score lint --only data,exits       two classes
   run.py score rehearse --share 0.33        a third of the programs, drawn with seed 1; --seed draws others
+  run.py score watch --kinds hang,crash     programs that hang or crash, and no others
   run.py score detail --format json         what a user has without distcheck
 
 verify and detail need torch with gloo; lint needs distcheck only. Each program has a time limit, and its ranks are
@@ -460,6 +466,9 @@ ended after it. Progress is on standard error, the table on standard output.
     commands = parser.add_subparsers(dest="command", required=True, metavar="list|verify|score")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--only", metavar="CLASS", help="classes or parts of names, comma-separated")
+    common.add_argument(
+        "--kinds", metavar="KIND", help=f"only programs of these kinds, comma-separated: {', '.join(KINDS)}"
+    )
     common.add_argument("--jobs", "-j", type=int, default=2, metavar="N", help="programs at a time (default: 2)")
     common.add_argument("--format", choices=("table", "json"), default="table", help="what is printed (default: table)")
     common.add_argument("--share", type=float, default=1.0, metavar="X", help="run this part of the programs, 0 to 1")
@@ -470,9 +479,10 @@ ended after it. Progress is on standard error, the table on standard output.
     scoring = commands.add_parser("score", parents=[common], help="score a tool")
     scoring.add_argument("tool", choices=(*TOOLS, "detail"))
     options = parser.parse_args()
-    chosen = sample(programs(options.only), options.share, options.seed)
+    chosen = sample(programs(options.only, options.kinds), options.share, options.seed)
     if not chosen:
-        parser.error(f"no class and no program is called {options.only!r}; classes: {', '.join(CLASSES)}")
+        chosen_by = f"{options.only or 'all'} of kind {options.kinds or 'any'}"
+        parser.error(f"no program is called {chosen_by}; classes: {', '.join(CLASSES)}; kinds: {', '.join(KINDS)}")
     if options.jobs < 1 or not 0 < options.share <= 1:
         parser.error("--jobs is at least 1, --share above 0 and at most 1")
     if options.command == "list":

@@ -16,16 +16,16 @@ from distcheck.core.model import (
     Severity,
     expand_ranges,
     merge_not_checked,
-    rank_ranges,
     sort_findings,
 )
 from distcheck.rules import Selection
-from distcheck.runtime.coordination.locations import split_place
 from distcheck.runtime.coordination.model import Positions
 from distcheck.runtime.coordination.stack_report import plain_job
 from distcheck.runtime.rehearsal.simulation import outcome, trackers
 from distcheck.runtime.rehearsal.simulation.launcher import HUNG, NO_STORE, TIME, RehearsalResult
 from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
+
+from .failure_findings import findings_of_failure
 
 if TYPE_CHECKING:
     from distcheck.runtime.rehearsal.simulation.cli_args import ParsedCommand
@@ -160,30 +160,12 @@ def _failed(result: RehearsalResult, *, explained: bool) -> str:
 
 def _diagnosed(result: RehearsalResult, selection: Selection) -> list[Finding]:
     """What ``distcheck log`` finds in the outputs of ranks that failed by themselves, at the line that raised."""
-    from distcheck.checks.logs.diagnose import diagnose, timeline_of
-    from distcheck.checks.logs.model import LogSource
-    from distcheck.checks.logs.reading import SourceReader, matcher_of, signatures
-
     found = []
     for failure in outcome.failures(result.rehearsal.ends):
         end = failure.ends[0]
         text = "".join(outcome.outputs_of(result, failure))
-        if not text.strip():
-            continue
-        reader = SourceReader(LogSource(f"rank{end.rank}.log"), matcher_of(signatures()))
-        reader.feed(text.encode())
-        report = diagnose(timeline_of([reader.reading()]), selection=selection)
-        path, line = split_place(end.place)
-        for finding in report.findings:
-            if finding.severity is Severity.INFO or finding.code.startswith("DC9"):
-                continue
-            where = finding.where._replace(
-                path=path, line=line, column=None, end_line=None, host=None,
-                rank=end.rank if len(failure.ends) == 1 else None,
-                ranks=rank_ranges(failure.ranks) if len(failure.ends) > 1 else None,
-            )  # fmt: skip
-            evidence = {**finding.evidence, "raised": end.detail}
-            found.append(finding._replace(where=where, evidence=evidence))
+        if text.strip():
+            found += findings_of_failure(text, end.place, failure.ranks, end.detail, selection)
     return found
 
 

@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -182,7 +183,7 @@ def _begin(options: WatchOptions) -> Callable[[ScriptExit], None]:
         monitor.start()
 
     def ended(end: ScriptExit) -> None:
-        monitor.ended(end.state, end.status, end.detail, end.stack)
+        _end(options, monitor, end)
         if rank_info is None and not monitor.started and not _has_children() and (end.state, end.status) == ("left", 0):
             say(
                 "distcheck watch: no launcher made this process a rank (RANK, WORLD_SIZE), and it made no process "
@@ -199,11 +200,23 @@ def child(given: str) -> Callable[[ScriptExit], None]:
     monitor = _monitor(options, None)
 
     def ended(end: ScriptExit) -> None:
-        monitor.ended(end.state, end.status, end.detail, end.stack)
+        _end(options, monitor, end)
         # a fork runs no exit handlers
         monitor.leave()
 
     return ended
+
+
+def _end(options: WatchOptions, monitor: RankMonitor, end: ScriptExit) -> None:
+    """Record how the script ended. What an exception means is found here, because the side thread has little time."""
+    report = None
+    if end.state == "raised":
+        try:
+            report = failure_report_of(end, monitor.rank_info.rank, options.selection)
+        except Exception as error:  # noqa: BLE001 - the script's own exception must be shown
+            say(f"distcheck watch: the exception could not be explained: {type(error).__name__}: {error}")
+    explain = None if report is None else partial(_report_now, options, report)
+    monitor.ended(end.state, end.status, end.detail, end.stack, explain)
 
 
 def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
@@ -321,8 +334,25 @@ def summary_of(summary: Summary, selection: Selection) -> Report:
     )
 
 
+def failure_report_of(end: ScriptExit, rank: int, selection: Selection) -> Report | None:
+    """Return the report about an exception that ended a script, or None if no rule explains it."""
+    from distcheck.runtime.coordination.root_cause import reports_lost_peer
+
+    from .failure_findings import findings_of_failure
+
+    frame = next((frame for frame in end.stack if frame.own), None)
+    if frame is None or rank < 0 or reports_lost_peer(end.detail):
+        return None
+    found = findings_of_failure(end.traceback, frame.place, (rank,), end.detail, selection)
+    line = f"rank {rank} raised {end.detail}"
+    return Report(stage="rank", command="watch", subject={"line": [line]}, findings=tuple(found)) if found else None
+
+
 def _report(options: WatchOptions, positions: Positions) -> None:
-    report = report_of(positions, options.selection)
+    _report_now(options, report_of(positions, options.selection))
+
+
+def _report_now(options: WatchOptions, report: Report) -> None:
     say(_text(options, report).rstrip())
     _write(options, report)
 

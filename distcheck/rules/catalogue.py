@@ -190,7 +190,7 @@ DC712 = _rule("DC712", "aliased-gather-list", "EW", "lint", "A gather list holds
 DC713 = _rule("DC713", "async-handle-dropped", "W", "lint", "The handle of an asynchronous collective is dropped", in_folders="lower")
 DC714 = _rule("DC714", "cpu-tensor-on-nccl", "EW", "lint log", "A CPU tensor is given to NCCL", in_folders="lower")
 DC715 = _rule("DC715", "subgroup-src-is-global", "W", "lint", "A subgroup's src must be the global rank", in_folders="lower")
-DC716 = _rule("DC716", "symmetric-blocking-send", "W", "lint", "Ranks send to each other before either receives", in_folders="lower")
+DC716 = _rule("DC716", "symmetric-blocking-send", "WE", "lint rehearse watch", "Ranks send to each other before either receives", in_folders="lower")
 DC717 = _rule("DC717", "buffer-used-before-wait", "W", "lint", "A tensor is used while a collective works on it", in_folders="lower")
 DC718 = _rule("DC718", "collectives-in-set-order", "W", "lint", "Collectives run in the order of a set", in_folders="lower")
 DC719 = _rule("DC719", "gather-drops-gradient", "W", "lint", "Gathered features carry no gradient", in_folders="lower")

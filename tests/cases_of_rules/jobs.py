@@ -46,7 +46,7 @@ def looked_at(given: Snapshot, _: Path) -> Said:
     return said_by(stuck.judged([given], Selection(), (), Unavailable("no NVIDIA driver"), "n1"))
 
 
-call, waiting, job, left = standing.call, standing.waiting, standing.job, standing.left
+call, waiting, job, left, pair = standing.call, standing.waiting, standing.job, standing.left, standing.pair
 FORWARD = (
     Frame("torch/distributed/distributed_c10d.py", 1, "broadcast"),
     Frame("torch/nn/parallel/distributed.py", 1500, "_pre_forward"),
@@ -84,6 +84,7 @@ WATCHED: dict[str, Positions | Summary | Compared] = {
     "DC701": BRANCH._replace(around={"train.py:60": (CodeBlock("branch", 58, 61),)}),
     "DC702": job(waiting(0, call(412, "barrier", place="train.py:93")), left(1, 411, places={standing.TRAIN: 411})),
     "DC704": job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=FORWARD), left(1, 4)),
+    "DC716": job(*(waiting(rank, pair("send", 1 - rank), posted={f"0 send {1 - rank} 0": 1}) for rank in range(2))),
     "DC726": summary.job(1.0, 1.0, 1.0, long=(summary.WAIT,)),
     "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
     "DC763": replicas(0.1, 0.1, weights=(7, 9)),

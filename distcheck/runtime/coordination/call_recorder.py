@@ -15,13 +15,15 @@ import time
 import types
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 
+from .blocking_waits import BlockingWaits
 from .call_signatures import KINDS, MAKING, CallKind, agreed, reduction_of, tensors_of
 from .frames import innermost_own
-from .model import SETUP, CollectiveCall
+from .model import SETUP, STORE, CollectiveCall
+from .pair_counts import PairCounts, calls_of_batch, tag_of
 from .shared_table import OtherRank, SharedTable
 from .wrap import put_around
 
@@ -42,6 +44,8 @@ class RecordedCall(NamedTuple):
     digest: int
     #: number of compared calls of its group, this one included
     ordinal: int = 0
+    #: the sends and receives of a batch
+    parts: tuple[CollectiveCall, ...] = ()
 
 
 class TimeInCalls(NamedTuple):
@@ -92,6 +96,8 @@ class CallRecorder:
         #: group → timeout in seconds; backend
         self.timeouts: dict[str, float] = {}
         self.backends: dict[str, str] = {}
+        #: the last call or wait that began, if it raised
+        self.raised: CollectiveCall | None = None
         #: why the last call was not recorded; "": all were
         self.error = ""
         #: the default group exists
@@ -105,12 +111,15 @@ class CallRecorder:
         #: group → index and digest of the last call
         self._digests: dict[str, tuple[int, int]] = {}
         self._signatures: dict[tuple[object, ...], int] = {}
+        #: its sends and receives
+        self.pairs = PairCounts()
         self._module: Any = None
         #: where the ranks of this host compare their calls, if a launcher states their number
         self.shared_table: SharedTable | None = None
         self._compares = False
         self._observer: CallObserver | None = None
         self._on_reduce: Callable[[CollectiveCall, Any], None] | None = None
+        self._waits = BlockingWaits(self)
 
     def observe(self, observer: CallObserver | None, shared_table: SharedTable | None = None) -> None:
         """Report calls to an observer from now on.
@@ -134,6 +143,7 @@ class CallRecorder:
         destroy = getattr(module, "destroy_process_group", None)
         if isinstance(destroy, types.FunctionType):
             put_around(destroy, self._leaving)
+        self._waits.attach(module)
         return tuple(missed)
 
     def forget(self) -> None:
@@ -141,11 +151,11 @@ class CallRecorder:
         self.ring.clear()
         tables: tuple[dict[Any, Any], ...] = (
             self.inside, self.entered, self.groups, self.spent, self.timeouts, self.backends, self.milestones,
-            self._digests,
+            self._digests, self.pairs.posted,
         )  # fmt: skip
         for table in tables:
             table.clear()
-        self.done, self.joined = 0, False
+        self.done, self.joined, self.raised = 0, False, None
         self.observe(None)
 
     def _around(self, name: str, kind: CallKind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -165,6 +175,7 @@ class CallRecorder:
                 except Exception as error:  # noqa: BLE001 - no error may reach the call
                     self.error = f"{name}: {type(error).__name__}: {error}"
                     return function(*args, **kwargs)
+                self.raised = None
                 inside[thread] = note
                 ring.append(note)
                 call = note.call
@@ -175,7 +186,13 @@ class CallRecorder:
                 if self._on_reduce is not None and name == "all_reduce":
                     self._on_reduce(call, args[0] if args else kwargs.get("tensor"))
                 try:
-                    return function(*args, **kwargs)
+                    returned = function(*args, **kwargs)
+                    if not waits:
+                        self._keep_handles(returned, note)
+                    return returned
+                except BaseException:
+                    self.raised = note.call
+                    raise
                 finally:
                     del inside[thread]
                     self.done += 1
@@ -192,6 +209,12 @@ class CallRecorder:
 
         return wrap
 
+    def _keep_handles(self, returned: Any, note: RecordedCall) -> None:
+        try:
+            self._waits.returned(returned, note)
+        except Exception as error:  # noqa: BLE001 - no error may reach the call
+            self.error = f"the handle of {note.call.operation}: {type(error).__name__}: {error}"
+
     def _leaving(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Reset the numbers of groups when the default group is destroyed."""
 
@@ -204,6 +227,7 @@ class CallRecorder:
                 if not self.joined:
                     self.left += 1
                     self.unseen_before += self.made_by_cpp(number)
+                    self.pairs.posted.clear()
                     for table in (self.entered, self.groups, self._digests, self.milestones, self.timeouts):
                         kept = {SETUP: table[SETUP]} if SETUP in table else {}
                         table.clear()
@@ -216,9 +240,10 @@ class CallRecorder:
         given = dict(zip(kind.parameters, args, strict=False))
         given.update(kwargs)
         if name in MAKING:
-            return RecordedCall(self._making(name, given)._replace(place=place, function=function), time.monotonic(), 0)
+            return self._compared(self._making(name, given)._replace(place=place, function=function))
         module = self._module
-        group = given.get("group") or module._get_default_group()
+        batch = given.get("p2p_op_list")
+        group = given.get("group") or (batch and batch[0].group) or module._get_default_group()
         if not hasattr(group, "group_name"):  # GroupMember.NON_GROUP_MEMBER: torch warns, and does nothing
             return RecordedCall(CollectiveCall(0, name, "", place=place, function=function), time.monotonic(), 0)
         title = group.group_name
@@ -229,15 +254,22 @@ class CallRecorder:
         reduce = reduction_of(kind, given)
         peer = self._peer(kind, given, title)
         if kind.pair:
-            return RecordedCall(
-                CollectiveCall(0, name, title, sizes, dtypes, reduce, peer, place, function), time.monotonic(), 0
-            )
+            call = CollectiveCall(0, name, title, sizes, dtypes, reduce, peer, place, function, tag_of(kind, given))
+            # torch's default backend has NCCL in its name
+            has_tags = "nccl" not in self.backends[title]
+            if batch:
+                parts = tuple(self.pairs.counted(part, has_tags) for part in calls_of_batch(batch, place, function))
+                return RecordedCall(call, time.monotonic(), 0, parts=parts)
+            return RecordedCall(self.pairs.counted(call, has_tags), time.monotonic(), 0)
         number = self.entered[title] = self._count(group, title) + 1
-        call = CollectiveCall(number, name, title, sizes, dtypes, reduce, peer, place, function)
+        return self._compared(CollectiveCall(number, name, title, sizes, dtypes, reduce, peer, place, function))
+
+    def _compared(self, call: CollectiveCall) -> RecordedCall:
+        """Return the record of a call, once it is compared with those of the ranks of this host."""
         digest, index = self._digest(call)
         note = RecordedCall(call, time.monotonic(), digest, index)
         if self.shared_table is not None and self._compares:
-            other = self.shared_table.compare(call, index, digest, self.groups[title], self.left)
+            other = self.shared_table.compare(call, index, digest, self.groups.get(call.group, ()), self.left)
             if other is not None:
                 # one difference is enough: others follow from it. A digest covers all calls up to here: where these two
                 # are equal, an earlier one differed, and the coordinator finds it
@@ -269,6 +301,13 @@ class CallRecorder:
         self.spent[key] = self.spent.get(key, _NONE_YET)._replace(calls=self.spent.get(key, _NONE_YET).calls + 1)
         if self._observer is not None:
             self._observer.before(note, False)
+
+    def wait_for_keys(self, method: str, keys: Sequence[Any]) -> RecordedCall:
+        """Return the record of a wait for keys of a store."""
+        place, function = innermost_own(sys._getframe(2))
+        names = ", ".join(key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key) for key in keys[:4])
+        call = CollectiveCall(0, f"store.{method}", STORE, place=place, function=function, key=names)
+        return RecordedCall(call, time.monotonic(), 0)
 
     def _making(self, name: str, given: Mapping[str, Any]) -> CollectiveCall:
         """Return a call that makes groups, with the ranks of the new group, which must be the same on all."""

@@ -31,13 +31,16 @@ from .call_mismatch import (
 )
 from .call_signatures import agreed
 from .locations import where_of
-from .model import SETUP, UNSEEN, CallMismatch, CollectiveCall, Position, Positions
+from .model import SETUP, STORE, UNSEEN, CallMismatch, CollectiveCall, Position, Positions, pair_key
+from .pair_counts import direction_of, has_other_side
 
 #: States of a rank that will make no further call, as far as known.
 ABSENT = ("left", "raised", "stopped", "silent")
 #: A collective that all ranks have entered may take this many hang timeouts, and at least this many seconds: groups
 #: take long to make on a busy machine, and with thousands of ranks.
 _LONG, _LONG_S, _LONG_SETUP_S = 6.0, 60.0, 300.0
+#: The same, if no rank that waits used CPU time or moved data for that long.
+_LONG_IDLE, _LONG_IDLE_S = 2.0, 5.0
 #: Missing ranks that a message describes one by one.
 _SHOWN = 3
 
@@ -53,6 +56,12 @@ class WaitingCall(NamedTuple):
     since_s: float
     #: the ranks made calls that differ
     differs: bool = False
+    #: one of the missing ranks is enough to end it
+    any_one: bool = False
+    #: each rank for which it waits has made its part
+    complete: bool = False
+    #: seconds in which no rank that waits used CPU time or moved data
+    idle_s: float = 0.0
 
 
 def waits(positions: Positions) -> tuple[WaitingCall, ...]:
@@ -73,7 +82,11 @@ def waits(positions: Positions) -> tuple[WaitingCall, ...]:
         if (call.group, call.number) in apart:
             made.append(_differing_wait(call, waiting, by_rank, positions))
         else:
-            made.append(WaitingCall(call, waiting, _missing(call, there, by_rank, positions), first.since_s))
+            missing = _missing(call, there, by_rank, positions)
+            any_one = call.group == STORE or (bool(call.nth) and call.peer is None)
+            complete = not missing and (bool(call.number) or bool(call.nth)) and not any_one
+            idle_s = min(position.idle_s for position in there)
+            made.append(WaitingCall(call, waiting, missing, first.since_s, False, any_one, complete, idle_s))
     return tuple(sorted(made, key=lambda wait: (-wait.since_s, wait.waiting)))
 
 
@@ -101,18 +114,46 @@ def _missing(
     call: CollectiveCall, there: Sequence[Position], by_rank: dict[int, Position], positions: Positions
 ) -> tuple[int, ...]:
     """Return the ranks for which a call waits: the peer of a send or receive, or members that have not entered it."""
+    if call.group == STORE:
+        return tuple(rank for rank in range(positions.world_size) if rank != there[0].rank)
     if not call.number:
-        if call.peer is None:
-            return ()
-        other = by_rank[call.peer].awaited_call if call.peer in by_rank else None
-        # a send and a receive that wait for each other match; two receives never do
-        return () if other is not None and _match(call, other) else (call.peer,)
+        return _missing_in_pair(call, there[0], by_rank, positions)
     present = {position.rank for position in there}
     return tuple(
         rank
         for rank in positions.ranks_of(call.group)
         if rank not in present and not (rank in by_rank and _arrived(by_rank[rank], call))
     )
+
+
+def _missing_in_pair(
+    call: CollectiveCall, position: Position, by_rank: dict[int, Position], positions: Positions
+) -> tuple[int, ...]:
+    """Return the ranks for which a send or receive waits: those that have not posted the other side."""
+    if call.peer is None:
+        others = [rank for rank in positions.ranks_of(call.group) if rank != position.rank]
+        return tuple(others) if call.nth and not _received_from_any(call, position, others, by_rank) else ()
+    peer = by_rank.get(call.peer)
+    if call.nth and peer is not None and peer.posted is not None:
+        return () if has_other_side(call, position.rank, peer.posted) else (call.peer,)
+    other = None if peer is None else peer.awaited_call
+    # a send and a receive that wait for each other match; two receives never do
+    return () if other is not None and _match(call, other) else (call.peer,)
+
+
+def _received_from_any(
+    call: CollectiveCall, position: Position, others: Sequence[int], by_rank: dict[int, Position]
+) -> bool:
+    """Return whether other ranks have posted as many sends as a rank has posted receives, or that is unknown."""
+    mine = position.posted
+    theirs = [by_rank[rank].posted if rank in by_rank else None for rank in others]
+    if mine is None or None in theirs:
+        return True
+    sent = sum(
+        posted.get(pair_key(call.group, "send", position.rank, call.tag), 0) for posted in theirs if posted is not None
+    )
+    received = sum(mine.get(pair_key(call.group, "recv", rank, call.tag), 0) for rank in others)
+    return sent >= received + call.nth
 
 
 def _match(call: CollectiveCall, other: CollectiveCall) -> bool:
@@ -144,6 +185,10 @@ def _may_end(wait: WaitingCall, free: set[int], positions: Positions) -> bool:
     if wait.differs:
         # torch lets some calls differ: they end once the last rank has arrived
         return any(rank in free for rank in wait.missing)
+    if wait.any_one and wait.missing:
+        return any(rank in free for rank in wait.missing)
+    if wait.call.group == STORE:
+        return False  # the only rank of the job waits for itself
     return all(rank in free for rank in wait.missing) and not _too_long(wait, positions)
 
 
@@ -155,6 +200,9 @@ def hangs(positions: Positions) -> tuple[WaitingCall, ...]:
 def cause_of(stuck: Sequence[WaitingCall], positions: Positions) -> CollectiveCall | None:
     """Return the first call that differs, if such calls are the cause of all these waits."""
     apart = differing_calls(positions)
+    differing = [call for mismatch in positions.mismatches for _, call in mismatch.calls]
+    if stuck and any(call.group.startswith(SETUP) for call in differing):
+        return differing[0]  # ranks wait in groups that others do not have
     last = {position.rank: position.call for position in positions.ranks}
     causes = []
     for wait in stuck:
@@ -205,10 +253,12 @@ def suspicious(positions: Positions) -> bool:
 
 def _too_long(wait: WaitingCall, positions: Positions) -> bool:
     """Return whether all ranks have entered a call that still does not end."""
+    if not wait.complete:
+        return False
+    if min(wait.since_s, wait.idle_s) >= max(_LONG_IDLE * positions.hang_timeout_s, _LONG_IDLE_S):
+        return True
     least_s = _LONG_SETUP_S if wait.call.group.startswith(SETUP) else _LONG_S
-    return (
-        not wait.missing and bool(wait.call.number) and wait.since_s >= max(_LONG * positions.hang_timeout_s, least_s)
-    )
+    return bool(wait.call.number) and wait.since_s >= max(_LONG * positions.hang_timeout_s, least_s)
 
 
 def is_hung(positions: Positions) -> bool:
@@ -310,7 +360,7 @@ def _difference(mismatch: CallMismatch) -> str:
     return "ranks" if calls[0].group.startswith(SETUP) else "sizes"
 
 
-@probe(rules.DC701, rules.DC702, rules.DC519, rules.DC704, rules.DC511)
+@probe(rules.DC701, rules.DC702, rules.DC519, rules.DC704, rules.DC511, rules.DC716)
 def every_wait_can_end(positions: Positions) -> Iterator[Finding]:
     """Report ranks that wait for ranks that will not arrive."""
     if positions.mismatches:
@@ -347,13 +397,20 @@ def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positio
     missing = [by_rank.get(rank, Position(rank, state="silent")) for rank in wait.missing]
     call = wait.call.text_with_place
     if not missing:
+        passed = [rank for rank in positions.ranks_of(wait.call.group) if rank not in wait.waiting]
+        who = rank_names(wait.waiting) if passed else f"all ranks of {group_name(wait.call.group)}"
+        being = "is" if passed and len(wait.waiting) == 1 else "are"
+        others = f", and {rank_names(passed)} made the same call before" if passed and wait.call.number else ""
+        if wait.call.nth:
+            others = f", and rank {wait.call.peer} has made the other side"
         return rules.DC511.found(
-            f"all ranks of {group_name(wait.call.group)} are in {call} for {wait.since_s:.0f} s, and it does not end",
+            f"{who} {being} in {call} for {wait.since_s:.0f} s, and it does not end{others}",
             where=where_of(wait.call.place, ()),
             evidence={
                 "call": call,
                 "waiting": rank_ranges(wait.waiting),
                 "since_s": round(wait.since_s, 1),
+                "idle_s": round(wait.idle_s, 1),
             },
             fix=Fix(
                 "test the links between the ranks: the report names the pair that fails",
@@ -370,7 +427,7 @@ def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positio
         verb = "waited"
     return rule.found(
         f"{rank_names(wait.waiting)} {verb} in {call}; {'; '.join(descriptions)}",
-        where=where_of(wait.call.place, wait.missing),
+        where=where_of(wait.call.place, _circle(wait, by_rank) if rule is rules.DC716 else wait.missing),
         evidence={
             "call": call,
             "waiting": rank_ranges(wait.waiting),
@@ -396,9 +453,18 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
         return rules.DC511, (
             "see what became of the process: its log, 'dmesg -T' for the out-of-memory killer, os._exit() in the script"
         )
+    if wait.call.group == STORE:
+        return rules.DC511, "set the key on another rank before it waits, under the same name and in the same store"
+    apart = _mismatch(wait, first)
+    if _is_pair(wait.call) and (apart is None or _is_pair(apart.calls[1][1])):
+        if apart is not None and direction_of(apart.calls[0][1]) == direction_of(apart.calls[1][1]):
+            return rules.DC716, "start one of the two with isend() or irecv(), or use batch_isend_irecv()"
+        return rules.DC511, (
+            "give each send one receive on the other rank, with the same group, tag and order; ranks are global "
+            "unless group_dst= or group_src= is used"
+        )
     if in_ddp_forward(waiting.stack):
         return rules.DC704, _BARE
-    apart = _mismatch(wait, first)
     if apart is not None and is_in_branch_on_rank(apart, positions):
         return _CAUSES[BRANCH]
     if first.places.get(wait.call.place) or (first.places.get(UNSEEN) and _in_backward(waiting)):
@@ -417,6 +483,19 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
                 "next one begins"
             )
     return rules.DC701, _ON_ALL
+
+
+def _circle(wait: WaitingCall, by_rank: dict[int, Position]) -> tuple[int, ...]:
+    """Return the ranks that wait for each other, from one that waits in a send or receive."""
+    found = list(wait.waiting)
+    while (call := by_rank[found[-1]].awaited_call) is not None and call.peer in by_rank and call.peer not in found:
+        found.append(call.peer)
+    return tuple(sorted(found))
+
+
+def _is_pair(call: CollectiveCall) -> bool:
+    """Return whether a call is a send or receive with one other side."""
+    return not call.number and call.peer is not None
 
 
 def _was_killed(position: Position) -> bool:

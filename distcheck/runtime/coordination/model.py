@@ -10,6 +10,8 @@ from distcheck.core.code_blocks import CodeBlock
 
 #: Stands for the group of calls that make groups: all ranks of the job make them in one order.
 SETUP = "setup"
+#: Stands for the group of waits for keys of a store: any rank may set them.
+STORE = "store"
 #: The operation of a call that Python did not make, until the flight recorder was read.
 UNSEEN = "a collective"
 #: States of a rank. ``computing``: in its own code, or unknown; ``waiting``: in a collective, or in a wait for one;
@@ -44,7 +46,7 @@ class CollectiveCall(NamedTuple):
     """A collective, or a send or receive, that a rank has entered."""
 
     #: from 1, as the group itself counts its collectives, made by Python or C++ (in ``setup``: as we count them). 0:
-    #: unknown, or a send or receive
+    #: unknown, a send or receive, or a wait for a key
     number: int
     #: as torch.distributed names it: ``all_reduce``
     operation: str
@@ -61,6 +63,12 @@ class CollectiveCall(NamedTuple):
     #: the innermost frame of the user's code: ``train.py:88``; "": unknown
     place: str = ""
     function: str = ""
+    #: of a send or receive
+    tag: int = 0
+    #: from 1: which send or receive of this rank with this other side, direction and tag; 0: unknown
+    nth: int = 0
+    #: the keys for which a wait for a store waits
+    key: str = ""
 
     @property
     def text(self) -> str:
@@ -72,15 +80,31 @@ class CollectiveCall(NamedTuple):
             parts.append(self.reduce)
         if self.peer is not None:
             parts.append(f"rank {self.peer}")
+        if self.tag:
+            parts.append(f"tag {self.tag}")
+        if self.key:
+            parts.append(f"key {self.key!r}")
         setup = self.group.startswith(SETUP)
         number = f" #{self.number}" if self.number and not setup else ""
-        group = f" of group {self.group}" if self.group not in ("0", "") and not setup else ""
+        group = f" of group {self.group}" if self.group not in ("0", "", STORE) and not setup else ""
         return f"{self.operation}{number}{group}" + (f" ({', '.join(parts)})" if parts else "")
 
     @property
     def text_with_place(self) -> str:
         """Return ``barrier #3 at train.py:88``, without a location if it is unknown."""
         return f"{self.text} at {self.place}" if self.place else self.text
+
+
+#: The other side of a receive from any rank.
+ANY_RANK = "*"
+
+
+def pair_key(group: str, direction: str, peer: int | str, tag: int) -> str:
+    """Return the key under which a rank counts its sends to, or receives from, another rank.
+
+    :param direction: ``send`` or ``recv``
+    """
+    return f"{group} {direction} {peer} {tag}"
 
 
 class Position(NamedTuple):
@@ -109,6 +133,10 @@ class Position(NamedTuple):
     recent: tuple[CollectiveCall, ...] = ()
     #: call site → number of its calls there; UNSEEN → number of calls that C++ made by itself
     places: Mapping[str, int] = {}
+    #: key of :func:`pair_key` → number of sends or receives that it posted; None: unknown
+    posted: Mapping[str, int] | None = None
+    #: seconds in which its process used no CPU time and moved no data
+    idle_s: float = 0.0
 
     @property
     def own_frame(self) -> Frame | None:

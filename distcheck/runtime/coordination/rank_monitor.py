@@ -109,6 +109,7 @@ class RankMonitor:
         #: None until the rank is known
         self._coordinator: Coordinator | None = None
         self._on_tick = on_tick
+        self._report_failure: Callable[[], None] | None = None
 
     # the main thread
 
@@ -151,8 +152,19 @@ class RankMonitor:
     def rank_info(self) -> RankInfo:
         return self._here.rank_info
 
-    def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
-        """Record that the script ended; the next heartbeat, or :meth:`leave`, reports it."""
+    def ended(
+        self,
+        state: str,
+        status: int,
+        detail: str = "",
+        stack: tuple[Frame, ...] = (),
+        report_failure: Callable[[], None] | None = None,
+    ) -> None:
+        """Record that the script ended; the next heartbeat, or :meth:`leave`, reports it.
+
+        :param report_failure: reports what the exception means; called by one rank of those that raised
+        """
+        self._report_failure = report_failure
         self._here.ended(state, status, detail, stack)
 
     def leave(self) -> None:
@@ -360,6 +372,8 @@ class RankMonitor:
     def _finish(self, coordinator: Coordinator) -> None:
         self._beat += 1
         self._send_heartbeat()
+        if self._report_failure is not None and coordinator.claim_report():
+            self._report_failure()
         self._report_lost_peer(coordinator)
         if self._on_tick is not None:
             self._on_tick(self._client, self.rank_info.rank, True)

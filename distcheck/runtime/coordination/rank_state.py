@@ -21,6 +21,11 @@ from .rank_info import RankInfo
 _DIGESTS, _MILESTONES = 16, 64
 #: Calls, and call sites, that a detailed heartbeat holds.
 _RECENT, _PLACES = 12, 50
+#: Sends and receives with other sides and tags that a short heartbeat holds, if this rank waits.
+_PAIRS = 64
+#: Shares of one core and bytes a second below which a process is idle: gloo's threads use 0.3 % while they wait, and
+#: heartbeats some kilobytes (torch 2.13).
+_IDLE_CORES, _IDLE_BYTES = 0.02, 65_536.0
 #: Frames of the user's code in a short heartbeat: enough to see the branch of a call.
 _SHORT = 3
 #: Files in which a thread waits for another thread of its process: it waits for what that one waits for.
@@ -47,6 +52,9 @@ class RankStateReader:
         self._pid = os.getpid()
         self._still: tuple[object, ...] = ()
         self._still_since = time.monotonic()
+        #: time, CPU time and bytes at the last position, and since when this process is idle
+        self._used = (self._still_since, 0.0, 0)
+        self._idle_since = self._still_since
         #: the request at which the flight recorder was read, and its answer
         self._recorder_read_at: tuple[int, CollectiveCall | None] = (0, None)
 
@@ -64,11 +72,13 @@ class RankStateReader:
         self.end = Position(
             self.rank_info.rank, self.rank_info.host, self._pid, state, call,
             self.recorder.done, 0.0, stack, status, detail,
-            entered, self._recent(), self._places(),
+            entered, self._recent(), self._places(), self._posted(),
         )  # fmt: skip
 
     def _last_call(self, entered: Mapping[str, int], stack: tuple[Frame, ...]) -> CollectiveCall | None:
         """Return the last call, of Python or C++; the exception shows the line of the latter."""
+        if self.recorder.raised is not None:
+            return self.recorder.raised
         note = next(rows(self.recorder), None)
         last, number = None if note is None else note.call, entered.get("0", 0)
         known = last.number if last is not None and last.group == "0" else 0
@@ -86,7 +96,7 @@ class RankStateReader:
         """Return the position in a call that is about to begin, and may never return."""
         return Position(
             self.rank_info.rank, self.rank_info.host, self._pid, "waiting", note.call, self.recorder.done, 0.0,
-            stack_of(main_frame(self._main)), entered=self._entered(), places=self._places(),
+            stack_of(main_frame(self._main)), entered=self._entered(), places=self._places(), posted=self._posted(),
         )  # fmt: skip
 
     def gave_up(self) -> Position:
@@ -125,11 +135,28 @@ class RankStateReader:
             elif open_one is not None and not waits_for_thread:
                 # a call without Python: DDP's reducer, Work.wait(), a synchronization with the device
                 state, call = "waiting", self._call_without_python(open_one, frame, request)
+        sends_pairs = detailed or (state == "waiting" and len(recorder.pairs.posted) <= _PAIRS)
         return Position(
             self.rank_info.rank, self.rank_info.host, self._pid, state, call, recorder.done, since,
             stack_of(frame) if detailed else _short(frame), None, "", entered,
             self._recent() if detailed else (), self._places() if detailed else {},
+            self._posted() if sends_pairs else None, self._idle_s(now),
         )  # fmt: skip
+
+    def _posted(self) -> dict[str, int] | None:
+        """Return the sends and receives that were posted; None if a call could not be recorded."""
+        return None if self.recorder.error else dict(self.recorder.pairs.posted)
+
+    def _idle_s(self, now: float) -> float:
+        """Return the seconds in which this process used no CPU time and moved no data; 0 if it uses a GPU."""
+        before, used_s, moved = self._used
+        elapsed = max(now - before, 1e-6)
+        self._used = (now, time.process_time(), _bytes_moved())
+        busy = (self._used[1] - used_s) / elapsed > _IDLE_CORES or (self._used[2] - moved) / elapsed > _IDLE_BYTES
+        cuda = sys.modules.get("torch.cuda")
+        if busy or self._used[2] < 0 or (cuda is not None and cuda.is_initialized()):
+            self._idle_since = now
+        return now - self._idle_since
 
     def _call_of_thread(self) -> Any:
         """Return the oldest call of another thread, while the main thread waits for a thread."""
@@ -193,6 +220,15 @@ class RankStateReader:
         found = {place: calls[place] for place in most}
         unseen = self.recorder.unseen_before + self.recorder.made_by_cpp(self._entered().get("0", 0))
         return {**found, UNSEEN: unseen} if unseen > 0 else found
+
+
+def _bytes_moved() -> int:
+    """Return the bytes that this process has read and written, sockets included; -1: unknown."""
+    try:
+        with open("/proc/self/io", encoding="ascii") as file:
+            return sum(int(line.split()[1]) for line in islice(file, 2))
+    except (OSError, ValueError, IndexError):
+        return -1
 
 
 def _short(frame: Any) -> tuple[Any, ...]:

@@ -17,6 +17,9 @@ from distcheck.core.resources import PACKAGE
 from .frames import stack_of_trace, this_is_own
 from .model import Frame
 
+#: Characters of a traceback that are kept: causes come first, and may be long.
+_LONGEST_TRACEBACK = 65_536
+
 
 class ScriptExit(NamedTuple):
     """How the script ended."""
@@ -29,6 +32,8 @@ class ScriptExit(NamedTuple):
     detail: str = ""
     #: where it was raised, innermost first
     stack: tuple[Frame, ...] = ()
+    #: the traceback as Python prints it, at most its last part
+    traceback: str = ""
 
 
 class CannotRun(Exception):  # noqa: N818 - reported to the caller
@@ -71,7 +76,7 @@ def how_it_ended(failed: BaseException | None) -> ScriptExit:
     if isinstance(failed, SystemExit):
         return ScriptExit("left", _status(failed.code), _exit_text(failed.code))
     status = -2 if isinstance(failed, KeyboardInterrupt) else 1
-    return ScriptExit("raised", status, _last_line(failed), stack_of_trace(failed.__traceback__))
+    return ScriptExit("raised", status, _last_line(failed), stack_of_trace(failed.__traceback__), _traceback(failed))
 
 
 def _outcome(target: str, arguments: Sequence[str], module: bool) -> BaseException | None:
@@ -191,6 +196,15 @@ def _last_line(error: BaseException) -> str:
         return type(error).__name__
     # a message may be a page: its first line is enough
     return lines[-1].strip().splitlines()[0][:400] if lines and lines[-1].strip() else type(error).__name__
+
+
+def _traceback(error: BaseException) -> str:
+    import traceback
+
+    try:
+        return "".join(traceback.format_exception(error))[-_LONGEST_TRACEBACK:]
+    except Exception:  # noqa: BLE001 - an exception whose own text raises
+        return ""
 
 
 def _show(error: BaseException) -> None:

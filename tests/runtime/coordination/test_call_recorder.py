@@ -181,3 +181,53 @@ def test_collectives_of_cpp_count_after_their_group_is_destroyed() -> None:
         dist.destroy_process_group()
         assert posts.unseen_before == before
     """)
+
+
+@pytest.mark.torch
+def test_sends_receives_and_waits_are_noted(tmp_path: Path) -> None:
+    script = """
+        import os, signal, threading, time
+        from datetime import timedelta
+        signal.alarm(60)
+        rank = int(os.fork() == 0)
+        dist.init_process_group("gloo", store=dist.FileStore("PATH", 2), rank=rank, world_size=2)
+        x, y = torch.ones(4), torch.ones(4)
+        seen = []
+        def look(set_key=None):
+            while not posts.inside:
+                time.sleep(0.01)
+            seen.append(next(iter(posts.inside.values())).call)
+        if rank == 1:
+            time.sleep(0.5)
+            for tag in (0, 7, 0, 3):
+                dist.recv(y, tag=tag)
+            dist.send(y, 0)
+            os._exit(0)
+        thread = threading.Thread(target=look)
+        handles = [dist.isend(x, 1), dist.isend(x, dst=1, tag=7)]
+        handles += dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1), dist.P2POp(dist.isend, x, 1, tag=3)])
+        thread.start()
+        for handle in reversed(handles):
+            handle.wait()
+        thread.join()
+        dist.recv(y)
+        (waited,) = seen
+        assert (waited.operation, waited.peer, waited.tag, waited.nth) == ("isend", 1, 3, 1), waited
+        assert posts.error == "" and posts.inside == {}, posts.error
+        assert posts.pairs.posted == {"0 send 1 0": 2, "0 send 1 7": 1, "0 send 1 3": 1, "0 recv * 0": 1}
+        # a key; a short limit of its own may be meant to end the wait
+        store = dist.HashStore()
+        def set_later():
+            look()
+            store.set("ready", "1")
+        threading.Thread(target=set_later).start()
+        assert store.get("ready") == b"1"
+        assert (seen[-1].operation, seen[-1].key, seen[-1].group) == ("store.get", "ready", "store"), seen[-1]
+        for keys, known in ((["never"], None), (["never", "ready"], "never, ready")):
+            store.set_timeout(timedelta(milliseconds=20))
+            try:
+                store.wait(keys, timedelta(milliseconds=20)) if known is None else store.wait(keys)
+            except dist.DistStoreError:
+                assert known == (posts.raised and posts.raised.key)
+    """
+    run(script.replace("PATH", str(tmp_path / "store")))

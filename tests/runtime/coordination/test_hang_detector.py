@@ -8,7 +8,7 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.code_blocks import CodeBlock
-from distcheck.core.model import Finding
+from distcheck.core.model import Finding, Severity
 from distcheck.runtime.coordination.hang_detector import (
     cause_of,
     deadlocks,
@@ -19,6 +19,8 @@ from distcheck.runtime.coordination.hang_detector import (
     waits,
 )
 from distcheck.runtime.coordination.model import (
+    SETUP,
+    STORE,
     UNSEEN,
     CallMismatch,
     CollectiveCall,
@@ -45,6 +47,15 @@ def waiting(rank: int, entered: CollectiveCall, since: float = 30.0, **more: obj
         entered={entered.group: entered.number},
         **more,  # type: ignore[arg-type]
     )
+
+
+def pair(operation: str, peer: int | None, tag: int = 0) -> CollectiveCall:
+    """The first send or receive with another rank."""
+    return CollectiveCall(0, operation, peer=peer, place=TRAIN, function="main", tag=tag, nth=1)
+
+
+def key() -> CollectiveCall:
+    return CollectiveCall(0, "store.wait", STORE, place=TRAIN, function="main", key="ready")
 
 
 def computing(rank: int, number: int, group: str = "0") -> Position:
@@ -102,6 +113,24 @@ def left(rank: int, number: int, **more: object) -> Position:
         job(waiting(0, CollectiveCall(0, "batch_isend_irecv")), left(1, 3)),
         # two that exchange what takes long
         job(waiting(0, CollectiveCall(0, "send", peer=1), 500.0), waiting(1, CollectiveCall(0, "recv", peer=0), 500.0)),
+        # two sends, and one of the two has posted a receive before: a large transfer takes long
+        job(
+            waiting(0, pair("send", 1), 500.0, posted={"0 send 1 0": 1}),
+            waiting(1, pair("send", 0), 500.0, posted={"0 send 0 0": 1, "0 recv 0 0": 1}),
+        ),
+        # whether the other side posted a receive is not known
+        job(waiting(0, pair("send", 1), 500.0), waiting(1, pair("recv", 0), 500.0)),
+        # the receive from any rank takes the send of one of the two
+        job(
+            waiting(0, pair("send", 1), 500.0, posted={"0 send 1 0": 1}),
+            waiting(1, pair("recv", None), 500.0, posted={"0 recv * 0": 1}),
+            waiting(2, call(5), posted={}),
+        ),
+        # any rank may still set the key, and rank 1 waits for rank 0
+        job(waiting(0, key(), 500.0), waiting(1, call(5)), computing(2, 4)),
+        # all are in it and data still moves, or they wait for less than twice the timeout
+        job(waiting(0, call(5), 100.0, idle_s=3.0), waiting(1, call(5), 100.0, idle_s=100.0)),
+        job(waiting(0, call(5), 39.0, idle_s=39.0), waiting(1, call(5), 39.0, idle_s=39.0)),
         # the root has been through the broadcast, and has ended
         job(waiting(0, call(5, "broadcast")), left(1, 5)),
         # less than six times the patience
@@ -115,6 +144,67 @@ def test_good_what_may_yet_go_on(positions: Positions) -> None:
 
 
 # bad
+
+
+@pytest.mark.parametrize("direction", ["send", "recv"])
+def test_bad_all_send_or_all_receive(direction: str) -> None:
+    """Each rank of a ring waits for the next one, which has posted nothing for it."""
+    ring = [
+        waiting(rank, pair(direction, (rank + 1) % 3), posted={f"0 {direction} {(rank + 1) % 3} 0": 1})
+        for rank in range(3)
+    ]
+    (finding,) = judged(job(*ring))
+    assert (finding.code, finding.severity, finding.where.line) == ("DC716", Severity.ERROR, 88)
+    assert finding.where.ranks == "0-2"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        # another tag, another peer
+        waiting(1, pair("recv", 0, tag=2), posted={"0 recv 0 2": 1}),
+        waiting(1, pair("recv", 2), posted={"0 recv 2 0": 1}),
+        Position(1, state="left", status=0, posted={}),
+    ],
+)
+def test_bad_a_send_without_a_receive(other: Position) -> None:
+    positions = job(waiting(0, pair("send", 1), posted={"0 send 1 0": 1}), other, waiting(2, call(5), posted={}))
+    (finding, *_) = judged(positions)
+    assert finding.code == "DC511"
+    assert finding.evidence["missing"] == "1"
+
+
+def test_bad_two_receives_from_any_rank() -> None:
+    ranks = [waiting(rank, pair("recv", None), posted={"0 recv * 0": 1}) for rank in range(2)]
+    assert len(hangs(job(*ranks))) == 2
+
+
+def test_bad_a_key_that_no_rank_sets() -> None:
+    (finding,) = judged(job(waiting(0, call(5)), waiting(1, key(), 40.0)))
+    assert finding.code == "DC511"
+    assert finding.message == (
+        f"rank 1 waits in store.wait (key 'ready') at {TRAIN}; rank 0 waits in {call(5).text_with_place}"
+    )
+    # a job of one rank
+    assert len(hangs(job(waiting(0, key(), 40.0)))) == 1
+
+
+def test_bad_all_are_in_a_call_and_no_data_moves() -> None:
+    """Rank 2 has passed it: it was in another group of that name."""
+    stuck = [waiting(rank, call(5), 41.0, idle_s=41.0) for rank in range(2)]
+    (finding,) = judged(job(*stuck))
+    assert finding.code == "DC511"
+    assert "all ranks of the default group are in all_reduce #5" in finding.message
+    (finding,) = judged(job(*stuck, computing(2, 6)))
+    assert "ranks 0-1 are in all_reduce #5" in finding.message
+    assert "rank 2 made the same call before" in finding.message
+
+
+def test_bad_groups_that_differ_are_the_cause_of_each_hang() -> None:
+    made = [CollectiveCall(2, "new_group", SETUP, sizes) for sizes in (((0, 1),), ((2, 3),))]
+    differs = CallMismatch(SETUP, 2, (((0,), made[0]), ((1,), made[1])))
+    positions = job(*(waiting(rank, call(5), 41.0, idle_s=41.0) for rank in range(2)), mismatches=(differs,))
+    assert cause_of(hangs(positions), positions) == made[0]
 
 
 def test_bad_a_send_to_a_rank_in_a_collective() -> None:

@@ -206,6 +206,18 @@ def test_the_store_goes_with_rank_0_and_all_let_go_of_it_before(started: list[Ra
     assert not ranks.monitors[1]._thread.is_alive()
 
 
+def test_one_of_the_ranks_that_raised_reports_what_that_means(started: list[RankMonitor]) -> None:
+    ranks = Ranks(world_size=3)
+    begin(ranks, started)
+    reported: list[int] = []
+    for rank, monitor in enumerate(ranks.monitors):
+        # no rule explains what rank 0 raised
+        report = (lambda rank=rank: reported.append(rank)) if rank else None
+        monitor.ended("raised", 1, "ValueError: no such split", report_failure=report)
+        monitor.leave()
+    assert reported == [1]
+
+
 def test_another_group_has_another_store(started: list[RankMonitor]) -> None:
     ranks = Ranks(world_size=1, outlives_ranks=False)
     (monitor,) = ranks.monitors

@@ -163,6 +163,17 @@ FAULTS = (
         "    dist.barrier()", "not 0", severity="error",
     ),
     Fault(
+        "DC716", "ddp",
+        (
+            (
+                "    torch.manual_seed(options.seed + rank)\n",
+                "    block = torch.ones(4, device=device)\n    dist.send(block, (rank + 1) % world_size)\n"
+                "    dist.recv(block)\n",
+            ),
+        ),
+        "    dist.send(block, (rank + 1) % world_size)", severity="error",
+    ),
+    Fault(
         "DC704", "ddp",
         (
             ("    dist.all_reduce(right_and_all)\n", ""),

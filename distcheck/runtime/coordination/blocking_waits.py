@@ -1,0 +1,101 @@
+"""Records waits that are no calls of a collective: for the handle of an asynchronous call, and for keys of a store.
+
+``Work.wait`` and methods of ``Store`` are C++ methods, so they are replaced in their classes. A wait for a key is
+recorded in the main thread only: *watch* itself uses a store in other threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .call_recorder import CallRecorder, RecordedCall
+
+#: Methods of a store that return when another process has set the keys (torch 2.13).
+_WAITS_FOR_KEYS = ("wait", "get", "multi_get")
+#: Seconds of a limit that a script gives such a wait, below which it may expect that the limit ends it.
+_SHORT_S = 120.0
+
+
+class BlockingWaits:
+    """Wraps these methods.
+
+    :param recorder: whose rank waits
+    """
+
+    def __init__(self, recorder: CallRecorder) -> None:
+        self._recorder = recorder
+        #: handle → the call that returned it
+        self._handles: weakref.WeakKeyDictionary[Any, RecordedCall] = weakref.WeakKeyDictionary()
+        self._handle_type: Any = ()
+
+    def attach(self, module: Any) -> None:
+        """Wrap the methods of the classes of ``torch.distributed.distributed_c10d``."""
+        if hasattr(module, "Work"):
+            self._handle_type = module.Work
+            module.Work.wait = self._around_wait(module.Work.wait)
+        for name in _WAITS_FOR_KEYS:
+            original = getattr(getattr(module, "Store", None), name, None)
+            if original is not None:
+                setattr(module.Store, name, self._around_keys(name, original))
+
+    def returned(self, value: Any, note: RecordedCall) -> None:
+        """Keep the handles that a call has returned."""
+        if isinstance(value, self._handle_type):
+            self._handles[value] = note
+        elif note.parts and isinstance(value, list) and len(value) == len(note.parts):
+            for handle, call in zip(value, note.parts, strict=True):
+                self._handles[handle] = note._replace(call=call, parts=())
+
+    @contextlib.contextmanager
+    def _inside(self, note: RecordedCall) -> Iterator[None]:
+        """Record that this thread waits."""
+        thread = threading.get_ident()
+        self._recorder.inside[thread] = note
+        self._recorder.raised = None
+        try:
+            yield
+        except BaseException:
+            self._recorder.raised = note.call
+            raise
+        finally:
+            del self._recorder.inside[thread]
+
+    def _around_wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        inside, handles, waiting = self._recorder.inside, self._handles, self._inside
+
+        # pybind11 recognizes an overridden method that calls the original by its name and first argument
+        def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+            note = None if threading.get_ident() in inside else handles.get(self)
+            if note is None:
+                return original(self, *args, **kwargs)
+            with waiting(note._replace(at=time.monotonic())):
+                return original(self, *args, **kwargs)
+
+        return wait
+
+    def _around_keys(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        recorder, waiting = self._recorder, self._inside
+
+        def called(self: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+            thread = threading.get_ident()
+            given = (*args, *kwargs.values())
+            if thread in recorder.inside or thread != threading.main_thread().ident or _is_short(given):
+                return original(self, keys, *args, **kwargs)
+            with waiting(recorder.wait_for_keys(name, (keys,) if isinstance(keys, (str, bytes)) else keys)):
+                return original(self, keys, *args, **kwargs)
+
+        called.__name__ = name
+        called.__code__ = called.__code__.replace(co_name=name)
+        return called
+
+
+def _is_short(given: Sequence[Any]) -> bool:
+    """Return whether the arguments hold a limit that may be meant to end the wait."""
+    return any(isinstance(value, timedelta) and value.total_seconds() < _SHORT_S for value in given)
