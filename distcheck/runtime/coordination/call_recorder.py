@@ -247,7 +247,8 @@ class CallRecorder:
         if not hasattr(group, "group_name"):  # GroupMember.NON_GROUP_MEMBER: torch warns, and does nothing
             return RecordedCall(CollectiveCall(0, name, "", place=place, function=function), time.monotonic(), 0)
         title = group.group_name
-        if title not in self.groups:
+        # a collective of C++ may have been the first of a group, without its backend
+        if title not in self.groups or title not in self.backends:
             self.groups[title] = tuple(module.get_process_group_ranks(group))
             self.timeouts[title], self.backends[title] = _timeout_s(group), str(module.get_backend(group))
         sizes, dtypes = tensors_of(given.get(kind.agreed)) if kind.agreed else ((), ())
