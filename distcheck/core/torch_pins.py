@@ -1,6 +1,7 @@
 """The newest torch that a project allows: pins and upper bounds in its requirements, setup files and environments.
 
-Instructions to install count as well: lines of a README with ``pip install`` or ``conda install``.
+Instructions to install count as well: lines of a README with ``pip install`` or ``conda install``, and a release that
+it quotes as code (```torch==1.13.1```).
 
 What newer releases deprecate or refuse does not concern a script whose project pins an older one.
 """
@@ -38,8 +39,10 @@ _TORCH = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
-#: Lines of a text for readers that install packages.
-_INSTALLING = re.compile(r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$", re.MULTILINE)
+#: Lines of a text for readers that install packages, and a release that is quoted as code.
+_INSTALLING = re.compile(
+    r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)", re.MULTILINE
+)
 _BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
 #: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
 _EXTRAS = re.compile(r"(?<=\w)\[[\w\s.,-]*\]")

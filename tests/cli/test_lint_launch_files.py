@@ -433,6 +433,17 @@ def test_a_pin_of_torch_makes_a_note_of_what_is_newer(tmp_path: Path) -> None:
     assert ("DC207", "train.py", 7, "warning") in levels(folder)
 
 
+@pytest.mark.parametrize(
+    ("told", "severity"), [("We train with `torch==1.13.1`.", "info"), ("We train with `torch>=1.13`.", "warning")]
+)
+def test_a_new_name_of_a_variable_is_a_note_where_torch_is_older(tmp_path: Path, told: str, severity: str) -> None:
+    """The new name of this one came with torch 2.2."""
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\nexport NCCL_ASYNC_ERROR_HANDLING=1\ntorchrun train.py\n")
+    (folder / "README.md").write_text(f"# Train\n\n{told}\n")
+    (finding,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC111", cwd=folder)["findings"]
+    assert finding["severity"] == severity
+
+
 READING_SCRIPT = "import os\n" + OLD_SCRIPT + 'print(os.environ["LOCAL_RANK"])\n'
 WITHOUT_OPTION = OLD.replace("train.py", "--use_env train.py")
 

@@ -33,6 +33,7 @@ from distcheck.core.torch_pins import SINCE, Newest, TorchPins, newest_in, respe
             (1, 7, 1),
             False,
         ),
+        ("We train with `torch==1.13.1` and CUDA 11.7.\n", "README.md", (1, 13, 1), False),
         ("Run `pip3 install torch==1.12.1+cu113 --extra-index-url x`.\n", "INSTALL.md", (1, 12, 1), False),
     ],
 )

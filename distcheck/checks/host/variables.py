@@ -14,6 +14,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
 from distcheck.core.redaction import MASK
 from distcheck.core.registry import probe
+from distcheck.core.torch_pins import SINCE
 from distcheck.core.variable_table import NEWEST_NCCL, NEWEST_TORCH, Variable, VariableTable
 from distcheck.launch.model import ELASTIC_LAUNCHERS, Launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, LAUNCHER, Setting, Settings
@@ -647,6 +648,7 @@ def _outdated(
             "successor": None if new is None else new.name,
             "since": since,
             "installed": None if version is None else ".".join(map(str, version)),
+            **({SINCE: since} if since and variable.owner in TORCH_OWNERS else {}),
         },
         fix=_fix(setting, f"take it out{_what_now(variable)}", None),
     )

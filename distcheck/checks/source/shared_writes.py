@@ -792,7 +792,7 @@ def _never_on_gpus(program: Program, call_path: CallPath) -> bool:
 
 def _written_from_the_host(program: Program, call: SourceCall) -> bool:
     """Return whether the project writes that file from tensors that it has moved to the CPU: the same class, by all of
-    its saves, or whatever writes to the same path.
+    its saves, or whatever writes to the same path or to a file of the same name.
     """
     owner = program.evaluator.owner_of(call.file, call.scope)
     saves = [
@@ -803,18 +803,33 @@ def _written_from_the_host(program: Program, call: SourceCall) -> bool:
     if saves and all(_mentions_cpu(save, save.argument_term(0, "obj"), 0) for save in saves):
         return True
     path = call.argument(0, "f")
-    if path is None or not path.constants:
-        return False
-    wanted = set(path.constants)
+    paths = set() if path is None else set(path.constants)
+    names = _file_names(program, call, call.argument_term(0, "f"))
     for save in program.calls_to("torch.save"):
         target = save.argument(1, "f")
-        if (
-            target is not None
-            and wanted.intersection(target.constants)
-            and _mentions_cpu(save, save.argument_term(0, "obj"), 0)
-        ):
+        same_path = target is not None and not paths.isdisjoint(target.constants)
+        if not same_path and names.isdisjoint(_file_names(program, save, save.argument_term(1, "f"))):
+            continue
+        if _mentions_cpu(save, save.argument_term(0, "obj"), 0) or _moved_before(program, save):
             return True
     return False
+
+
+def _file_names(program: Program, row: EventRow, path: int) -> set[str]:
+    """Return the texts in a path that end like the name of a file: ``model.pth``, ``-%d.data.pt``."""
+    if path < 0:
+        return set()
+    parts = (row.terms[number] for number in program.subterms(row.file, path))
+    texts = (str(part[2]).replace("\\", "/").rsplit("/", 1)[-1] for part in parts if part[:2] == ("k", "str"))
+    return {text for text in texts if re.search(r"\w.*\.\w+$", text)}
+
+
+def _moved_before(program: Program, save: SourceCall) -> bool:
+    """Return whether a function moves a module to the CPU before it saves: ``model.cpu()`` changes the module."""
+    return any(
+        moved.file == save.file and moved.scope == save.scope and moved.number < save.number and moved.use == "drop"
+        for moved in program.calls_named("cpu")
+    )
 
 
 #: Functions that move tensors to the CPU, of torch and of projects: ``cpu``, ``_to_cpu``, ``weights_to_cpu``.
