@@ -109,8 +109,45 @@ def every_parameter_got_a_gradient(timeline: Timeline) -> Iterator[LogFinding]:
         )
 
 
+_OF_ROOT = Fix(
+    "pass the list on the root alone: gather_list=parts if rank == dst else None, and likewise scatter_list and src",
+    where="code",
+)
+
 ROWS = register_rows(
     __name__,
+    # torch checks the list of gather and scatter on each rank, before the collective begins.
+    SignatureRow(
+        "only_the_root_passes_a_list",
+        rules.DC709,
+        "list-of-root",
+        "a rank that is not the {root} passes {argument}",
+        _OF_ROOT,
+    ),
+    SignatureRow(
+        "the_root_passes_a_list",
+        rules.DC709,
+        "list-missing-on-root",
+        "the {root} rank passes no {argument}",
+        _OF_ROOT,
+    ),
+    SignatureRow(
+        "roots_are_in_their_group",
+        rules.DC715,
+        "rank-not-in-group",
+        "rank {of} of the job is not in the group of a collective, or of a send or receive",
+        Fix(
+            "count within the group with group_src= or group_dst=, or pass dist.get_global_rank(group, 0)",
+            where="code",
+        ),
+    ),
+    SignatureRow(
+        "a_sampler_shuffles_by_itself",
+        rules.DC731,
+        "shuffle-with-sampler",
+        "a DataLoader gets shuffle=True and a sampler",
+        Fix("omit shuffle=True: DistributedSampler shuffles by itself", where="code"),
+    ),
     # NCCL or torch reports at the end that the process group was not destroyed.
     SignatureRow(
         "group_was_destroyed",

@@ -22,6 +22,22 @@ ROWS: tuple[Signature, ...] = (
     *spellings("group-twice", Kind.CAUSE, ("DC741", "DC106"),
         (r"trying to initialize the default process group twice",
          "ValueError: trying to initialize the default process group twice!")),
+    *spellings("list-of-root", Kind.CAUSE, ("DC709",),
+        (r"Argument ``(?P<argument>gather_list|scatter_list)`` must NOT be specified on "
+         r"non-(?P<root>destination|source) ranks",
+         "ValueError: Argument ``gather_list`` must NOT be specified on non-destination ranks.",
+         "ValueError: Argument ``scatter_list`` must NOT be specified on non-source ranks.")),
+    *spellings("list-missing-on-root", Kind.CAUSE, ("DC709",),
+        (r"Argument ``(?P<argument>gather_list|scatter_list)`` must be specified on (?P<root>destination|source) rank",
+         "ValueError: Argument ``gather_list`` must be specified on destination rank.",
+         "ValueError: Argument ``scatter_list`` must be specified on source rank.")),
+    *spellings("rank-not-in-group", Kind.CAUSE, ("DC715",),
+        (r"Global rank (?P<of>[0-9]{1,7}) is not part of group",
+         "ValueError: Global rank 0 is not part of group <torch.distributed.distributed_c10d.ProcessGroup object at "
+         "0x7f2c4c0e1a70>")),
+    *spellings("shuffle-with-sampler", Kind.CAUSE, ("DC731",),
+        (r"sampler option is mutually exclusive with shuffle",
+         "ValueError: sampler option is mutually exclusive with shuffle")),
     *spellings("group-not-destroyed", Kind.NOTICE, ("DC743",),
         (r"process group has NOT been destroyed before",
          "[rank0]:[W1122 08:12:40.1 ProcessGroupNCCL.cpp:1168] Warning: WARNING: process group has NOT been "
