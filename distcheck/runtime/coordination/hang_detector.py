@@ -457,7 +457,7 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
         return rules.DC511, "set the key on another rank before it waits, under the same name and in the same store"
     apart = _mismatch(wait, first)
     if _is_pair(wait.call) and (apart is None or _is_pair(apart.calls[1][1])):
-        if apart is not None and direction_of(apart.calls[0][1]) == direction_of(apart.calls[1][1]):
+        if apart is not None and _is_symmetric(apart.calls[0][1], apart.calls[1][1]):
             return rules.DC716, "start one of the two with isend() or irecv(), or use batch_isend_irecv()"
         return rules.DC511, (
             "give each send one receive on the other rank, with the same group, tag and order; ranks are global "
@@ -483,6 +483,12 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
                 "next one begins"
             )
     return rules.DC701, _ON_ALL
+
+
+def _is_symmetric(call: CollectiveCall, other: CollectiveCall) -> bool:
+    """Return whether both ranks send first, or both receive first at one line; elsewhere a send may be missing."""
+    direction = direction_of(call)
+    return direction == direction_of(other) and (direction == "send" or call.place == other.place)
 
 
 def _circle(wait: WaitingCall, by_rank: dict[int, Position]) -> tuple[int, ...]:

@@ -174,6 +174,14 @@ def test_bad_a_send_without_a_receive(other: Position) -> None:
     assert finding.evidence["missing"] == "1"
 
 
+def test_bad_a_reply_that_is_not_sent() -> None:
+    """Both receive, at different lines: the ranks do not run the same calls in the same order."""
+    request, reply = pair("recv", 1), pair("recv", 0)._replace(place="train.py:40")
+    ranks = (waiting(0, request, posted={"0 recv 1 0": 1}), waiting(1, reply, posted={"0 recv 0 0": 1}))
+    (finding,) = judged(job(*ranks))
+    assert finding.code == "DC511"
+
+
 def test_bad_two_receives_from_any_rank() -> None:
     ranks = [waiting(rank, pair("recv", None), posted={"0 recv * 0": 1}) for rank in range(2)]
     assert len(hangs(job(*ranks))) == 2
