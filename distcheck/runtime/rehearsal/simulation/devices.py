@@ -48,7 +48,7 @@ def indices_count_the_gpus_of_a_node(devices: Taken) -> Iterator[Finding]:
             f" {devices.local(first.rank)} of {node}, requests GPU {first.number}; {outcome}",
             where=where(place, refused or [one.rank for one in far]),
             severity=Severity.ERROR if refused else Severity.WARNING,
-            fix=Fix('use the local rank: `int(os.environ["LOCAL_RANK"])`', where="code"),
+            fix=Fix('use the local rank: `int(os.environ["LOCAL_RANK"])`, with `import os`', where="code"),
             evidence={
                 "index_by_rank": {str(one.rank): one.number for one in uses},
                 "local_ranks": {str(one.rank): devices.local(one.rank) for one in uses},
