@@ -34,6 +34,16 @@ _caches = tempfile.TemporaryDirectory(prefix="distcheck-tests-")
 os.environ["XDG_CACHE_HOME"] = _caches.name
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that makes a run short on one more Python."""
+    parser.addoption(
+        "--cases",
+        type=int,
+        metavar="N",
+        help="of a function with more than N cases run N, evenly spaced [default: all]",
+    )
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Make pytest-rerunfailures quick under xdist: for each test it asks the first process over a socket.
@@ -139,8 +149,12 @@ def _children_end_with_a_failed_test() -> Generator[None, None, None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip by mark, with the reason; in CI the run with torch must not be skipped. Leave what isn't sampled to the full run."""
+    if (most := config.getoption("cases")) is not None:
+        chosen = set(_spaced(items, most))
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
     seen: Counter[str] = Counter()
     for item in items:
         sampled = item.get_closest_marker("sampled")
@@ -190,3 +204,16 @@ def _no_namespaces(items: list[pytest.Item]) -> str | None:
 
 def _no_gpu() -> str | None:
     return None if os.path.exists("/dev/nvidiactl") else "no NVIDIA GPU here"
+
+
+def _spaced(items: list[pytest.Item], most: int) -> list[pytest.Item]:
+    """Return the tests of each function, at most some of its cases: the first one, and others at equal distances."""
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [
+        cases[number * len(cases) // taken]
+        for cases in functions.values()
+        for taken in [min(most, len(cases))]
+        for number in range(taken)
+    ]

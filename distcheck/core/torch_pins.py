@@ -1,7 +1,7 @@
 """The newest torch that a project allows: pins and upper bounds in its requirements, setup files and environments.
 
-Instructions to install count as well: lines of a README with ``pip install`` or ``conda install``, and a release that
-it quotes as code (```torch==1.13.1```).
+Instructions to install count as well: lines of documents with ``pip install`` or ``conda install``, and a release that
+is quoted as code (```torch==1.13.1```), or is an item of a list.
 
 What newer releases deprecate or refuse does not concern a script whose project pins an older one.
 """
@@ -22,7 +22,7 @@ SINCE = "torch_since"
 _DECLARING = re.compile(
     r"(?:.*[_-])?requirements?(?:[._-].*)?\.(?:txt|in)|setup\.(?:py|cfg)|pyproject\.toml|Pipfile"
     r"|(?:.*[_-])?(?:environment|env|conda)(?:[._-].*)?\.ya?ml"
-    r"|(?:readme|install(?:ation)?|getting_started)\.(?:md|rst)",
+    r"|(?!change|news|history|release).*\.(?:md|rst)",
     re.IGNORECASE,
 )
 #: A folder of such files.
@@ -39,9 +39,11 @@ _TORCH = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
-#: Lines of a text for readers that install packages, and a release that is quoted as code.
+#: Lines of a text for readers that install packages, and a release that is quoted as code or is an item of a list.
 _INSTALLING = re.compile(
-    r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)", re.MULTILINE
+    r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
+    r"|(?<=^[-*] )(?:torch|pytorch) ?={1,2} ?\d\S*$|^(?:torch|pytorch)={1,2}\d\S*$",
+    re.MULTILINE | re.IGNORECASE,
 )
 _BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
 #: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
@@ -74,7 +76,7 @@ def newest_in(text: str, path: str) -> list[Newest | None]:
     """Return the newest allowed release of each declaration in a text; None for one without an upper bound."""
     if path.lower().endswith((".md", ".rst")):
         # a channel is called pytorch as well
-        text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_INSTALLING.findall(text)))
+        text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_INSTALLING.findall(text)).lower())
     if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
     text = _EXTRAS.sub("", text)

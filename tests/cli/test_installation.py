@@ -159,7 +159,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     environ = {
         **kept, "HOME": str(folder), "PYTHONPATH": str(tools), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1",
         # pip reads it the other way round: off
-        "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_COMPILE": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": os.devnull,
         "GIT_CONFIG_COUNT": "2",
         "GIT_CONFIG_KEY_0": f"url.{source.as_uri()}.insteadOf", "GIT_CONFIG_VALUE_0": REMOTE,
         "GIT_CONFIG_KEY_1": f"url.{source.as_uri()}.insteadOf",

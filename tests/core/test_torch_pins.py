@@ -34,6 +34,9 @@ from distcheck.core.torch_pins import SINCE, Newest, TorchPins, newest_in, respe
             False,
         ),
         ("We train with `torch==1.13.1` and CUDA 11.7.\n", "README.md", (1, 13, 1), False),
+        ("## Needs\n\n- Python 3.10\n- PyTorch==2.1.0\n- numpy\n", "README.md", (2, 1, 0), False),
+        ("```\npytorch==2.1.0\ntransformers==4.41.1\n```\n", "README.md", (2, 1, 0), False),
+        ("    conda install pytorch==1.8.0 torchvision==0.9.0\n", "SEGMENTATION.md", (1, 8, 0), False),
         ("Run `pip3 install torch==1.12.1+cu113 --extra-index-url x`.\n", "INSTALL.md", (1, 12, 1), False),
     ],
 )
@@ -64,6 +67,7 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
         ('description = "uses torch for training"', "pyproject.toml"),
         ("git+https://github.com/x/torch\n", "requirements.txt"),
         ("The results need torch==1.6.0, see torch==1.7.\n", "README.md"),
+        ("- torch==1.6.0 gave other results\n", "README.md"),
     ],
 )
 def test_other_words_declare_nothing(text: str, path: str) -> None:

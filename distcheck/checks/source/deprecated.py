@@ -270,7 +270,7 @@ def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Fin
     message_ends = ""
     if severity > Severity.INFO:
         if is_leftover(program, row.file):
-            message_ends = "; no file of the project imports this one"
+            message_ends = "; no import of this file was found"
         elif is_dead(program, row.file, row.function.qualified or ""):
             message_ends = "; no code of the project uses the function"
         if message_ends:

@@ -892,12 +892,19 @@ def _downloads(program: Program) -> Iterator[tuple[SourceCall, int]]:
 @probe(rules.DC725)
 def every_rank_downloads(program: Program) -> Iterator[Finding]:
     """One process of each host downloads, and the others wait for it."""
+    # a second call of one function finds what the first one has fetched
+    reported: set[tuple[int, int, str, str]] = set()
     for call, path in _downloads(program):
+        source = "" if call.gives(None, "download") else call.term_text(call.argument_term(0))
+        fetched = (call.file, call.scope, _called(call), source)
+        if fetched in reported:
+            continue
         call_path = next(_real_downloads(program, call), None)
         if call_path is None or (path >= 0 and _only_of_this_process(call_path, path)) or call.inside("except"):
             continue
         if _others_waited(program, call_path):
             continue
+        reported.add(fetched)
         shown = _called(call)
         loud = not call_paths.in_tests(call_path) and not call.is_to(*_FETCHES_APART)
         yield rules.DC725.found(
