@@ -429,8 +429,20 @@ def test_a_pin_of_torch_makes_a_note_of_what_is_newer(tmp_path: Path) -> None:
         ("DC207", "train.py", 7, "info"),
         ("DC801", "a.sh", 2, "warning"),
     ]
+    # torchrun came with 1.10
+    (folder / "requirements.txt").write_text("torch==1.9.1\n")
+    assert ("DC801", "a.sh", 2, "info") in levels(folder)
     (folder / "requirements.txt").write_text("torch>=1.13\n")
     assert ("DC207", "train.py", 7, "warning") in levels(folder)
+
+
+@pytest.mark.parametrize(("option", "adds"), [("", True), ("--use_env ", False), ("--use-env ", False)])
+def test_the_old_launcher_in_a_string_adds_no_option_with_use_env(tmp_path: Path, option: str, adds: bool) -> None:
+    line = f"python -m torch.distributed.launch {option}--nproc_per_node=8 other.py"
+    folder = jobs(tmp_path, start_py=f'import os\n\nos.system(f"{line} --seed {{os.getpid()}}")\n')
+    (finding,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC801", cwd=folder)["findings"]
+    assert ("adds --local-rank" in finding["message"]) == adds
+    assert ("must read" in finding["fix"]["text"]) == adds
 
 
 @pytest.mark.parametrize(

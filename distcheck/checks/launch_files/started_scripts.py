@@ -785,7 +785,8 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
             "torch.distributed.launch is deprecated"
             + (f", and adds {adds} to the script's arguments" if adds else "; torchrun does the same"),
             where=site.where(word, object=_DEPRECATED),
-            evidence={SINCE: "1.9"} if start is None else {"script": start.path, SINCE: "1.9"},
+            # torch 1.9 deprecated it, and 1.10 brought torchrun
+            evidence={SINCE: "1.10"} if start is None else {"script": start.path, SINCE: "1.10"},
             fix=Fix(
                 "replace it by torchrun, which has the same options"
                 + (f"; {start.path} reads LOCAL_RANK" if ready and start is not None else "")

@@ -501,9 +501,12 @@ def _of_torchrun(rank: Value) -> bool:
 
 
 _SPELLINGS = ("--local_rank", "--local-rank")
-#: The release that passes the second spelling, and the one that deprecated the launcher, as evidence.
+#: The release that passes the second spelling, as evidence.
 _SPELLED_SINCE: dict[str, Any] = {SINCE: "2.0"}
-_DEPRECATED_SINCE: dict[str, Any] = {SINCE: "1.9"}
+#: torch 1.9 deprecated the launcher, and 1.10 brought torchrun.
+_DEPRECATED_SINCE: dict[str, Any] = {SINCE: "1.10"}
+#: With it the old launcher adds no argument.
+_USE_ENV = re.compile(r"--use[-_]env\b")
 
 
 @probe(rules.DC207)
@@ -773,10 +776,12 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
             continue
         edits = _to_torchrun(program, row)
         script = _script(program, row)
-        without = script is not None and not takes_option.intersection(_used_files(program, script))
+        adds = not _USE_ENV.search(text)
+        without = not adds or (script is not None and not takes_option.intersection(_used_files(program, script)))
         yield row.found(
             rules.DC801,
-            "torch.distributed.launch is started; it is deprecated, and adds --local-rank to the script's command line",
+            "torch.distributed.launch is started; it is deprecated"
+            + (", and adds --local-rank to the script's command line" if adds else ""),
             fix="start torchrun, or from this Python torch.distributed.run"
             + ("" if without else '; it passes no --local-rank: the script must read int(os.environ["LOCAL_RANK"])'),
             edits=edits,
