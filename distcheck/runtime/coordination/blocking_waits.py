@@ -12,15 +12,27 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from .call_recorder import CallRecorder, RecordedCall
+from .model import CollectiveCall, RecordedCall
 
 #: Methods of a store that return when another process has set the keys (torch 2.13).
 _WAITS_FOR_KEYS = ("wait", "get", "multi_get")
 #: Seconds of a limit that a script gives such a wait, below which it may expect that the limit ends it.
 _SHORT_S = 120.0
+
+
+class WaitRecorder(Protocol):
+    """What records the calls of a rank."""
+
+    #: thread → the call that it is in
+    inside: dict[int, RecordedCall]
+    #: the last call, if it raised
+    raised: CollectiveCall | None
+
+    def wait_for_keys(self, method: str, keys: Sequence[Any]) -> RecordedCall:
+        """Return the record of a wait for keys of a store."""
+        ...
 
 
 class BlockingWaits:
@@ -29,7 +41,7 @@ class BlockingWaits:
     :param recorder: whose rank waits
     """
 
-    def __init__(self, recorder: CallRecorder) -> None:
+    def __init__(self, recorder: WaitRecorder) -> None:
         self._recorder = recorder
         #: handle → the call that returned it
         self._handles: weakref.WeakKeyDictionary[Any, RecordedCall] = weakref.WeakKeyDictionary()

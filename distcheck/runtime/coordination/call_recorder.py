@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from .blocking_waits import BlockingWaits
 from .call_signatures import KINDS, MAKING, CallKind, agreed, reduction_of, tensors_of
 from .frames import innermost_own
-from .model import SETUP, STORE, CollectiveCall
+from .model import SETUP, STORE, CollectiveCall, RecordedCall
 from .pair_counts import PairCounts, calls_of_batch, tag_of
 from .shared_table import OtherRank, SharedTable
 from .wrap import put_around
@@ -32,20 +32,6 @@ _KEPT = 1024
 #: The digest of every 64th call of a group is kept for longer, so that ranks that are far apart share some.
 MILESTONE = 64
 _MILESTONES = 8
-
-
-class RecordedCall(NamedTuple):
-    """A call when it was entered."""
-
-    call: CollectiveCall
-    #: time.monotonic()
-    at: float
-    #: of all calls of its group up to here that ranks must agree on; 0: this call is not compared
-    digest: int
-    #: number of compared calls of its group, this one included
-    ordinal: int = 0
-    #: the sends and receives of a batch
-    parts: tuple[CollectiveCall, ...] = ()
 
 
 class TimeInCalls(NamedTuple):

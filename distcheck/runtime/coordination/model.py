@@ -107,6 +107,20 @@ def pair_key(group: str, direction: str, peer: int | str, tag: int) -> str:
     return f"{group} {direction} {peer} {tag}"
 
 
+class RecordedCall(NamedTuple):
+    """A call when it was entered."""
+
+    call: CollectiveCall
+    #: time.monotonic()
+    at: float
+    #: of all calls of its group up to here that ranks must agree on; 0: this call is not compared
+    digest: int
+    #: number of compared calls of its group, this one included
+    ordinal: int = 0
+    #: the sends and receives of a batch
+    parts: tuple[CollectiveCall, ...] = ()
+
+
 class Position(NamedTuple):
     """The position of one rank."""
 

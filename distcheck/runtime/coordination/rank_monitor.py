@@ -16,11 +16,11 @@ import zlib
 from collections.abc import Callable
 
 from .call_mismatch import sides_of
-from .call_recorder import CallRecorder, RecordedCall
+from .call_recorder import CallRecorder
 from .coordinator import SILENT_TICKS, Coordinator, MonitorReporter, hand_over
 from .hang_detector import group_name
 from .ledger import Ledger, ledger_of, read_summary
-from .model import CallMismatch, CollectiveCall, Frame, Position, Positions
+from .model import CallMismatch, CollectiveCall, Frame, Position, Positions, RecordedCall
 from .processes import kernel_state, usable_cores
 from .protocol import (
     ABORT,

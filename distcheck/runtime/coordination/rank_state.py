@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from .call_recorder import CallRecorder, RecordedCall, rows
+from .call_recorder import CallRecorder, rows
 from .flight_recorder import latest, pending, recorded
 from .frames import innermost_own, main_frame, stack_of
-from .model import SETUP, UNSEEN, CollectiveCall, Frame, Position
+from .model import SETUP, UNSEEN, CollectiveCall, Frame, Position, RecordedCall
 from .protocol import DetailRequest, packed_ranks
 from .rank_info import RankInfo
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall, TimeInCalls
-from distcheck.runtime.coordination.model import CollectiveCall, Position
+from distcheck.runtime.coordination.call_recorder import CallRecorder, TimeInCalls
+from distcheck.runtime.coordination.model import CollectiveCall, Position, RecordedCall
 from distcheck.runtime.coordination.protocol import (
     CLOSING,
     COORDINATOR,

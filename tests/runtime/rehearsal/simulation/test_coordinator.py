@@ -15,9 +15,9 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, to_plain
-from distcheck.runtime.coordination.call_recorder import CallRecorder, RecordedCall
+from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.coordinator import MonitorReporter
-from distcheck.runtime.coordination.model import CollectiveCall, Positions
+from distcheck.runtime.coordination.model import CollectiveCall, Positions, RecordedCall
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import RankMonitor
 from distcheck.runtime.rehearsal.simulation.coordinator import STOPPED, TICK_S, RehearsalCoordinator

@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from distcheck.core.model import to_plain
-from distcheck.runtime.coordination.call_recorder import RecordedCall
 from distcheck.runtime.coordination.child_processes import follow, rank_info_in
 from distcheck.runtime.coordination.coordinator import MonitorReporter
 from distcheck.runtime.coordination.frames import leave_out_inside
 from distcheck.runtime.coordination.import_hook import when_imported
-from distcheck.runtime.coordination.model import SETUP
+from distcheck.runtime.coordination.model import SETUP, RecordedCall
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import RankMonitor
 from distcheck.runtime.coordination.run_script import ScriptExit
