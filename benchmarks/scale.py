@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from distcheck.checks.cluster.comparison import ROOMS
+from distcheck.checks.cluster.comparison import PROBE_MODULES
 from distcheck.checks.cluster.connectivity import peers_of
 from distcheck.checks.cluster.hostlist import compress_hosts
 from distcheck.checks.cluster.records import (
@@ -171,7 +171,7 @@ def make_cluster(ranks: int, *, broken: bool) -> tuple[Cluster, Roll, Reach, dic
 def judge(cluster: Cluster, roll: Roll, reach: Reach) -> tuple[Report, float]:
     """The report of all probes that compare, and seconds."""
     start = time.process_time()
-    plan = Checker(rooms=ROOMS, plug_ins=False).plan(Cluster, Roll, Reach, command="collective", closed=True)
+    plan = Checker(modules=PROBE_MODULES, plug_ins=False).plan(Cluster, Roll, Reach, command="collective", closed=True)
     report = plan.run(cluster, roll, reach)
     return report, time.process_time() - start
 

@@ -21,11 +21,11 @@ from .cli.test_cli import ROOT, distcheck
 from .runtime.rehearsal.faults import FAULTS
 from .test_plugins import add_entry_point
 
-#: Which rooms see a rule in a way.
-ROOMS = {
+#: Which modules see a rule in a way.
+PROBE_MODULES = {
     "env": ("distcheck.checks.host",),
-    "ranks": (*comparison.ROOMS, "distcheck.checks.cluster.membership"),
-    "live": smoke.ROOMS,
+    "ranks": (*comparison.PROBE_MODULES, "distcheck.checks.cluster.membership"),
+    "live": smoke.PROBE_MODULES,
     "lint": ("distcheck.checks.source",),
     "launch": ("distcheck.checks.launch_files",),
     "pickle": ("distcheck.checks.pickles.file_probes", "distcheck.checks.pickles.object_probes"),
@@ -35,7 +35,7 @@ ROOMS = {
         "distcheck.runtime.monitor.drift",
         "distcheck.runtime.monitor.summary",
     ),
-    "rehearse": rehearse_report.ROOMS,
+    "rehearse": rehearse_report.PROBE_MODULES,
     "stuck": ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers"),
 }
 #: Where the cases of a way are.
@@ -74,9 +74,9 @@ def name(value: Rule | str) -> str:
     ids=name,
 )
 def test_a_rule_has_a_probe_for_each_way(rule: Rule, way: str) -> None:
-    Checker(rooms=ROOMS[way], plug_ins=False)
+    Checker(modules=PROBE_MODULES[way], plug_ins=False)
     assert any(
-        rule in probe.rules and probe.function.__module__.startswith(ROOMS[way]) for probe in registry.probes()
+        rule in probe.rules and probe.function.__module__.startswith(PROBE_MODULES[way]) for probe in registry.probes()
     ), f"no probe can find {rule.code} {rule.name} by {way}"
 
 
@@ -99,7 +99,7 @@ def test_a_good_case_is_not_reported(rule: Rule, way: str, tmp_path_factory: pyt
 
 
 def test_a_rule_whose_cases_run_elsewhere_has_one_there() -> None:
-    assert set(CASES) | set(ELSEWHERE) == set(ROOMS)
+    assert set(CASES) | set(ELSEWHERE) == set(PROBE_MODULES)
     rehearsed = {rule.code for rule in rules.ALL if "rehearse" in rule.ways and not rule.code.startswith("DC9")}
     assert rehearsed == {fault.code for fault in FAULTS}
 

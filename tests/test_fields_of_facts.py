@@ -11,15 +11,15 @@ from pathlib import Path
 from distcheck.core import registry
 from distcheck.core.checker import Checker
 
-from .test_coverage_of_rules import ROOMS
+from .test_coverage_of_rules import PROBE_MODULES
 
 PACKAGE = Path(__file__).parents[1] / "distcheck"
 
 
 def facts_of_probes() -> set[type]:
     """The facts that probes ask for, and the types of their fields."""
-    for rooms in ROOMS.values():
-        Checker(rooms=rooms, plug_ins=False)
+    for modules in PROBE_MODULES.values():
+        Checker(modules=modules, plug_ins=False)
     found: set[type] = set()
     waiting: list[object] = [
         parameter.type for probe in registry.probes() for parameter in registry.parameters(probe.function)

@@ -286,7 +286,7 @@ def probe(
     from distcheck.checks.launch_files.model import Nodes
 
     # the caller has imported the plug-ins, and reported those that do not import
-    checker = Checker(selection, rooms=("distcheck.checks.launch_files",), plug_ins=False)
+    checker = Checker(selection, modules=("distcheck.checks.launch_files",), plug_ins=False)
     plan = checker.plan(LaunchFiles, type(started), command=command, closed=True)
     facts: dict[type, object] = {type(started.program): started.program, Configuration: configuration, Nodes: nodes}
     report = plan.run(files, started, facts=facts)

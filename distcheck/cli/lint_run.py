@@ -104,7 +104,7 @@ def _check(
         progress=progress.show_files,
     )
     progress.show("judging")
-    plan = Checker(options.selection, rooms=("distcheck.checks.source",)).plan(Program, command="lint", closed=True)
+    plan = Checker(options.selection, modules=("distcheck.checks.source",)).plan(Program, command="lint", closed=True)
     units = partition(read, launch, roots)
     keys = [None if memory is None else memory.unit_key(unit, read.files) for unit in units]
     verdicts = [None if memory is None else memory.verdict(key) for key in keys]

@@ -274,5 +274,5 @@ def _gpus(world: World) -> int:
     from distcheck.checks.host.gpus import Gpus
     from distcheck.core.checker import Checker
 
-    found = Checker(rooms=(), plug_ins=False).plan(World, also=(Gpus,)).run(world).facts.get(Gpus.__name__)
+    found = Checker(modules=(), plug_ins=False).plan(World, also=(Gpus,)).run(world).facts.get(Gpus.__name__)
     return len(found.gpus) if isinstance(found, Gpus) else 0

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _TOPICS = ("samples", "epochs", "splits", "devices", "gradients", "groups", "pickling", "files", "console_output")
 #: Where the probes stand.
-ROOMS = (
+PROBE_MODULES = (
     "distcheck.runtime.coordination.hang_detector",
     *(f"distcheck.runtime.rehearsal.simulation.{topic}" for topic in _TOPICS),
 )
@@ -47,7 +47,7 @@ def report_of(
     rehearsal = result.rehearsal
     plan = rehearsal.plan
     positions = result.verdict or Positions((), plan.world_size)
-    judge = Checker(selection, rooms=ROOMS).plan(Rehearsal, Positions, command="rehearse", closed=True)
+    judge = Checker(selection, modules=PROBE_MODULES).plan(Rehearsal, Positions, command="rehearse", closed=True)
     report = judge.run(rehearsal, positions)
     diagnosed = _diagnosed(result, selection)
     # what a probe has seen happen is surer than the text that it led to

@@ -34,7 +34,7 @@ _SECTIONS = {
     "Many hosts, one report": ("merge", "merge_dir", "wait", "expect"),
     "Options": (),
 }
-ROOMS = ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers")
+PROBE_MODULES = ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers")
 #: Rules that are only checked where every rank of the job was seen.
 _OF_ALL_RANKS = frozenset({"DC511", "DC517", "DC519", "DC701", "DC702", "DC704", "DC726"})
 
@@ -205,7 +205,7 @@ def _gpu_use(world: World) -> GpuUse | Unavailable:
     from distcheck.core.checker import Checker
     from distcheck.runtime.inspect.gpu_use import GpuUse
 
-    plan = Checker(rooms=(), plug_ins=False).plan(World, also=(GpuUse,))
+    plan = Checker(modules=(), plug_ins=False).plan(World, also=(GpuUse,))
     found = plan.run(world).facts.get(GpuUse.__name__)
     return found if isinstance(found, (GpuUse, Unavailable)) else Unavailable("the driver did not answer")
 
@@ -225,7 +225,7 @@ def judged(
     from distcheck.runtime.inspect import snapshot_checks
     from distcheck.runtime.inspect.snapshot import Snapshot
 
-    plan = Checker(selection, rooms=ROOMS).plan(Snapshot, command="stuck", closed=True)
+    plan = Checker(selection, modules=PROBE_MODULES).plan(Snapshot, command="stuck", closed=True)
     reports = [plan.run(snapshot) for snapshot in snapshots]
     report = reports[0].merge(*reports[1:]) if reports else Report("stuck")
     unseen = [item for snapshot in snapshots for item in snapshot_checks.not_checked(snapshot)]

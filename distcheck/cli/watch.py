@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from distcheck.runtime.monitor.training import TrainingObserver
 
 #: The module with the probes of a hang.
-ROOMS = ("distcheck.runtime.coordination.hang_detector",)
+PROBE_MODULES = ("distcheck.runtime.coordination.hang_detector",)
 #: The module with the probes of a job that ended.
 AT_END = ("distcheck.runtime.monitor.summary",)
 #: The module with the probes of replicas.
@@ -310,7 +310,7 @@ def report_of(positions: Positions, selection: Selection) -> Report:
     from distcheck.runtime.coordination.model import Positions
     from distcheck.runtime.coordination.stack_report import plain_job
 
-    report = Checker(selection, rooms=ROOMS).plan(Positions, command="watch", closed=True).run(positions)
+    report = Checker(selection, modules=PROBE_MODULES).plan(Positions, command="watch", closed=True).run(positions)
     seen = "when a rank lost its peer" if positions.over else f"no progress for {positions.hang_timeout_s:.0f} s"
     if positions.mismatches:
         seen = "when calls were seen to differ"
@@ -325,7 +325,7 @@ def summary_of(summary: Summary, selection: Selection) -> Report:
     from distcheck.runtime.coordination.ledger import Summary
     from distcheck.runtime.monitor.summary import not_checked, numbers, sentence
 
-    report = Checker(selection, rooms=AT_END).plan(Summary, command="watch", closed=True).run(summary)
+    report = Checker(selection, modules=AT_END).plan(Summary, command="watch", closed=True).run(summary)
     return report._replace(
         stage="rank",
         subject={"line": [sentence(summary)], "calls": numbers(summary)},
@@ -376,7 +376,7 @@ def drift_report_of(drift: Drift, selection: Selection) -> Report:
     from distcheck.core.checker import Checker
     from distcheck.runtime.monitor.drift import Drift
 
-    report = Checker(selection, rooms=OF_REPLICAS).plan(Drift, command="watch", closed=True).run(drift)
+    report = Checker(selection, modules=OF_REPLICAS).plan(Drift, command="watch", closed=True).run(drift)
     return report._replace(stage="rank", subject={"line": [f"replicas on {len(drift.rows)} ranks"]})
 
 

@@ -87,19 +87,19 @@ class Checker:
     """Choose probes and make plans of them.
 
     :param selection: the selected rules; by default all that are on
-    :param rooms: modules to import for their readers and probes; a package may have a function ``load_probes`` for this
+    :param modules: to import for their readers and probes; a package may have a function ``load_probes`` for this
     :param plug_ins: import the modules of the entry-point group ``distcheck.plugins`` as well
     """
 
     def __init__(
-        self, selection: Selection | None = None, *, rooms: Iterable[str] = ENVIRONMENT, plug_ins: bool = True
+        self, selection: Selection | None = None, *, modules: Iterable[str] = ENVIRONMENT, plug_ins: bool = True
     ) -> None:
         self.selection = Selection() if selection is None else selection
-        self.rooms = tuple(rooms)
-        for room in self.rooms:
-            __import__(room)
+        self.modules = tuple(modules)
+        for name in self.modules:
+            __import__(name)
             # a package whose readers are also used without probes registers the probes only on demand
-            load = getattr(sys.modules[room], "load_probes", None)
+            load = getattr(sys.modules[name], "load_probes", None)
             if load is not None:
                 load()
         self.early: tuple[Finding, ...] = load_plug_ins() if plug_ins else ()
@@ -145,9 +145,9 @@ class Checker:
         """Return whether a probe belongs to this checker. A probe of a plug-in belongs where its facts are."""
         module = probe.function.__module__
         if module.startswith("distcheck."):
-            return any(module == room or module.startswith(f"{room}.") for room in self.rooms)
+            return any(module == name or module.startswith(f"{name}.") for name in self.modules)
         required = [parameter.type for parameter in registry.parameters(probe.function)]
-        if not closed or self.rooms in ((), ENVIRONMENT):
+        if not closed or self.modules in ((), ENVIRONMENT):
             # one command alone gives a fact of distcheck that has no reader: the probe belongs to that command
             readers = registry.readers()
             elsewhere = [

@@ -122,7 +122,7 @@ def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(
     *given: object, selection: Selection | None = None, closed: bool = False, budget_s: float | None = None
 ) -> Report:
-    checker = Checker(selection, rooms=(), plug_ins=False)
+    checker = Checker(selection, modules=(), plug_ins=False)
     return checker.plan(*map(type, given), closed=closed).run(*given, budget_s=budget_s)
 
 
@@ -428,7 +428,7 @@ def test_every_fact_is_each_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> 
     def read_slow(orphaned: Orphaned) -> Slow:
         return Slow(orphaned.value)
 
-    plan = Checker(rooms=(), plug_ins=False).plan(Seed, every_fact=True)
+    plan = Checker(modules=(), plug_ins=False).plan(Seed, every_fact=True)
     assert set(plan.run(Seed(2)).facts) == {"Doubled", "Seed"}
 
 
@@ -476,7 +476,7 @@ def test_a_plan_can_run_again() -> None:
     def doubled_value(doubled: Doubled) -> Iterator[Finding]:
         yield rules.DC401.found(str(doubled.value), fix=FIX)
 
-    plan = Checker(rooms=(), plug_ins=False).plan(Seed)
+    plan = Checker(modules=(), plug_ins=False).plan(Seed)
     assert [plan.run(Seed(value)).findings[0].message for value in (1, 2, 3)] == ["2", "4", "6"]
 
 
@@ -495,7 +495,7 @@ def test_the_rank_is_added_to_findings_of_processes_only() -> None:
     def of_the_host(seed: Seed) -> Iterator[Finding]:
         yield rules.DC401.found("ours", fix=FIX)
 
-    report = Checker(rooms=(), plug_ins=False).plan(Seed).run(Seed(), place=Where(rank=9, local_rank=1))
+    report = Checker(modules=(), plug_ins=False).plan(Seed).run(Seed(), place=Where(rank=9, local_rank=1))
     assert {item.code: (item.where.rank, item.where.ranks) for item in report.findings} == {
         "DC203": (9, None),
         "DC204": (None, "0-3"),
@@ -513,7 +513,7 @@ def test_a_run_judges_per_host_or_per_process() -> None:
     def of_the_process(seed: Seed) -> Iterator[Finding]:
         yield rules.DC203.found("mine", fix=FIX)
 
-    checker = Checker(rooms=(), plug_ins=False)
+    checker = Checker(modules=(), plug_ins=False)
     for per, codes in (("host", {"DC401"}), ("process", {"DC203"}), (None, {"DC401", "DC203"})):
         assert checker.plan(Seed, per=per).run(Seed()).checked == codes
 
@@ -608,14 +608,14 @@ def test_an_isolated_reader_whose_fact_is_lacking_is_not_started() -> None:
     def needs(isolated: Isolated) -> Iterator[Finding]:
         return iter(())
 
-    checker = Checker(rooms=(), plug_ins=False)
+    checker = Checker(modules=(), plug_ins=False)
     report = checker.plan(Lost).run(facts={Lost: Unavailable("it was lost before")})
     assert [tuple(item) for item in report.not_checked] == [("DC401", "it was lost before")]
     assert statuses(report) == {"needs": "not-checked"}
 
 
 def test_also_reads_what_no_probe_asks_for() -> None:
-    plan = Checker(rooms=(), plug_ins=False).plan(Seed, also=(Doubled,), command="log")
+    plan = Checker(modules=(), plug_ins=False).plan(Seed, also=(Doubled,), command="log")
     report = plan.run(Seed(3))
     assert (report.facts["Doubled"], report.command) == (Doubled(6), "log")
 
@@ -639,12 +639,12 @@ def test_every_fact_leaves_out_what_no_chain_of_readers_reaches(monkeypatch: pyt
     def read_from_slow(slow: Slow) -> FromLost:
         return FromLost(1)
 
-    plan = Checker(rooms=(), plug_ins=False).plan(Seed, every_fact=True)
+    plan = Checker(modules=(), plug_ins=False).plan(Seed, every_fact=True)
     assert set(plan.run(Seed()).facts) == {"Seed", "Doubled", "Lost"}
 
 
 @pytest.mark.parametrize(
-    ("given", "closed", "rooms", "runs"),
+    ("given", "closed", "modules", "runs"),
     [
         ((Seed,), False, (), True),
         ((Seed,), True, (), True),
@@ -655,13 +655,13 @@ def test_every_fact_leaves_out_what_no_chain_of_readers_reaches(monkeypatch: pyt
     ],
 )
 def test_a_plug_ins_probe_runs_where_its_facts_are(
-    given: tuple[type, ...], closed: bool, rooms: tuple[str, ...], runs: bool
+    given: tuple[type, ...], closed: bool, modules: tuple[str, ...], runs: bool
 ) -> None:
     @probe(rules.DC401)
     def needs(seed: Seed) -> Iterator[Finding]:
         return iter(())
 
-    plan = Checker(rooms=rooms, plug_ins=False).plan(*given, closed=closed)
+    plan = Checker(modules=modules, plug_ins=False).plan(*given, closed=closed)
     assert [step.item.name.rsplit(".", 1)[1] for step in plan.probes] == (["needs"] if runs else [])
 
 
@@ -680,7 +680,7 @@ def test_probes_of_other_packages_of_ours_stay_out(module: str, runs: bool) -> N
 
     needs.__module__ = module
     probe(rules.DC401)(needs)
-    assert bool(Checker(rooms=("distcheck.core.model",), plug_ins=False).plan(Seed).probes) is runs
+    assert bool(Checker(modules=("distcheck.core.model",), plug_ins=False).plan(Seed).probes) is runs
 
 
 def test_the_annotations_of_facts() -> None:
@@ -734,7 +734,7 @@ def test_a_plug_in_that_does_not_import_is_a_finding(tmp_path: Path, monkeypatch
     (tmp_path / "x-1.dist-info" / "entry_points.txt").write_text(text)
     (tmp_path / "exits_at_import.py").write_text("raise SystemExit(3)\n")
     monkeypatch.setattr("sys.path", [str(tmp_path), ""])
-    report = Checker(rooms=()).plan(Seed).run(Seed())
+    report = Checker(modules=()).plan(Seed).run(Seed())
     assert {item.where.object: item.evidence["error"] for item in report.findings if item.code == "DC903"} == {
         "exits": "SystemExit: 3",
         "lost": "ModuleNotFoundError: No module named 'no_such_module_here'",

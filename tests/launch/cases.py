@@ -169,7 +169,9 @@ def judge(files: Mapping[str, bytes], *, select: Sequence[str] = (), nodes: Node
         [SourceFile(path, lambda data=data: data) for path, data in files.items() if path.endswith(".py")]
     )
     started = find_started(launch_files, program)
-    checker = Checker(Selection(extend_select=tuple(select)), rooms=("distcheck.checks.launch_files",), plug_ins=False)
+    checker = Checker(
+        Selection(extend_select=tuple(select)), modules=("distcheck.checks.launch_files",), plug_ins=False
+    )
     plan = checker.plan(LaunchFiles, Started, command="lint", closed=True)
     facts: dict[type, object] = {
         Program: program,

@@ -29,7 +29,7 @@ def judge(case: Case, folder: Path) -> list[Finding]:
     program = analyse([SourceFile(path, (folder / path).read_bytes) for path in case.paths])
     problems = {path: facts.problem for path, facts in program.files.items() if facts.problem}
     assert not problems, f"a case must be valid Python: {problems}"
-    checker = Checker(Selection(extend_select=(case.code,)), rooms=("distcheck.checks.source",), plug_ins=False)
+    checker = Checker(Selection(extend_select=(case.code,)), modules=("distcheck.checks.source",), plug_ins=False)
     report = checker.plan(type(program), command="lint", closed=True).run(program)
     assert not [run for run in report.probes if run.status == "failed"], [run.traceback for run in report.probes]
     return list(report.findings)

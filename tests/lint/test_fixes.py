@@ -25,7 +25,7 @@ def findings(files: dict[str, bytes], code: str) -> list[Finding]:
     from distcheck.checks.source.engine import SourceFile, analyse
 
     program = analyse([SourceFile(path, lambda data=data: data) for path, data in files.items()])
-    checker = Checker(Selection(extend_select=(code,)), rooms=("distcheck.checks.source",), plug_ins=False)
+    checker = Checker(Selection(extend_select=(code,)), modules=("distcheck.checks.source",), plug_ins=False)
     report = checker.plan(type(program), command="lint", closed=True).run(program)
     assert not [run for run in report.probes if run.status == "failed"], [run.traceback for run in report.probes]
     return list(report.findings)

@@ -64,7 +64,7 @@ class Place(NamedTuple):
 def plan(code: str | None) -> Plan:
     """All rules that are on by default, and one more."""
     selection = Selection(extend_select=(code,)) if code else Selection()
-    checker = Checker(selection, rooms=("distcheck.checks.source",), plug_ins=False)
+    checker = Checker(selection, modules=("distcheck.checks.source",), plug_ins=False)
     return checker.plan(Program, command="lint", closed=True)
 
 

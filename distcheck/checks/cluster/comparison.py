@@ -11,8 +11,8 @@ from distcheck.rules import Selection
 
 from .records import Cluster, Reach, Roll
 
-#: The rooms whose probes compare ranks and hosts.
-ROOMS = (
+#: The modules whose probes compare ranks and hosts.
+PROBE_MODULES = (
     "distcheck.checks.cluster.identity",
     "distcheck.checks.cluster.consistency",
     "distcheck.checks.cluster.hardware",
@@ -44,5 +44,5 @@ def judge(
         Roll: NotApplicable("no roll was called") if roll is None else roll,
         Reach: NotApplicable("no connections were tried") if reach is None else reach,
     }
-    checker = Checker(selection, rooms=ROOMS, plug_ins=plug_ins)
+    checker = Checker(selection, modules=PROBE_MODULES, plug_ins=plug_ins)
     return checker.plan(*facts, command=command, closed=True).run(facts=facts)

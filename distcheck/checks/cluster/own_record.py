@@ -36,7 +36,7 @@ from .records import Code, Device, HostInterface, HostRdmaPort, HostRecord, Rank
 Made = TypeVar("Made")
 
 #: Rooms whose readers make the facts of a record.
-ROOMS = ("distcheck.checks.host", "distcheck.checks.cluster.own_record")
+PROBE_MODULES = ("distcheck.checks.host", "distcheck.checks.cluster.own_record")
 #: Seconds for all that is still to be read.
 READING_LIMIT_S = 15.0
 #: Namespaces that decide what processes of one kernel share (namespaces(7)).
@@ -141,7 +141,7 @@ def read_host_record(
     :param whole: false for a rank that is not the first of its host: what does not differ between them is dropped
     """
     # no probe: only the readers are wanted
-    checker = Checker(Selection(ignore=("ALL",)), rooms=ROOMS, plug_ins=False)
+    checker = Checker(Selection(ignore=("ALL",)), modules=PROBE_MODULES, plug_ins=False)
     known: dict[type, object] = {**_by_type(facts), Launch: launch}
     wanted = tuple(made for made in host_facts_needed(whole=whole) if made not in known)
     if wanted:

@@ -1,6 +1,6 @@
 """How a variable of NCCL or gloo is fixed where it was set, and how messages name settings and lists.
 
-Shared by the rooms ``interfaces``, ``fabric`` and ``cloud_networks``; it judges nothing.
+Shared by the modules ``interfaces``, ``fabric`` and ``cloud_networks``; it judges nothing.
 """
 
 from __future__ import annotations

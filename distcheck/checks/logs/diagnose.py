@@ -21,7 +21,7 @@ from .reading import read
 from .summary import summarize
 from .timeline import join
 
-ROOM = "distcheck.checks.logs"
+PROBE_MODULE = "distcheck.checks.logs"
 #: What is not known where the outcome is one of these.
 _UNSEEN = {
     "unnamed": "a failure is in this text, and no rule names it",
@@ -78,7 +78,7 @@ def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_ev
     began = time.monotonic()
     # the cause is searched with all rules, whichever are selected: an unselected cause is no reason to report its
     # consequence as one
-    report = Checker(rooms=(ROOM,)).plan(Timeline, command="log", closed=True).run(timeline)
+    report = Checker(modules=(PROBE_MODULE,)).plan(Timeline, command="log", closed=True).run(timeline)
     own = [finding for finding in report.findings if finding.code.startswith("DC9")]
     ranked = rank_findings(timeline, [finding for finding in report.findings if finding not in own])
     known = rules.known()

@@ -148,7 +148,9 @@ class Scanner:
 
             from .file_probes import JudgedFile
 
-            checker = Checker(self.selection, rooms=("distcheck.checks.pickles.file_probes",), plug_ins=self._plug_ins)
+            checker = Checker(
+                self.selection, modules=("distcheck.checks.pickles.file_probes",), plug_ins=self._plug_ins
+            )
             self._plan = checker.plan(JudgedFile, command="pickle", closed=True)
         return self._plan
 
@@ -486,7 +488,7 @@ def report_of(found: PickleReport, *, selection: Selection | None = None, elapse
 
     from .picklability import PickleReport
 
-    checker = Checker(selection, rooms=("distcheck.checks.pickles.object_probes",))
+    checker = Checker(selection, modules=("distcheck.checks.pickles.object_probes",))
     report = checker.plan(PickleReport, command="pickle", closed=True).run(found)
     not_checked = list(report.not_checked)
     if not found.complete:

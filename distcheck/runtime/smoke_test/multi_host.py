@@ -146,8 +146,8 @@ def report_of_hosts(answer: MembershipAnswer, inspected: Report, plan: HostPlan,
     failing = troubled(answer)
     if answer.complete and (ask.go_on or not failing):
         return None
-    rooms = ("distcheck.checks.cluster.membership", "distcheck.checks.cluster.identity")
-    checker = Checker(ask.selection, rooms=rooms, plug_ins=False)
+    modules = ("distcheck.checks.cluster.membership", "distcheck.checks.cluster.identity")
+    checker = Checker(ask.selection, modules=modules, plug_ins=False)
     roll = NotApplicable("the membership could not be checked from here") if answer.roll is None else answer.roll
     facts: dict[type, object] = {
         MembershipAnswer: answer,

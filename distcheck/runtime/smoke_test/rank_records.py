@@ -127,7 +127,7 @@ def merged_report(folder: str, selection: Selection) -> Report:
     failure: Failure | NotApplicable = NotApplicable("every rank ended well")
     if not complete or any(state.state != "finished" for state in states.values()):
         failure = compose_failure(states, world_size, _latest_phase(records), "timeout", "")
-    plan = Checker(selection, rooms=("distcheck.runtime.smoke_test.failures",), plug_ins=False).plan(
+    plan = Checker(selection, modules=("distcheck.runtime.smoke_test.failures",), plug_ins=False).plan(
         Failure, command="collective", closed=True
     )
     report = plan.run(facts={Failure: failure})

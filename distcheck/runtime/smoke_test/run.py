@@ -59,8 +59,8 @@ from .phases import PHASES, live_phases
 from .supervisor import Supervisor
 from .worker import WorkerHooks
 
-#: The rooms whose probes judge what a live group showed.
-ROOMS = (
+#: The modules whose probes judge what a live group showed.
+PROBE_MODULES = (
     "distcheck.runtime.smoke_test.correctness_checks",
     "distcheck.runtime.smoke_test.backend",
     "distcheck.runtime.smoke_test.bandwidth_checks",
@@ -364,7 +364,7 @@ def _judge_choice(found: PhaseResults, ask: Request) -> Report:
         Choice: found.choice,
         Cluster: found.cluster or Unavailable("ranks are missing"),
     }
-    checker = Checker(ask.selection, rooms=("distcheck.runtime.smoke_test.backend",), plug_ins=False)
+    checker = Checker(ask.selection, modules=("distcheck.runtime.smoke_test.backend",), plug_ins=False)
     return checker.plan(*facts, command="collective", closed=True).run(facts=facts)
 
 
@@ -396,7 +396,7 @@ def _judge_live(found: PhaseResults, ask: Request, transport: Transport | Unavai
         Transport: transport,
         Baselines: ask.baselines or NotApplicable("no baseline was given"),
     }
-    plan = Checker(ask.selection, rooms=ROOMS).plan(*facts, command="collective", closed=True)
+    plan = Checker(ask.selection, modules=PROBE_MODULES).plan(*facts, command="collective", closed=True)
     return plan.run(facts=facts)
 
 

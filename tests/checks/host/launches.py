@@ -1,6 +1,6 @@
-"""Variables as real launchers and schedulers set them, and one call that judges a launch by all its rooms.
+"""Variables as real launchers and schedulers set them, and one call that judges a launch by all its modules.
 
-Not a test itself: the tests of the reader, of the schedulers and of the launch rooms share it.
+Not a test itself: the tests of the reader, of the schedulers and of the launch modules share it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from distcheck.launch.reader import LaunchOptions, make_launch
 from distcheck.launch.schedulers import scheduler_of
 
 NOW = 1_795_000_000.0
-ROOMS = ("host.rendezvous.", "host.rank_numbers.", "host.scheduler.", "host.launcher.")
+PROBE_MODULES = ("host.rendezvous.", "host.rank_numbers.", "host.scheduler.", "host.launcher.")
 TERMINAL = Ancestry(
     (Ancestor(50, "bash", ("-bash",)), Ancestor(40, "sshd", ()), Ancestor(1, "systemd", ())),
     terminal=True,
@@ -141,13 +141,13 @@ def make(
 def judge(
     environ: Mapping[str, str], *facts: object, command: str = "", now: float = NOW, **how: object
 ) -> list[Finding]:
-    """All findings of the rooms that look at the launch; a fact that is not given can't be had."""
+    """All findings of the modules that look at the launch; a fact that is not given can't be had."""
     launch = make(environ, command=command, **how)  # type: ignore[arg-type]
     scheduler = scheduler_of(environ, now_s=now) or Unavailable("no scheduler")
     known: dict[type, object] = {Launch: launch, Ancestry: TERMINAL, **{type(fact): fact for fact in facts}}
     found: list[Finding] = []
     for probe in registry.probes():
-        if not probe.name.startswith(ROOMS):
+        if not probe.name.startswith(PROBE_MODULES):
             continue
         values = []
         for parameter in registry.parameters(probe.function):

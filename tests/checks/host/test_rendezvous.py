@@ -1,4 +1,4 @@
-"""The five variables of the rendezvous, and what healthy places look like to all rooms that judge a launch."""
+"""The five variables of the rendezvous, and what healthy places look like to all modules that judge a launch."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def verdict(word: str = "safe", answer: WeightsOnly | None = ACCEPT, **changes: 
 
 def found(file: PickleFile, judged: FileVerdict, policy: Policy = Policy()) -> dict[str, list[Finding]]:
     """The findings by code, through the checker, as the command has them."""
-    plan = Checker(rooms=("distcheck.checks.pickles.file_probes",), plug_ins=False).plan(
+    plan = Checker(modules=("distcheck.checks.pickles.file_probes",), plug_ins=False).plan(
         JudgedFile, command="pickle", closed=True
     )
     report = plan.run(JudgedFile(file, judged, policy))

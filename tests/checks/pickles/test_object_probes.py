@@ -28,7 +28,7 @@ def report(*offenders: Offender, warnings: tuple[Caution, ...] = (), mode: str =
 
 
 def judge(fact: PickleReport) -> Report:
-    checker = Checker(rooms=(object_probes.__name__,), plug_ins=False)
+    checker = Checker(modules=(object_probes.__name__,), plug_ins=False)
     return checker.plan(PickleReport, command="pickle", closed=True).run(fact)
 
 

@@ -95,7 +95,7 @@ def judged(*ranks: Position) -> Finding:
     calls = dict.fromkeys(item.call for item in ranks if item.call)
     sides = tuple((tuple(item.rank for item in ranks if item.call == call), call) for call in calls)
     positions = Positions(ranks, len(ranks), 20.0, mismatches=(CallMismatch("0", 4, sides),))
-    checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
     (finding,) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
     return finding
 
@@ -223,7 +223,7 @@ def test_bad_a_rank_that_was_killed_has_taken_no_branch(path: Path) -> None:
     forward = Frame("torch/nn/parallel/distributed.py", 1661, "forward")
     waits = rank(0, path, 15, 28, above=forward)._replace(since_s=30.0)
     positions = Positions((waits, Position(1, state="left", status=-11, detail="signal 11")), 2, 20.0)
-    checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
     (finding,) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
     assert (finding.code, "status -11" in finding.message) == ("DC511", True)
 
@@ -232,7 +232,7 @@ def test_bad_a_branch_on_the_rank_calls_what_all_have_called_before(path: Path) 
     """In a group of its own, so that no call differs: the others wait in the next step of the loop."""
     waits = rank(0, path, 36, 28)
     waits = waits._replace(since_s=30.0, call=waits.call and waits.call._replace(group="1", number=2), entered={"1": 2})
-    checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
     found = []
     for lines in ((32, 6, 2), (36, 28)):
         others = rank(1, path, *lines, places=(2, 28))._replace(since_s=20.0)
@@ -243,7 +243,7 @@ def test_bad_a_branch_on_the_rank_calls_what_all_have_called_before(path: Path) 
 
 
 def test_bad_the_others_have_ended_and_one_waits_in_a_branch(path: Path) -> None:
-    checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
     # the third stands in a branch whose test names no rank
     waiting = ((rank(0, path, 15, 28), "DC701"), (rank(0, path, 18), "DC702"), (rank(0, path, 34, 25), "DC702"))
     for waits, code in waiting:
@@ -257,6 +257,6 @@ def test_two_arms_of_a_branch_are_two_orders(path: Path) -> None:
     one = rank(0, path, 15, 28)._replace(since_s=40.0)
     one = one._replace(call=one.call and one.call._replace(group="1", number=2), entered={"0": 3, "1": 2})
     positions = Positions((one, rank(1, path, 17)._replace(since_s=30.0)), 2, 20.0, groups={"1": (0, 1)})
-    checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
     (finding,) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
     assert finding.code == "DC517"

@@ -68,7 +68,7 @@ def job(*ranks: Position, **more: object) -> Positions:
 
 def judged(positions: Positions) -> list[Finding]:
     return list(
-        Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+        Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
         .plan(Positions, command="watch", closed=True)
         .run(positions)
         .findings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from distcheck.cli.stuck import ROOMS
+from distcheck.cli.stuck import PROBE_MODULES
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 from distcheck.runtime.inspect.snapshot import Snapshot, merge
 
-PLAN = Checker(rooms=ROOMS, plug_ins=False).plan(Snapshot, command="stuck", closed=True)
+PLAN = Checker(modules=PROBE_MODULES, plug_ins=False).plan(Snapshot, command="stuck", closed=True)
 TRAIN = Frame("train.py", 88, "train", True)
 
 

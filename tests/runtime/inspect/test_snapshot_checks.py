@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from distcheck.cli.stuck import ROOMS
+from distcheck.cli.stuck import PROBE_MODULES
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity, Unavailable
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
@@ -44,7 +44,7 @@ def snapshot(
     )._replace(**more)  # type: ignore[arg-type]  # fmt: skip
 
 
-PLAN = Checker(rooms=ROOMS, plug_ins=False).plan(Snapshot, command="stuck", closed=True)
+PLAN = Checker(modules=PROBE_MODULES, plug_ins=False).plan(Snapshot, command="stuck", closed=True)
 
 
 def found(seen: Snapshot) -> tuple[Finding, ...]:

@@ -37,7 +37,7 @@ def job(*seconds: float, long: tuple[LongWait, ...] = (), **more: Any) -> Summar
 
 def judged(summary: Summary) -> list[Finding]:
     return list(
-        Checker(rooms=("distcheck.runtime.monitor.summary",), plug_ins=False)
+        Checker(modules=("distcheck.runtime.monitor.summary",), plug_ins=False)
         .plan(Summary, command="watch", closed=True)
         .run(summary)
         .findings

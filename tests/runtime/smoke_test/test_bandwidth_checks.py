@@ -478,7 +478,7 @@ def test_the_line_stays_short(ranks: set[int]) -> None:
 
 
 def judged(**facts: object) -> Report:
-    rooms = ("distcheck.runtime.smoke_test.bandwidth_checks", "distcheck.runtime.smoke_test.nccl_log")
+    modules = ("distcheck.runtime.smoke_test.bandwidth_checks", "distcheck.runtime.smoke_test.nccl_log")
     types: dict[type, object] = {
         Measurements: facts["measured"],
         Options: facts.get("options", Options()),
@@ -486,7 +486,7 @@ def judged(**facts: object) -> Report:
         Transport: facts.get("transport", NOT_GIVEN),
         Cluster: facts.get("cluster", Cluster((HostRecord("gpu01"),))),
     }
-    plan = Checker(rooms=rooms, plug_ins=False).plan(*types, command="collective", closed=True)
+    plan = Checker(modules=modules, plug_ins=False).plan(*types, command="collective", closed=True)
     return plan.run(facts=types)
 
 

@@ -402,7 +402,7 @@ def test_the_commands_select_rules_that_there_are() -> None:
 
 
 def test_no_failure_is_nothing_to_judge() -> None:
-    plan = Checker(rooms=("distcheck.runtime.smoke_test.failures",), plug_ins=False).plan(
+    plan = Checker(modules=("distcheck.runtime.smoke_test.failures",), plug_ins=False).plan(
         Failure, command="collective", closed=True
     )
     report = plan.run(facts={Failure: NotApplicable("nothing failed")})

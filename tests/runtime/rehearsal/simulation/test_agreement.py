@@ -39,7 +39,7 @@ def rehearsed(folder: Path, body: str, *, launcher: str = "torchrun", ranks: int
 
 def verdict(performed: RehearsalResult) -> Finding:
     assert performed.verdict is not None, performed.outputs
-    checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
     (finding,) = checker.plan(Positions, command="rehearse", closed=True).run(performed.verdict).findings
     return finding
 

@@ -94,7 +94,7 @@ class Stage:
 
     def verdict(self) -> tuple[Finding, ...]:
         self.until(self.coordinator.verdict)
-        checker = Checker(rooms=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+        checker = Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
         return checker.plan(Positions, command="rehearse", closed=True).run(self.coordinator.verdict()).findings
 
     def stays_silent(self, seconds: float) -> None:

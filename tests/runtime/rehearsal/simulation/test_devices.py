@@ -46,7 +46,7 @@ def load(rank: int, cards: dict[str, int], why: str = "", line: int = 20) -> Log
 
 def judged(plan: RehearsalPlan, *rows: LoggedEvent) -> list[Finding]:
     rehearsal = Rehearsal(plan, (), tuple(sorted(rows, key=lambda one: one.at_s)))
-    checker = Checker(rooms=("distcheck.runtime.rehearsal.simulation.devices",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.rehearsal.simulation.devices",), plug_ins=False)
     report = checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal)
     assert all(probe.status in ("ran", "not-applicable") for probe in report.probes), report.probes
     return list(report.findings)

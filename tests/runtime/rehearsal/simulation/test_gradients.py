@@ -61,7 +61,7 @@ def move(rank: int, forwards: int = 1, line: int = 51) -> LoggedEvent:
 
 def report(*rows: LoggedEvent, ends: tuple[End, ...] = ()) -> Report:
     rehearsal = Rehearsal(PLAN, ends, tuple(sorted(rows, key=lambda one: one.at_s)))
-    checker = Checker(rooms=("distcheck.runtime.rehearsal.simulation.gradients",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.rehearsal.simulation.gradients",), plug_ins=False)
     return checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal)
 
 

@@ -22,7 +22,7 @@ def destroyed(rank: int) -> LoggedEvent:
 
 def judged(*rows: LoggedEvent, how: str = "finished", status: int = 0) -> list[Finding]:
     rehearsal = Rehearsal(PLAN, tuple(End(rank, how=how, status=status) for rank in (0, 1)), rows)
-    checker = Checker(rooms=("distcheck.runtime.rehearsal.simulation.groups",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.rehearsal.simulation.groups",), plug_ins=False)
     return list(checker.plan(Rehearsal, command="rehearse", closed=True).run(rehearsal).findings)
 
 

@@ -28,7 +28,7 @@ def refused(mode: str, error: str, offender: dict[str, str], rank: int | None = 
 
 def judged(*rows: LoggedEvent, detail: str | None = None) -> list[Finding]:
     ends = tuple(End(rank, how="raised", status=1, detail=detail) for rank in (0, 1)) if detail else ()
-    checker = Checker(rooms=("distcheck.runtime.rehearsal.simulation.pickling",), plug_ins=False)
+    checker = Checker(modules=("distcheck.runtime.rehearsal.simulation.pickling",), plug_ins=False)
     return list(checker.plan(Rehearsal, command="rehearse", closed=True).run(Rehearsal(PLAN, ends, rows)).findings)
 
 

@@ -108,8 +108,8 @@ def report_of(*rows: LoggedEvent, ranks: int = 2, positions: Positions = Positio
     rehearsal = Rehearsal(
         RehearsalPlan("train.py", nproc_per_node=ranks), (), tuple(sorted(rows, key=lambda one: one.at_s))
     )
-    rooms = tuple(f"distcheck.runtime.rehearsal.simulation.{topic}" for topic in ("samples", "epochs", "splits"))
-    plan = Checker(rooms=rooms, plug_ins=False).plan(Rehearsal, Positions, command="rehearse", closed=True)
+    modules = tuple(f"distcheck.runtime.rehearsal.simulation.{topic}" for topic in ("samples", "epochs", "splits"))
+    plan = Checker(modules=modules, plug_ins=False).plan(Rehearsal, Positions, command="rehearse", closed=True)
     report = plan.run(rehearsal, positions)
     assert all(probe.status in ("ran", "not-applicable") for probe in report.probes), report.probes
     return report
