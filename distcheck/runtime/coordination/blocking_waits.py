@@ -15,7 +15,10 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from .model import CollectiveCall, RecordedCall
+from .pair_counts import PairCounts
 
+#: Methods of a process group that send or receive.
+_DIRECT = ("send", "recv", "recv_anysource")
 #: Methods of a store that return when another process has set the keys (torch 2.13).
 _WAITS_FOR_KEYS = ("wait", "get", "multi_get")
 #: Seconds of a limit that a script gives such a wait, below which it may expect that the limit ends it.
@@ -29,6 +32,7 @@ class WaitRecorder(Protocol):
     inside: dict[int, RecordedCall]
     #: the last call, if it raised
     raised: CollectiveCall | None
+    pairs: PairCounts
 
     def wait_for_keys(self, method: str, keys: Sequence[Any]) -> RecordedCall:
         """Return the record of a wait for keys of a store."""
@@ -56,6 +60,10 @@ class BlockingWaits:
             original = getattr(getattr(module, "Store", None), name, None)
             if original is not None:
                 setattr(module.Store, name, self._around_keys(name, original))
+        for name in _DIRECT:
+            original = getattr(getattr(module, "ProcessGroup", None), name, None)
+            if original is not None:
+                setattr(module.ProcessGroup, name, self._around_direct(name, original))
 
     def returned(self, value: Any, note: RecordedCall) -> None:
         """Keep the handles that a call has returned."""
@@ -103,9 +111,24 @@ class BlockingWaits:
             with waiting(recorder.wait_for_keys(name, (keys,) if isinstance(keys, (str, bytes)) else keys)):
                 return original(self, keys, *args, **kwargs)
 
-        called.__name__ = name
-        called.__code__ = called.__code__.replace(co_name=name)
-        return called
+        return _named(called, name)
+
+    def _around_direct(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        recorder = self._recorder
+
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            # within dist.send() it was counted
+            recorder.pairs.incomplete |= threading.get_ident() not in recorder.inside
+            return original(self, *args, **kwargs)
+
+        return _named(called, name)
+
+
+def _named(called: Any, name: str) -> Callable[..., Any]:
+    """Return the function under the name of the method that it calls: pybind11 recognizes it by that."""
+    called.__name__ = name
+    called.__code__ = called.__code__.replace(co_name=name)
+    return called  # type: ignore[no-any-return]
 
 
 def _is_short(given: Sequence[Any]) -> bool:

@@ -141,7 +141,7 @@ class CallRecorder:
         )  # fmt: skip
         for table in tables:
             table.clear()
-        self.done, self.joined, self.raised = 0, False, None
+        self.done, self.joined, self.raised, self.pairs.incomplete = 0, False, None, False
         self.observe(None)
 
     def _around(self, name: str, kind: CallKind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -22,6 +22,8 @@ class PairCounts:
     def __init__(self) -> None:
         #: see :func:`.model.pair_key`
         self.posted: dict[str, int] = {}
+        #: the script also sends or receives by methods of ``ProcessGroup``, which are not counted
+        self.incomplete = False
 
     def counted(self, call: CollectiveCall, has_tags: bool) -> CollectiveCall:
         """Count a send or receive that is about to begin, and return it with its tag and number."""

@@ -145,7 +145,8 @@ class RankStateReader:
 
     def _posted(self) -> dict[str, int] | None:
         """Return the sends and receives that were posted; None if a call could not be recorded."""
-        return None if self.recorder.error else dict(self.recorder.pairs.posted)
+        pairs = self.recorder.pairs
+        return None if self.recorder.error or pairs.incomplete else dict(pairs.posted)
 
     def _idle_s(self, now: float) -> float:
         """Return the seconds in which this process used no CPU time and moved no data; 0 if it uses a GPU."""

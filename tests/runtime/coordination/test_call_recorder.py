@@ -204,6 +204,7 @@ def test_sends_receives_and_waits_are_noted(tmp_path: Path) -> None:
             for tag in (0, 7, 0, 3):
                 dist.recv(y, tag=tag)
             dist.send(y, 0)
+            dist.recv(y, 0)
             os._exit(0)
         thread = threading.Thread(target=look)
         handles = [dist.isend(x, 1), dist.isend(x, dst=1, tag=7)]
@@ -217,6 +218,10 @@ def test_sends_receives_and_waits_are_noted(tmp_path: Path) -> None:
         assert (waited.operation, waited.peer, waited.tag, waited.nth) == ("isend", 1, 3, 1), waited
         assert posts.error == "" and posts.inside == {}, posts.error
         assert posts.pairs.posted == {"0 send 1 0": 2, "0 send 1 7": 1, "0 send 1 3": 1, "0 recv * 0": 1}
+        # methods of a group are not counted, so that the counts say nothing from then on
+        assert not posts.pairs.incomplete
+        dist.group.WORLD.send([x], 1, 0).wait()
+        assert posts.pairs.incomplete and posts.pairs.posted["0 send 1 0"] == 2
         # a key; a short limit of its own may be meant to end the wait
         store = dist.HashStore()
         def set_later():
