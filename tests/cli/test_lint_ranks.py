@@ -48,6 +48,8 @@ if __name__ == "__main__":
 ITSELF = MAYBE.replace("import torch\n", "import subprocess\n\nimport torch\n").replace(
     "main()\n", 'subprocess.run("torchrun --nproc-per-node=8 train.py", shell=True)\nmain()\n'
 )
+#: All its processes would have the same GPU.
+MASKED = ALWAYS.replace("\n\ndef main", '\n\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n\n\ndef main', 1)
 SEVERAL = "torchrun --nproc-per-node=8 train.py\n"
 ONE = "python train.py\n"
 
@@ -83,6 +85,10 @@ def levels(folder: Path) -> list[tuple[str, str]]:
         (ALWAYS, {"run.sh": "#!/bin/bash\n" + ONE}, "info"),
         (ALONE, {}, "info"),
         (ALONE, {"README.md": block(SEVERAL)}, "warning"),
+        (MASKED, {}, "info"),
+        (MASKED, {"README.md": block(SEVERAL)}, "warning"),
+        (MASKED.replace('"0"', '"0,1"'), {}, "warning"),
+        (MASKED.replace('"0"', 'os.environ["LOCAL_RANK"]'), {}, "warning"),
         (SPAWNING, {}, "warning"),
         (SPAWNING, {"README.md": block(ONE)}, "warning"),
         (ITSELF, {"README.md": block(ONE)}, "warning"),

@@ -6,14 +6,14 @@ launch lines are others, see :mod:`..launch_files.started_ranks`. A finding carr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from distcheck.core.rank_evidence import SCRIPTS, SIGN
 
 from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
-from .device_uses import called_in, files_from, roots_of
+from .device_uses import MASKS, called_in, files_from, roots_of
 from .environment_variables import reads, writes
 from .process_start import conditional, entered_from, launcher_is_tested, names_launcher, starts_itself
 from .program import EventRow, Program, SourceCall
@@ -48,6 +48,8 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
         return {}
     scripts = sorted({file for file, scope in roots if scope == 0})
     passed = {(one.file, one.scope) for one in (row, *(() if call_path is None else call_path.calls))} | roots
+    if _has_one_gpu(program, scripts):
+        return {SCRIPTS: [program.index.files[file].path for file in scripts]}
     sign = _sign_of_ranks(program, {row.file, *scripts}, passed)
     named = next((file for file in scripts if names_launcher(program, file)), None)
     if sign is None and named is not None:
@@ -56,6 +58,17 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
         SCRIPTS: [program.index.files[file].path for file in scripts],
         **({} if sign is None else {SIGN: sign}),
     }
+
+
+def _has_one_gpu(program: Program, scripts: Collection[int]) -> bool:
+    """Return whether one of the scripts leaves itself one GPU by a mask in its own text, the same in each process."""
+    return any(
+        write.row.file in scripts
+        and write.row.scope == 0
+        and write.name in MASKS
+        and str(write.value.constant).strip().isdigit()
+        for write in writes(program)
+    )
 
 
 def _starts_ranks(program: Program, root: Function) -> bool:
