@@ -74,7 +74,10 @@ this command.
     metavar="PATTERN:CODES",
     help="Rules to switch off in some files: 'tests/*:DC720,DC721'.",
 )
-@click.option("--preview", is_flag=True, default=None, help="Add the rules that are off or info by default.")
+@click.option(
+    "--preview", is_flag=True, default=None,
+    help="Add the rules that are off by default, and report each rule at its own level.",
+)  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="PATTERNS", help="Skip these instead of the default folders.")
 @click.option("--extend-exclude", multiple=True, metavar="PATTERNS", help="Also skip these.")
 @click.option("--force-exclude", is_flag=True, default=None, help="Skip excluded files even if they are named.")
