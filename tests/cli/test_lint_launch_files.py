@@ -436,13 +436,29 @@ def test_a_pin_of_torch_makes_a_note_of_what_is_newer(tmp_path: Path) -> None:
     assert ("DC207", "train.py", 7, "warning") in levels(folder)
 
 
-@pytest.mark.parametrize(("option", "adds"), [("", True), ("--use_env ", False), ("--use-env ", False)])
-def test_the_old_launcher_in_a_string_adds_no_option_with_use_env(tmp_path: Path, option: str, adds: bool) -> None:
-    line = f"python -m torch.distributed.launch {option}--nproc_per_node=8 other.py"
+@pytest.mark.parametrize(
+    ("options", "adds"),
+    [
+        ("--nproc_per_node=8", True), ("--use_env --nproc_per_node=8", False), ("--nproc_per_node=8 --use-env", False),
+    ],
+)  # fmt: skip
+def test_the_old_launcher_in_a_string_adds_no_option_with_use_env(tmp_path: Path, options: str, adds: bool) -> None:
+    line = f"python -m torch.distributed.launch {options} other.py"
     folder = jobs(tmp_path, start_py=f'import os\n\nos.system(f"{line} --seed {{os.getpid()}}")\n')
     (finding,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC801", cwd=folder)["findings"]
     assert ("adds --local-rank" in finding["message"]) == adds
     assert ("must read" in finding["fix"]["text"]) == adds
+    # torchrun has no such option
+    lint(folder, "--isolated", "--no-cache", "--select", "DC801", "--fix", "--unsafe-fixes")
+    assert 'f"torchrun --nproc_per_node=8 other.py' in (folder / "start.py").read_text()
+
+
+def test_the_old_launcher_in_a_list_with_use_env_is_left_to_the_user(tmp_path: Path) -> None:
+    words = '[sys.executable, "-m", "torch.distributed.launch", "--use_env", "other.py"]'
+    folder = jobs(tmp_path, start_py=f"import subprocess\nimport sys\n\nsubprocess.run({words})\n")
+    (finding,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC801", cwd=folder)["findings"]
+    assert "adds --local-rank" not in finding["message"]
+    assert not finding["fix"]["edits"]
 
 
 @pytest.mark.parametrize(

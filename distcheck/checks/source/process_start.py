@@ -506,7 +506,7 @@ _SPELLED_SINCE: dict[str, Any] = {SINCE: "2.0"}
 #: torch 1.9 deprecated the launcher, and 1.10 brought torchrun.
 _DEPRECATED_SINCE: dict[str, Any] = {SINCE: "1.10"}
 #: With it the old launcher adds no argument.
-_USE_ENV = re.compile(r"--use[-_]env\b")
+_USE_ENV = re.compile(r"\s*--use[-_]env\b")
 
 
 @probe(rules.DC207)
@@ -776,7 +776,9 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
             continue
         edits = _to_torchrun(program, row)
         script = _script(program, row)
-        adds = not _USE_ENV.search(text)
+        # the other options of a list are texts of their own
+        whole = program.index.files[row.file].text if text == "torch.distributed.launch" else text
+        adds = not _USE_ENV.search(whole)
         without = not adds or (script is not None and not takes_option.intersection(_used_files(program, script)))
         yield row.found(
             rules.DC801,
@@ -842,7 +844,7 @@ def _script(program: Program, row: EventRow) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-_OLD = re.compile(r"(?P<python>(?:python[\d.]*\s+)?-m\s+)?torch\.distributed\.launch(?P<environment>\s+--use[_-]env)?")
+_OLD = re.compile(r"(?P<python>(?:python[\d.]*\s+)?-m\s+)?torch\.distributed\.launch")
 
 
 def _to_torchrun(program: Program, row: EventRow) -> tuple[Edit, ...]:
@@ -856,7 +858,14 @@ def _to_torchrun(program: Program, row: EventRow) -> tuple[Edit, ...]:
         return ()
     python = match["python"]
     text = "torchrun" if python and python.startswith("python") else f"{python or ''}torch.distributed.run"
-    return (Edit(row.path, span.line, match.start() + 1, span.line, match.end() + 1, text),)
+    # torchrun refuses this option of the old launcher
+    options = list(_USE_ENV.finditer(line, span.column - 1, span.end_column - 1))
+    if not options and _USE_ENV.search(program.index.files[row.file].text):
+        return ()
+    return tuple(
+        Edit(row.path, span.line, found.start() + 1, span.line, found.end() + 1, new)
+        for found, new in ((match, text), *((option, "") for option in options))
+    )
 
 
 __all__ = ["RendezvousConstant", "conditional", "launcher_is_tested", "rendezvous_constants"]
