@@ -84,12 +84,16 @@ def command(texts: tuple[str, ...], output_format: str) -> int:
     such. A lone - reads the text from standard input.
     """
     load_plug_ins()
-    answers = [_look_up(sys.stdin.read(_LONGEST_TEXT) if text == "-" else text) for text in texts]
+    answers = [explain_text(sys.stdin.read(_LONGEST_TEXT) if text == "-" else text) for text in texts]
     output.to_stdout(_json(answers) if output_format == "json" else "\n".join(map(_full, answers)))
     return output.CLEAN
 
 
-def _look_up(text: str) -> Answer:
+def explain_text(text: str) -> Answer:
+    """Return the rules of a code, a name or the text of an error message.
+
+    :raises NothingKnown: if no rule and no known cause fits
+    """
     try:
         return Answer((find(text),))
     except UnknownRule as error:

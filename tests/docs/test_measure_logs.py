@@ -1,0 +1,74 @@
+"""The tool that measures ``log`` and ``explain`` on public threads, and what is right in the texts for development."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from types import ModuleType
+
+import pytest
+
+from .documents import ROOT
+
+
+def load_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("measure_logs", ROOT / "tools" / "measure_logs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = load_tool()
+#: Threads that get another answer than the expected one.
+NOT_RIGHT = {
+    "threads": {
+        "GuanxingLu/ManiGaussian#16", "hzwer/ECCV2022-RIFE#52", "pytorch/pytorch#3805", "pytorch/pytorch#44828",
+        "PlayVoice/whisper-vits-svc#97", "horovod/horovod#98", "facebookresearch/ClassyVision#182",
+        "allenai/allennlp#3841", "Nixtla/neuralforecast#1441", "ViTAE-Transformer/RSP#5", "pomonam/kronfluence#41",
+        "pytorch/pytorch#35710", "thu-coai/EVA#4", "TsinghuaAI/CPM-2-Finetune#42", "mit-han-lab/spvnas#30",
+        "deepspeedai/DeepSpeed#5627", "ultralytics/yolov3#336", "meta-pytorch/monarch#1571",
+        "aws/aws-ofi-nccl#1020", "ray-project/ray_lightning#84",
+    },
+    "lines": {
+        "deepspeedai/DeepSpeed#4488", "zai-org/ChatGLM2-6B#262", "vllm-project/vllm#19670", "ModelTC/LightCompress#365",
+        "pytorch/pytorch#159007", "meta-llama/llama#391", "meta-llama/llama#538", "ultralytics/yolov5#4574",
+        "vllm-project/vllm#18831", "pytorch/pytorch#130113", "aws/aws-ofi-nccl#803", "pytorch/pytorch#78022",
+        "cavalleria/cavaface#62",
+    },
+}  # fmt: skip
+
+
+def test_the_answers_that_are_right_stay_right() -> None:
+    for name, graded in (("threads", tool.graded_threads), ("lines", tool.graded_lines)):
+        wrong = {row.source for row in graded(False) if row.grade != "right first" or row.rank_is_right is False}
+        assert wrong == NOT_RIGHT[name]
+
+
+@pytest.mark.parametrize("name", ["threads", "lines"])
+def test_a_third_is_held_back(name: str) -> None:
+    rows = [json.loads(line) for line in (tool.FOLDER / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    assert len({row["source"] for row in rows}) == len(rows)
+    assert [row.get("held", False) for row in rows] == [number % 3 == 2 for number in range(len(rows))]
+
+
+@pytest.mark.parametrize(
+    ("answer", "every", "expected", "grade"),
+    [
+        ("DC401", {"DC401", "DC115"}, ["DC401"], "right first"),
+        ("DC406", {"DC406"}, ["DC512", "DC406"], "right first"),
+        ("none", set(), ["none"], "right first"),
+        ("DC512", {"DC512", "DC401"}, ["DC401"], "right, not first"),
+        ("consequence", {"DC401"}, ["DC401"], "right, not first"),
+        ("none", set(), ["DC401"], "nothing"),
+        ("DC512", {"DC512"}, ["DC401"], "another code"),
+        ("DC512", {"DC512"}, ["none"], "invented"),
+        ("DC512", {"DC512"}, ["consequence"], "invented"),
+    ],
+)
+def test_grades(answer: str, every: set[str], expected: list[str], grade: str) -> None:
+    row = {"source": "owner/name#1", "expected": expected}
+    assert tool._graded(row, answer, every).grade == grade
