@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
     from .lint_run import LintResult
 
-_TOPICS = ("samples", "epochs", "splits", "devices", "gradients", "groups", "pickling", "files", "console_output")
+_SHARED = ("hang_detector", "sample_checks", "epochs", "splits")
+_TOPICS = ("samples", "batch_counts", "devices", "gradients", "groups", "pickling", "files", "console_output")
 #: Where the probes stand.
 PROBE_MODULES = (
-    "distcheck.runtime.coordination.hang_detector",
+    *(f"distcheck.runtime.coordination.{topic}" for topic in _SHARED),
     *(f"distcheck.runtime.rehearsal.simulation.{topic}" for topic in _TOPICS),
 )
 

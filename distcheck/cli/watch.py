@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.rank_info import RankInfo
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
     from distcheck.runtime.coordination.run_script import ScriptExit
+    from distcheck.runtime.coordination.sampling import Samples
+    from distcheck.runtime.coordination.store_client import StoreClient
     from distcheck.runtime.monitor.drift import Drift
+    from distcheck.runtime.monitor.sample_exchange import SampledRanks
     from distcheck.runtime.monitor.training import TrainingObserver
 
 #: The module with the probes of a hang.
@@ -38,6 +41,8 @@ PROBE_MODULES = ("distcheck.runtime.coordination.hang_detector",)
 AT_END = ("distcheck.runtime.monitor.summary",)
 #: The module with the probes of replicas.
 OF_REPLICAS = ("distcheck.runtime.monitor.drift",)
+#: The modules with the probes of samples.
+OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
 #: Default of ``--consistency-interval``, in optimizer steps.
 EVERY_STEPS = 100
 #: Entry point of the script's children.
@@ -221,6 +226,7 @@ def _end(options: WatchOptions, monitor: RankMonitor, end: ScriptExit) -> None:
 
 def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     global _recorder, _training
+    from distcheck.runtime.coordination import loader_hooks
     from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.import_hook import when_imported
     from distcheck.runtime.coordination.rank_info import rank_info_of_group
@@ -228,6 +234,7 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     from distcheck.runtime.coordination.shared_table import open_shared_table
     from distcheck.runtime.coordination.store_client import JobStoreConnection
     from distcheck.runtime.monitor.drift import ReplicaExchange
+    from distcheck.runtime.monitor.sample_exchange import LIMITS, SampleExchange, SampleLog
     from distcheck.runtime.monitor.training import TrainingObserver
 
     environ = dict(os.environ)
@@ -245,9 +252,18 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     else:
         _training.forget()
     exchange = ReplicaExchange(_training.rows, lambda drift: _report_drift(options, drift), _training.unchecked)
+    log = SampleLog(recorder)
+    watcher = loader_hooks.install(log, LIMITS)
+    _training.observe_reduced(lambda: watcher.has_batches, watcher.fed_by_hand)
+    samples = SampleExchange(log, partial(_report_samples, options))
+
+    def on_tick(store: StoreClient, rank: int, final: bool) -> None:
+        exchange.tick(store, rank, final)
+        samples.tick(store, rank, monitor.rank_info.world_size, final)
+
     monitor = RankMonitor(
         recorder, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
-        _reporter(options), hang_timeout_s=options.hang_timeout_s, abort=options.abort, on_tick=exchange.tick,
+        _reporter(options), hang_timeout_s=options.hang_timeout_s, abort=options.abort, on_tick=on_tick,
     )  # fmt: skip
     recorder.observe(monitor, table)
     return monitor
@@ -365,6 +381,8 @@ def _summarise(options: WatchOptions, summary: Summary) -> None:
         more = sorted({f"{finding.message} ({finding.code})" for finding in report.findings})
         if summary.replicas_unchecked:
             more.append(f"replicas not checked: {summary.replicas_unchecked}")
+        if summary.samples_unchecked:
+            more.append(f"samples not checked: {summary.samples_unchecked}")
         say("; ".join([f"distcheck watch: {report.subject['line'][0]}", *more]))
     # the report of a hang is worth more than this
     if not summary.reported:
@@ -385,6 +403,32 @@ def _report_drift(options: WatchOptions, drift: Drift) -> None:
     if report.findings:
         say(_text(options, report).rstrip())
         _write(options, report)
+
+
+def sample_report_of(samples: Samples, selection: Selection) -> Report:
+    """Return the report about the samples that ranks read."""
+    from distcheck.core.checker import Checker
+    from distcheck.runtime.coordination.sampling import Samples
+
+    report = Checker(selection, modules=OF_SAMPLES).plan(Samples, command="watch", closed=True).run(samples)
+    return report._replace(stage="rank")
+
+
+def _report_samples(options: WatchOptions, sampled: SampledRanks, store: StoreClient) -> None:
+    """Report what is new, once in the job."""
+    from distcheck.runtime.coordination.locations import few_rank_names
+    from distcheck.runtime.coordination.protocol import PREFIX, REPORTED
+
+    report = sample_report_of(sampled.samples, options.selection)
+    new = [
+        found for found in report.findings
+        if found.severity >= Severity.WARNING
+        and store.add(f"{PREFIX}/sample_findings/{found.code}/{found.where.path}:{found.where.line}", 1) == 1
+    ]  # fmt: skip
+    if new:
+        store.set(REPORTED, str(sampled.ranks[0]))
+        line = f"samples of {few_rank_names(sampled.ranks)}"
+        _report_now(options, report._replace(findings=tuple(new), subject={"line": [line]}))
 
 
 def _report_long_wait(options: WatchOptions, wait: LongWait) -> None:

@@ -16,11 +16,13 @@ from distcheck.rules import Selection
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import CallMismatch, Frame, Position, Positions
+from distcheck.runtime.coordination.sampling import Samples, samples_of
 from distcheck.runtime.inspect.snapshot import Snapshot
 from distcheck.runtime.monitor.drift import ReplicaRow, drift_of
 from tests.runtime.coordination import test_hang_detector as standing
 from tests.runtime.inspect import test_snapshot_checks as still
 from tests.runtime.monitor import test_summary as summary
+from tests.runtime.rehearsal.simulation import test_samples as drawn
 
 from . import Case, Cases, Said, said_by
 
@@ -32,8 +34,10 @@ class Compared(NamedTuple):
     now: tuple[ReplicaRow, ...]
 
 
-def watched(given: Positions | Summary | Compared, _: Path) -> Said:
-    """The report of ``distcheck watch``: of a hang, of replicas, or at the end."""
+def watched(given: Positions | Summary | Compared | Samples, _: Path) -> Said:
+    """The report of ``distcheck watch``: of a hang, of replicas, of samples, or at the end."""
+    if isinstance(given, Samples):
+        return said_by(watch.sample_report_of(given, Selection()))
     if isinstance(given, Compared):
         drift = drift_of(*given)
         return Said({}) if drift is None else said_by(watch.drift_report_of(drift, Selection()))
@@ -75,8 +79,22 @@ def replicas(*rates: float, weights: tuple[int, ...] = (7, 7)) -> Compared:
     return Compared(rows(1), rows(2))
 
 
+def of_both(**more: object) -> Samples:
+    """Two ranks that train from one loader without a sampler."""
+    ids = drawn.in_batches(range(12))
+    rows = [row for rank in (0, 1) for row in (drawn.made(rank, **more), *drawn.walk(rank, ids))]  # type: ignore[arg-type]
+    return samples_of([*drawn.wrapped(0, 1), *rows], 2)
+
+
+def of_epochs(*orders: list[int]) -> Samples:
+    """Two ranks that train for two epochs, with these orders of all samples."""
+    return samples_of(drawn.epochs(drawn.DISTRIBUTED, drawn.DISTRIBUTED, orders=orders, length=3), 2)
+
+
 EQUAL = replicas(0.1, 0.1)
-WATCHED: dict[str, Positions | Summary | Compared] = {
+#: Each rank has its share of each epoch's order.
+DIVIDED = of_epochs(drawn.shuffled(0), drawn.shuffled(1))
+WATCHED: dict[str, Positions | Summary | Compared | Samples] = {
     "DC511": job(waiting(0, call(5)), Position(1, state="stopped", detail="SIGSTOP")),
     "DC514": summary.job(120.0, 118.0, 4.0, 122.0),
     "DC517": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(DIFFERENT,)),
@@ -86,6 +104,12 @@ WATCHED: dict[str, Positions | Summary | Compared] = {
     "DC704": job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=FORWARD), left(1, 4)),
     "DC716": job(*(waiting(rank, pair("send", 1 - rank), posted={f"0 send {1 - rank} 0": 1}) for rank in range(2))),
     "DC726": summary.job(1.0, 1.0, 1.0, long=(summary.WAIT,)),
+    "DC730": of_epochs(drawn.shuffled(0), drawn.shuffled(0)),
+    "DC732": of_both(),
+    "DC733": samples_of(
+        [*drawn.wrapped(0, 1), *drawn.split(0, drawn.shuffled(0)), *drawn.split(1, drawn.shuffled(1))], 2
+    ),
+    "DC735": of_both(iterable=True),
     "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
     "DC763": replicas(0.1, 0.1, weights=(7, 9)),
     "DC764": replicas(0.1, 0.05),
@@ -107,7 +131,8 @@ MOVES = still.snapshot(still.waits(0), still.away(1, "moves on"), busy=(1,))
 def of_watched_jobs(code: str) -> Cases:
     """A job that hangs or ends so, and a job without it."""
     bad = WATCHED[code]
-    good = ENDED_WELL if isinstance(bad, Summary) else EQUAL if isinstance(bad, Compared) else WELL
+    like = {Summary: ENDED_WELL, Compared: EQUAL, Samples: DIVIDED, Positions: WELL}
+    good = like[type(bad)]
     return Cases([Case(code, partial(watched, bad))], [Case("a job that is well", partial(watched, good))])
 
 

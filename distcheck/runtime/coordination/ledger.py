@@ -9,7 +9,7 @@ from typing import NamedTuple
 from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.flight_recorder import records
 from distcheck.runtime.coordination.long_waits import LongWait
-from distcheck.runtime.coordination.protocol import LONG, REPLICAS_UNCHECKED, REPORTED, ledger_key
+from distcheck.runtime.coordination.protocol import LONG, REPLICAS_UNCHECKED, REPORTED, SAMPLES_UNCHECKED, ledger_key
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.store_client import StoreClient
 
@@ -84,6 +84,8 @@ class Summary(NamedTuple):
     reported: bool = False
     #: why replicas were not compared although that was requested; "": they were, or it was not
     replicas_unchecked: str = ""
+    #: why the samples of ranks were not compared; "": they were, as far as a model is trained from them
+    samples_unchecked: str = ""
 
     @property
     def healthy(self) -> bool:
@@ -125,7 +127,7 @@ def read_summary(store: StoreClient, world_size: int) -> Summary:
     long = json.loads(store.get(LONG) or "[]")
     return Summary(
         tuple(_read(text) for text in texts), world_size, tuple(LongWait(*item) for item in long),
-        bool(store.check([REPORTED])), store.get(REPLICAS_UNCHECKED) or "",
+        bool(store.check([REPORTED])), store.get(REPLICAS_UNCHECKED) or "", store.get(SAMPLES_UNCHECKED) or "",
     )  # fmt: skip
 
 

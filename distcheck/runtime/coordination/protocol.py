@@ -31,6 +31,8 @@ CLOSING, RELEASED = f"{PREFIX}/closing", f"{PREFIX}/released"
 LONG = f"{PREFIX}/long"
 #: why the replicas of a model were not compared; set at the end by each rank that could not
 REPLICAS_UNCHECKED = f"{PREFIX}/replicas_unchecked"
+#: the same of the samples that ranks read
+SAMPLES_UNCHECKED = f"{PREFIX}/samples_unchecked"
 
 #: The beat of a rank that no longer watches.
 OFF = -1

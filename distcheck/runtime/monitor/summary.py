@@ -181,6 +181,8 @@ def not_checked(summary: Summary) -> tuple[NotChecked, ...]:
         missed.append(NotChecked(rules.DC514.code, f"more ranks than cores on {host}: they wait for each other"))
     if summary.replicas_unchecked:
         missed.append(NotChecked(rules.DC763.code, summary.replicas_unchecked))
+    if summary.samples_unchecked:
+        missed.append(NotChecked(f"{rules.DC732.code}, the samples of ranks", summary.samples_unchecked))
     silent = [item.rank for item in summary.ledgers if not item.recorder]
     if silent:
         missed.append(

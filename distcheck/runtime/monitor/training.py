@@ -76,6 +76,9 @@ class TrainingObserver:
         #: address of a tensor → its elements, the group, and the number of the all-reduce
         self._reduced: dict[int, tuple[int, str, int]] = {}
         self._reduces = 0
+        #: ranks among which the script reduced the gradients of a step
+        self._on_reduced: Callable[[tuple[int, ...]], None] | None = None
+        self._waits_for_reduced: Callable[[], bool] = lambda: False
         #: optimizers that made a step, and rows with digests
         self._seen = self._digested = 0
 
@@ -99,6 +102,13 @@ class TrainingObserver:
         when_imported("torch.nn.parallel.distributed", self._attach_ddp)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
         self._calls.observe_reductions(self._on_reduce)
+
+    def observe_reduced(self, waits: Callable[[], bool], observer: Callable[[tuple[int, ...]], None]) -> None:
+        """Call a function before each step whose gradients the script itself reduced, with the ranks.
+
+        :param waits: returns whether that matters at this step
+        """
+        self._waits_for_reduced, self._on_reduced = waits, observer
 
     def forget(self) -> None:
         """Forget the parent's models, in a fork."""
@@ -211,8 +221,13 @@ class TrainingObserver:
                 _rates(optimizer), self._values(kept, steps, with_gradients=with_gradients),
             )  # fmt: skip
             self._add(row)
-        if due:
-            self._by_hand(optimizer, steps, place, owned)
+        wanted = self._waits_for_reduced()
+        if due or wanted:
+            for title, named in self._reduced_by_hand(optimizer, steps, owned):
+                if wanted and self._on_reduced is not None:
+                    self._on_reduced(self._calls.groups[title])
+                if due:
+                    self._add_by_hand(optimizer, steps, place, title, named)
         steps.reduces = self._reduces
 
     def _collectives(self, group: Any) -> tuple[int, int]:
@@ -223,8 +238,10 @@ class TrainingObserver:
             return 0, 0
         return number, number - self._calls.compared(group.group_name)
 
-    def _by_hand(self, optimizer: Any, steps: _Steps, place: str, owned: set[int]) -> None:
-        """Add a row for the parameters whose gradients the script reduced since the last step."""
+    def _reduced_by_hand(
+        self, optimizer: Any, steps: _Steps, owned: set[int]
+    ) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+        """Yield each group with the parameters whose gradients the script reduced in it since the last step."""
         groups: dict[str, list[tuple[str, Any]]] = {}
         total = 0
         for index, group in enumerate(optimizer.param_groups):
@@ -235,15 +252,16 @@ class TrainingObserver:
                 numel, title, at = self._reduced.get(one.grad.data_ptr(), (0, "", 0))
                 if at > steps.reduces and numel == one.grad.numel():
                     groups.setdefault(title, []).append((f"{position} of parameter group {index}", one))
-        for title, named in groups.items():
-            # an address alone may be a coincidence
-            if 2 * len(named) > total:
-                row = ReplicaRow(
-                    0, f"{title}.manual.{steps.number}", self._calls.groups[title], steps.count,
-                    self._calls.entered.get(title, 0), "", place, _rates(optimizer),
-                    self._values(named, steps, with_gradients=True),
-                )  # fmt: skip
-                self._add(row)
+        # an address alone may be a coincidence
+        return ((title, named) for title, named in groups.items() if 2 * len(named) > total)
+
+    def _add_by_hand(self, optimizer: Any, steps: _Steps, place: str, title: str, named: list[tuple[str, Any]]) -> None:
+        row = ReplicaRow(
+            0, f"{title}.manual.{steps.number}", self._calls.groups[title], steps.count,
+            self._calls.entered.get(title, 0), "", place, _rates(optimizer),
+            self._values(named, steps, with_gradients=True),
+        )  # fmt: skip
+        self._add(row)
 
     def _values(
         self, named: list[tuple[str, Any]], steps: _Steps, *, with_gradients: bool

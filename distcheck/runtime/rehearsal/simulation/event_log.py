@@ -14,8 +14,7 @@ from typing import Any
 
 from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.frames import innermost_own
-
-from .plan import LoggedEvent
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 
 #: Rows of one kind that a process writes at most; a rehearsal is short, and a loop may be long.
 _MOST = 20_000

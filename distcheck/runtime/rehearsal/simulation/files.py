@@ -15,8 +15,9 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, grouped, rank_names, rank_ranges
 from distcheck.core.registry import fact, probe
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 
-from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, where
+from .plan import End, Rehearsal, RehearsalPlan, where
 from .protected_paths import below
 
 Clock = Mapping[str, int]

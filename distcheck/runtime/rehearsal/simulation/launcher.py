@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.coordination.model import Positions
 
 from . import network, overlay, trackers
 from .coordinator import RehearsalCoordinator
 from .event_log import read_rows
 from .output import PrefixedOutput, last_output
-from .plan import End, LoggedEvent, Rehearsal, RehearsalPlan, write_plan
+from .plan import End, Rehearsal, RehearsalPlan, write_plan
 from .processes import AGENT, RehearsedProcess, end_all, start
 
 #: Seconds between two checks of the processes.

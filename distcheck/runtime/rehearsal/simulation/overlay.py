@@ -19,9 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.resources import PACKAGE
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 
 from . import protected_paths
-from .plan import LoggedEvent, RehearsalPlan
+from .plan import RehearsalPlan
 
 _FILE = "overlay.json"
 #: Seconds for a small Python to start and mount, on a machine that is busy.

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, NotApplicable, Rule
 from distcheck.core.registry import fact, probe
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 
-from .plan import LoggedEvent, Rehearsal, where
+from .plan import Rehearsal, where
 
 _VERBS = {
     "torch.save": "torch.save can't write",

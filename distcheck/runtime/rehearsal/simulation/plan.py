@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 from distcheck.core.model import Where, rank_ranges
 from distcheck.runtime.coordination.locations import split_place
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 
-Record = TypeVar("Record")
 Item = TypeVar("Item")
 #: names the private folder of the rehearsal to every process in it
 VARIABLE = "DISTCHECK_REHEARSAL"
@@ -61,42 +61,6 @@ class RehearsalPlan(NamedTuple):
     def node_name(self, rank: int) -> str:
         """What the node is called in findings: ``node 1``."""
         return f"node {self.node_of(rank)}"
-
-
-class LoggedEvent(NamedTuple):
-    """One thing that a rank did."""
-
-    #: ``<topic>.<what>``: ``samples.pass``, ``files.write``, ``devices.set``
-    kind: str
-    #: global rank; None: a process that has not become one (a parent of ``mp.spawn``, a loader's worker)
-    rank: int | None
-    pid: int
-    #: seconds since the rehearsal began
-    at_s: float
-    #: optimizer steps that this process had done
-    step: int
-    #: the innermost line of the user's own, relative to the working directory: ``train.py:88``; "" where there is none
-    place: str = ""
-    function: str = ""
-    #: plain JSON values, by the topic's own names
-    data: Mapping[str, Any] = {}
-
-    @property
-    def path_and_line(self) -> tuple[str | None, int | None]:
-        return split_place(self.place)
-
-    def fill(self, kind: Callable[..., Record], **values: Any) -> Record:
-        """Return a named tuple with the fields of this event that it has; ``values`` count more."""
-        own = {"rank": self.rank, "place": self.place, "function": self.function, "at_s": self.at_s, "step": self.step}
-        return fill(kind, {**own, **self.data, **values})
-
-
-def fill(kind: Callable[..., Record], data: Mapping[str, Any]) -> Record:
-    """Return a named tuple with those values whose names are its fields; lists become tuples."""
-    fields = getattr(kind, "_fields", ())
-    return kind(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields}
-    )
 
 
 def where(location: str, ranks: Iterable[int] = ()) -> Where:

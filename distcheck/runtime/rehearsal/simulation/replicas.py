@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from distcheck.core.model import NotApplicable, Unavailable
 from distcheck.core.registry import fact
 from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 
-from .plan import End, LoggedEvent, Rehearsal
+from .plan import End, Rehearsal
 
 
 class ParameterState(NamedTuple):

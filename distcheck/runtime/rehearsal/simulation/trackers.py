@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from .plan import LoggedEvent, Rehearsal
+from distcheck.runtime.coordination.logged_events import LoggedEvent
+
+from .plan import Rehearsal
 
 
 class TrackerVariable(NamedTuple):

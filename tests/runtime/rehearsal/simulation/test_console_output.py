@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from distcheck.core.model import Finding, NotApplicable, Severity
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.rehearsal.simulation import console_output, trackers
 from distcheck.runtime.rehearsal.simulation.console_output import Printed, PrintedLine, TrackerRun
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
-from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, Rehearsal, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 ROOT = Path(__file__).parents[4]
 PLAN = RehearsalPlan("train.py", nnodes=1, nproc_per_node=2)

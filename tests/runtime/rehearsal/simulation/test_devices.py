@@ -8,7 +8,8 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity
-from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, Rehearsal, RehearsalPlan
+from distcheck.runtime.coordination.logged_events import LoggedEvent
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 TWO_NODES = RehearsalPlan("train.py", nnodes=2, nproc_per_node=2, gpus_per_node=2)
 ONE_NODE = RehearsalPlan("train.py", nnodes=1, nproc_per_node=2, gpus_per_node=2)

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from distcheck.core.model import Finding, NotApplicable, Severity
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.rehearsal.simulation import files
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
-from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
 ROOT = Path(__file__).parents[4]
 PLAN = RehearsalPlan("train.py", nnodes=1, nproc_per_node=2, folder="/job")

@@ -9,7 +9,8 @@ import pytest
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Report
 from distcheck.runtime.coordination.digests import Digest
-from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
+from distcheck.runtime.coordination.logged_events import LoggedEvent
+from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 SAME = [1, 1.0, 0.5, 32]

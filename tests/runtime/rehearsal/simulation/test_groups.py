@@ -6,7 +6,8 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Severity
-from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
+from distcheck.runtime.coordination.logged_events import LoggedEvent
+from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.rehearsal.simulation.launcher import ends_of, sweep
 from distcheck.runtime.rehearsal.simulation.output import PrefixedOutput, last_output
-from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import End, RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.processes import AGENT, RehearsedProcess
 
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
 from distcheck.runtime.rehearsal.simulation.network import notes
-from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, Rehearsal, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 PROGRAM = """
 import json, socket, sys

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.rehearsal.simulation.launcher import ENDED, HUNG, NO_STORE, TIME, UNEVEN, RehearsalResult
 from distcheck.runtime.rehearsal.simulation.outcome import failure_lines, failures, last_lines, not_checked
-from distcheck.runtime.rehearsal.simulation.plan import End, LoggedEvent, Rehearsal, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import End, Rehearsal, RehearsalPlan
 
 PLAN = RehearsalPlan("train.py", nproc_per_node=2)
 AT_END = [End(rank, 10 + rank, "steps", 0, 3) for rank in range(2)]

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.rehearsal.simulation import overlay, protected_paths
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
 from distcheck.runtime.rehearsal.simulation.overlay import LeftFile, Overlay
-from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.protected_paths import FileSystem, Mount
 
 ROOT = Path(__file__).parents[4]

@@ -10,8 +10,9 @@ import pytest
 
 from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Report, Severity
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
-from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, Rehearsal, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 TOTAL = 64
 SEQUENTIAL = {"types": ["BatchSampler", "SequentialSampler"]}
@@ -108,7 +109,10 @@ def report_of(*rows: LoggedEvent, ranks: int = 2, positions: Positions = Positio
     rehearsal = Rehearsal(
         RehearsalPlan("train.py", nproc_per_node=ranks), (), tuple(sorted(rows, key=lambda one: one.at_s))
     )
-    modules = tuple(f"distcheck.runtime.rehearsal.simulation.{topic}" for topic in ("samples", "epochs", "splits"))
+    modules = (
+        *(f"distcheck.runtime.rehearsal.simulation.{topic}" for topic in ("samples", "batch_counts")),
+        *(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits")),
+    )
     plan = Checker(modules=modules, plug_ins=False).plan(Rehearsal, Positions, command="rehearse", closed=True)
     report = plan.run(rehearsal, positions)
     assert all(probe.status in ("ran", "not-applicable") for probe in report.probes), report.probes
@@ -262,6 +266,33 @@ def test_good_dc732_distributed_sampler() -> None:
     assert judged(*wrapped(0, 1), *rows, *walks) == []
 
 
+def _shares(**differs: Sequence[int]) -> list[LoggedEvent]:
+    """Rows of two ranks, each with its part of an order that its seed and epoch decide."""
+    sampler = [
+        {**DISTRIBUTED, "replicas": 2, "part": rank, **{name: values[rank] for name, values in differs.items()}}
+        for rank in (0, 1)
+    ]
+    rows = [made(rank, sampler=sampler[rank]) for rank in (0, 1)]
+    orders = [shuffled(10 * one["seed"] + one["epoch"])[rank::2] for rank, one in enumerate(sampler)]
+    walks = [one for rank in (0, 1) for one in walk(rank, in_batches(orders[rank]), sampler=sampler[rank])]
+    return [*wrapped(0, 1), *rows, *walks]
+
+
+@pytest.mark.parametrize("what", ["seed", "epoch"])
+def test_bad_dc732_shares_of_different_orders(what: str) -> None:
+    finding = only(*_shares(**{what: (3, 4)}))
+    assert (finding.code, finding.severity, finding.where.line) == ("DC732", Severity.ERROR, 9)
+    assert f"({what} 3 on rank 0 and 4 on rank 1), so the shares overlap: two or more ranks got" in finding.message
+
+
+def test_good_dc732_shares_of_one_order() -> None:
+    assert judged(*_shares(seed=(3, 3), epoch=(2, 2))) == []
+
+
+def test_good_dc732_orders_without_shuffle_do_not_depend_on_the_seed() -> None:
+    assert judged(*_shares(seed=(3, 4), shuffle=(False, False))) == []
+
+
 def test_good_dc732_so_few_samples_that_the_sampler_repeats_them() -> None:
     sampler = [{**DISTRIBUTED, "replicas": 2, "part": rank} for rank in (0, 1)]
     rows = [made(rank, sampler=sampler[rank], length=1, base_length=1) for rank in (0, 1)]
@@ -358,6 +389,12 @@ def test_bad_dc735_all_ranks_get_the_same_items() -> None:
     finding = only(*wrapped(0, 1), *rows, *walks)
     assert (finding.code, finding.where.line) == ("DC735", 10)
     assert "Lines" in finding.message
+
+
+def test_good_dc735_other_files_with_equal_contents() -> None:
+    rows = [made(rank, iterable=True, held=f"files{rank}", sampler=SAYS_NOTHING) for rank in (0, 1)]
+    walks = [one for rank in (0, 1) for one in walk(rank, in_batches(range(12)), iterable=True)]
+    assert judged(*wrapped(0, 1), *rows, *walks) == []
 
 
 def test_good_dc735_items_of_their_own() -> None:

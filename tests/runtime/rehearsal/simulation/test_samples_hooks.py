@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
-from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent
 
 pytestmark = pytest.mark.torch
 

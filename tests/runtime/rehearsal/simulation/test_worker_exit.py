@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.coordination.model import SETUP, Frame
 from distcheck.runtime.coordination.run_script import ScriptExit
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog, read_rows
 from distcheck.runtime.rehearsal.simulation.launcher import _LoggedSteps
-from distcheck.runtime.rehearsal.simulation.plan import LoggedEvent, RehearsalPlan
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.worker_exit import WorkerExit
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 import os
 import re
 from types import FrameType
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from distcheck.core.resources import PACKAGE
 from distcheck.runtime.coordination.frames import is_own, shown_path
+from distcheck.runtime.coordination.loops import source_tree
 
 _OURS = PACKAGE + os.sep
 #: Functions that fetch a file and put it somewhere.
@@ -27,6 +27,15 @@ def outer(frame: FrameType | None) -> FrameType | None:
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return frame
+
+
+def called_by_script(frame: FrameType | None) -> bool:
+    """Whether the script's own code made a call, and not a library that it uses.
+
+    :param frame: the innermost frame to check; our own are skipped
+    """
+    frame = outer(frame)
+    return frame is not None and is_own(frame.f_code.co_filename)
 
 
 def _module(frame: FrameType) -> str:
@@ -116,15 +125,6 @@ def is_caught(frame: FrameType | None) -> bool:
 
 def _caught_at(path: str, line: int) -> set[str]:
     return {name for first, last, names in _handlers(path) if first <= line <= last for name in names}
-
-
-@functools.lru_cache(maxsize=64)
-def source_tree(path: str) -> ast.Module | None:
-    """Return the syntax tree of a file; None if it does not parse."""
-    try:
-        return ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError):
-        return None
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck.runtime.coordination.frames import innermost_own, shown_path
+from distcheck.runtime.coordination.patching import attach_to, harmless, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
-
-from .patching import attach_to, harmless, wrap
 
 MASK = "CUDA_VISIBLE_DEVICES"
 #: Functions of torch.distributed whose tensors show the GPU of the rank.

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from distcheck.runtime.coordination.frames import innermost_own, is_own
+from distcheck.runtime.coordination.patching import attach_to, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.overlay import CODE, WHITEOUT, OverlaySettings, settings_of
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
@@ -25,7 +26,6 @@ from distcheck.runtime.rehearsal.simulation.protected_paths import FileSystem, g
 
 from .call_sites import asked_at, fetcher, folder_call, folder_options, is_called_by_own, is_caught, library_call
 from .clock import LogicalClock
-from .patching import attach_to, wrap
 
 #: Files that were there before, of which reading is noted; a data set may have millions.
 _MOST_OLD = 2_000

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 from distcheck.runtime.coordination.digests import Digests
 from distcheck.runtime.coordination.frames import innermost_own, is_own
+from distcheck.runtime.coordination.patching import attach_to, harmless, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
-
-from .patching import attach_to, harmless, wrap
 
 #: Parameters of one model that are compared.
 _MOST_PARAMETERS = 64

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from distcheck.runtime.coordination.patching import attach_to, harmless, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
-from .patching import attach_to, called_by_script, harmless, wrap
+from .call_sites import called_by_script
 
 
 def install(event_log: EventLog, plan: RehearsalPlan) -> None:

@@ -14,10 +14,9 @@ import socket
 import sys
 from typing import Any
 
+from distcheck.runtime.coordination.patching import harmless
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
-
-from .patching import harmless
 
 #: Audit events of Python's socket module → position of the address, or of the host name.
 _SENDING = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}

@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any
 
 from distcheck.runtime.coordination.import_hook import when_imported
+from distcheck.runtime.coordination.patching import wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.overlay import settings_of
 from distcheck.runtime.rehearsal.simulation.path_redirection import Redirection
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.redirected_calls import RedirectedCalls
-
-from .patching import wrap
 
 _SAFETENSORS = (
     ("save_file", 1, "w"), ("save_model", 1, "w"), ("load_file", 0, "r"), ("load_model", 1, "r"), ("safe_open", 0, "r"),

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from distcheck.runtime.coordination.frames import innermost_own
+from distcheck.runtime.coordination.patching import attach_to, harmless, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 from .call_sites import outer
-from .patching import attach_to, harmless, wrap
 
 #: Objects of one walk, and offenders of one refusal that are written down.
 _MOST_OBJECTS = 200_000

@@ -11,11 +11,10 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from distcheck.runtime.coordination.patching import attach_to, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.trackers import FOR_SEVERAL, NEVER_OFFLINE, SWITCHES
-
-from .patching import attach_to, wrap
 
 
 class _Tracker(NamedTuple):

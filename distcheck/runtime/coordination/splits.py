@@ -12,8 +12,8 @@ from typing import Any
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.locations import where_of
 
+from .locations import where_of
 from .sampling import SHOWN, LoaderUse, Samples, Split, SubsetLayer, few
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
+import linecache
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-from distcheck.runtime.coordination.frames import shown_path
-
-from .call_sites import source_tree
+from .frames import shown_path
 
 #: Calls that pass on an iterable item by item to its end.
 _THROUGH = frozenset({
@@ -40,6 +40,15 @@ def loop_around(frames: Sequence[FrameType]) -> tuple[str, bool | None]:
         if not frame.f_code.co_flags & _GENERATOR:
             return place, bounded
     return place, None
+
+
+@functools.lru_cache(maxsize=64)
+def source_tree(path: str) -> ast.Module | None:
+    """Return the syntax tree of a file; None if it does not parse."""
+    try:
+        return ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return None
 
 
 def _innermost(tree: ast.Module, line: int) -> Loop | None:

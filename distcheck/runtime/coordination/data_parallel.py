@@ -11,8 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from distcheck.runtime.rehearsal.simulation.event_log import EventLog
-
+from .logged_events import EventSink
 from .patching import attach_to, harmless, wrap
 
 #: Names of a mesh's dimensions along which the data is divided.
@@ -32,17 +31,25 @@ _parallel: Parallel | None = None
 class Before(NamedTuple):
     """What a backward pass found."""
 
-    #: wrappers whose forward has run, and the gradients below them
-    wrappers: tuple[tuple[Any, tuple[tuple[int, int], ...]], ...]
+    #: wrappers whose forward has run, the gradients below them, and the collectives of their groups
+    wrappers: tuple[tuple[Any, tuple[tuple[int, int], ...], int], ...]
     #: shards whose gradients were done
     sharded: int
 
 
 class Parallel:
-    """Notes ``samples.wrapped`` and ``samples.twins``."""
+    """Notes ``samples.wrapped`` and ``samples.twins``.
 
-    def __init__(self, event_log: EventLog) -> None:
+    :param forwards: observe the forwards of DDP, which ``torch.compile`` would trace. Else each model in DDP counts
+        as called once its reducer has reduced gradients
+    """
+
+    def __init__(self, event_log: EventSink, *, forwards: bool) -> None:
         self.event_log = event_log
+        self.forwards = forwards
+        #: models in DDP, and those whose reducer has reduced
+        self.models: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.reduced: weakref.WeakSet[Any] = weakref.WeakSet()
         #: ``with Join(…)`` that this process is in
         self.joined = 0
         self._noted: set[tuple[str, tuple[int, ...]]] = set()
@@ -57,6 +64,8 @@ class Parallel:
         if not first:
             return
         for module, function, then in _AFTER:
+            if function.endswith("DistributedDataParallel.forward") and not self.forwards:
+                continue
             attach_to(module, self.event_log, _TOPIC, functools.partial(_call_after, function, then))
 
     def not_data_parallel(self) -> list[str]:
@@ -65,13 +74,18 @@ class Parallel:
 
     def before_backward(self) -> Before:
         """What :meth:`was_fed` compares with."""
-        return Before(tuple((one, _gradients(one)) for one in self.called), self.sharded)
+        wrappers = self.called if self.forwards else self.models
+        return Before(tuple((one, _gradients(one), _collectives(one)) for one in wrappers), self.sharded)
 
     def was_fed(self, before: Before) -> bool:
         """Whether a backward pass has given a data-parallel wrapper gradients, of a forward through it."""
-        fed = [wrapper for wrapper, gradients in before.wrappers if _gradients(wrapper) != gradients]
-        for wrapper in fed:
-            self.called.discard(wrapper)
+        fed = [wrapper for wrapper, gradients, _ in before.wrappers if _gradients(wrapper) != gradients]
+        if self.forwards:
+            for wrapper in fed:
+                self.called.discard(wrapper)
+        else:
+            self.reduced.update(one for one, _, number in before.wrappers if _collectives(one) > number)
+            fed = [wrapper for wrapper in fed if wrapper in self.reduced]
         return bool(fed) or self.sharded != before.sharded
 
     def note(self, kind: str, ranks: list[int], how: str) -> None:
@@ -114,6 +128,7 @@ def _ranks_of(group: Any) -> list[int]:
 
 
 def _ddp(parallel: Parallel, model: Any, *_: Any) -> None:
+    parallel.models.add(model)
     parallel.note("samples.wrapped", _ranks_of(model.process_group), "DistributedDataParallel")
     mesh = getattr(model, "device_mesh", None)
     if mesh is not None:
@@ -147,6 +162,14 @@ def _gradients(wrapper: Any) -> tuple[tuple[int, int], ...]:
     gradients = [one.grad for one in wrapper.parameters()]
     # a DTensor's own number stays as it is
     return tuple((id(one), -1 if one is None else getattr(one, "_local_tensor", one)._version) for one in gradients)
+
+
+def _collectives(wrapper: Any) -> int:
+    """Return the number of collectives of a model's group, those of its reducer included; 0 if nothing counts them."""
+    try:
+        return int(wrapper.process_group._get_sequence_number_for_group())
+    except (RuntimeError, AttributeError):
+        return 0
 
 
 def _called(parallel: Parallel, wrapper: Any, *_: Any) -> None:
@@ -187,7 +210,7 @@ def _call_after(name: str, then: Callable[..., None], module: Any) -> None:
 
 #: Module, function, and what is called after it.
 _AFTER: tuple[tuple[str, str, Callable[..., None]], ...] = (
-    ("torch.nn.parallel.distributed", "DistributedDataParallel.__init__", _ddp),
+    ("torch.nn.parallel.distributed", "DistributedDataParallel._ddp_init_helper", _ddp),
     ("torch.nn.parallel.distributed", "DistributedDataParallel.forward", _called),
     (f"{_FSDP}._runtime_utils", "_post_backward_hook", _reduced),
     (f"{_FSDP}.fully_sharded_data_parallel", "FullyShardedDataParallel.__init__", _fsdp),

@@ -5,14 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
-from distcheck.runtime.coordination.frames import is_own
-from distcheck.runtime.coordination.import_hook import when_imported
-from distcheck.runtime.rehearsal.simulation.event_log import EventLog
-
-from .call_sites import outer
+from .import_hook import when_imported
+from .logged_events import EventSink
 
 
 def wrap(owners: Any, name: str, around: Callable[..., Any]) -> None:
@@ -40,7 +36,7 @@ def _around(real: Any, around: Callable[..., Any]) -> Any:
 
 
 @contextmanager
-def harmless(event_log: EventLog, kind: str) -> Iterator[None]:
+def harmless(event_log: EventSink, kind: str) -> Iterator[None]:
     """Catch what fails in our own code: the event is lost, and the first error of each kind is logged."""
     try:
         yield
@@ -50,16 +46,7 @@ def harmless(event_log: EventLog, kind: str) -> Iterator[None]:
         event_log.count_lost(kind)
 
 
-def called_by_script(frame: FrameType | None) -> bool:
-    """Whether the script's own code made a call, and not a library that it uses.
-
-    :param frame: the innermost frame to check; our own are skipped
-    """
-    frame = outer(frame)
-    return frame is not None and is_own(frame.f_code.co_filename)
-
-
-def attach_to(module: str, event_log: EventLog, kind: str, attach: Callable[[Any], object]) -> None:
+def attach_to(module: str, event_log: EventSink, kind: str, attach: Callable[[Any], object]) -> None:
     """Call ``attach`` with a module when the script has imported it; log the topic as lost if that fails."""
 
     def attach_or_say(imported: Any) -> None:

@@ -1,7 +1,7 @@
 """Which samples the ranks got, from the rows of all ranks: a fact of loaders and the passes over them.
 
 A loader is the same on two ranks if the same lines made it, as the n-th one there.
-Nothing is judged here; the probes are in :mod:`.samples`.
+Nothing is judged here; the probes are in :mod:`.sample_checks`, :mod:`.epochs` and :mod:`.splits`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import NotApplicable, Where
-from distcheck.core.registry import fact
-from distcheck.runtime.coordination.locations import where_of
+from distcheck.core.model import Where
 
-from .plan import LoggedEvent, Rehearsal, fill
+from .locations import where_of
+from .logged_events import LoggedEvent, fill
 
 #: Samples that a message shows.
 SHOWN = 8
@@ -89,6 +88,8 @@ class LoaderUse(NamedTuple):
     base_length: int | None = None
     #: digest of what the data set holds; None where that does not show which data it is
     print: str | None = None
+    #: the same of the paths, names and contents alone
+    held: str | None = None
     #: outermost first
     layers: tuple[SubsetLayer, ...] = ()
     sampler: Sampler = Sampler()
@@ -191,23 +192,25 @@ class Samples(NamedTuple):
         return tuple(kept)
 
 
-@fact(of_this_host=False)
-def read_samples(rehearsal: Rehearsal) -> Samples:
-    """What the hooks of ``samples`` wrote down."""
+def samples_of(rows: Iterable[LoggedEvent], world_size: int) -> Samples:
+    """Return what the rows of all ranks show; rows of other topics do not matter."""
+    mine = [row for row in rows if row.kind.startswith("samples.")]
     loaders: dict[tuple[int, int], LoaderUse] = {}
     made: dict[tuple[int, tuple[str, ...]], int] = {}
-    for row in rehearsal.of_ranks("samples.loader"):
-        loaders[row.pid, row.data["loader"]] = _loader(row, row.rank or 0, loaders, made)
-    passes = tuple(_passes(rehearsal, loaders))
-    splits = tuple(_splits(rehearsal))
-    if not loaders and not splits:
-        raise NotApplicable("no rank has made a DataLoader")
-    wrapped = {tuple(row.data["ranks"]) for row in rehearsal.of("samples.wrapped")}
-    twins = [frozenset(row.data["ranks"]) for row in rehearsal.of("samples.twins")]
+    for row in _of(mine, "samples.loader"):
+        if row.rank is not None:
+            loaders[row.pid, row.data["loader"]] = _loader(row, row.rank, loaders, made)
+    passes = tuple(_passes(mine, loaders))
+    wrapped = {tuple(row.data["ranks"]) for row in _of(mine, "samples.wrapped")}
+    twins = [frozenset(row.data["ranks"]) for row in _of(mine, "samples.twins")]
     if any(one.unsplit for one in passes):
-        twins.append(frozenset(range(rehearsal.plan.world_size)))
+        twins.append(frozenset(range(world_size)))
     groups = sorted(group for group in wrapped if len(group) > 1)
-    return Samples(tuple(loaders.values()), passes, splits, tuple(groups), tuple(dict.fromkeys(twins)))
+    return Samples(tuple(loaders.values()), passes, tuple(_splits(mine)), tuple(groups), tuple(dict.fromkeys(twins)))
+
+
+def _of(rows: Iterable[LoggedEvent], kind: str) -> list[LoggedEvent]:
+    return [row for row in rows if row.kind == kind]
 
 
 def _loader(
@@ -245,10 +248,10 @@ def _sampler(data: Mapping[str, Any]) -> Sampler:
     return fill(Sampler, data)
 
 
-def _passes(rehearsal: Rehearsal, loaders: Mapping[tuple[int, int], LoaderUse]) -> Iterator[Pass]:
+def _passes(rows: Iterable[LoggedEvent], loaders: Mapping[tuple[int, int], LoaderUse]) -> Iterator[Pass]:
     begun: dict[tuple[int, int], LoggedEvent] = {}
     later: dict[tuple[int, int], list[LoggedEvent]] = {}
-    for row in rehearsal.of("samples."):
+    for row in rows:
         if row.rank is None or "number" not in row.data:
             continue
         key = (row.pid, row.data["number"])
@@ -293,10 +296,12 @@ def _batch(data: Mapping[str, Any]) -> Batch:
     return Batch(None if data["ids"] is None else tuple(data["ids"]), leaves, data["count"])
 
 
-def _splits(rehearsal: Rehearsal) -> Iterator[Split]:
+def _splits(rows: Iterable[LoggedEvent]) -> Iterator[Split]:
     made: dict[tuple[int, str], int] = {}
-    for row in rehearsal.of_ranks("samples.split"):
-        count = made[row.rank or 0, row.place] = made.get((row.rank or 0, row.place), -1) + 1
+    for row in _of(rows, "samples.split"):
+        if row.rank is None:
+            continue
+        count = made[row.rank, row.place] = made.get((row.rank, row.place), -1) + 1
         yield row.fill(Split, key=((row.place,), count))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from distcheck.runtime.rehearsal.simulation.hooks.loops import loop_around
+from distcheck.runtime.coordination.loops import loop_around
 
 LOADER = range(3)
 

@@ -149,6 +149,20 @@ def print_of(dataset: Any, depth: int = 0) -> str | None:
     return f"{total:08x}" if identified else None
 
 
+def held_by(dataset: Any) -> str | None:
+    """A digest of the paths, names and contents that a data set holds, without its numbers and options; None: none."""
+    values = getattr(dataset, "__dict__", None)
+    if not isinstance(values, dict):
+        return None
+    parts = [f"{name}={digest}" for name in sorted(values) if (digest := _held(values[name])) is not None]
+    return f"{zlib.crc32(';'.join(parts).encode()):08x}" if parts else None
+
+
+def _held(value: Any) -> str | None:
+    names = isinstance(value, (list, tuple)) and bool(value) and all(isinstance(one, str) for one in value)
+    return digest_of(value) if names or _identifies(value) else None
+
+
 def _identifies(value: Any) -> bool:
     """Return whether a value identifies data: paths or contents, not a number or an option."""
     if isinstance(value, str):

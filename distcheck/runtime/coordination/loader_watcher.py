@@ -12,20 +12,19 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-from distcheck.runtime.coordination.frames import is_own, shown_path
-from distcheck.runtime.rehearsal.simulation.event_log import EventLog
-from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
-
+from .data_parallel import Before, Parallel
+from .frames import is_own, shown_path
+from .logged_events import EventSink
 from .loops import loop_around
-from .parallel import Before, Parallel
 from .patching import harmless
 from .sample_contents import (
     FIRST,
     IdentityCache,
     attribute,
     digest_of,
+    held_by,
     layers_of,
     leaves_of,
     length_of,
@@ -35,11 +34,21 @@ from .sample_contents import (
 from .samplers import describe, known_length, samplers_of
 
 TOPIC = "samples"
-#: Passes over one loader, and batches of one pass, that are written down one by one.
-_PASSES = 8
-_BATCHES = 16
 _FRAMES = 4
 _LIBRARIES = ("accelerate", "pytorch_lightning", "lightning", "transformers", "deepspeed", "megatron")
+
+
+class RecordLimits(NamedTuple):
+    """What is recorded."""
+
+    #: batches of one pass that are written down one by one, passes over one loader, and passes of this process
+    batches: int = 16
+    passes: int = 8
+    all_passes: int | None = None
+    #: batches that a pass gives at most; None: all
+    epoch_steps: int | None = None
+    #: in a rehearsal: forwards of wrappers are observed, and batches are counted to the end of each pass
+    thorough: bool = True
 
 
 class _Loader:
@@ -77,10 +86,10 @@ class _LoaderPass:
 class Watcher:
     """What is known in this process."""
 
-    def __init__(self, event_log: EventLog, plan: RehearsalPlan) -> None:
+    def __init__(self, event_log: EventSink, limits: RecordLimits) -> None:
         self.event_log = event_log
-        self.plan = plan
-        self.parallel = Parallel(event_log)
+        self.limits = limits
+        self.parallel = Parallel(event_log, forwards=limits.thorough)
         self.loaders = IdentityCache()
         self.subsets = IdentityCache()
         self.samplers = IdentityCache()
@@ -157,6 +166,7 @@ class Watcher:
             "length": None if iterable else length_of(dataset),
             "base_length": total,
             "print": print_of(base),
+            "held": held_by(base),
             "batch_size": attribute(loader, "batch_size"),
             "layers": [self._layer(subset, indices, total) for subset, indices in layers],
             "sampler": describe(chain, self.samplers),
@@ -202,9 +212,15 @@ class Watcher:
     # passes
 
     def pass_begins(self, iterator: Any, loader: Any, caller: FrameType | None) -> None:
+        limits = self.limits
+        iterator._distcheck_pass = None
+        if limits.all_passes is not None and self._passes >= limits.all_passes:
+            return
         if self.loaders.get(loader) is None:
             self.loader_made(loader, caller)
         state: _Loader = self.loaders.get(loader)
+        if not limits.thorough and state.passes >= limits.passes:
+            return
         if not state.logged:
             state.logged = True
             self.event_log.note("samples.loader", **state.row)
@@ -237,7 +253,7 @@ class Watcher:
 
     def is_cut(self, one: _LoaderPass | None) -> bool:
         """Return whether a pass has given all batches that the rehearsal requests."""
-        most = self.plan.epoch_steps
+        most = self.limits.epoch_steps
         if most is None or one is None:
             return False
         one.requested += 1
@@ -245,17 +261,20 @@ class Watcher:
         return one.cut
 
     def drawn(self, one: _LoaderPass, indices: Any) -> None:
-        if one.given < _BATCHES and one.loader.passes <= _PASSES:
+        if one.given < self.limits.batches and one.loader.passes <= self.limits.passes:
             one.drawn.append(indices)
 
     def batch_given(self, iterator: Any, one: _LoaderPass, batch: Any) -> None:
         torch = sys.modules["torch"]
+        if not self.limits.thorough and one.given >= self.limits.batches:
+            self._leave(iterator, one)
+            return
         one.with_gradients = bool(torch.is_grad_enabled())
         self._fresh[one] = weakref.ref(iterator)
         self._unfed.clear()
         number = one.given
         one.given += 1
-        if number >= _BATCHES or one.loader.passes > _PASSES:
+        if number >= self.limits.batches or one.loader.passes > self.limits.passes:
             return
         drawn = one.drawn.popleft() if one.drawn else None
         listed = drawn if isinstance(drawn, (list, tuple)) else [drawn]
@@ -272,6 +291,30 @@ class Watcher:
             fed=one.fed,
             gradients=one.with_gradients,
         )
+
+    def _leave(self, iterator: Any, one: _LoaderPass) -> None:
+        """Stop to observe a pass of which enough batches are recorded."""
+        iterator._distcheck_pass = None
+        one.ended = True
+        self._fresh.pop(one, None)
+        self._unfed.clear()
+        self._note_sum("samples.open", one)
+
+    def unobserved_batch(self) -> None:
+        """A pass gave a batch that is not observed: the next backward pass may be about that one."""
+        if self._unfed:
+            self._unfed.clear()
+
+    @property
+    def has_batches(self) -> bool:
+        """Return whether a backward pass may be about a batch that is observed."""
+        return bool(self._fresh or self._unfed)
+
+    def fed_by_hand(self, ranks: tuple[int, ...]) -> None:
+        """The script has reduced the gradients of the last backward pass over these ranks."""
+        if self._unfed:
+            self.parallel.note("samples.wrapped", list(ranks), "all_reduce")
+            self._feed()
 
     def _sample(self, one: _LoaderPass, item: Any) -> Any:
         below = one.loader.indices
@@ -310,12 +353,19 @@ class Watcher:
         self._unfed += trained
         for one in trained:
             one.trained += 1
-        for one in self._unfed:
-            one.fed += fed
-            if (one.trained == 1 and one in trained) or (fed and one.fed == 1):
-                self.event_log.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
         if fed:
-            self._unfed.clear()
+            self._feed()
+        for one in trained:
+            if one.trained == 1 and not one.fed:
+                self.event_log.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
+
+    def _feed(self) -> None:
+        """The gradients of the batches that wait for it belong to a data-parallel model."""
+        for one in self._unfed:
+            one.fed += 1
+            if one.fed == 1:
+                self.event_log.note("samples.trained", number=one.number, trained=one.trained, fed=one.fed)
+        self._unfed.clear()
 
     def ending(self) -> None:
         """At the end of this process."""
