@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from .checks.host.examine import examine
 from .core.checker import make_selection
 from .core.model import Report, Severity
+from .core.redaction import mask_forms
 from .core.world import World
 from .launch.model import Launch
 from .launch.reader import LaunchOptions, make_launch
@@ -126,7 +127,7 @@ def preflight(
     if bad and (launch.local_rank or 0) == 0:
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - one process per host prints it, the others only raise
     verdicts = _VerdictStore.open(launch)
-    verdict = f"{report.subject['host']}: {bad[0].code} {bad[0].message}" if bad else ""
+    verdict = mask_forms(f"{report.subject['host']}: {bad[0].code} {bad[0].message}") if bad else ""
     elsewhere = None if verdicts is None else verdicts.exchange(verdict)
     if bad:
         raise PreflightError(text if elsewhere is not None else text + _how_to_end(launch), report)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from distcheck.core.model import to_plain
+from distcheck.core.redaction import mask_all
 
 from . import output
 from .env import read_facts
@@ -53,7 +54,7 @@ def command(left: str, right: str, output_format: str, verbose: bool) -> int:
     Exit status: 0 nothing differs, 1 something does, 2 a file can't be read.
     """
     sides = [{made.__name__: value for made, value in read_facts(path).items()} for path in (left, right)]
-    found = list(differences(sides[0], sides[1], verbose=verbose))
+    found = mask_all(list(differences(sides[0], sides[1], verbose=verbose)))
     if output_format == "json":
         rows = [{"fact": item.fact, "place": item.place, "a": item.left, "b": item.right} for item in found]
         output.to_stdout(json.dumps({"schema_version": 1, "a": left, "b": right, "differences": rows}, indent=2) + "\n")

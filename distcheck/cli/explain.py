@@ -19,6 +19,7 @@ import click
 
 from distcheck.core.checker import load_plug_ins
 from distcheck.core.model import Rule, page_url
+from distcheck.core.redaction import mask_all, mask_forms
 from distcheck.core.rule_page import read_page
 from distcheck.core.signature import Signature
 from distcheck.reporters import escape
@@ -84,7 +85,8 @@ def command(texts: tuple[str, ...], output_format: str) -> int:
     such. A lone - reads the text from standard input.
     """
     load_plug_ins()
-    answers = [explain_text(sys.stdin.read(_LONGEST_TEXT) if text == "-" else text) for text in texts]
+    found = [explain_text(sys.stdin.read(_LONGEST_TEXT) if text == "-" else text) for text in texts]
+    answers = mask_all(found)
     output.to_stdout(_json(answers) if output_format == "json" else "\n".join(map(_full, answers)))
     return output.CLEAN
 
@@ -117,8 +119,10 @@ def explain_text(text: str) -> Answer:
         return _joined(verdict, pages)
     if pages.verdict:
         return pages
+    # masked before it is cut: the rest of a credential would have no form
+    shown = mask_forms(text.strip())[:60]
     raise NothingKnown(
-        f"no rule knows the message {escape(text.strip()[:60])!r}; paste the line that names the error, or run "
+        f"no rule knows the message {escape(shown)!r}; paste the line that names the error, or run "
         "'distcheck log FILE' on the whole log"
     )
 

@@ -28,6 +28,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from distcheck._version import __version__
 from distcheck.core.fixes import apply_fixes, why_it_does_not_compile
 from distcheck.core.model import Finding, Fix, Severity, page_url
+from distcheck.core.redaction import mask_forms
 from distcheck.core.rule_page import read_page
 from distcheck.core.world import World
 from distcheck.reporters.progress import Progress
@@ -235,7 +236,7 @@ class LintServer(LanguageServer):
             diagnostics.setdefault(uri, []).append(
                 types.Diagnostic(
                     range=self.units(lines, range_of(finding, lines)),
-                    message=f"{finding.message}\nfix: {finding.fix.text}",
+                    message=mask_forms(f"{finding.message}\nfix: {finding.fix.text}"),
                     severity=_LEVELS[finding.severity],
                     code=finding.code,
                     code_description=types.CodeDescription(href=page_url(finding.code)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck import rules
 from distcheck.checks.launch_files import engine
@@ -16,7 +16,7 @@ from distcheck.checks.launch_files.model import LaunchFile, LaunchFiles, LaunchS
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Fix, NotApplicable, NotChecked, Report, Severity, Where, merge_not_checked
-from distcheck.core.redaction import MASK, mask, mask_forms, names_a_credential
+from distcheck.core.redaction import MASK, mask, names_a_credential
 from distcheck.rules import Selection
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class LaunchSide(NamedTuple):
         """
         return [
             rules.DC904.found(
-                mask_forms(_why(file, why)),
+                _why(file, why),
                 where=Where(path=file.path, line=line or None, column=column or None),
                 evidence={"kind": file.kind},
                 severity=_severity(file, why, line, named=file.path in named),
@@ -289,25 +289,7 @@ def probe(
     checker = Checker(selection, modules=("distcheck.checks.launch_files",), plug_ins=False)
     plan = checker.plan(LaunchFiles, type(started), command=command, closed=True)
     facts: dict[type, object] = {type(started.program): started.program, Configuration: configuration, Nodes: nodes}
-    report = plan.run(files, started, facts=facts)
-    return report._replace(findings=tuple(map(_without_credentials, report.findings)))
-
-
-def _without_credentials(finding: Finding) -> Finding:
-    """Return a finding without credentials: a file may have a token in the place of a name."""
-    where = finding.where
-    return finding._replace(
-        message=mask_forms(finding.message),
-        evidence={name: _masked(value) for name, value in finding.evidence.items()},
-        where=where._replace(object=_masked(where.object), variable=_masked(where.variable)),
-        fix=finding.fix._replace(text=mask_forms(finding.fix.text)),
-    )
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_masked(one) for one in value]
-    return mask_forms(value) if isinstance(value, str) else value
+    return plan.run(files, started, facts=facts)
 
 
 def with_source(finding: Finding, file: LaunchFile) -> Finding:

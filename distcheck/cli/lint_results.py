@@ -11,6 +11,7 @@ import click
 from distcheck import rules
 from distcheck.core.configuration import Configuration
 from distcheck.core.model import Finding, Report
+from distcheck.core.redaction import mask_forms
 
 from . import options as shared
 from . import output
@@ -145,7 +146,8 @@ def _print_diff(options: LintOptions, inputs: LintFiles, changed: Mapping[str, b
     texts = []
     for path in sorted(changed):
         texts.append(unified_diff(path, bytes_of(path, inputs), changed[path], python=path in inputs.paths))
-    if not _print("".join(texts), options.given["output_file"]):
+    # a masked line of context no longer matches its file, so that the patch is refused and never writes a mask
+    if not _print(mask_forms("".join(texts)), options.given["output_file"]):
         return output.MISUSED
     number = len(changed)
     say(options, f"--fix would fix {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from distcheck._version import __version__
 
 from .exit_status import end_with, leave
+from .output import say
 
 #: name → module, short help. The help is here so that ``--help`` imports no command.
 COMMANDS = {
@@ -119,7 +121,9 @@ def _run(command: click.Command, program: str, **settings: Any) -> None:
         try:
             return command.main(prog_name=program, standalone_mode=False, **settings)
         except click.ClickException as error:
-            error.show()
+            text = io.StringIO()
+            error.show(text)
+            say(text.getvalue().rstrip("\n"))
             return error.exit_code
         except click.Abort:
             click.echo("Interrupted.", err=True)

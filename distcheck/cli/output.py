@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from distcheck.core.model import Report, Severity
+from distcheck.core.redaction import mask_forms
 from distcheck.reporters import Style, render
 from distcheck.rules import Selection, known
 
@@ -22,8 +23,8 @@ CLEAN, FOUND, MISUSED, NOT_CHECKED = 0, 1, 2, 3
 
 
 def say(text: str) -> None:
-    """Print a line on standard error."""
-    sys.stderr.write(f"{text}\n")
+    """Print a line on standard error, with credentials masked."""
+    sys.stderr.write(f"{mask_forms(text)}\n")
     sys.stderr.flush()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from .model import Finding
+from .redaction import mask_forms
 
 #: Version of the file; it grows when a key changes its meaning.
 _VERSION = 1
@@ -80,9 +81,9 @@ def compare(
 
 def _key(finding: Finding, folder: str) -> str:
     path = finding.where.path
-    if path is None:
-        return finding.key
-    return finding._replace(where=finding.where._replace(path=_relative(path, folder))).key
+    if path is not None:
+        finding = finding._replace(where=finding.where._replace(path=_relative(path, folder)))
+    return mask_forms(finding.key)
 
 
 def _relative(path: str, folder: str) -> str:

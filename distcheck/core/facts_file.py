@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from .model import NotApplicable, Unavailable, to_plain
+from .redaction import mask_all
 
 #: Version of the file; it grows when a fact changes in a way that an older reader would misread.
 FACTS_SCHEMA_VERSION = 1
@@ -41,7 +42,7 @@ def dump_facts(facts: Mapping[type, object], *, tool_version: str, saved_at: str
                 "kind": "distcheck facts",
                 "tool": {"name": "distcheck", "version": tool_version},
                 "saved_at": saved_at,
-                "facts": {made.__name__: to_plain(value) for made, value in facts.items()},
+                "facts": {made.__name__: mask_all(to_plain(value)) for made, value in facts.items()},
             },
             indent=1,
             ensure_ascii=True,

@@ -332,6 +332,8 @@ def collect_variables(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {}
     for name, value in environ.items():
         if table.bears_on_training(name):
-            text = value if len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + "…"
-            kept[name] = mask(text, name=name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            # masked before it is cut: the rest of a credential would have no form
+            text = mask(value[: 2 * LONGEST_VALUE], name=name)
+            text = text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"
+            kept[name] = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return kept

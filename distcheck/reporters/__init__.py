@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Report, Where
+from distcheck.core.redaction import mask_all
 
 #: format → module
 FORMATS = {
@@ -39,9 +40,12 @@ class Style(NamedTuple):
 
 
 def render(report: Report, output_format: str, style: Style = Style()) -> str:
-    """Return the report in one of FORMATS, ending with a line break; raises KeyError for another format."""
+    """Return the report in one of FORMATS, ending with a line break; raises KeyError for another format.
+
+    Credentials are masked, whatever file, log or exception they come from.
+    """
     module = import_module(f"{__name__}.{FORMATS[output_format]}")
-    text: str = module.render(report, style)
+    text: str = module.render(mask_all(report), style)
     return text
 
 

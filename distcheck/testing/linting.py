@@ -23,6 +23,7 @@ from distcheck.cli import lint_inputs, lint_run, options
 from distcheck.cli.lint import command, lint_options
 from distcheck.cli.lint_results import described
 from distcheck.core.model import Finding, Report, Severity
+from distcheck.core.redaction import mask_all
 from distcheck.core.world import World
 from distcheck.reporters import Style, concise
 from distcheck.reporters.progress import Progress
@@ -151,6 +152,7 @@ class Check(pytest.Item):
             pytest.skip(f"no Python files and no launch files below {self.config.rootpath}")
 
     def _text(self, finding: Finding) -> str:
+        finding = mask_all(finding)
         if self.config.getoption("tbstyle", "auto") in ("short", "line"):
             return concise.render(self.look.report._replace(findings=(finding,)), Style()).splitlines()[0] + (
                 f"\nfix: {finding.fix.text}" + (f"\n    {finding.fix.command}" if finding.fix.command else "")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distcheck.core.model import Report
+from distcheck.core.redaction import mask_all
 from distcheck.launch.model import Launch
 from distcheck.launch.schedulers import Scheduler, expand_hostlist
 
@@ -187,7 +188,7 @@ def to_text(report: HostReport) -> str:
                 "rendezvous": report.rendezvous,
                 "world_size": report.world_size,
             },
-            "report": report.report._replace(probes=tuple(failed)).as_record(),
+            "report": mask_all(report.report._replace(probes=tuple(failed)).as_record()),
             "record": None if report.record is None else json.loads(to_json(report.record)),
         },
         ensure_ascii=True,

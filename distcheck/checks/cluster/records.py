@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from distcheck.checks.host.gpu_access import GpuAccess
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import to_plain
+from distcheck.core.redaction import mask_all
 
 #: Version of a record. A host with a record of another version is reported as having sent nothing usable.
 RECORD_VERSION = 1
@@ -200,7 +201,8 @@ class RecordError(ValueError):
 
 def to_json(value: Any) -> str:
     """A record (or another named tuple of this module) in one line of JSON."""
-    return json.dumps({"v": RECORD_VERSION, "record": to_plain(value)}, ensure_ascii=True, separators=(",", ":"))
+    plain = mask_all(to_plain(value))
+    return json.dumps({"v": RECORD_VERSION, "record": plain}, ensure_ascii=True, separators=(",", ":"))
 
 
 def from_json(made: Any, text: str | bytes) -> Any:

@@ -22,6 +22,7 @@ from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord, Ro
 from distcheck.core.checker import make_selection
 from distcheck.core.facts_file import from_plain
 from distcheck.core.model import Report, to_plain
+from distcheck.core.redaction import mask_all
 from distcheck.core.world import World
 from distcheck.launch.reader import make_launch
 from distcheck.runtime.coordination.flight_recorder import last_entries
@@ -135,7 +136,7 @@ class _InJobRun:
     def _publish(self, made: Report, *, wait: bool) -> None:
         """Send the report to all ranks. The store ends with this process, which may exit at once: let them read it."""
         with contextlib.suppress(StoreLost):
-            self.client.set("report", json.dumps(made.as_dict()))
+            self.client.set("report", json.dumps(mask_all(made.as_dict())))
             end = time.monotonic() + (_READ_WITHIN_S if wait else 0.0)
             while time.monotonic() < end and self.client.add("report/read", 0) < self.size - 1:
                 time.sleep(0.01)

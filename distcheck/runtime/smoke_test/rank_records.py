@@ -24,6 +24,7 @@ from distcheck.core.model import (
     rank_names,
     to_plain,
 )
+from distcheck.core.redaction import mask_all
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.coordination.root_cause import compose_failure
@@ -63,7 +64,8 @@ def write(folder: str, record: RankFile) -> None:
     """Write a rank's record whole or not at all; raises OSError."""
     path = Path(folder) / f"rank-{record.rank:05d}.json"
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    text = json.dumps({"kind": KIND, "version": _VERSION, "record": to_plain(record)}, ensure_ascii=True)
+    plain = mask_all(to_plain(record))
+    text = json.dumps({"kind": KIND, "version": _VERSION, "record": plain}, ensure_ascii=True)
     try:
         draft.write_text(text + "\n", encoding="utf-8")
         draft.replace(path)
