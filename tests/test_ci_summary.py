@@ -45,7 +45,8 @@ def written(folder: Path, **environments: dict[str, Any]) -> str:
 
 def test_a_failed_run_ends_with_what_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch = environment(step(OUTPUT, retcode=1, elapsed=80.0), step("== 4 passed in 1.00s ==", elapsed=2.0))
-    assert ci_summary.main(written(tmp_path, torch=torch, full={}, py314=environment(skipped=True))) == 1
+    quiet = environment(step(elapsed=3.0))
+    assert ci_summary.main(written(tmp_path, torch=torch, quiet=quiet, full={}, py314=environment(skipped=True))) == 1
     shown = capsys.readouterr().out
     assert "torch              90       8 +    82" in shown
     assert "py314" not in shown
@@ -59,7 +60,8 @@ def test_a_failed_run_ends_with_what_failed(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_good_run_is_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ci_summary.main(written(tmp_path, torch=environment(step("==== 4 passed in 1.00s ====")))) == 0
+    torch = environment(step("==== 4 passed in 1.00s ===="))
+    assert ci_summary.main(written(tmp_path, torch=torch, quiet=environment(step()))) == 0
     assert "run again: 0\n4 passed, 0 failed, 0 skipped\n" in capsys.readouterr().out
 
 
@@ -67,10 +69,11 @@ def test_a_good_run_is_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     "environments",
     [
         {"lint": environment(step())},
-        {"lint": environment(step()), "torch": environment(skipped=True)},
-        {"torch": environment(setup=step("no such wheel", retcode=1))},
+        {"torch": environment(skipped=True), "quiet": environment(step())},
+        {"torch": environment(step()), "lint": environment(step())},
+        {"torch": environment(setup=step("no such wheel", retcode=1)), "quiet": environment(step())},
     ],
-    ids=["without torch", "torch skipped", "torch not installed"],
+    ids=["neither", "torch skipped", "without the quiet tests", "torch not installed"],
 )
 def test_a_run_without_torch_fails(tmp_path: Path, environments: dict[str, dict[str, Any]]) -> None:
     assert ci_summary.main(written(tmp_path, **environments)) == 1

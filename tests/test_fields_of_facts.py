@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import typing
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 from distcheck.core import registry
 from distcheck.core.checker import Checker
@@ -37,45 +39,59 @@ def facts_of_probes() -> set[type]:
     return found
 
 
+class Filled(NamedTuple):
+    """What the package gives to fields."""
+
+    #: calls by the last part of the name that is called
+    calls: dict[str, list[ast.Call]]
+    #: the texts of the modules that replace a field
+    replaced: dict[str, set[str]]
+    #: the types that a row of a rehearsal's event log fills, and the names that hooks note there
+    of_rows: set[str]
+    noted: set[str]
+
+
+@functools.cache
+def filled_by_the_package() -> Filled:
+    given = Filled(defaultdict(list), defaultdict(set), set(), {"rank", "place", "function", "at_s", "step"})
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call):
+                called = str(getattr(node.func, "attr", getattr(node.func, "id", "")))
+                given.calls[called].append(node)
+                for keyword in node.keywords if called in ("_replace", "partial") else ():
+                    given.replaced[keyword.arg or "**"].add(text)
+                if called == "fill" and node.args:
+                    given.of_rows.add(getattr(node.args[0], "id", ""))
+                    given.noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
+                elif called in ("note", "_note"):
+                    given.noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
+            elif isinstance(node, ast.Dict) and path.parent.name == "hooks":
+                given.noted.update(key.value for key in node.keys if isinstance(key, ast.Constant))
+    return given
+
+
 def unfilled(kinds: set[type]) -> dict[str, list[str]]:
     """The fields of each type that no call of the package gives a value, neither of the type nor of ``_replace``.
 
     What is made of keywords or values that a program holds (``**``, ``*``) may have any field. A row of a rehearsal's event
     log fills a type with what hooks note.
     """
-    calls: defaultdict[str, list[ast.Call]] = defaultdict(list)
-    replaced: defaultdict[str, set[Path]] = defaultdict(set)
-    of_rows: set[str] = set()
-    noted = {"rank", "place", "function", "at_s", "step"}
-    texts = {}
-    for path in PACKAGE.rglob("*.py"):
-        texts[path] = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(texts[path])):
-            if isinstance(node, ast.Call):
-                called = str(getattr(node.func, "attr", getattr(node.func, "id", "")))
-                calls[called].append(node)
-                for keyword in node.keywords if called in ("_replace", "partial") else ():
-                    replaced[keyword.arg or "**"].add(path)
-                if called == "fill" and node.args:
-                    of_rows.add(getattr(node.args[0], "id", ""))
-                    noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
-                elif called in ("note", "_note"):
-                    noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
-            elif isinstance(node, ast.Dict) and path.parent.name == "hooks":
-                noted.update(key.value for key in node.keys if isinstance(key, ast.Constant))
+    given = filled_by_the_package()
     found = {}
     for kind in kinds:
         fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
-        here = calls[kind.__name__]
+        here = given.calls[kind.__name__]
         if any(isinstance(part, ast.Starred) for call in here for part in call.args):
             continue
         if any(keyword.arg is None for call in here for keyword in call.keywords):
             continue
         filled = {keyword.arg for call in here for keyword in call.keywords}
         filled.update(*(fields[: len(call.args)] for call in here))
-        if kind.__name__ in of_rows:
-            filled.update(noted)
-        filled.update(name for name in fields if any(kind.__name__ in texts[path] for path in replaced[name]))
+        if kind.__name__ in given.of_rows:
+            filled.update(given.noted)
+        filled.update(name for name in fields if any(kind.__name__ in text for text in given.replaced[name]))
         if missing := [name for name in fields if name not in filled]:
             found[f"{kind.__module__}.{kind.__name__}"] = missing
     return found

@@ -2,7 +2,7 @@
 
     tox run-parallel --result-json result.json; python tools/ci_summary.py result.json
 
-The exit status is 1 if an environment failed, or if the one with torch did not run: without it a run proves little.
+The exit status is 1 if an environment failed, or if one with torch did not run: without them a run proves little.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: The environment that a run must not skip.
-REQUIRED = "torch"
+#: The environments that a run must not skip.
+REQUIRED = ("torch", "quiet")
 SLOWEST = 20
 #: Characters of a failed command's output that are printed: pytest's own summary stands at its end.
 SHOWN = 8000
@@ -108,8 +108,8 @@ def main(path: str) -> int:
     """Print the summary; return the exit status."""
     found = environments(json.loads(Path(path).read_text()))
     print(summary(found))
-    if not any(each.name == REQUIRED for each in found):
-        print(f"the environment {REQUIRED} did not run")
+    if missing := set(REQUIRED).difference(each.name for each in found):
+        print(f"did not run: {', '.join(sorted(missing))}")
         return 1
     return int(any(each.failures for each in found))
 

@@ -197,6 +197,7 @@ def renamed(text: str) -> str:
     return b"".join(lines).decode()
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("case", SINGLE, ids=lambda case: case.name)
 def test_names_of_local_variables_do_not_matter(case: Case) -> None:
     path = case.paths[0]
@@ -325,12 +326,14 @@ def test_enough_cases_can_be_split() -> None:
     assert len(SPLIT_BAD) >= 100
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(("case", "parts"), SPLIT_GOOD, ids=[case.name for case, _ in SPLIT_GOOD])
 def test_a_good_case_stays_silent_over_two_files(case: Case, parts: tuple[str, str]) -> None:
     before, after, told = found_over_two_files(case, parts, Severity.WARNING)
     assert not after - before, told
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(("case", "parts"), SPLIT_BAD, ids=[case.name for case, _ in SPLIT_BAD])
 def test_a_bad_case_is_found_over_two_files(case: Case, parts: tuple[str, str]) -> None:
     least = min(case.rule.severity, Severity.WARNING)

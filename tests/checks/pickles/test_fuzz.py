@@ -300,6 +300,7 @@ def streams(seed: int) -> Iterator[bytes]:
             yield make(chance)
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("seed", range(CHUNKS))
 def test_nothing_that_is_followed_fails_hangs_imports_or_calls(seed: int) -> None:
     run(BytesSource(VALID[0]), 0, LIMITS)
@@ -376,6 +377,7 @@ def stand_in(base: Any) -> Any:
     return Unpickler
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("base", [pickle.Unpickler, pickle._Unpickler], ids=["C", "Python"])  # type: ignore[attr-defined]
 def test_what_an_unpickler_takes_the_machine_takes(base: Any, seed: int) -> None:
