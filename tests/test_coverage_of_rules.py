@@ -14,7 +14,7 @@ from distcheck.cli import rehearse_report
 from distcheck.cli.watch import OF_SAMPLES
 from distcheck.core import registry
 from distcheck.core.checker import Checker
-from distcheck.core.model import Rule
+from distcheck.core.model import Rule, Severity
 from distcheck.runtime.smoke_test import run as smoke
 
 from .cases_of_rules import Cases, clusters, files, groups, jobs, machines, run
@@ -56,6 +56,9 @@ CASES: dict[str, Callable[[str], Cases]] = {
 #: grow.
 ELSEWHERE = {"rehearse": "tests/runtime/rehearsal/test_examples.py: ranks run with torch, some 10 s a case"}
 
+#: So many cases of a rule run through the public command; the tests of each check run all of them.
+TRIED = 2
+
 #: DC901 to DC905 are about distcheck itself and are the same for all commands; each has a test below.
 OF_COMMANDS = [
     (rule, way)
@@ -86,18 +89,23 @@ def test_a_rule_has_a_probe_for_each_way(rule: Rule, way: str) -> None:
 def test_a_bad_case_is_reported(rule: Rule, way: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     cases = CASES[way](rule.code).bad
     assert cases, f"{rule.code} has no bad case for {way}"
-    assert any(rule.code in case.said(tmp_path_factory.mktemp("bad")).codes for case in cases), [
-        case.name for case in cases
-    ]
+    silent = [case.name for case in cases[:TRIED] if rule.code not in case.said(tmp_path_factory.mktemp("bad")).codes]
+    assert not silent
 
 
 @pytest.mark.parametrize(("rule", "way"), OF_COMMANDS, ids=name)
 def test_a_good_case_is_not_reported(rule: Rule, way: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     cases = CASES[way](rule.code).good
     assert cases, f"{rule.code} has no good case for {way}"
-    assert any(rule.code not in case.said(tmp_path_factory.mktemp("good")).codes for case in cases), [
-        case.name for case in cases
-    ]
+    silent = False
+    for number, case in enumerate(cases):
+        if silent and number >= TRIED:
+            break
+        level = case.said(tmp_path_factory.mktemp("good")).codes.get(rule.code)
+        # a look-alike may be reported at a lower level; what was not judged counts as info
+        assert level in (None, Severity.INFO) or level < max(rule.severities), f"{case.name}: {level.word}"
+        silent |= level is None
+    assert silent, [case.name for case in cases]
 
 
 def test_a_rule_whose_cases_run_elsewhere_has_one_there() -> None:

@@ -35,9 +35,9 @@ class Case(NamedTuple):
 
 
 class Cases(NamedTuple):
-    """The cases of a rule for one check: the rule is reported for one of ``bad`` at least, and for one of ``good`` not.
+    """The cases of a rule for one check.
 
-    The likeliest case of each comes first. Look-alikes for which a rule reports less than usual may be among the good.
+    The likeliest case of each comes first. Look-alikes that a rule reports at a lower level may be among the good.
     """
 
     bad: Sequence[Case]
