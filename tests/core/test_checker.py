@@ -178,7 +178,7 @@ def test_the_seconds_are_those_of_each_reader_and_probe_alone(monkeypatch: pytes
     @probe(rules.DC401)
     def works(orphaned: Orphaned) -> Iterator[Finding]:
         nonlocal now
-        now += 6.5
+        now += 6.500001
         return iter(())
 
     @probe(rules.DC402)
@@ -188,7 +188,7 @@ def test_the_seconds_are_those_of_each_reader_and_probe_alone(monkeypatch: pytes
         raise KeyError("missing")
 
     seconds = {item.name.rsplit(".", 1)[1]: item.elapsed_s for item in run(Seed()).probes}
-    assert seconds == {"read_for_a_while": 3.5, "works": 6.5, "breaks": 0.25}
+    assert seconds == {"read_for_a_while": 3.5, "works": 6.500001, "breaks": 0.25}
 
 
 def test_a_fact_that_cannot_be_had_is_not_checked() -> None:
@@ -405,6 +405,12 @@ def test_given_facts_are_not_read_again() -> None:
         yield rules.DC401.found(str(doubled.value), fix=FIX)
 
     assert run(Seed(1), Doubled(99)).findings[0].message == "99"
+
+
+def test_options_are_given_by_name() -> None:
+    assert Checker(selection=Selection(), modules=(), plug_ins=False).modules == ()
+    with pytest.raises(TypeError, match="positional"):
+        Checker(Selection(), ())  # type: ignore[misc]
 
 
 def test_plans_that_cannot_work() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from distcheck.checks.host.examine import finish
+import pytest
+
+from distcheck.checks.host.examine import examine, finish
 from distcheck.core.model import Report
 from distcheck.launch.model import Launch, LaunchCommand
 
@@ -17,3 +19,10 @@ def test_the_launch_is_shown_without_credentials_and_only_where_it_was_a_fact() 
     assert shown.argv[:2] == argv[:2]
     assert "sk-0123" not in str(shown.argv)
     assert finish(Report("env", facts={"Other": 1}), launch, None).facts == {"Other": 1}
+
+
+def test_options_are_given_by_name() -> None:
+    launch = Launch("planned")
+    assert examine(launch=launch, world=None, facts={}).command == "env"
+    with pytest.raises(TypeError, match="positional"):
+        examine(launch, None, {})  # type: ignore[misc]
