@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from distcheck import rules
+from distcheck.core import registry
+
 from .cli.test_cli import ROOT, environment
 
 
@@ -83,3 +86,11 @@ def test_a_plug_in_brings_a_text_of_logs_and_what_it_means(site: Path) -> None:
     assert [(item["code"], item["where"]["rank"]) for item in plain["findings"]] == [("SITE102", 1)], result.stderr
     assert "alice" in plain["story"]["why"]
     assert result.returncode == 1
+
+
+def test_plug_ins_are_noticed_before_they_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not registry.has_plug_ins([str(tmp_path)])
+    add_entry_point(tmp_path, "mine-1", "mine = mine")
+    assert registry.has_plug_ins([str(tmp_path)])
+    monkeypatch.setitem(registry._registry.rules, "MINE1", rules.DC101)
+    assert registry.has_plug_ins([])

@@ -421,6 +421,14 @@ def test_an_exception_whose_end_is_cut_off_counts_only_in_the_row_of_the_first_f
     assert rank_findings(of, [finding("DC511", of, late)]).outcome == outcome
 
 
+def test_an_exception_in_another_file_is_not_in_the_row_of_the_first_failure() -> None:
+    late = event(Kind.TIMEOUT, 3, rank=0)
+    cut = event(Kind.FAILURE, 100, rank=1, name="exception", source=1, traceback=Traceback((), "", ""))
+    worker = WorkerFailure(1, 1, None, 1, None, first=True, line=99, source=0)
+    of = timeline(late, cut, workers=(worker,))
+    assert rank_findings(of, [finding("DC511", of, late)]).outcome == "cause"
+
+
 def test_where_only_consequences_are_seen_no_finding_is_an_error() -> None:
     lost, notice = event(Kind.LOST, 3, rank=0, name="peer-lost", time=1.0), event(Kind.NOTICE, 4)
     late = event(Kind.TIMEOUT, 5, rank=1, time=2.0)
