@@ -304,7 +304,7 @@ def _plain(call: HostCheckIn) -> dict[str, Any]:
 class _Peer:
     """A connection to the server."""
 
-    __slots__ = ("address", "call", "instance", "number", "pending", "received", "since", "socket")
+    __slots__ = ("address", "answered", "call", "instance", "number", "pending", "received", "since", "socket")
 
     def __init__(self, connection: socket.socket, address: str, since: float) -> None:
         self.socket = connection
@@ -312,6 +312,8 @@ class _Peer:
         self.since = since
         self.received = bytearray()
         self.pending = bytearray()
+        #: its first line was answered; nothing after it counts
+        self.answered = False
         self.call: HostCheckIn | None = None
         #: its node rank; None: it has not joined, or is surplus
         self.number: int | None = None
@@ -361,7 +363,9 @@ class _Server:
     def _listen(self) -> None:
         rendezvous = self.rendezvous
         try:
-            self.listeners.append(listen(rendezvous.address, rendezvous.port, rendezvous.host_count))
+            # no other host has to reach this one
+            address = "127.0.0.1" if rendezvous.host_count == 1 else rendezvous.address
+            self.listeners.append(listen(address, rendezvous.port, rendezvous.host_count))
         except OSError as error:
             if error.errno == errno.EADDRINUSE and self._same_roll("127.0.0.1"):
                 raise _ServedElsewhere from None
@@ -479,8 +483,8 @@ class _Server:
             part = b""
         if not part:
             return self._drop(peer)
-        if peer.call is not None:
-            return False  # a caller has sent all that counts
+        if peer.answered:
+            return False  # it has sent all that counts; more of it must take neither memory nor answers
         peer.received += part
         line, newline, _ = peer.received.partition(b"\n")
         if not newline:
@@ -491,6 +495,8 @@ class _Server:
         message = _read_line(bytes(line))
         if message is None:
             return self._drop(peer)
+        peer.answered = True
+        peer.received.clear()
         return self._hear(peer, message)
 
     def _hear(self, peer: _Peer, message: Mapping[str, Any]) -> bool:

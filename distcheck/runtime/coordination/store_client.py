@@ -7,6 +7,7 @@ answer raises :class:`StoreLost`. Values are short texts, never pickles.
 
 from __future__ import annotations
 
+import errno
 import queue
 import sys
 import threading
@@ -251,14 +252,16 @@ def open_store(
 
     def connect() -> None:
         try:
+            bound, options = _listen_on_loopback(address, port) if serve else (port, {})
             answer.append(
                 TCPStore(
                     address,
-                    port,
+                    bound,
                     is_master=serve,
                     wait_for_workers=False,
                     # it tries twice, and pauses in between
                     timeout=timedelta(seconds=max(1.0, timeout_s / 3)),
+                    **options,
                 )
             )
         except Exception as error:  # noqa: BLE001 - crosses the thread: it is handled where it is awaited
@@ -285,6 +288,25 @@ def open_store(
         if serve or time.monotonic() + 1.0 > end or "Ping failed" in text:
             raise StoreLost(text)
         time.sleep(0.2)
+
+
+def _listen_on_loopback(address: str, port: int) -> tuple[int, dict[str, Any]]:
+    """Return the port and the options that make a store for this host alone listen on loopback.
+
+    torch 2.13 listens on all interfaces, whatever the address is, unless it gets a socket that listens. Its store
+    without libuv takes one in every version.
+    """
+    if not address.startswith("127.") or sys.platform == "win32":
+        return port, {}
+    import socket
+
+    try:
+        listener = socket.create_server((address, port), backlog=1024)
+    except OSError as error:
+        # as torch names it
+        raise StoreLost(f"{errno.errorcode.get(error.errno or 0, '')}: {error.strerror}") from error
+    bound: int = listener.getsockname()[1]
+    return bound, {"master_listen_fd": listener.detach(), "use_libuv": False}
 
 
 class StoreConnection(Protocol):

@@ -1,0 +1,31 @@
+"""The store that a supervisor serves listens where its ranks are."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from distcheck.runtime.coordination.store_client import StoreLost, open_store
+
+
+def _listeners(port: int) -> set[str]:
+    """Return the addresses in hex on which a process listens on a port (proc(5): state 0A)."""
+    rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and int(row[1].partition(":")[2], 16) == port}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/net")
+def test_a_store_for_this_host_alone_listens_on_loopback_alone() -> None:
+    store = open_store("127.0.0.1", 0, serve=True, timeout_s=30)
+    assert _listeners(store.port) == {"0100007F"}
+    client = open_store("127.0.0.1", store.port, serve=False, timeout_s=30)
+    client.set("key", "value")
+    assert store.get("key") == b"value"
+
+
+def test_a_port_that_is_taken_is_named_as_torch_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(StoreLost, match="EADDRINUSE"):
+        open_store("127.0.0.1", taken.getsockname()[1], serve=True, timeout_s=5)
