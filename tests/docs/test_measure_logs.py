@@ -26,18 +26,13 @@ tool = load_tool()
 #: Threads that get another answer than the expected one.
 NOT_RIGHT = {
     "threads": {
-        "GuanxingLu/ManiGaussian#16", "hzwer/ECCV2022-RIFE#52", "pytorch/pytorch#3805", "pytorch/pytorch#44828",
-        "PlayVoice/whisper-vits-svc#97", "horovod/horovod#98", "facebookresearch/ClassyVision#182",
-        "allenai/allennlp#3841", "Nixtla/neuralforecast#1441", "ViTAE-Transformer/RSP#5", "pomonam/kronfluence#41",
-        "pytorch/pytorch#35710", "thu-coai/EVA#4", "TsinghuaAI/CPM-2-Finetune#42", "mit-han-lab/spvnas#30",
-        "deepspeedai/DeepSpeed#5627", "ultralytics/yolov3#336", "meta-pytorch/monarch#1571",
-        "aws/aws-ofi-nccl#1020", "ray-project/ray_lightning#84",
+        "hzwer/ECCV2022-RIFE#52", "pytorch/pytorch#44828", "PlayVoice/whisper-vits-svc#97",
+        "facebookresearch/ClassyVision#182", "allenai/allennlp#3841", "Nixtla/neuralforecast#1441",
+        "deepspeedai/DeepSpeed#5627", "meta-pytorch/monarch#1571", "ray-project/ray_lightning#84",
     },
     "lines": {
-        "deepspeedai/DeepSpeed#4488", "zai-org/ChatGLM2-6B#262", "vllm-project/vllm#19670", "ModelTC/LightCompress#365",
-        "pytorch/pytorch#159007", "meta-llama/llama#391", "meta-llama/llama#538", "ultralytics/yolov5#4574",
-        "vllm-project/vllm#18831", "pytorch/pytorch#130113", "aws/aws-ofi-nccl#803", "pytorch/pytorch#78022",
-        "cavalleria/cavaface#62",
+        "zai-org/ChatGLM2-6B#262", "vllm-project/vllm#19670", "pytorch/pytorch#159007", "meta-llama/llama#391",
+        "vllm-project/vllm#18831", "aws/aws-ofi-nccl#803",
     },
 }  # fmt: skip
 

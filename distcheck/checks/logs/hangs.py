@@ -695,9 +695,19 @@ def _fingerprints(timeline: Timeline) -> dict[int, str]:
     return prints
 
 
-@signature_probe(rules.DC507, "ddp-model-differs", "ddp-param-differs")
-def models_are_alike(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
-    """DDP found the same model on all ranks."""
+_ONE_MODEL = Fix(
+    "build and freeze the same layers on all ranks: nothing about the model may depend on the rank or its data. Before "
+    "DDP(...) print the number of trained parameters on each rank",
+    where="code",
+)
+
+
+@log_probe(rules.DC709, rules.DC507)
+def models_are_alike(timeline: Timeline) -> Iterator[LogFinding]:
+    """DDP found the same model on all ranks. Between hosts the code may differ; on one it is the same."""
+    events = timeline.of("ddp-model-differs", "ddp-param-differs")
+    if not events:
+        return
     first = events[0].values
     if events[0].signature == "ddp-model-differs":
         description = f"rank {first['rank']} has {first['own']} parameters, rank {first['other']} {first['others']}"
@@ -709,15 +719,19 @@ def models_are_alike(timeline: Timeline, events: Sequence[Event]) -> LogFinding:
             f"{first['what']} of parameter {first['index']} are {first['own']} on {who}, and others on rank "
             f"{first['other']}"
         )
-    return LogFinding(
+    several_hosts = len(hosts_of(timeline)) > 1
+    yield LogFinding(
         events,
         f"ranks build different models: {description}",
         Fix(
             "bring all hosts to one commit and one configuration, and build the model without anything that depends on "
             "the rank, the host or its data; 'git rev-parse HEAD' on each host shows the commits",
             where="host",
-        ),
+        )
+        if several_hosts
+        else _ONE_MODEL,
         rank=-1,
+        rule=rules.DC507 if several_hosts else None,
     )
 
 
@@ -864,16 +878,20 @@ def _is_under_way(event: Event, limit_s: float) -> bool:
     return bar is not None and bar[0] not in (None, 100) and bar[1] >= limit_s * _MOST_OF_IT
 
 
-@signature_probe(rules.DC501, "store-barrier-waiting")
-def no_rank_waits_at_the_store(timeline: Timeline, events: Sequence[Event]) -> LogFinding | None:
+@log_probe(rules.DC501, rules.DC502)
+def no_rank_waits_at_the_store(timeline: Timeline) -> Iterator[LogFinding]:
     """A log does not end with ranks that still wait in the store's barrier for others."""
+    events = timeline.of("store-barrier-waiting")
     if any(event.kind < Kind.SIGNAL for event in timeline.events) or timeline.went_on:
-        return None
+        return
     at_end = [event for event in events if event.line >= timeline.sources[event.source].lines - 2]
     if not at_end:
-        return None
+        return
     joined, expected = at_end[-1].values.get("joined"), at_end[-1].values.get("expected")
-    return LogFinding(
+    if _is_too_many(at_end[-1]):
+        yield _crowd(at_end[-1:])
+        return
+    yield LogFinding(
         at_end,
         f"ranks still wait at the end of this log: {joined} of {expected} have come",
         _COME,
@@ -903,14 +921,7 @@ def every_rank_is_there_once(timeline: Timeline) -> Iterator[LogFinding]:
 def _more_than_expected(timeline: Timeline) -> Iterator[LogFinding]:
     """More processes came than the group has, or two of them serve the store."""
     if crowds := [event for event in _counts(timeline) if _is_too_many(event)]:
-        first = crowds[0].values
-        yield LogFinding(
-            crowds,
-            f"{first['joined']} processes joined a group of {first['expected']}: ranks were started twice, or two jobs "
-            "use one store",
-            shared_fixes.ONE_NODE_RANK_EACH,
-            rank=-1,
-        )
+        yield _crowd(crowds)
     elif servers := two_servers(timeline):
         yield LogFinding(
             servers,
@@ -919,6 +930,18 @@ def _more_than_expected(timeline: Timeline) -> Iterator[LogFinding]:
             shared_fixes.ONE_NODE_RANK_EACH,
             rank=0,
         )
+
+
+def _crowd(events: Sequence[Event]) -> LogFinding:
+    first = events[0].values
+    return LogFinding(
+        events,
+        f"{first['joined']} processes joined a group of {first['expected']}: ranks were started twice, or two jobs "
+        "use one store",
+        shared_fixes.ONE_NODE_RANK_EACH,
+        rank=-1,
+        rule=rules.DC502,
+    )
 
 
 def two_servers(timeline: Timeline) -> list[Event]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from distcheck import rules
 from distcheck.core.model import Fix
 from distcheck.rules import shared_fixes
+from distcheck.rules.signatures import Kind
 
 from .context import (
     came_through,
@@ -17,6 +18,7 @@ from .context import (
     hosts_of,
     in_a_command,
     is_loopback,
+    is_of_launcher,
     on_one_host,
     ranks_text,
     value_of,
@@ -266,6 +268,21 @@ def name_was_not_found(timeline: Timeline) -> Iterator[LogFinding]:
 
     Left alone: names that resolved at a later try, and look-ups of other programs (a download's, a tracker's).
     """
+    ssh = timeline.of("ssh-name-unresolved")
+    if ssh and _ended_at_ssh(timeline):
+        host = ssh[0].values["host"]
+        yield LogFinding(
+            ssh,
+            f"ssh can start no process on {host}: that name does not resolve here ({ssh[0].values['why'].strip()})",
+            Fix(
+                "in the hostfile, or the hosts of the launch command, write addresses or names that this host resolves",
+                command=f"getent hosts {host}",
+                where="launch-line",
+            ),
+            rank=-1,
+            evidence={"name": host},
+        )
+        return
     lost = [*timeline.of("host-not-found"), *(event for event in timeline.of("name-exception") if _is_ours(event))]
     if lost:
         if not timeline.went_on:
@@ -283,6 +300,16 @@ def name_was_not_found(timeline: Timeline) -> Iterator[LogFinding]:
             and _is_last_word(timeline, events)
         ):
             yield _unresolved(timeline, host, events, events[0], "cause")
+
+
+def _ended_at_ssh(timeline: Timeline) -> bool:
+    """Whether a launcher started no process by ssh: nothing else failed, and no copy used ssh."""
+    others = (event for event in timeline.events if event.kind <= Kind.FAILURE)
+    return not (
+        timeline.went_on
+        or timeline.has("ssh-of-a-copy")
+        or any(event.signature != "ssh-refused" and not is_of_launcher(event) for event in others)
+    )
 
 
 def _is_ours(event: Event) -> bool:

@@ -385,7 +385,17 @@ def keys_fit(timeline: Timeline) -> Iterator[LogFinding]:
     surplus = value_of(
         [event for event in timeline.of("state-keys") if event.values.get("which") == "Unexpected"], "key"
     )
+    refused = timeline.of("state-key-refused")
     for prefix, wrapper in _PREFIXES.items():
+        if refused and (key := refused[0].values["key"]).startswith(prefix):
+            yield LogFinding(
+                refused,
+                f"a key of the checkpoint begins with {prefix} ({key}): it was saved from {wrapper}, and the model has "
+                "no such key",
+                shared_fixes.strip_prefix(prefix),
+                evidence={"prefix": prefix, "unexpected": key},
+            )
+            return
         in_file = _has_part(surplus, prefix) and not _has_part(missing, prefix)
         in_model = _has_part(missing, prefix) and not _has_part(surplus, prefix)
         moved = bool(missing and surplus and surplus.replace(f".{prefix}", ".", 1) == missing.removeprefix(prefix))

@@ -21,9 +21,23 @@ from .model import Event, Timeline
 # DC120, DC121
 
 
+_BUILD_WITH_DISTRIBUTED = Fix(
+    "install a build that has it: those of pytorch.org for Linux do, and those for Windows from torch 1.7 on. The "
+    "command prints True if it is there",
+    command="python -c 'import torch.distributed as dist; print(dist.is_available())'",
+    where="this-shell",
+)
+
+
 @log_probe(rules.DC120, rules.DC714)
 def backend_was_built_in(timeline: Timeline) -> Iterator[LogFinding]:
     """torch has no such backend, or the backend has nothing for these tensors or this operation."""
+    if events := timeline.of("distributed-absent"):
+        yield LogFinding(
+            events,
+            f"the torch of this Python is built without torch.distributed: it has no {events[0].values['attribute']}",
+            _BUILD_WITH_DISTRIBUTED,
+        )
     yield from _absent_backends(timeline)
     yield from _absent_operations(timeline)
 
@@ -115,19 +129,12 @@ def torch_was_the_installed_one(timeline: Timeline) -> Iterator[LogFinding]:
     shadowed, trees = timeline.of("module-shadowed"), timeline.of("source-tree-shadows")
     if shadowed:
         path = next((path for event in shadowed if (path := _shadow(event))), None)
-        attribute = shadowed[0].values.get("attribute")
         seen = f"{path} is taken for torch" if path else "something else is taken for torch, or for a part of it"
         remedy = f"rename {path}" if path else "rename the file or folder torch*, distributed* of the script's folder"
-        check = (
-            "; `python -c 'import torch; print(torch.__file__)'` shows which is taken. If it is the installed one, "
-            "that build lacks distributed"
-            if attribute
-            else ""
-        )
         yield LogFinding(
             shadowed,
-            seen + (f": it has no {attribute}" if attribute else ""),
-            Fix(f"{remedy}, and remove the compiled copy in __pycache__ next to it{check}", where="code"),
+            seen,
+            Fix(f"{remedy}, and remove the compiled copy in __pycache__ next to it", where="code"),
         )
     if trees:
         yield LogFinding(

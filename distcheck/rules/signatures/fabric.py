@@ -162,6 +162,9 @@ ROWS: tuple[Signature, ...] = (
          "gpu03:1201:1288 [0] nccl_net_ofi_create_plugin:213 NCCL WARN NET/OFI Unable to find a protocol that "
          "worked. Failing initialization.",
          _INFO + "NET/OFI Initializing plugin failed"),
+        (r"NET/OFI OFI fi_getinfo\(\) call failed: No data available",
+         "gpu03:1201:1288 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data "
+         "available"),
         (r"aws-ofi-nccl initialization failed",
          "gpu03:1201:1288 [0] nccl_net_ofi_init:140 NCCL WARN NET/OFI aws-ofi-nccl initialization failed"),
         (r"provider efa output empty list",

@@ -164,7 +164,11 @@ ROWS: tuple[Signature, ...] = (
         (r"Cuda failure (?:802 )?'system not yet initialized'",
          "gpu03:1201:1288 [0] init.cc:1804 NCCL WARN Cuda failure 'system not yet initialized'",
          "Cuda failure 802 'system not yet initialized'"),
-        (r"CUDA error: system not yet initialized", "RuntimeError: CUDA error: system not yet initialized")),
+        (r"CUDA error: system not yet initialized", "RuntimeError: CUDA error: system not yet initialized"),
+        # torch 1.0 to 1.6
+        (r"error ?(?:\(802\)|=802) : system not yet initialized",
+         "RuntimeError: cuda runtime error (802) : system not yet initialized at aten/src/THC/THCGeneral.cpp:50",
+         "THCudaCheck FAIL file=aten/src/THC/THCGeneral.cpp line=50 error=802 : system not yet initialized")),
     # DC313
     *spellings("nvml-mismatch", Kind.CAUSE, ("DC313",),
         (r"Driver/library version mismatch",
@@ -221,6 +225,10 @@ ROWS: tuple[Signature, ...] = (
         (r'Missing "iommu=pt" from kernel command line',
          'node01:3011:3050 [0] init.cc:108 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to '
          "system instability or hang!")),
+    *spellings("p2p-disabled", Kind.NOTICE, ("DC336",),
+        (r"P2P is disabled between connected GPUs (?P<gpu>\d+) and (?P<other>\d+)",
+         "node01:3011:3050 [0] NCCL INFO P2P is disabled between connected GPUs 2 and 1. You can repress this message "
+         "with NCCL_IGNORE_DISABLED_P2P=1.")),
     *spellings("geforce-guard", Kind.CAUSE, ("DC336",),
         (r"Using RTX (?P<series>\d{4})(?: or \d{4})? series (?:or newer )?doesn't support faster communication",
          "NotImplementedError: Using RTX 4000 series doesn't support faster communication broadband via P2P or IB. "

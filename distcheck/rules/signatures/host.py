@@ -56,6 +56,10 @@ ROWS: tuple[Signature, ...] = (
          "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGBUS")),
     *spellings("bus-error", Kind.FAILURE, ("DC320",),
         (r"Fatal Python error: Bus error", "Fatal Python error: Bus error"),
+        # a shell
+        (r"\bBus error +\(core dumped\)",
+         "Bus error (core dumped)",
+         "run.sh: line 12:  4711 Bus error               (core dumped) python train.py"),
         # UCX, Open MPI and MPICH
         (r"Caught signal 7 \(Bus error|Bus error: nonexistent physical address",
          "[node01:4711 :0:5704] Caught signal 7 (Bus error: nonexistent physical address)"),
@@ -80,8 +84,9 @@ ROWS: tuple[Signature, ...] = (
          "allocate memory",
          "node01:4711:4900 [3] misc/ibvwrap.cc:131 NCCL WARN Call to ibv_create_qp failed with 12 Cannot allocate "
          "memory"),
-        (r"NCCL WARN Call to ibv_(?P<call>reg_mr|create_cq|create_qp|alloc_pd)\w{0,12} failed",
-         "node01:4711:4900 [3] misc/ibvwrap.cc:98 NCCL WARN Call to ibv_create_cq failed"),
+        (r"\bWARN Call to ibv_(?P<call>reg_mr|create_cq|create_qp|alloc_pd)\w{0,12} failed",
+         "node01:4711:4900 [3] misc/ibvwrap.cc:98 NCCL WARN Call to ibv_create_cq failed",
+         "node01:4711:4900 [3] misc/ibvwrap.cu:269 WARN Call to ibv_create_qp failed"),
         (r"NET/OFI Unable to register memory.{0,60}Error: (?P<why>Cannot allocate memory)",
          "node01:149:298 [5] register_mr_buffers:465 NCCL WARN NET/OFI Unable to register memory (type = 1) for "
          "device 0. RC: 12, Error: Cannot allocate memory"),

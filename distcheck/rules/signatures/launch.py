@@ -6,8 +6,8 @@ from distcheck.core.signature import Kind, Signature
 
 from ._spellings import spellings
 
-#: Names that torch.distributed has had since 1.0: where one of these is missing, another module shadows it; where a
-#: younger one is (get_node_local_rank: 2.4), this torch is too old for it.
+#: Names that torch.distributed has had since 1.0, but for builds without it (USE_DISTRIBUTED=0). Where a younger one is
+#: missing (get_node_local_rank: 2.4), this torch is too old for it.
 _ALWAYS_THERE = (
     "init_process_group|destroy_process_group|is_available|is_initialized|get_rank|get_world_size|get_backend|new_group|"
     "barrier|broadcast|all_reduce|reduce|all_gather|gather|scatter|send|recv|isend|irecv|ReduceOp|Backend|ProcessGroup"
@@ -25,6 +25,8 @@ ROWS: tuple[Signature, ...] = (
         (r"environment variable (?P<variable>[A-Z_]{4,20}) expected, but not set",
          "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
          "expected, but not set"),
+        # the last frame of a traceback that is cut off below it
+        (r"raise _env_error\([\"'](?P<variable>[A-Z_]{4,20})[\"']\)", '    raise _env_error("MASTER_ADDR")'),
         (rf"[Kk]ey ?[Ee]rror: ['\"]?(?P<variable>{_RANK_VARIABLES}|{_SCHEDULERS_VARIABLES})\b",
          "KeyError: 'LOCAL_RANK'",
          "3: KeyError: 'SLURM_PROCID'"),
@@ -127,9 +129,7 @@ ROWS: tuple[Signature, ...] = (
          "ModuleNotFoundError: No module named 'torch.distributed'; 'torch' is not a package"),
         (r"partially initialized module 'torch(?:\.distributed)?' (?P<why>[^\r\n]{0,120})",
          "AttributeError: partially initialized module 'torch' has no attribute 'nn' (most likely due to a circular "
-         "import)"),
-        (rf"module 'torch\.distributed' has no attribute '(?P<attribute>{_ALWAYS_THERE})'",
-         "AttributeError: module 'torch.distributed' has no attribute 'init_process_group'")),
+         "import)")),
     *spellings("source-tree-shadows", Kind.CAUSE, ("DC122",),
         (r"It appears that PyTorch has loaded the .torch/_C. folder",
          "ImportError: It appears that PyTorch has loaded the `torch/_C` folder"),
@@ -137,10 +137,14 @@ ROWS: tuple[Signature, ...] = (
          "ImportError: cannot import name 'default_generator' from 'torch._C' (unknown location)"),
         (r"No module named 'torch\._C'", "ModuleNotFoundError: No module named 'torch._C'")),
     *spellings("backend-absent", Kind.CAUSE, ("DC120",),
-        (r"Distributed package doesn't have (?P<backend>[A-Za-z]{2,10}) built in",
-         "RuntimeError: Distributed package doesn't have NCCL built in"),
+        (r"Distributed package doesn't have (?P<backend>[A-Za-z]{2,10}) (?:\" \")?built in",
+         "RuntimeError: Distributed package doesn't have NCCL built in",
+         '    raise RuntimeError("Distributed package doesn\'t have NCCL " "built in")'),
         (r"Torch not compiled with (?P<device>[A-Za-z]{2,10}) enabled",
          "AssertionError: Torch not compiled with CUDA enabled")),
+    *spellings("distributed-absent", Kind.CAUSE, ("DC120",),
+        (rf"module 'torch\.distributed' has no attribute '(?P<attribute>{_ALWAYS_THERE})'",
+         "AttributeError: module 'torch.distributed' has no attribute 'init_process_group'")),
     #: a warning, and harmless where gloo is requested in addition
     *spellings("nccl-not-compiled", Kind.NOTICE, ("DC120",),
         (r"NCCL support is not compiled",

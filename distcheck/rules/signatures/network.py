@@ -76,7 +76,13 @@ ROWS: tuple[Signature, ...] = (
         (r"TCP client failed to connect/validate to host (?P<host>\S{0,255}):(?P<port>\d{1,5}) - retrying "
          r"\(try=(?P<tried>\d+)",
          "[W1119 08:12:44.120331 TCPStore.cpp:343] [c10d] TCP client failed to connect/validate to host "
-         "node01:29500 - retrying (try=0, timeout=300000ms, delay=1204ms): Interrupted system call")),
+         "node01:29500 - retrying (try=0, timeout=300000ms, delay=1204ms): Interrupted system call"),
+        (r"The server socket on \[?(?P<host>\S{1,255}?)\]?:(?P<port>\d{1,5}) (?:is not yet listening|has timed out)"
+         r"[^\r\n]{0,80}, will retry",
+         "[W416 15:12:21.131066630 socket.cpp:933] [c10d] The server socket on [::ffff:10.0.0.4]:38405 has timed out, "
+         "will retry.",
+         "[I socket.cpp:524] [c10d - debug] The server socket on [node01]:29500 is not yet listening (errno: 111 - "
+         "Connection refused), will retry.")),
     *spellings("client-failed", Kind.FAILURE, ("DC403", "DC404", "DC411"),
         (r"The client socket has failed to connect to any network address of " + _PAIR,
          "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of "
@@ -116,6 +122,16 @@ ROWS: tuple[Signature, ...] = (
         (r"\bhost not found: (?P<why>[\w ,]{4,80})",
          "ValueError: host not found: Name or service not known",
          "Rank -1 received an Exception. Detailed message: host not found: Name or service not known")),
+    *spellings("ssh-name-unresolved", Kind.NOTICE, ("DC404",),
+        (r"\bssh: Could not resolve hostname (?P<host>\S{1,255}): (?P<why>[\w ,]{4,80})",
+         "ssh: Could not resolve hostname node01: Name or service not known",
+         "node02: ssh: Could not resolve hostname node01: Temporary failure in name resolution")),
+    #: git, scp and rsync, which use ssh as well
+    *spellings("ssh-of-a-copy", Kind.RECORD, (),
+        (r"Could not read from remote repository", "fatal: Could not read from remote repository."),
+        (r"\bscp: Connection closed|\brsync: connection unexpectedly closed",
+         "scp: Connection closed",
+         "rsync: connection unexpectedly closed (0 bytes received so far) [sender]")),
     *spellings("name-exception", Kind.NOTICE, ("DC404",),
         (r"gaierror: \[Errno (?P<code>-?\d+)\] (?P<why>[\w ,]{4,80})",
          "socket.gaierror: [Errno -2] Name or service not known",

@@ -107,6 +107,10 @@ ROWS: tuple[Signature, ...] = (
         (r"(?P<which>Missing|Unexpected) key\(s\) in state_dict: \"(?P<key>[^\"]{1,200})\"",
          'Missing key(s) in state_dict: "conv1.weight", "conv1.bias", "fc.weight". ',
          'Unexpected key(s) in state_dict: "module.conv1.weight", "module.conv1.bias". ')),
+    #: torch 0.3 stopped at the first one
+    *spellings("state-key-refused", Kind.FAILURE, ("DC614",),
+        (r"KeyError: 'unexpected key \"(?P<key>[^\"]{1,200})\" in state_dict'",
+         "KeyError: 'unexpected key \"module.conv1.weight\" in state_dict'")),
     #: a partition of DeepSpeed's ZeRO stage 3 where the whole tensor is expected
     *spellings("state-partition", Kind.CAUSE, (),
         (r"copying a param with shape torch\.Size\(\[0\]\) from checkpoint",

@@ -157,7 +157,7 @@ _STORE = (
         (r"Timed out after (?P<seconds>\d+) seconds waiting for (?:clients\. |workers to arrive\.? ?)"
          r"(?P<joined>\d+)/(?P<expected>\d+) clients joined",
          "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.")),
-    *spellings("store-barrier-timeout", Kind.TIMEOUT, ("DC501",),
+    *spellings("store-barrier-timeout", Kind.TIMEOUT, ("DC501", "DC502"),
         (r"Timed out initializing process group in store based barrier on rank(?:: |\s)(?P<rank>\d+),? for key: "
          r"store_based_barrier_key:\d+ \(world_size=(?P<expected>\d+), "
          r"(?:worker_count|num_workers_joined)=(?P<joined>\d+)",
@@ -165,7 +165,7 @@ _STORE = (
          "store_based_barrier_key:1 (world_size=2, worker_count=1, timeout=0:30:00)",
          "torch.distributed.DistStoreError: Timed out initializing process group in store based barrier on rank 0, "
          "for key: store_based_barrier_key:1 (world_size=2, num_workers_joined=1, timeout=0:30:00 error=Timeout)")),
-    *spellings("store-barrier-waiting", Kind.RECORD, ("DC501",),
+    *spellings("store-barrier-waiting", Kind.RECORD, ("DC501", "DC502"),
         (r"Waiting in store based barrier to initialize process group for (?:rank: |\d+ seconds, rank: "
          r")?(?P<rank>\d+)?,? ?"
          r"(?:key: store_based_barrier_key:\d+ )?\(world_size=(?P<expected>\d+), "
@@ -197,16 +197,18 @@ _STORE = (
 # fmt: off
 _MISMATCH = (
     *spellings("collective-mismatch", Kind.CAUSE, ("DC517",),
-        (r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running collective: "
-         r"CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+), ?)?OpType=(?P<operation>\w+)"
-         r"(?:, TensorShape=(?P<shape>\[[^\]]{0,80}\]))?",
+        (r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running "
+         r"(?:inconsistent )?collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+), ?)?"
+         r"OpType=(?P<operation>\w+)(?:, TensorShape=(?P<shape>\[[^\]]{0,80}\]))?",
          "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
          "CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[5], TensorDtypes=Float, "
          "TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu)), but Rank 0 is running collective: "
          "CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[4], "
          'TensorDtypes=Float).Collectives differ in the following aspects: \t Tensor Tensor shapes: 5vs 4',
          "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: "
-         "CollectiveFingerPrint(OpType=BROADCAST, TensorShape=[4]).")),
+         "CollectiveFingerPrint(OpType=BROADCAST, TensorShape=[4]).",
+         "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running inconsistent collective: "
+         "CollectiveFingerPrint(OpType=BROADCAST, TensorShape=[34112], TensorDtypes=Float).")),
     *spellings("collective-mismatch-with", Kind.CAUSE, ("DC517",),
         (r"but Rank (?P<rank>\d+) is running (?:inconsistent )?collective: CollectiveFingerPrint\("
          r"(?:SequenceNumber=(?P<sequence>\d+), ?)?OpType=(?P<operation>\w+)"
@@ -228,12 +230,12 @@ _MISMATCH = (
          "around rank 1.",
          "node01:4711:4802 [0] transport/net_socket.cc:519 NCCL WARN NET/Socket : peer 10.0.0.5<40112> message "
          "truncated : receiving 65536 bytes instead of 4096.")),
-    *spellings("ddp-model-differs", Kind.CAUSE, ("DC507",),
+    *spellings("ddp-model-differs", Kind.CAUSE, ("DC709", "DC507"),
         (r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<own>\d+) params, while rank "
          r"(?P<other>\d+) has inconsistent (?P<others>-?\d+) params",
          "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 4 params, while rank 0 has "
          "inconsistent 2 params.")),
-    *spellings("ddp-param-differs", Kind.CAUSE, ("DC507",),
+    *spellings("ddp-param-differs", Kind.CAUSE, ("DC709", "DC507"),
         (r"params\[(?P<index>\d+)\] in this process with (?P<what>sizes|strides) (?P<own>\[[^\]]{0,80}\]) appears "
          r"not to "
          r"match (?:sizes|strides) of the same param in process (?P<other>\d+)",

@@ -17,10 +17,13 @@ CASES = [case for case in every_case() if case.is_bad and case.path.is_file() an
 STILL_WAITING = {
     "DC404/bad_after_a_restart.log",
     "DC404/bad_mac.log",
+    "DC404/bad_ssh_of_a_launcher.log",
     "DC404/bad_still_waiting.log",
     "DC416/bad_local_protection_error.log",
     "DC417/bad_an_empty_list.log",
+    "DC417/bad_no_data_available.log",
     "DC417/bad_no_provider_at_the_end.log",
+    "DC502/bad_more_wait_at_the_end.log",
     "DC511/bad_first_collective_old_torch.log",
     "DC518/bad_unique_id_lost.log",
 }

@@ -21,6 +21,10 @@ from .made import SITE, code, found_by, said, timeline
         ("RuntimeError: Distributed package doesn't have NCCL built in", "without the backend nccl"),
         ("AssertionError: Torch not compiled with CUDA enabled", "without CUDA"),
         ("AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'", "without CUDA"),
+        (
+            "AttributeError: module 'torch.distributed' has no attribute 'init_process_group'",
+            "it has no init_process_group",
+        ),
         ("AssertionError: Unknown c10d backend type UCC", "without the backend ucc"),
         ("RuntimeError: No backend type associated with device type cuda", "made for gloo alone"),
         ("ValueError: monitored_barrier is only implemented for GLOO backend.", "works with gloo alone"),
@@ -64,10 +68,6 @@ def test_gpus_that_could_not_be_counted(device: str, option: str) -> None:
             "torch.py is taken for torch",
         ),
         ("AttributeError: partially initialized module 'torch' has no attribute 'nn'", "torch.py is taken for torch"),
-        (
-            "AttributeError: module 'torch.distributed' has no attribute 'init_process_group'",
-            "has no init_process_group",
-        ),
         ("ImportError: cannot import name 'default_generator' from 'torch._C' (unknown location)", "source tree"),
     ],
 )

@@ -377,8 +377,8 @@ JOBS: tuple[Job, ...] = (
         ("DC501",),
     ),
     Job("rendezvous-ids-differ", different_ids, ("DC501",), style="label"),
-    Job("models-differ", by_hand("models_differ.py", ranks=2), ("DC507",)),
-    Job("shapes-differ", by_hand("shapes_differ.py"), ("DC507",), style="label"),
+    Job("models-differ", by_hand("models_differ.py", ranks=2), ("DC709",)),
+    Job("shapes-differ", by_hand("shapes_differ.py"), ("DC709",), style="label"),
     Job("sizes-differ", torchrun("sizes_differ.py", ranks=2), ("DC517",)),
     Job("sizes-differ-detail", by_hand("sizes_differ.py", env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}), ("DC517",)),
     Job(
