@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.run_script import ScriptExit
     from distcheck.runtime.coordination.sampling import Samples
     from distcheck.runtime.coordination.store_client import StoreClient
+    from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
     from distcheck.runtime.monitor.drift import Drift
     from distcheck.runtime.monitor.sample_exchange import SampledRanks
     from distcheck.runtime.monitor.training import TrainingObserver
@@ -43,6 +44,8 @@ AT_END = ("distcheck.runtime.monitor.summary",)
 OF_REPLICAS = ("distcheck.runtime.monitor.drift",)
 #: The modules with the probes of samples.
 OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
+#: The module with the probe of gradients that were not waited for.
+OF_HANDLES = ("distcheck.runtime.coordination.unwaited_handles",)
 #: Default of ``--consistency-interval``, in optimizer steps.
 EVERY_STEPS = 100
 #: Entry point of the script's children.
@@ -251,6 +254,7 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
         _training.install()
     else:
         _training.forget()
+    training = _training
     exchange = ReplicaExchange(_training.rows, lambda drift: _report_drift(options, drift), _training.unchecked)
     log = SampleLog(recorder)
     watcher = loader_hooks.install(log, LIMITS)
@@ -260,6 +264,8 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     def on_tick(store: StoreClient, rank: int, final: bool) -> None:
         exchange.tick(store, rank, final)
         samples.tick(store, rank, monitor.rank_info.world_size, final)
+        while training.unwaited:
+            _report_once(options, unwaited_report_of(training.unwaited.popleft(), options.selection), store)
 
     monitor = RankMonitor(
         recorder, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
@@ -414,21 +420,36 @@ def sample_report_of(samples: Samples, selection: Selection) -> Report:
     return report._replace(stage="rank")
 
 
+def unwaited_report_of(unwaited: UnwaitedGradients, selection: Selection) -> Report:
+    """Return the report about gradients that a step used without waiting for them."""
+    from distcheck.core.checker import Checker
+    from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
+
+    judge = Checker(selection, modules=OF_HANDLES).plan(UnwaitedGradients, command="watch", closed=True)
+    return judge.run(unwaited)._replace(stage="rank", subject={"line": [f"rank {unwaited.rank}"]})
+
+
 def _report_samples(options: WatchOptions, sampled: SampledRanks, store: StoreClient) -> None:
-    """Report what is new, once in the job."""
     from distcheck.runtime.coordination.locations import few_rank_names
-    from distcheck.runtime.coordination.protocol import PREFIX, REPORTED
 
     report = sample_report_of(sampled.samples, options.selection)
+    line = f"samples of {few_rank_names(sampled.ranks)}"
+    _report_once(options, report._replace(subject={"line": [line]}), store)
+
+
+def _report_once(options: WatchOptions, report: Report, store: StoreClient) -> None:
+    """Report what no rank of the job has reported yet, at the same line."""
+    from distcheck.runtime.coordination.protocol import PREFIX, REPORTED
+
     new = [
         found for found in report.findings
         if found.severity >= Severity.WARNING
-        and store.add(f"{PREFIX}/sample_findings/{found.code}/{found.where.path}:{found.where.line}", 1) == 1
+        and store.add(f"{PREFIX}/once/{found.code}/{found.where.path}:{found.where.line}", 1) == 1
     ]  # fmt: skip
     if new:
-        store.set(REPORTED, str(sampled.ranks[0]))
-        line = f"samples of {few_rank_names(sampled.ranks)}"
-        _report_now(options, report._replace(findings=tuple(new), subject={"line": [line]}))
+        # the summary at the end does not replace this report
+        store.set(REPORTED, "1")
+        _report_now(options, report._replace(findings=tuple(new)))
 
 
 def _report_long_wait(options: WatchOptions, wait: LongWait) -> None:

@@ -187,7 +187,7 @@ DC709 = _rule("DC709", "arguments-differ-by-rank", "WE", "lint log", "Ranks pass
 DC710 = _rule("DC710", "collective-result-used", "EW", "lint", "The return value of a collective is used as if it held the result", in_folders="lower")
 DC711 = _rule("DC711", "collective-on-temporary", "EW", "lint", "A collective writes into a temporary", in_folders="lower")
 DC712 = _rule("DC712", "aliased-gather-list", "EW", "lint", "A gather list holds one tensor several times", in_folders="lower")
-DC713 = _rule("DC713", "async-handle-dropped", "W", "lint", "The handle of an asynchronous collective is dropped", in_folders="lower")
+DC713 = _rule("DC713", "async-handle-dropped", "W", "lint watch", "The handle of an asynchronous collective is dropped", in_folders="lower")
 DC714 = _rule("DC714", "cpu-tensor-on-nccl", "EW", "lint log", "A CPU tensor is given to NCCL", in_folders="lower")
 DC715 = _rule("DC715", "subgroup-src-is-global", "WE", "lint log", "A subgroup's src must be the global rank", in_folders="lower")
 DC716 = _rule("DC716", "symmetric-blocking-send", "WE", "lint rehearse watch", "Ranks send to each other before either receives", in_folders="lower")

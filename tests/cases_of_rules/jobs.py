@@ -17,6 +17,7 @@ from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import CallMismatch, Frame, Position, Positions
 from distcheck.runtime.coordination.sampling import Samples, samples_of
+from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 from distcheck.runtime.inspect.snapshot import Snapshot
 from distcheck.runtime.monitor.drift import ReplicaRow, drift_of
 from tests.runtime.coordination import test_hang_detector as standing
@@ -34,10 +35,12 @@ class Compared(NamedTuple):
     now: tuple[ReplicaRow, ...]
 
 
-def watched(given: Positions | Summary | Compared | Samples, _: Path) -> Said:
+def watched(given: Positions | Summary | Compared | Samples | UnwaitedGradients, _: Path) -> Said:
     """The report of ``distcheck watch``: of a hang, of replicas, of samples, or at the end."""
     if isinstance(given, Samples):
         return said_by(watch.sample_report_of(given, Selection()))
+    if isinstance(given, UnwaitedGradients):
+        return said_by(watch.unwaited_report_of(given, Selection()))
     if isinstance(given, Compared):
         drift = drift_of(*given)
         return Said({}) if drift is None else said_by(watch.drift_report_of(drift, Selection()))
@@ -94,7 +97,7 @@ def of_epochs(*orders: list[int]) -> Samples:
 EQUAL = replicas(0.1, 0.1)
 #: Each rank has its share of each epoch's order.
 DIVIDED = of_epochs(drawn.shuffled(0), drawn.shuffled(1))
-WATCHED: dict[str, Positions | Summary | Compared | Samples] = {
+WATCHED: dict[str, Positions | Summary | Compared | Samples | UnwaitedGradients] = {
     "DC511": job(waiting(0, call(5)), Position(1, state="stopped", detail="SIGSTOP")),
     "DC514": summary.job(120.0, 118.0, 4.0, 122.0),
     "DC517": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(DIFFERENT,)),
@@ -102,6 +105,7 @@ WATCHED: dict[str, Positions | Summary | Compared | Samples] = {
     "DC701": BRANCH._replace(around={"train.py:60": (CodeBlock("branch", 58, 61),)}),
     "DC702": job(waiting(0, call(412, "barrier", place="train.py:93")), left(1, 411, places={standing.TRAIN: 411})),
     "DC704": job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=FORWARD), left(1, 4)),
+    "DC713": UnwaitedGradients(0, "train.py:30", "train.py:33", 2, 4, 1),
     "DC716": job(*(waiting(rank, pair("send", 1 - rank), posted={f"0 send {1 - rank} 0": 1}) for rank in range(2))),
     "DC726": summary.job(1.0, 1.0, 1.0, long=(summary.WAIT,)),
     "DC730": of_epochs(drawn.shuffled(0), drawn.shuffled(0)),
@@ -131,7 +135,7 @@ MOVES = still.snapshot(still.waits(0), still.away(1, "moves on"), busy=(1,))
 def of_watched_jobs(code: str) -> Cases:
     """A job that hangs or ends so, and a job without it."""
     bad = WATCHED[code]
-    like = {Summary: ENDED_WELL, Compared: EQUAL, Samples: DIVIDED, Positions: WELL}
+    like = {Summary: ENDED_WELL, Compared: EQUAL, Samples: DIVIDED, Positions: WELL, UnwaitedGradients: ENDED_WELL}
     good = like[type(bad)]
     return Cases([Case(code, partial(watched, bad))], [Case("a job that is well", partial(watched, good))])
 

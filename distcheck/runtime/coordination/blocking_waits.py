@@ -17,6 +17,10 @@ from typing import Any, Protocol
 from .model import CollectiveCall, RecordedCall
 from .pair_counts import PairCounts
 
+#: Methods of a handle, besides ``wait``, after which the script knows when the call has ended, or may know.
+_KNOWS_END = ("is_completed", "get_future", "get_future_result", "synchronize", "block_current_stream", "result")
+#: Calls whose handles were not waited for that are remembered.
+_MOST_PENDING = 4096
 #: Methods of a process group that send or receive.
 _DIRECT = ("send", "recv", "recv_anysource")
 #: Methods of a store that return when another process has set the keys (torch 2.13).
@@ -50,12 +54,17 @@ class BlockingWaits:
         #: handle → the call that returned it
         self._handles: weakref.WeakKeyDictionary[Any, RecordedCall] = weakref.WeakKeyDictionary()
         self._handle_type: Any = ()
+        #: ID of a call → that call, until the script waits for its handle
+        self.pending: dict[int, CollectiveCall] = {}
 
     def attach(self, module: Any) -> None:
         """Wrap the methods of the classes of ``torch.distributed.distributed_c10d``."""
         if hasattr(module, "Work"):
             self._handle_type = module.Work
             module.Work.wait = self._around_wait(module.Work.wait)
+            for name in _KNOWS_END:
+                if hasattr(module.Work, name):
+                    setattr(module.Work, name, self._around_end(name, getattr(module.Work, name)))
         for name in _WAITS_FOR_KEYS:
             original = getattr(getattr(module, "Store", None), name, None)
             if original is not None:
@@ -69,6 +78,9 @@ class BlockingWaits:
         """Keep the handles that a call has returned."""
         if isinstance(value, self._handle_type):
             self._handles[value] = note
+            if len(self.pending) >= _MOST_PENDING:
+                self.pending.clear()
+            self.pending[id(note.call)] = note.call
         elif note.parts and isinstance(value, list) and len(value) == len(note.parts):
             for handle, call in zip(value, note.parts, strict=True):
                 self._handles[handle] = note._replace(call=call, parts=())
@@ -88,17 +100,29 @@ class BlockingWaits:
             del self._recorder.inside[thread]
 
     def _around_wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        inside, handles, waiting = self._recorder.inside, self._handles, self._inside
+        inside, handles, waiting, pending = self._recorder.inside, self._handles, self._inside, self.pending
 
         # pybind11 recognizes an overridden method that calls the original by its name and first argument
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
             note = None if threading.get_ident() in inside else handles.get(self)
             if note is None:
                 return original(self, *args, **kwargs)
+            pending.pop(id(note.call), None)
             with waiting(note._replace(at=time.monotonic())):
                 return original(self, *args, **kwargs)
 
         return wait
+
+    def _around_end(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        handles, pending = self._handles, self.pending
+
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            note = handles.get(self)
+            if note is not None:
+                pending.pop(id(note.call), None)
+            return original(self, *args, **kwargs)
+
+        return _named(called, name)
 
     def _around_keys(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder, waiting = self._recorder, self._inside

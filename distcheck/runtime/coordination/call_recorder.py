@@ -118,6 +118,11 @@ class CallRecorder:
         """Call a function with each ``all_reduce`` and its tensor, before it begins."""
         self._on_reduce = observer
 
+    @property
+    def pending(self) -> Mapping[int, CollectiveCall]:
+        """Return the asynchronous calls whose handles the script has not waited for, by their IDs."""
+        return self._waits.pending
+
     def attach(self, module: Any) -> tuple[str, ...]:
         """Wrap the functions of ``torch.distributed.distributed_c10d``; return the names of the others."""
         self._module = module
@@ -141,6 +146,7 @@ class CallRecorder:
         )  # fmt: skip
         for table in tables:
             table.clear()
+        self._waits.pending.clear()
         self.done, self.joined, self.raised, self.pairs.incomplete = 0, False, None, False
         self.observe(None)
 

@@ -18,6 +18,7 @@ from distcheck.runtime.coordination.digests import Digest, Digests
 from distcheck.runtime.coordination.frames import innermost_own
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import CollectiveCall
+from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .drift import ReplicaRow
 
@@ -29,6 +30,8 @@ _MOST_PARAMETERS = 32
 _JOIN = "Join"
 #: All-reduces that are remembered.
 _MOST_REDUCED = 4096
+#: Steps with gradients that were not waited for that are kept until the side thread reports them.
+_MOST_UNWAITED = 8
 
 
 class _Wrapped(NamedTuple):
@@ -43,14 +46,25 @@ class _Wrapped(NamedTuple):
     of_cpp: int
 
 
+class _Reduced(NamedTuple):
+    """The last all-reduce of a tensor."""
+
+    numel: int
+    group: str
+    #: its number in this process
+    at: int
+    call: CollectiveCall
+    on_cpu: bool
+
+
 class _Steps:
     """The steps of one optimizer."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.count = 0
-        #: all-reduces of this process until the last step
-        self.reduces = 0
+        #: all-reduces of this process until the last step, and until the one before it
+        self.reduces = self.reduces_before = 0
         #: key of a model → collectives of C++ in its group until the last step
         self.of_cpp: dict[str, int] = {}
 
@@ -64,6 +78,8 @@ class TrainingObserver:
 
     def __init__(self, calls: CallRecorder, every: int, *, digests: bool) -> None:
         self.rows: deque[ReplicaRow] = deque(maxlen=64)
+        #: what steps of this process used without waiting
+        self.unwaited: deque[UnwaitedGradients] = deque()
         #: why no more rows are made; "": they are
         self.error = ""
         self._calls = calls
@@ -73,8 +89,8 @@ class TrainingObserver:
         self._digests: Digests | None = None
         self._wrapped: list[_Wrapped] = []
         self._optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
-        #: address of a tensor → its elements, the group, and the number of the all-reduce
-        self._reduced: dict[int, tuple[int, str, int]] = {}
+        #: address of a tensor → its last all-reduce
+        self._reduced: dict[int, _Reduced] = {}
         self._reduces = 0
         #: ranks among which the script reduced the gradients of a step
         self._on_reduced: Callable[[tuple[int, ...]], None] | None = None
@@ -113,6 +129,7 @@ class TrainingObserver:
     def forget(self) -> None:
         """Forget the parent's models, in a fork."""
         self.rows.clear()
+        self.unwaited.clear()
         self._wrapped.clear()
         self._reduced.clear()
         self._optimizers.clear()
@@ -123,6 +140,8 @@ class TrainingObserver:
         register = getattr(module, "register_optimizer_step_pre_hook", None)
         if register is not None:  # torch 2.0
             register(self._before_step)
+            # an optimizer may wait for its gradients in its step
+            module.register_optimizer_step_post_hook(self._after_step)
 
     def _attach_ddp(self, module: Any) -> None:
         kind = module.DistributedDataParallel
@@ -175,7 +194,9 @@ class TrainingObserver:
             self._reduces += 1
             if len(self._reduced) >= _MOST_REDUCED:
                 self._reduced.clear()
-            self._reduced[tensor.data_ptr()] = (tensor.numel(), call.group, self._reduces)
+            self._reduced[tensor.data_ptr()] = _Reduced(
+                tensor.numel(), call.group, self._reduces, call, tensor.device.type == "cpu"
+            )
 
         self._safely(note)
 
@@ -189,6 +210,28 @@ class TrainingObserver:
         closure = kwargs.get("closure") or next((one for one in args[1:] if callable(one)), None)
         place = innermost_own(sys._getframe(1))[0]
         self._safely(lambda: self._observe(optimizer, place, with_gradients=closure is None))
+
+    def _after_step(self, optimizer: Any, *_: Any) -> None:
+        if not self._calls.pending or self._torch.compiler.is_compiling() or self.error:
+            return
+        place = innermost_own(sys._getframe(1))[0]
+        self._safely(lambda: self._find_unwaited(optimizer, place))
+
+    def _find_unwaited(self, optimizer: Any, place: str) -> None:
+        """Note gradients that this step used while their reduction was not waited for; with NCCL a stream may wait."""
+        steps = self._optimizers.get(optimizer)
+        if steps is None:
+            return
+        pending: dict[str, int] = {}
+        gradients = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
+        for gradient in gradients:
+            last = None if hasattr(gradient, "device_mesh") else self._reduced.get(gradient.data_ptr())
+            if last is not None and last.on_cpu and last.at > steps.reduces_before and last.numel == gradient.numel():
+                pending[last.call.place] = pending.get(last.call.place, 0) + (id(last.call) in self._calls.pending)
+        rank = sys.modules["torch.distributed.distributed_c10d"].get_rank()
+        for site, count in pending.items():
+            if count and len(self.unwaited) < _MOST_UNWAITED:
+                self.unwaited.append(UnwaitedGradients(rank, site, place, count, len(gradients), steps.count))
 
     def _observe(self, optimizer: Any, place: str, *, with_gradients: bool) -> None:
         steps = self._optimizers.get(optimizer)
@@ -228,7 +271,7 @@ class TrainingObserver:
                     self._on_reduced(self._calls.groups[title])
                 if due:
                     self._add_by_hand(optimizer, steps, place, title, named)
-        steps.reduces = self._reduces
+        steps.reduces_before, steps.reduces = steps.reduces, self._reduces
 
     def _collectives(self, group: Any) -> tuple[int, int]:
         """Return the collectives of a group, and those of them that C++ made."""
@@ -249,9 +292,9 @@ class TrainingObserver:
                 if id(one) in owned or one.grad is None or hasattr(one, "device_mesh"):
                     continue
                 total += 1
-                numel, title, at = self._reduced.get(one.grad.data_ptr(), (0, "", 0))
-                if at > steps.reduces and numel == one.grad.numel():
-                    groups.setdefault(title, []).append((f"{position} of parameter group {index}", one))
+                last = self._reduced.get(one.grad.data_ptr())
+                if last is not None and last.at > steps.reduces and last.numel == one.grad.numel():
+                    groups.setdefault(last.group, []).append((f"{position} of parameter group {index}", one))
         # an address alone may be a coincidence
         return ((title, named) for title, named in groups.items() if 2 * len(named) > total)
 
