@@ -203,11 +203,11 @@ def must_earn(rule: Rule) -> bool:
     return is_of_lint and rule.on_by_default and rule.in_folders != "info" and not rule.code.startswith("DC9")
 
 
-def with_figure(page: str, figure: str | None, *, lower: bool = False) -> str:
-    """Return a page whose front matter has this figure or none, and whether lint reports the rule one level lower."""
-    page = re.sub(r"^(measured: .*|default: lower)\n", "", page, count=2, flags=re.MULTILINE)
+def with_figure(page: str, figure: str | None, *, many: bool = False) -> str:
+    """Return a page whose front matter has this figure or none, and whether lint reports the rule at info in many files."""
+    page = re.sub(r"^(measured: .*|default: many)\n", "", page, count=2, flags=re.MULTILINE)
     head, line, rest = page.partition("\n---\n")
-    more = "\ndefault: lower" if lower else ""
+    more = "\ndefault: many" if many else ""
     return f"{head}{more}\nmeasured: {figure}{line}{rest}" if figure else f"{head}{more}{line}{rest}"
 
 
@@ -217,7 +217,7 @@ def _write_pages() -> int:
     for path in sorted(PAGES.glob("*.md")):
         old = path.read_text(encoding="utf-8")
         rule = parse_page(old).rule
-        new = with_figure(old, figures.get(rule.code), lower=must_earn(rule) and rule.code not in levels)
+        new = with_figure(old, figures.get(rule.code), many=must_earn(rule) and rule.code not in levels)
         if new != old:
             path.write_text(new, encoding="utf-8")
     return 0

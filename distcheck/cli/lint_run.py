@@ -307,15 +307,13 @@ def _ignored_there(finding: Finding, known: Mapping[str, Rule], options: LintOpt
 
 
 def _at_its_level(finding: Finding, known: Mapping[str, Rule], options: LintOptions, inputs: LintFiles) -> Finding:
-    """Return the finding; lower if its rule has not earned its level, and neither the rule nor the file is named."""
+    """Return the finding; at info if its rule has not earned its level, and neither the rule nor the file is named."""
     rule = known.get(finding.code)
     if rule is None or rule.in_folders == "own" or finding.where.path in inputs.named or _is_selected(rule, options):
         return finding
-    if rule.in_folders == "info":
-        return finding._replace(severity=Severity.INFO)
-    if len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
+    if rule.in_folders == "many" and len(inputs.paths) + len(inputs.launch) <= FEW_FILES:
         return finding
-    return finding._replace(severity=Severity(max(Severity.INFO, finding.severity - 1)))
+    return finding._replace(severity=Severity.INFO)
 
 
 def _is_shown(finding: Finding, known: Mapping[str, Rule], options: LintOptions) -> bool:

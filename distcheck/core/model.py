@@ -195,9 +195,9 @@ def page_url(code: str) -> str:
     return f"https://distcheck.readthedocs.io/rules/{code}/"
 
 
-#: At its own level; one level lower in more than FEW_FILES files, because too few of its findings in public code were
-#: judged; at ``info``, because it is too often wrong there.
-InFolders = Literal["own", "lower", "info"]
+#: At its own level; ``many``: at ``info`` in more than FEW_FILES files, because too few of its findings in public code
+#: were judged right; at ``info`` always, because it is too often wrong there.
+InFolders = Literal["own", "many", "info"]
 #: In so many files a user can read all findings of ``lint``.
 FEW_FILES = 10
 

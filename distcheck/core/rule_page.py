@@ -14,9 +14,9 @@ A page begins with front matter, from which ``tools/make_rules.py`` generates th
 
 The first severity is the default, the others are those that a finding may have. ``default: off`` stands only on the
 page of a rule that has to be selected. Unless the rule or the file is named, ``lint`` reports a rule with ``default:
-info`` at ``info``, because it is too often wrong in public code. One with ``default: lower`` it reports one level lower
-in more than a few files, because too few of its findings there were judged. ``measured`` counts those that were judged
-last. ``tools/measure_precision.py pages`` writes ``lower`` and ``measured``.
+info`` at ``info``, because it is too often wrong in public code. One with ``default: many`` it reports at ``info`` in
+more than a few files, because too few of its findings there were judged right. ``measured`` counts those that were
+judged last. ``tools/measure_precision.py pages`` writes ``many`` and ``measured``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .resources import read_shipped
 _KEYS = ("code", "name", "severities", "checks", "summary", "default", "measured")
 _OPTIONAL = ("default", "measured")
 _LEVELS = {level.word: level for level in Severity}
-_IN_FOLDERS: dict[str, InFolders] = {"lower": "lower", "info": "info"}
+_IN_FOLDERS: dict[str, InFolders] = {"many": "many", "info": "info"}
 
 
 class Page(NamedTuple):
@@ -56,7 +56,7 @@ class Page(NamedTuple):
         """How often the rule is right, and what follows for its level; empty where nothing was measured."""
         notes = [f"Findings in public code that were read one by one: {self.measured}."] if self.measured else []
         why = {
-            "lower": f"one level lower in more than {FEW_FILES} files, because few findings in public code were judged",
+            "many": f"at level `info` in more than {FEW_FILES} files, because too few findings in public code were judged right",
             "info": "at level `info`, because it is too often wrong in public code",
         }.get(self.rule.in_folders)
         if why is not None:
