@@ -23,6 +23,7 @@ from distcheck.checks.cluster.hostlist import shorten_hosts
 from distcheck.checks.cluster.merge import HostReport, Missing, cluster_of, merge, one_per_host, silent_hosts
 from distcheck.checks.cluster.records import RankRecord, RecordError
 from distcheck.core.configuration import Configuration
+from distcheck.core.files import read_record
 from distcheck.core.model import Report
 from distcheck.core.world import World
 from distcheck.launch.model import Launch
@@ -294,7 +295,7 @@ def _texts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             inside = [path]
         for file in inside:
             try:
-                yield str(file), file.read_text(encoding="utf-8", errors="replace")
+                yield str(file), read_record(str(file)) if path.is_dir() else file.read_text("utf-8", "replace")
             except FileNotFoundError:
                 raise click.UsageError(f"{word}: there is no such file; a command to check follows --") from None
             except OSError as error:

@@ -15,7 +15,7 @@ from distcheck.core.redaction import mask_forms
 
 from . import options as shared
 from . import output
-from .lint_inputs import LintFiles, LintOptions, bytes_of, say
+from .lint_inputs import LintFiles, LintOptions, _has_changed, bytes_of, say
 from .lint_run import LintResult
 
 
@@ -44,7 +44,7 @@ def finish(
         sys.stdout.buffer.write(changed.get(name, inputs.texts.get(name, b"")))
         sys.stdout.flush()
     elif given["fix"]:
-        written = _write_changes(options, changed, fixed)
+        written = _write_changes(options, inputs, changed, fixed)
     if given["statistics"]:
         written = _print(_statistics(report, given["output_format"]), given["output_file"]) and written
     elif given["fix"] and inputs.standard_input and given["output_file"] is None:
@@ -154,13 +154,16 @@ def _print_diff(options: LintOptions, inputs: LintFiles, changed: Mapping[str, b
     return output.FOUND if changed and not options.given["exit_zero"] else output.CLEAN
 
 
-def _write_changes(options: LintOptions, changed: Mapping[str, bytes], fixed: int) -> bool:
+def _write_changes(options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], fixed: int) -> bool:
     """Write the changed files; False where one can't be written."""
     from distcheck.core.fixes import write_atomically
 
     number = 0
     for path in sorted(changed):
         try:
+            if _has_changed(path, inputs):
+                click.echo(f"distcheck: {path} is left as it is: it was changed during the check", err=True)
+                continue
             write_atomically(path, changed[path])
             number += 1
         except OSError as error:

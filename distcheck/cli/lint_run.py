@@ -348,7 +348,9 @@ def fix(
             if path.endswith(".ipynb"):
                 refused[path] = "notebooks are not edited"
                 continue
-            if os.path.islink(path) and not place(os.path.realpath(path)).inside:
+            # the file itself, or a folder above it
+            linked = os.path.islink(path) or place(os.path.normpath(path)).inside
+            if linked and not place(os.path.realpath(path)).inside:
                 refused[path] = f"it is a link to {os.path.realpath(path)}, outside of the checkout"
                 continue
             try:

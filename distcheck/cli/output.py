@@ -87,24 +87,17 @@ def to_stdout(text: str) -> None:
 
 def write_file(path: str, text: str) -> None:
     """Write a file whole or not at all; a device or pipe is written directly. Raises OSError."""
-    from pathlib import Path
+    from distcheck.core.files import refuse_foreign_link, write_whole
 
-    # a link stays a link: its target is written
-    target = Path(os.path.realpath(path))
+    refuse_foreign_link(path)
+    target = os.path.realpath(path)
     device = os.path.abspath(path).startswith(("/dev/", "/proc/"))
-    if device or (target.exists() and not target.is_file()):
+    if device or (os.path.exists(target) and not os.path.isfile(target)):
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         return
-    mode = target.stat().st_mode & 0o7777 if target.exists() else None
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
-        if mode is not None:
-            draft.chmod(mode)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    mode = os.stat(target).st_mode & 0o7777 if os.path.exists(target) else None
+    write_whole(path, text.encode("utf-8", "backslashreplace"), mode)
 
 
 def exit_status(report: Report, *, fail_on: str, must_check: Selection | None, strict: bool) -> tuple[int, str | None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import codecs
-import contextlib
 import os
 import re
 import stat
@@ -17,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from .files import write_whole
 from .model import Edit, Fix
 
 #: The line endings of Python; a form feed or U+2028 is none.
@@ -155,15 +155,7 @@ def write_atomically(path: str, data: bytes) -> None:
     if not os.access(target, os.W_OK):
         # replacing it would only need write access to the folder
         raise PermissionError(13, "Permission denied", path)
-    draft = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}")
-    try:
-        with open(draft, "xb") as file:
-            file.write(data)
-        os.chmod(draft, mode)
-        os.replace(draft, target)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
+    write_whole(path, data, mode)
 
 
 def _compatible(

@@ -664,6 +664,38 @@ def test_fixes_do_not_follow_a_link_out_of_the_checkout(tmp_path: Path) -> None:
     assert (folder / "again.py").is_symlink()
 
 
+def test_fixes_do_not_follow_a_folder_that_is_a_link_out_of_the_checkout(tmp_path: Path) -> None:
+    outside = project(tmp_path / "outside", precious=TRAIN) / "precious.py"
+    folder = project(tmp_path / "project", real=TRAIN)
+    (folder / ".git").mkdir()
+    (folder / "sub").symlink_to(outside.parent)
+    result = lint(folder, "--fix", "sub/precious.py", "real.py")
+    assert f"sub/precious.py is left as it is: it is a link to {outside}, outside of the checkout" in result.stderr
+    assert outside.read_text() == TRAIN
+    assert (folder / "real.py").read_text() != TRAIN
+
+
+def test_a_file_that_changes_before_its_fix_is_written_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from distcheck.cli import lint_results
+    from distcheck.cli.main import group
+
+    folder = project(tmp_path / "project", real=TRAIN)
+    write = lint_results._write_changes
+
+    def edit_first(*arguments: Any) -> bool:
+        (folder / "real.py").write_text("edited = True\n")
+        return write(*arguments)
+
+    monkeypatch.setattr(lint_results, "_write_changes", edit_first)
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(group, ["lint", "--isolated", "--no-cache", "--fix", "."], standalone_mode=False)
+    assert "real.py is left as it is: it was changed during the check" in result.stderr
+    assert result.return_value != 0
+    assert (folder / "real.py").read_text() == "edited = True\n"
+
+
 def test_a_link_that_a_project_brings_is_not_followed(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", train=TRAIN)
     (outside := tmp_path / "outside").mkdir()

@@ -203,7 +203,7 @@ def test_a_file_that_cannot_be_replaced_stays_and_no_draft_is_left(
     def refuse(*_: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(OSError, match="full"):
         output.write_file(str(target), "new")
     assert [path.name for path in tmp_path.iterdir()] == ["report.txt"]

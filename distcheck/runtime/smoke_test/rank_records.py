@@ -7,13 +7,13 @@ This still works when no process could report.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from distcheck.core.checker import Checker
 from distcheck.core.facts_file import from_plain
+from distcheck.core.files import read_record, write_whole
 from distcheck.core.model import (
     Finding,
     NotApplicable,
@@ -34,8 +34,6 @@ from .model import MEASUREMENTS_VERSION, SmokeTest
 
 KIND = "distcheck rank record"
 _VERSION = 1
-#: Largest record that is read, in bytes: a report of many findings is far below.
-_LARGEST = 16 << 20
 
 
 class RecordsError(ValueError):
@@ -63,14 +61,9 @@ class RankFile(NamedTuple):
 def write(folder: str, record: RankFile) -> None:
     """Write a rank's record whole or not at all; raises OSError."""
     path = Path(folder) / f"rank-{record.rank:05d}.json"
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     plain = mask_all(to_plain(record))
     text = json.dumps({"kind": KIND, "version": _VERSION, "record": plain}, ensure_ascii=True)
-    try:
-        draft.write_text(text + "\n", encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(str(path), f"{text}\n".encode())
 
 
 def read_folder(folder: str) -> tuple[tuple[RankFile, ...], tuple[tuple[str, str], ...]]:
@@ -87,15 +80,14 @@ def read_folder(folder: str) -> tuple[tuple[RankFile, ...], tuple[tuple[str, str
     damaged = []
     for path in paths:
         try:
-            with path.open("rb") as file:
-                plain = json.loads(file.read(_LARGEST))
+            plain = json.loads(read_record(str(path)))
             if plain.get("kind") != KIND or plain.get("version") != _VERSION:
                 raise ValueError(f"it is no record of version {_VERSION}")
             record: RankFile = from_plain(RankFile, plain["record"])
             found.append((path.stat().st_mtime, path.name, record))
         except OSError as error:
             damaged.append((path.name, error.strerror or "it can't be read"))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             damaged.append((path.name, f"it is damaged: {error}"))
     # a folder may be used again: what an earlier run left is not this one's
     run = max(((when, record.run) for when, _, record in found if record.run), default=(0.0, ""))[1]
