@@ -48,7 +48,7 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
         return {}
     scripts = sorted({file for file, scope in roots if scope == 0})
     passed = {(one.file, one.scope) for one in (row, *(() if call_path is None else call_path.calls))} | roots
-    if _has_one_gpu(program, scripts):
+    if has_one_gpu(program, scripts):
         return {SCRIPTS: [program.index.files[file].path for file in scripts]}
     sign = _sign_of_ranks(program, {row.file, *scripts}, passed)
     named = next((file for file in scripts if names_launcher(program, file)), None)
@@ -60,7 +60,7 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
     }
 
 
-def _has_one_gpu(program: Program, scripts: Collection[int]) -> bool:
+def has_one_gpu(program: Program, scripts: Collection[int]) -> bool:
     """Return whether one of the scripts leaves itself one GPU by a mask in its own text, the same in each process."""
     return any(
         write.row.file in scripts

@@ -31,7 +31,7 @@ from .device_uses import (
 )
 from .environment_variables import writes
 from .program import FEW, EventRow, Program, SourceCall, cached
-from .several_ranks import signs
+from .several_ranks import has_one_gpu, signs
 from .source_text import last_name
 from .unbound_groups import GROUP_WRAPPERS, binds_device, on_current_gpu, uses_nccl, world_of_one
 from .values import RANKS, Kind, NoConstant, Value, Who
@@ -58,6 +58,9 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
             continue
         if program.imports_from(call.file, "ray"):  # it gives each actor a mask of its own
             continue
+        # with one GPU in its mask, a script that starts a process per GPU starts one
+        if _is_bound_again(program, call) or has_one_gpu(program, {file for file, _ in roots_of(program, call)}):
+            continue
         own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
         yield call.found(
             rules.DC303,
@@ -68,6 +71,14 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
             **signs(call),
         )
     yield from _one_gpu_for_spawned(program)
+
+
+def _is_bound_again(program: Program, call: SourceCall) -> bool:
+    """Return whether the same function binds another GPU later, which may differ between the ranks."""
+    return not call.is_to(INIT_GROUP) and any(
+        _literal_of(other)[0] is None and program.may_precede(call, other)
+        for other in program.calls_to(*_CUDA_BINDERS)
+    )
 
 
 def _literal_of(call: SourceCall) -> tuple[int | None, str]:
