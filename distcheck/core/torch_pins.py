@@ -3,6 +3,8 @@
 Instructions to install count as well: lines of documents with ``pip install`` or ``conda install``, and a release that
 is quoted as code (```torch==1.13.1```), or is an item of a list.
 
+A Python file that imports a module of torch which a release has removed allows none from there on.
+
 What newer releases deprecate or refuse does not concern a script whose project pins an older one.
 """
 
@@ -48,6 +50,8 @@ _INSTALLING = re.compile(
 _BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
 #: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
 _EXTRAS = re.compile(r"(?<=\w)\[[\w\s.,-]*\]")
+#: A module that torch 2.0 removed, imported where no ``try`` is around.
+_REMOVED = re.compile(rb"^(?:from torch\._six import |import torch\._six\b|from torch import _six\b)", re.MULTILINE)
 #: Bytes of a file that are read, files of a folder, and folders above a file.
 _MAX_BYTES = 200_000
 _MAX_FILES = 40
@@ -148,7 +152,14 @@ class TorchPins:
         self._known: dict[str, Newest | None] = {}
 
     def of(self, path: str) -> Newest | None:
-        """Return the newest torch for a file: of the nearest folder above it that declares torch."""
+        """Return the newest torch for a file: what it imports allows, or the nearest folder above it that declares torch."""
+        folders = self._of_folder(path)
+        if path.endswith(".py") and _REMOVED.search(_content(path)):
+            own = Newest((2, 0), f"{posixpath.basename(path)} (torch._six)", True)
+            return own if folders is None else _lowest([own, folders])
+        return folders
+
+    def _of_folder(self, path: str) -> Newest | None:
         folder = os.path.dirname(os.path.abspath(path))
         visited: list[str] = []
         found: Newest | None = None
@@ -184,14 +195,19 @@ class TorchPins:
                     continue
         found: list[Newest | None] = []
         for path in paths[:_MAX_FILES]:
-            try:
-                if os.path.isfile(path) and not os.path.islink(path):
-                    with open(path, "rb") as file:
-                        text = file.read(_MAX_BYTES).decode("utf-8", "replace")
-                    found.extend(newest_in(text, posixpath.basename(path)))
-            except OSError:
-                continue
+            found.extend(newest_in(_content(path).decode("utf-8", "replace"), posixpath.basename(path)))
         return found
+
+
+def _content(path: str) -> bytes:
+    """Return the begin of a file; nothing of one that can't be read, is no file, or is a link."""
+    try:
+        if os.path.isfile(path) and not os.path.islink(path):
+            with open(path, "rb") as file:
+                return file.read(_MAX_BYTES)
+    except OSError:
+        return b""
+    return b""
 
 
 def respect_pins(findings: Iterable[Finding], pins: TorchPins) -> list[Finding]:

@@ -516,6 +516,12 @@ def test_the_fix_names_what_the_script_needs(tmp_path: Path, script: str | None,
     assert text in finding["fix"]["text"]
 
 
+def test_the_fix_says_which_option_torchrun_has_not(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, a_sh="#!/bin/bash\n" + WITHOUT_OPTION)
+    (finding,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC801", cwd=folder)["findings"]
+    assert "which has the same options but --use_env: leave that out" in finding["fix"]["text"]
+
+
 def test_deepspeed_passes_the_old_spelling(tmp_path: Path) -> None:
     folder = jobs(tmp_path, a_sh="#!/bin/bash\ndeepspeed --num_gpus 8 train.py\n", train_py=OLD_SCRIPT)
     assert levels(folder) == []

@@ -141,3 +141,22 @@ def test_a_finding_about_a_newer_torch_is_a_note(tmp_path: Path) -> None:
     assert first.severity is Severity.INFO
     assert "requirements.txt pins torch 1.6" in first.message
     assert second == always
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("from torch._six import inf\n", True),
+        ("import torch\nimport torch._six as six\n", True),
+        ("try:\n    from torch._six import inf\nexcept ImportError:\n    from torch import inf\n", False),
+        ("import torch._six_of_ours\n", False),
+    ],
+)
+def test_an_import_that_a_release_removed_bounds_torch(tmp_path: Path, text: str, noted: bool) -> None:
+    (tmp_path / "requirements.txt").write_text("torch>=1.6\n")
+    (tmp_path / "train.py").write_text(text)
+    where = Where(path=f"{tmp_path}/train.py", line=1)
+    old = rules.DC611.found("weights_only", where=where, fix=Fix("x"), evidence={SINCE: "2.6"})
+    (found,) = respect_pins([old], TorchPins([str(tmp_path)]))
+    assert (found.severity is Severity.INFO) == noted
+    assert ("train.py (torch._six) pins torch before 2.0" in found.message) == noted

@@ -781,6 +781,7 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
         edits = _to_torchrun(site, word)
         ready = start is not None and _reads_local_rank(started, start, site)
         adds = site.command.local_rank_argument
+        env_option = next((one.text for one in site.words if one.text in ("--use_env", "--use-env")), None)
         yield rules.DC801.found(
             "torch.distributed.launch is deprecated"
             + (f", and adds {adds} to the script's arguments" if adds else "; torchrun does the same"),
@@ -789,6 +790,7 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
             evidence={SINCE: "1.10"} if start is None else {"script": start.path, SINCE: "1.10"},
             fix=Fix(
                 "replace it by torchrun, which has the same options"
+                + (f" but {env_option}: leave that out" if env_option else "")
                 + (f"; {start.path} reads LOCAL_RANK" if ready and start is not None else "")
                 + ("" if ready or not adds else _what_the_script_needs(started, start)),
                 edits=edits,

@@ -76,8 +76,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
 def _is_bound_again(program: Program, call: SourceCall) -> bool:
     """Return whether the same function binds another GPU later, which may differ between the ranks."""
     return not call.is_to(INIT_GROUP) and any(
-        _literal_of(other)[0] is None and program.may_precede(call, other)
-        for other in program.calls_to(*_CUDA_BINDERS)
+        _literal_of(other)[0] is None and program.may_precede(call, other) for other in program.calls_to(*_CUDA_BINDERS)
     )
 
 

@@ -303,9 +303,14 @@ def every_rank_logs(program: Program) -> Iterator[Finding]:
             continue
         name = next(_TRACKERS[target] for target in call.targets if target in _TRACKERS)
         loud = not (call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path))
+        text = f"every rank starts {name}() here, so that a job has as many runs as ranks"
+        if name == "SummaryWriter" and any(call.gives(0, argument) for argument in ("log_dir", "logdir")):
+            # the default is a folder of each host and second; in one folder TensorBoard shows one run
+            loud = False
+            text = "every rank starts SummaryWriter() here in one folder, where TensorBoard mixes what they write"
         yield call.found(
             rules.DC721,
-            f"every rank starts {name}() here, so that a job has as many runs as ranks",
+            text,
             fix=_tracker_fix(call, name),
             basis=(call_path.certainty,),
             severity=Severity.WARNING if loud else Severity.INFO,

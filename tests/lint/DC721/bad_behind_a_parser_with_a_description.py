@@ -17,7 +17,7 @@ def main():
     if settings.get("local_condition", False):
         raise ValueError("no local condition is known")
     if options.folder.endswith("board"):
-        board = SummaryWriter(options.folder)  # expect: DC721=warning
+        board = SummaryWriter(comment=options.folder)  # expect: DC721=warning
         board.add_scalar("loss", 1.0)
     dist.destroy_process_group()
 

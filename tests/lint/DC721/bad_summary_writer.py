@@ -9,7 +9,7 @@ from torch.utils.tensorboard import SummaryWriter
 class Trainer:
     def __init__(self, folder="runs"):
         self.local_rank = int(os.environ["LOCAL_RANK"])
-        self.writer = SummaryWriter(folder)  # expect: DC721=warning
+        self.writer = SummaryWriter(folder)  # expect: DC721=info
         self.model = DDP(torch.nn.Linear(8, 8).cuda(), device_ids=[self.local_rank])
 
     def fit(self):
