@@ -204,7 +204,7 @@ def must_earn(rule: Rule) -> bool:
 
 
 def with_figure(page: str, figure: str | None, *, many: bool = False) -> str:
-    """Return a page whose front matter has this figure or none, and whether lint reports the rule at info in many files."""
+    """Return a page whose front matter has this figure or none, and whether the rule is at info in many files."""
     page = re.sub(r"^(measured: .*|default: many)\n", "", page, count=2, flags=re.MULTILINE)
     head, line, rest = page.partition("\n---\n")
     more = "\ndefault: many" if many else ""

@@ -152,7 +152,7 @@ class TorchPins:
         self._known: dict[str, Newest | None] = {}
 
     def of(self, path: str) -> Newest | None:
-        """Return the newest torch for a file: what it imports allows, or the nearest folder above it that declares torch."""
+        """Return the newest torch for a file, by its imports and the nearest folder above it that declares torch."""
         folders = self._of_folder(path)
         if path.endswith(".py") and _REMOVED.search(_content(path)):
             own = Newest((2, 0), f"{posixpath.basename(path)} (torch._six)", True)
