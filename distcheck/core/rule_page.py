@@ -56,7 +56,7 @@ class Page(NamedTuple):
         """How often the rule is right, and what follows for its level; empty where nothing was measured."""
         notes = [f"Findings in public code that were read one by one: {self.measured}."] if self.measured else []
         why = {
-            "many": f"at level `info` in more than {FEW_FILES} files, because too few findings in public code were right",
+            "many": f"at level `info` in more than {FEW_FILES} files, as too few findings in public code were right",
             "info": "at level `info`, because it is too often wrong in public code",
         }.get(self.rule.in_folders)
         if why is not None:
