@@ -429,6 +429,30 @@ def test_an_exception_in_another_file_is_not_in_the_row_of_the_first_failure() -
     assert rank_findings(of, [finding("DC511", of, late)]).outcome == "cause"
 
 
+@pytest.mark.parametrize(("attempt", "code"), [(0, None), (1, "DC511")])
+def test_a_peer_that_is_lost_in_a_later_attempt_did_not_die_before(attempt: int, code: str | None) -> None:
+    late = event(Kind.TIMEOUT, 5, rank=0, name="gloo-timeout")
+    lost = event(Kind.LOST, 3, rank=1, name="connection-lost", attempt=attempt, source=1)
+    of = timeline(late, lost)
+    ranked = rank_findings(of, [finding("DC511", of, late, role="timeout")])
+    assert (ranked.lead and ranked.lead.code) == code
+
+
+@pytest.mark.parametrize(("attempt", "outcome"), [(0, "unnamed"), (1, "consequences")])
+def test_a_rank_that_lost_a_peer_in_an_earlier_attempt_died_by_itself(attempt: int, outcome: str) -> None:
+    lost = event(Kind.LOST, 3, rank=2, name="peer-lost", attempt=attempt)
+    row = WorkerFailure(2, 2, None, 139, None, first=True, line=9, attempt=1)
+    assert rank_findings(timeline(lost, workers=(row,)), []).outcome == outcome
+
+
+@pytest.mark.parametrize(("time", "outcome"), [(4.0, "unnamed"), (6.0, "cause"), (None, "unnamed")])
+def test_an_exception_of_the_script_after_a_time_out_by_the_clock_is_no_cause(time: float | None, outcome: str) -> None:
+    late = event(Kind.TIMEOUT, 5, rank=0, time=5.0)
+    raised = event(Kind.FAILURE, 9, rank=1, name="exception", time=time, traceback=Traceback((), "ValueError", "no"))
+    of = timeline(late, raised)
+    assert rank_findings(of, [finding("DC511", of, late, role="timeout")]).outcome == outcome
+
+
 def test_where_only_consequences_are_seen_no_finding_is_an_error() -> None:
     lost, notice = event(Kind.LOST, 3, rank=0, name="peer-lost", time=1.0), event(Kind.NOTICE, 4)
     late = event(Kind.TIMEOUT, 5, rank=1, time=2.0)

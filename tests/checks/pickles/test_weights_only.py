@@ -384,6 +384,21 @@ def test_reasons_of_one_rank_are_given_together(refused: bytes, why: str) -> Non
     assert "it appends to" in answer.why
 
 
+def test_the_type_of_a_constant_allows_nothing_else() -> None:
+    constant = named("builtins", "type") + b"N\x85R"
+    answer = ask(stream(b"(", constant, call("os", "system", text("true")), b"t"))
+    assert answer.answer == "never"
+    assert "os.system" in answer.why
+    assert ask(stream(constant)).allowlist == ("(lambda value: type(value), 'builtins.type')",)
+
+
+@pytest.mark.parametrize(("module", "name"), [("pack", "lambda"), ("pack.class", "Thing")])
+def test_what_python_can_not_import_is_on_no_list(module: str, name: str) -> None:
+    answer = ask(stream(call(module, name)))
+    assert answer.answer == "never"
+    assert "no name that can be written" in answer.why
+
+
 def test_a_memory_map_is_a_reason_next_to_others() -> None:
     answer = ask(stream(b"(", named("numpy", "memmap"), call("collections", "deque"), b"K\x01at"), "2.5")
     assert "memory map of numpy" in answer.why
