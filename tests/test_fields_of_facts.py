@@ -39,6 +39,10 @@ def facts_of_probes() -> set[type]:
     return found
 
 
+#: Modules in a rank beside the hooks of a rehearsal that note rows.
+OF_RANKS = ("loader_watcher", "samplers")
+
+
 class Filled(NamedTuple):
     """What the package gives to fields."""
 
@@ -67,7 +71,7 @@ def filled_by_the_package() -> Filled:
                     given.noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
                 elif called in ("note", "_note"):
                     given.noted.update(keyword.arg for keyword in node.keywords if keyword.arg)
-            elif isinstance(node, ast.Dict) and path.parent.name == "hooks":
+            elif isinstance(node, ast.Dict) and (path.parent.name == "hooks" or path.stem in OF_RANKS):
                 given.noted.update(key.value for key in node.keys if isinstance(key, ast.Constant))
     return given
 

@@ -81,6 +81,7 @@ def debug_level(text: str) -> str:
 
 
 @pytest.mark.torch
+@pytest.mark.full  # the launch that is advised, above, runs always
 def test_the_level_that_is_advised_names_the_parameters(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(launched(tmp_path, UNUSED).stderr)
     level = debug_level(advice("DC754", tmp_path / "train.log"))

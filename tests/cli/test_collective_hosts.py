@@ -98,6 +98,7 @@ def test_good_four_hosts_measured(four: Lab) -> None:
     assert outcome.report()["measurements"]["measured"]["hosts"] == 4
 
 
+@pytest.mark.full  # ranks of two hosts without torchrun run always, and torchrun on one host
 def test_good_torchrun_on_two_hosts(two: Lab) -> None:
     running = [
         two.start(

@@ -168,10 +168,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     yield Place(folder / "user" / "bin", folder / "ci" / "bin", source, environ)
 
 
-#: What each kind becomes is tested above for all; one of a file, a folder and a repository is installed in each run.
+#: What each kind becomes is tested above for all; one is installed in each run, the package check installs the wheel.
 KINDS = [
-    "wheel", "inside", "git with a login",
-    *(pytest.param(kind, marks=pytest.mark.full) for kind in ("directory", "editable", "git+file")),
+    "git with a login",
+    *(pytest.param(kind, marks=pytest.mark.full) for kind in ("wheel", "inside", "directory", "editable", "git+file")),
 ]  # fmt: skip
 
 

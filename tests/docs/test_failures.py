@@ -120,7 +120,7 @@ def free_port() -> int:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure.name)
-@pytest.mark.sampled(every=5)
+@pytest.mark.sampled(every=9)
 def test_a_failure_is_found_and_runs_after_the_printed_fix(failure: Failure, tmp_path: Path) -> None:
     shell, port = Shell(failure.name, tmp_path), free_port()
     status, output = shell.run(failure.job.format(port=port))

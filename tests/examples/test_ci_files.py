@@ -279,6 +279,7 @@ def test_the_code_that_is_checked_is_not_imported(job: Job) -> None:
 
 @posix
 @pytest.mark.slow
+@pytest.mark.full  # what the action installs is installed by tests/cli/test_installation.py, and its commands run above
 def test_the_action_installs_itself_beside_the_packages_of_the_job(tmp_path: Path) -> None:
     job = Job(tmp_path)
     (job.workspace / "train.py").write_text(BAD)

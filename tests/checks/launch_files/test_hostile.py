@@ -311,6 +311,7 @@ GROWING = {
 
 @pytest.mark.parametrize("name", GROWING)
 @pytest.mark.slow
+@pytest.mark.sampled(every=3)
 def test_a_small_script_asks_for_no_endless_work(name: str) -> None:
     data = GROWING[name]
     read("shell", data)

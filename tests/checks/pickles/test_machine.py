@@ -1215,6 +1215,7 @@ HOSTILE = {
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.slow
+@pytest.mark.sampled(every=3)
 def test_memory_is_bounded(name: str, tmp_path: Any) -> None:
     path = tmp_path / "hostile"
     path.write_bytes(eval(HOSTILE[name]))  # a table of this file

@@ -11,6 +11,9 @@ import pytest
 from distcheck.runtime.coordination.store_client import StoreLost, open_store
 
 
+pytestmark = pytest.mark.torch
+
+
 def _listeners(port: int) -> set[str]:
     """Return the addresses in hex on which a process listens on a port (proc(5): state 0A)."""
     rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]

@@ -186,7 +186,7 @@ print("came to its end", flush=True)
     ],
     ids=["three", "late", "crossed", "roots"],
 )
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 def test_a_hang_after_calls_that_differ_ends_the_job(tmp_path: Path, ranks: int, body: str) -> None:
     ran = run(
         tmp_path,

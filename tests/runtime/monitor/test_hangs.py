@@ -271,7 +271,7 @@ def _end(job: subprocess.Popen[bytes], folder: Path) -> None:
 
 @pytest.mark.parametrize("way", ["watch", "rehearse"])
 @pytest.mark.parametrize("hang", HANGS, ids=lambda hang: hang.name)
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=6)
 def test_a_hang_is_named_with_its_line(tmp_path: Path, hang: Hang, way: str) -> None:
     ran = run(tmp_path, way, hang.body)
     assert ran.report is not None, ran.output

@@ -128,7 +128,7 @@ def planted(*sizes: int) -> list[Any]:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "nnodes"), planted(2, 4))
-@pytest.mark.sampled(every=8)
+@pytest.mark.sampled(every=16)
 def test_a_planted_fault_is_found(tmp_path: Path, fault: Fault, nnodes: int) -> None:
     rehearsed = rehearse(tmp_path, fault.example, fault.source(), fault.arguments, nnodes)
     told = [finding for finding in rehearsed.report["findings"] if finding["code"] == fault.code]

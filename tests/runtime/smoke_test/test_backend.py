@@ -274,6 +274,7 @@ main()
 
 
 @pytest.mark.torch
+@pytest.mark.full  # a driver that crashes without torchrun, and the last line under torchrun, run always
 def test_bad_dc315_a_crashing_driver_under_torchrun(tmp_path: Path) -> None:
     files = {
         "rank.py": CRASHING_RANK,

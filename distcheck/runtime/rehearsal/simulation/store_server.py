@@ -11,12 +11,10 @@ def main() -> None:
     from distcheck.runtime.coordination.processes import die_with_parent
 
     die_with_parent()
-    from datetime import timedelta
-
-    from torch.distributed import TCPStore
+    from distcheck.runtime.coordination.store_client import open_store
 
     # ranks poll until it is there
-    store = TCPStore("127.0.0.1", int(sys.argv[1]), is_master=True, wait_for_workers=False, timeout=timedelta(hours=1))
+    store = open_store("127.0.0.1", int(sys.argv[1]), serve=True, timeout_s=60.0)
     signal.pause()
     del store
 
