@@ -10,7 +10,6 @@ import pytest
 
 from distcheck.runtime.coordination.store_client import StoreLost, open_store
 
-
 pytestmark = pytest.mark.torch
 
 
