@@ -176,6 +176,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("hosts")
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(("host", "case"), cases())
 def test_recorded_machines(host: str, case: Mapping[str, Any], trees: Path) -> None:
     """Whatever a user's launch on it is, only the node's own faults count."""

@@ -106,6 +106,7 @@ def test_fixes_fix_and_break_nothing(case: Case, unsafe: bool) -> None:
         assert left[code] <= there - count, f"{code} was fixed and is found again"
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("case", [case for case in CASES if case.expected()], ids=lambda case: case.name)
 def test_lines_may_end_as_on_windows(case: Case) -> None:
     """The same findings in the same places, with carriage returns at the ends of lines.

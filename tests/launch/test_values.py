@@ -267,6 +267,7 @@ def test_a_hint_says_what_was_meant() -> None:
 TEXTS = st.text(max_size=30) | st.from_regex(r"[ \t]?[+-]?0?[xX]?[0-9a-fA-F]{0,25}[ ,.:=^~kMGBe]*", fullmatch=True)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @given(text=TEXTS)
 @example(text="")

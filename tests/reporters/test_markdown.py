@@ -120,7 +120,7 @@ def test_a_long_report_is_cut_and_says_so() -> None:
     assert "and 4,900 more" in text
     assert len(text.encode()) < 1 << 20
     long = LINT.findings[0]._replace(message="x" * 9000, evidence={"source": "y" * 9000})
-    text = render(LINT._replace(findings=(long,) * 5000), "markdown")
+    text = render(LINT._replace(findings=(long,) * 500), "markdown")
     assert len(text.encode()) < 1 << 20
 
 

@@ -743,6 +743,7 @@ WRAPS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("mode", ["pickle", "deepcopy"])
 @pytest.mark.parametrize("kind", WRAPS)
 def test_depth_is_judged_as_this_interpreter_does(kind: str, mode: str) -> None:

@@ -29,6 +29,7 @@ def failure_of(function: Any, *arguments: Any) -> str:
     return ""
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("mode", [0, 1, 2, 3, 4, 5, "deepcopy"])
 @pytest.mark.parametrize("number", range(len(LEAVES)))
 def test_the_walk_agrees_about_each_leaf(number: int, mode: int | str) -> None:
