@@ -13,8 +13,10 @@ from distcheck.checks.source.algebra import (
     compare_constants,
     compare_rank,
     device_of,
+    formatted_text,
     item_of,
     truth,
+    widest,
 )
 from distcheck.checks.source.values import (
     NOT_CLEAR,
@@ -185,3 +187,28 @@ def test_a_test_of_the_rank_is_no_flag_that_a_broadcast_may_set() -> None:
     unseen = Atom(Kind.UNKNOWN)
     assert truth(Value((flag, unseen))) == RankCondition(Who.MAIN, Certainty.GUESSED)
     assert truth(Value((test, unseen))) == RankCondition(Who.MAIN, Certainty.MERGED)
+
+
+def test_membership_is_known_for_one_listing_of_constants_only() -> None:
+    def listing(*names: str) -> Atom:
+        return Atom(Kind.TUPLE, items=tuple(const(name) for name in names))
+
+    gloo = Atom(Kind.CONST, "gloo")
+    assert compare_atom("in", gloo, Value((listing("gloo", "mpi"),)), False) is True
+    assert compare_atom("not in", gloo, Value((listing("gloo", "mpi"),)), False) is False
+    assert compare_atom("in", gloo, Value((listing("nccl"), listing("mpi"))), False) == NOT_CLEAR
+    assert compare_atom("in", gloo, Value((listing(),)), False) == NOT_CLEAR
+
+
+def test_a_text_keeps_four_alternatives_of_each_part() -> None:
+    (text,) = formatted_text("cuda:{}", [Value(tuple(Atom(Kind.CONST, number) for number in range(6))), const(7)]).atoms
+    assert [atom.const for atom in text.of] == [0, 1, 2, 3, 7]
+
+
+def test_several_ways_in_for_single_ranks_are_a_way_for_one() -> None:
+    def way(*whos: str) -> RankCondition:
+        return widest([RankCondition(who) for who in whos])
+
+    assert way(Who.MAIN, Who.ONE) == RankCondition(Who.ONE, Certainty.MERGED)
+    assert way(Who.MAIN, Who.ONE, Who.LOCAL_MAIN) == RankCondition(Who.LOCAL_MAIN, Certainty.MERGED)
+    assert way(Who.MAIN, Who.MAIN) == RankCondition(Who.MAIN)
