@@ -81,6 +81,8 @@ def described(result: LintResult, inputs: LintFiles, options: LintOptions, confi
     line = ["standard input" if inputs.standard_input else _of_files(number, launch_files)]
     if options.baseline is not None:
         line.append(f"{result.known} known to the baseline")
+    if result.lowered:
+        line.append(f"{result.lowered} lowered to info by measured precision (--preview: own level)")
     if result.silenced:
         line.append(f"{result.silenced} silenced in the code or by per-file-ignores")
     report = result.report._replace(

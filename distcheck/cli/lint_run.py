@@ -44,6 +44,8 @@ class LintResult(NamedTuple):
     launch: LaunchSide | None
     #: findings that an option, the configuration or a comment keeps back, by why
     silenced: int
+    #: errors and warnings that are info because their rule has not earned its level, see :data:`.model.InFolders`
+    lowered: int
     known: int
     gone: int
     #: (path, line, what) of suppressions that name no rule
@@ -154,7 +156,13 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
     if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
         found = _once_per_script(found)
     known_rules = rules.known()
-    found = [_at_its_level(item, known_rules, options, inputs) for item in found]
+    lowest = [_at_its_level(item, known_rules, options, inputs) for item in found]
+    # a rule that is info everywhere is no news
+    lowered = sum(
+        after.severity < before.severity and known_rules[before.code].in_folders == "many"
+        for before, after in zip(found, lowest, strict=True)
+    )
+    found = lowest
     reported = [item for item in found if not _ignored_there(item, known_rules, options)]
     shown: list[Finding] = []
     hidden: list[Finding] = []
@@ -178,7 +186,7 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
         checked=verdict.checked | {rules.DC904.code, rules.DC905.code},
     )
     silenced = verdict.silenced + len(found) - len(reported)
-    return LintResult(report, seen, {}, None, silenced, known, gone, verdict.unknown)
+    return LintResult(report, seen, {}, None, silenced, lowered, known, gone, verdict.unknown)
 
 
 def _once_per_script(findings: Iterable[Finding]) -> list[Finding]:

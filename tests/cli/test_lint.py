@@ -890,4 +890,7 @@ def test_a_rule_that_was_judged_too_rarely_is_info_in_many_files(tmp_path: Path)
     assert level() == "info"
     for arguments in (("train.py",), (".", "train.py"), ("--select", "DC209"), ("--preview",)):
         assert level(*arguments) == "error"
+    shown = " ".join(distcheck("lint", cwd=folder).stdout.split())
+    assert "2 lowered to info by measured precision (--preview: own level)" in shown
+    assert "lowered" not in distcheck("lint", "--preview", cwd=folder).stdout
     assert "at level `info` in more than 10 files" in distcheck("explain", "DC209", cwd=folder).stdout
