@@ -20,6 +20,7 @@ from distcheck.core.model import (
     Where,
     merge_findings,
     rank_ranges,
+    size_text,
     sort_findings,
     to_plain,
 )
@@ -196,3 +197,11 @@ def test_measurements_story_and_facts_are_in_the_json_where_there_are_some() -> 
     assert (plain["measurements"], plain["story"], plain["facts"]["C"]["rank"]) == ({"a": 1}, {"b": 2}, 1)
     counted = Report("env", findings=(rules.DC401.found("taken", fix=FIX),) * 2, elapsed_s=1.23456).as_dict()["summary"]
     assert counted == {"error": 2, "warning": 0, "info": 0, "elapsed_s": 1.2346}
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(12, "12 B"), (1264, "1.2 KiB"), (1536, "1.5 KiB"), (4 << 20, "4 MiB"), (1 << 30, "1 GiB"), (1.26 * (1 << 30), "1.3 GiB")],
+)  # fmt: skip
+def test_a_size_has_one_decimal_at_most(size: float, text: str) -> None:
+    assert size_text(size) == text

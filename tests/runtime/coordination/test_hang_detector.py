@@ -387,6 +387,12 @@ def test_bad_each_call_that_differs_is_found() -> None:
     ]  # fmt: skip
 
 
+def test_ranks_that_have_not_waited_for_the_hang_timeout_are_not_suspicious() -> None:
+    positions = job(waiting(0, call(11)), waiting(1, call(11, "barrier", place="train.py:10")))
+    longer = max(position.since_s for position in positions.ranks) + 1
+    assert not suspicious(positions._replace(hang_timeout_s=longer))
+
+
 def test_bad_one_waits_where_ddp_reduces() -> None:
     positions = job(waiting(0, call(11)), waiting(1, call(11, "barrier", place="train.py:10")))
     assert not is_hung(positions)
