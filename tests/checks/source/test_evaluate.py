@@ -287,3 +287,23 @@ def test_a_helper_of_another_file_is_guarded_by_its_callers() -> None:
     main = HEAD + "from helper import write\nif dist.get_rank() == 0:\n    write(1)\n"
     (call,) = program(main=main, helper=helper).calls_to("torch.save")
     assert call.reached_by.who == values.Who.MAIN
+
+
+def test_methods_are_known_by_name_and_functions_are_none() -> None:
+    made = program(
+        main="import torch.distributed as dist\n\n\nclass One:\n    def save(self):\n        return 1\n\n\n"
+        "class Other:\n    def save(self):\n        return 2\n\n\ndef keep():\n    return 3\n"
+    )
+    assert len(made.evaluator.methods["save"]) == 2
+    assert "keep" not in made.evaluator.methods
+
+
+@pytest.mark.parametrize(
+    ("source", "speaks"),
+    [
+        ('import os\nimport torch\n\n\ndef rank():\n    return int(os.environ["RANK"])\n', True),
+        ("import torch\n\n\ndef one(rank):\n    torch.cuda.set_device(rank)\n    return rank\n", False),
+    ],
+)
+def test_a_file_that_reads_a_rank_speaks_of_ranks(source: str, speaks: bool) -> None:
+    assert list(program(main=source).evaluator.distributed_files) == [speaks]
