@@ -39,7 +39,7 @@ def facts_of_probes() -> set[type]:
     return found
 
 
-#: Modules in a rank beside the hooks of a rehearsal that note rows.
+#: Modules in a rank, next to the hooks of a rehearsal, that note rows.
 OF_RANKS = ("loader_watcher", "samplers")
 
 
