@@ -133,7 +133,7 @@ def test_arguments_without_a_form_are_masked_by_the_option_before_them() -> None
         "docker://ghcr.io:443/org/image@sha256:" + "0a" * 32,
         "revision=0123456789abcdef0123456789abcdef01234567",
         "sha256:" + "0a" * 32,
-        "/root/.cache/huggingface/hub/models--gpt2/snapshots/607a30d783dfa663caf39e06633721c8d4cfcd7e/config.json",
+        "/home/me/.cache/huggingface/hub/models--gpt2/snapshots/607a30d783dfa663caf39e06633721c8d4cfcd7e/config.json",
         "/nix/store/8zbd6hmbvlgn7cdc0yyjzr2ng5z6k6wq-python3-3.11.9/bin/python3",
         "/opt/spack/linux-ubuntu22.04-zen2/gcc-11.4.0/nccl-2.19.3-1-u7pfqm6gqhzv6vpvhhjhfs2lclhqc5ng/lib",
         "_ZN5torch8autograd6Engine15evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferE",

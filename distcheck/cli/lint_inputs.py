@@ -173,7 +173,7 @@ def bytes_of(path: str, inputs: LintFiles, changed: Mapping[str, bytes] = {}, li
         return file.read(limit)
 
 
-def _has_changed(path: str, inputs: LintFiles) -> bool:
+def has_changed(path: str, inputs: LintFiles) -> bool:
     """Return whether a file has changed since it was read; raises OSError."""
     if path not in inputs.stamps:
         return False

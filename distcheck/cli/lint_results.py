@@ -15,7 +15,7 @@ from distcheck.core.redaction import mask_forms
 
 from . import options as shared
 from . import output
-from .lint_inputs import LintFiles, LintOptions, _has_changed, bytes_of, say
+from .lint_inputs import LintFiles, LintOptions, bytes_of, has_changed, say
 from .lint_run import LintResult
 
 
@@ -163,7 +163,7 @@ def _write_changes(options: LintOptions, inputs: LintFiles, changed: Mapping[str
     number = 0
     for path in sorted(changed):
         try:
-            if _has_changed(path, inputs):
+            if has_changed(path, inputs):
                 click.echo(f"distcheck: {path} is left as it is: it was changed during the check", err=True)
                 continue
             write_atomically(path, changed[path])

@@ -18,7 +18,7 @@ from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity
 from distcheck.core.rank_evidence import SCRIPTS
 from distcheck.rules import Selection
 
-from .lint_inputs import DelayedProgress, LintFiles, LintOptions, _has_changed, bytes_of, say
+from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, has_changed, say
 from .lint_places import in_place
 from .lint_verdicts import RunMemory, Seen, memory_of
 
@@ -363,7 +363,7 @@ def fix(
                 continue
             try:
                 # an edit has only a location: it must apply to the text that was checked
-                if _has_changed(path, inputs):
+                if has_changed(path, inputs):
                     refused[path] = "it was changed during the check"
                 else:
                     texts[path] = changed[path] if path in changed else bytes_of(path, inputs)

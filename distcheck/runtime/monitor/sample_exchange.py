@@ -49,11 +49,12 @@ class SampleLog:
         self._groups: set[tuple[int, ...]] = set()
 
     def note(self, kind: str, *, place: tuple[str, str] | None = None, **data: Any) -> None:
-        """Append one row; more than are allowed are counted as lost."""
+        """Append one row; if one is lost, the samples are not checked as a whole."""
         if kind == "stage.hook_failed":
             self.error = self.error or str(data["why"])
             return
         if len(self._rows) >= _MOST_ROWS:
+            self.error = self.error or f"more than {_MOST_ROWS:,} rows wait to be sent"
             self.count_lost(kind)
             return
         where, function = innermost_own(sys._getframe(1)) if place is None else place
