@@ -120,8 +120,15 @@ def _messages(received: bytearray) -> Iterator[tuple[bool, Any]]:
 def _start(work: Callable[[int, Callable[[int], None]], object], inherited: Sequence[int]) -> _Worker:
     their_tasks, tasks = os.pipe()
     messages, their_messages = os.pipe()
-    pid = os.fork()
+    # held back until the child is ready for them: it would run the handlers of its parent
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        pid = os.fork()
+    except OSError:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        raise
     if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(their_tasks)
         os.close(their_messages)
         return _Worker(pid, tasks, messages, deque(), bytearray())
@@ -129,6 +136,8 @@ def _start(work: Callable[[int, Callable[[int], None]], object], inherited: Sequ
     try:
         # Ctrl-C reaches the whole process group. The parent ends its children, so they ignore it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for pipe in (tasks, messages, *inherited):
             os.close(pipe)
 

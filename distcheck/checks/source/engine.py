@@ -321,18 +321,21 @@ def _summaries(
             else:
                 found[number] = _unreadable(file.path, problem)
     size = sum(len(source) for _, source in missing)
+
+    def show(count: int) -> None:
+        if progress is not None and count % 20 == 0:
+            progress(min(total, total // 2 + (before + count) * total // (2 * max(len(chosen), 1))), total)
+
     if jobs > 1 and size > _WORTH_A_PROCESS and hasattr(os, "fork"):
-        made = _in_processes(missing, jobs)
+        made = _in_processes(missing, jobs, show)
     else:
-        made = (_extract_one(item) for item in missing)
-    for count, (number, stored) in enumerate(made):
+        made = _one_by_one(missing, show)
+    for number, stored in made:
         file, known = chosen[number]
         facts = found[number] = _facts(file, known or b"", digests[number], stored, shelf, cells[number])
         failed = facts is not None and facts.problem is not None and facts.problem[0].startswith(_FAILED)
         if cache is not None and not failed:
             cache.put(_summary_key(file.path, digests[number]), stored)
-        if progress is not None and count % 20 == 0:
-            progress(min(total, total // 2 + (before + count) * total // (2 * max(len(chosen), 1))), total)
     return [facts for facts in found if facts is not None]
 
 
@@ -422,29 +425,28 @@ def _extract_one(item: tuple[int, bytes | str]) -> tuple[int, bytes]:
         return number, _unreadable("", why).stored
 
 
-def _leave_signals() -> None:
-    """Ctrl-C reaches the whole group of processes: the parent ends the workers, and they print nothing.
-
-    It ends them by SIGTERM, for which the program that we are in may have a handler that lives on.
-    """
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+def _one_by_one(items: list[tuple[int, bytes | str]], progress: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:
+    for count, item in enumerate(items):
+        yield _extract_one(item)
+        progress(count)
 
 
-def _in_processes(items: list[tuple[int, bytes | str]], jobs: int) -> Iterable[tuple[int, bytes]]:
+def _in_processes(
+    items: list[tuple[int, bytes | str]], jobs: int, progress: Callable[[int], None]
+) -> Iterable[tuple[int, bytes]]:
     """Summaries made in forked processes; the largest files first, so that none is left over at the end."""
-    import multiprocessing
-    import signal
+    from distcheck.core.process_pool import in_processes
 
-    items.sort(key=lambda item: -len(item[1]))
-    # held back until a worker is ready for it: a handler that it has inherited would swallow the end
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        workers = multiprocessing.get_context("fork").Pool(jobs, _leave_signals)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    with workers as pool:
-        yield from pool.imap_unordered(_extract_one, items, chunksize=4)
+    order = sorted(range(len(items)), key=lambda number: -len(items[number][1]))
+
+    def lost(number: int, why: str) -> tuple[int, bytes]:
+        return items[number][0], _unreadable("", f"{_FAILED}: {why}").stored
+
+    return in_processes(
+        lambda number, _: _extract_one(items[number]),
+        order,
+        jobs=jobs,
+        lost=lost,
+        progress=lambda done, _: progress(done),
+        most_ahead=4,
+    ).values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import warnings
 
@@ -85,6 +86,27 @@ def test_processes_end_although_the_program_handles_sigterm(monkeypatch: pytest.
         assert len(analyse(files(deeds=SAVES, main=GUARDS), jobs=2).index.files) == 2
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_file_that_a_process_dies_of_is_reported_and_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_WORTH_A_PROCESS", 0)
+    extract, parent = engine.extract, os.getpid()
+
+    def killed(source: bytes | str) -> FileSummary:
+        if os.getpid() != parent and b"save" in source:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return extract(source)
+
+    monkeypatch.setattr(engine, "extract", killed)
+    cache = Memory()
+    program = analyse(files(deeds=SAVES, main=GUARDS), jobs=2, cache=cache)
+    assert program.files["deeds.py"].problem == (
+        "the analysis of it failed: the process that read it ended by signal 9",
+        1,
+        1,
+    )
+    assert program.files["main.py"].problem is None
+    assert not any(b"signal 9" in data for data in cache.values())
 
 
 @pytest.mark.parametrize(
