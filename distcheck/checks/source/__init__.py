@@ -6,7 +6,10 @@ checker loads the probes with :func:`load_probes`; the engine itself is in :mod:
 
 from __future__ import annotations
 
+import functools
 
+
+@functools.cache
 def load_probes() -> None:
     """Register the probes; :class:`distcheck.core.checker.Checker` calls this."""
     import importlib

@@ -72,6 +72,16 @@ class Worker:
         """The process is there; it may be stopped."""
         return self.process.exitcode is None
 
+    @property
+    def answered(self) -> bool:
+        """Recorder and whole stack are here: a thread sends the one, a signal handler writes the other later."""
+        if not self.recorder:
+            return False
+        return self.stack_file is None or any(
+            frame.function == "run" and frame.path.endswith("worker.py")
+            for frame in main_frames(read_file(self.stack_file))
+        )
+
 
 class Supervisor:
     """The workers of this process.
@@ -202,7 +212,7 @@ class Supervisor:
         waiting = {worker.rank for worker in queried if kernel_state(worker.process.pid) not in ("T", "t")}
         while waiting and time.monotonic() < end:
             self.events(0.05)
-            waiting = {rank for rank in waiting if not self.workers[rank].recorder and self.workers[rank].running}
+            waiting = {rank for rank in waiting if self.workers[rank].running and not self.workers[rank].answered}
         return tuple(self._state(worker, host) for worker in self.workers.values())
 
     def _state(self, worker: Worker, host: str) -> RankState:
