@@ -62,6 +62,8 @@ _FEW_RANKS = 0.25
 _FEW_LINKS = 0.1
 #: Names that a message spells out.
 _NAMES = 3
+#: Sorts after every ratio: two kinds of hardware come after single stragglers.
+_LAST = 0.0
 
 
 class SlowPair(NamedTuple):
@@ -320,7 +322,7 @@ def links_are_alike(
         links = slow_links(group, backend, slow_ranks.union(*(entry.ranks for entry in named)))
         slow = sum(len(entry.ranks) for entry in named)
         if len(named) > MOST_FINDINGS and slow > _FEW_RANKS * len(group.of_rank):
-            verdicts.append((0.0, _two_kinds(group, slow, len(group.of_rank), "ranks", factor)))
+            verdicts.append((_LAST, _two_kinds(group, slow, len(group.of_rank), "ranks", factor)))
             named = []
         for entry in named:
             # a bad slot or bad port shows inside of the host and between hosts: one cause, one finding
@@ -329,7 +331,7 @@ def links_are_alike(
                 verdicts.append((entry.ratio, _slow_ranks_finding(entry, group, names, backend)))
         bundles = _bundles(links, group, hosts)
         if len(bundles) > MOST_FINDINGS and len(links) > _FEW_LINKS * len(group.pairs):
-            verdicts.append((0.0, _two_kinds(group, len(links), len(group.pairs), "pairs", factor)))
+            verdicts.append((_LAST, _two_kinds(group, len(links), len(group.pairs), "pairs", factor)))
             bundles = []
         verdicts += [(bundle[0].ratio, _slow_link(bundle, group, hosts, names, backend)) for bundle in bundles]
     verdicts.sort(key=lambda item: -item[0])

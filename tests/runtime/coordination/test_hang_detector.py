@@ -187,9 +187,17 @@ def test_bad_two_receives_from_any_rank() -> None:
     assert len(hangs(job(*ranks))) == 2
 
 
+def test_good_a_receive_from_any_rank_whose_number_is_unknown() -> None:
+    """Whether a send for it was posted cannot be decided."""
+    receive = pair("recv", None)._replace(nth=0)
+    ranks = [waiting(rank, receive, posted={f"0 recv {1 - rank} 0": 1}) for rank in range(2)]
+    assert hangs(job(*ranks)) == ()
+
+
 def test_bad_a_key_that_no_rank_sets() -> None:
-    (finding,) = judged(job(waiting(0, call(5)), waiting(1, key(), 40.0)))
+    (finding,) = judged(job(waiting(0, call(5)), waiting(1, key(), 40.04)))
     assert finding.code == "DC511"
+    assert finding.evidence["since_s"] == 40.0
     assert finding.message == (
         f"rank 1 waits in store.wait (key 'ready') at {TRAIN}; rank 0 waits in {call(5).text_with_place}"
     )
@@ -482,6 +490,22 @@ def test_a_hang_with_another_cause_than_the_calls_that_differ() -> None:
     assert [wait.waiting for wait in stuck] == [(0, 1), (2,)]
     assert cause_of(stuck[:1], positions) == REDUCES
     assert cause_of(stuck, positions) is None
+
+
+def test_of_two_causes_the_first_wait_has_its_own() -> None:
+    """Two groups, each of which hangs in calls that differ."""
+    others = call(7, group="1"), call(7, "barrier", "1", "train.py:91")
+    positions = job(
+        waiting(0, REDUCES), waiting(1, IN_BARRIER), waiting(2, others[0]), waiting(3, others[1]),
+        groups={"0": (0, 1), "1": (2, 3)},
+        mismatches=(
+            *apart(REDUCES, IN_BARRIER)["mismatches"], CallMismatch("1", 7, (((2,), others[0]), ((3,), others[1]))),
+        ),
+    )  # fmt: skip
+    stuck = hangs(positions)
+    assert [wait.waiting for wait in stuck] == [(0, 1), (2, 3)]
+    assert cause_of(stuck, positions) == REDUCES
+    assert cause_of(stuck[::-1], positions) == others[0]
 
 
 def test_good_one_collective_by_two_names() -> None:

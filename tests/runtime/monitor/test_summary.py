@@ -154,7 +154,10 @@ def test_who_waits_for_one_that_waits_is_not_counted() -> None:
         ),
         4, 20.0, groups={"1": (1, 2)},
     )  # fmt: skip
-    assert [(wait.waiting, wait.missing) for wait in long_waits(positions)] == [("1", "2")]
+    (found,) = long_waits(positions)
+    assert (found.waiting, found.missing, found.limit) == ("1", "2", "")
+    (limited,) = long_waits(positions._replace(timeouts={"1": 100.0}))
+    assert limited.limit == "the group's timeout of 100 s would end the job"
     gone = positions._replace(ranks=(*positions.ranks[:2], Position(2, state="left"), positions.ranks[3]))
     assert list(long_waits(gone)) == []
     assert list(long_waits(positions._replace(hang_timeout_s=81.0))) == []

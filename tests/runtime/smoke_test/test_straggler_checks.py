@@ -456,6 +456,8 @@ def test_at_16384_ranks_the_three_culprits_are_found_and_nobody_else() -> None:
         ((1.0, 1.0, 1.0, 1.49), True, []),
         ((1.0, 1.0, 1.0, 3.0), False, [3]),
         ((1.0, 1.0, 1.0, 2.99), False, []),
+        # a long measurement is no scatter
+        ((10.0, 10.0, 10.0, 30.0), False, [3]),
     ],
 )
 def test_how_slow_a_rank_computes_that_is_slow(seconds: tuple[float, ...], cuda: bool, slow: list[int]) -> None:
