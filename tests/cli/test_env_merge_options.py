@@ -180,12 +180,15 @@ def test_the_records_of_a_text(name: str, text: str, places: list[str], monkeypa
 
 
 def test_files_folders_and_standard_input_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("b.json", "a.json", "c.txt"):
+    for name in ("b.json", "a.json", "c.txt", "+gpu1"):
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(sys, "stdin", StringIO("typed"))
-    words = ["-", str(tmp_path), str(tmp_path / "c.txt")]
+    monkeypatch.chdir(tmp_path)
+    words = ["-", str(tmp_path), str(tmp_path / "c.txt"), "+gpu1"]
     found = [(Path(name).name, text) for name, text in env_merge._texts(words)]
-    assert found == [("-", "typed"), ("a.json", "a.json"), ("b.json", "b.json"), ("c.txt", "c.txt")]
+    assert found == [
+        ("-", "typed"), ("a.json", "a.json"), ("b.json", "b.json"), ("c.txt", "c.txt"), ("+gpu1", "+gpu1")
+    ]  # fmt: skip
     (tmp_path / "empty").mkdir()
     for word, words_of_error in (("empty", "no .json file"), ("missing", "no such file")):
         with pytest.raises(click.UsageError, match=words_of_error):
@@ -208,6 +211,16 @@ def test_expected_hosts_without_a_record_are_missing(
     (tmp_path / "a.json").write_text(FACTS)
     assert env_merge.run_files([str(tmp_path)], judged, asked(expect=expect)) == status
     assert json.loads(capsys.readouterr().out)["subject"]["line"][0] == line
+
+
+def test_the_seconds_of_reading_files_are_those_since_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(FACTS)
+    times = iter((100.0, 107.5))
+    monkeypatch.setattr(env_merge, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    env_merge.run_files([str(tmp_path)], judged, asked(output_format="full"))
+    assert capsys.readouterr().out.rstrip().endswith("· 7.50 s")
 
 
 def test_files_without_a_record_are_a_usage_error(tmp_path: Path) -> None:

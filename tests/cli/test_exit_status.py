@@ -67,6 +67,16 @@ def test_a_reader_that_closed_the_pipe_is_no_failure() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_where_the_pipe_of_the_output_is_closed_errors_can_still_be_printed() -> None:
+    code = (
+        "import os, sys; from distcheck.cli.exit_status import end_with; reader, writer = os.pipe();"
+        "os.dup2(writer, 1); os.close(reader);"
+        "end_with(lambda: print('x' * 100000), lambda status: sys.stderr.write('left'))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "left")
+
+
 def test_what_was_printed_before_an_interrupt_is_not_lost() -> None:
     code = (
         "from distcheck.cli.exit_status import end_with, leave\n"

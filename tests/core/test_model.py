@@ -18,6 +18,7 @@ from distcheck.core.model import (
     Severity,
     Unavailable,
     Where,
+    expand_ranges,
     merge_findings,
     rank_ranges,
     size_text,
@@ -118,6 +119,20 @@ def test_one_reason_is_listed_once() -> None:
 )
 def test_ranks_in_short(ranks: tuple[int, ...], text: str) -> None:
     assert rank_ranges(ranks) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "below", "numbers"),
+    [
+        ("0-2,5", 100, [0, 1, 2, 5]),
+        (" 7 , x, -3, 4-", 100, [7, 4]),
+        ("0-9,3", 4, [0, 1, 2, 3, 3]),
+        ("4,5-6", 4, []),
+        ("", 4, []),
+    ],
+)
+def test_ranges_are_expanded_up_to_a_bound(text: str, below: int, numbers: list[int]) -> None:
+    assert expand_ranges(text, below) == numbers
 
 
 def test_findings_are_ordered_by_severity_then_path_line_code_and_message() -> None:
