@@ -784,7 +784,12 @@ def launch_line_has_the_old_launcher(launch_files: LaunchFiles, started: Started
         env_option = next((one.text for one in site.words if one.text in ("--use_env", "--use-env")), None)
         yield rules.DC801.found(
             "torch.distributed.launch is deprecated"
-            + (f", and adds {adds} to the script's arguments" if adds else "; torchrun does the same"),
+            # torch 2.0 changed the spelling
+            + (
+                f", and adds {adds} (before torch 2.0: --local_rank) to the script's arguments"
+                if adds
+                else "; torchrun does the same"
+            ),
             where=site.where(word, object=_DEPRECATED),
             # torch 1.9 deprecated it, and 1.10 brought torchrun
             evidence={SINCE: "1.10"} if start is None else {"script": start.path, SINCE: "1.10"},

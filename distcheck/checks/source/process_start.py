@@ -783,7 +783,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
         yield row.found(
             rules.DC801,
             "torch.distributed.launch is started; it is deprecated"
-            + (", and adds --local-rank to the script's command line" if adds else ""),
+            + (", and adds --local-rank (before torch 2.0: --local_rank) to the script's command line" if adds else ""),
             fix="start torchrun, or from this Python torch.distributed.run"
             + ("" if without else '; it passes no --local-rank: the script must read int(os.environ["LOCAL_RANK"])'),
             edits=edits,

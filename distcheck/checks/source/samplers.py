@@ -61,6 +61,8 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
         again = None if repeated is not None else _started_again(program, own)
         if (repeated is None and again is None) or _may_get_epochs(program, sampler, of_loader):
             continue
+        if _dataset_shuffles_itself(program, sampler):
+            continue
         if again is not None:
             yield _set_epoch_before(sampler, again)
             continue
@@ -132,6 +134,18 @@ def _may_get_epochs(
         if call.file in files and any("set_epoch" in call.term_value(term).constants for term in call.term[2]):
             return True
     return False
+
+
+def _dataset_shuffles_itself(program: Program, sampler: SourceCall) -> bool:
+    """Return whether a method of the data set reorders its samples: equal indices are then other samples."""
+    data = sampler.argument(0, "dataset")
+    classes = {atom.const for atom in data or () if atom.kind == Kind.OBJECT}
+    return any(
+        (call.file, program.evaluator.owner_of(call.file, call.scope)) in classes
+        # the order that a constructor makes stays
+        and program.index.scopes[call.file][call.scope].name != "__init__"
+        for call in program.calls_named("shuffle", "permutation")
+    )
 
 
 def _receivers(
