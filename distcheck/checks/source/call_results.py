@@ -152,8 +152,6 @@ class CallResults(Operators):
             return inner
         if dotted == "copy.deepcopy" and term[2]:
             return self.copied(self.value(file, term[2][0], context), (file, event))
-        if dotted == "len" and term[2] and _is_collection(last_name(self.terms[file], term[2][0])):
-            return value_of(Kind.RESULT, dotted, call=(file, event))
         if dotted in ("max", "min"):
             inner = join([self.value(file, item, context) for item in term[2]])
             return (
@@ -578,9 +576,3 @@ def _is_fixed(value: Value) -> bool:
 def _unclear(values: list[Value]) -> bool:
     """Return whether the ranks that alternatives are for do not decide between them."""
     return sum(any(atom.when.who == Who.EVERYONE for atom in value) for value in values) > 1
-
-
-def _is_collection(name: str) -> bool:
-    """Return whether a name is that of a loader or data set, whose length ranks share."""
-    plain = name.lower()
-    return any(word in plain for word in ("loader", "dataset", "sampler", "batches"))

@@ -105,7 +105,7 @@ class CallSites(SourceTables):
         term = terms[call[1]]
         if not found and term[0] == "a" and term[2] not in _COMMON and not term[2].startswith("__"):
             candidates = self.methods_near(file, term[2])
-            if 0 < len(candidates) <= 3:
+            if len(candidates) <= 3:
                 for candidate in candidates:
                     self.callers.setdefault(candidate, []).append(EntrySite(file, number, 1, weak=True))
         elif not found and term[0] == "a":

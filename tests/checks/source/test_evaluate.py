@@ -307,3 +307,37 @@ def test_methods_are_known_by_name_and_functions_are_none() -> None:
 )
 def test_a_file_that_reads_a_rank_speaks_of_ranks(source: str, speaks: bool) -> None:
     assert list(program(main=source).evaluator.distributed_files) == [speaks]
+
+
+def test_a_helper_is_evaluated_for_each_call() -> None:
+    helpers = (
+        "def env(name):\n    return int(os.environ[name])\n"
+        "def number(name):\n    return env(name)\n"
+        "local = env('LOCAL_RANK'), number('LOCAL_RANK')\n"
+    )
+    for call in ("env('RANK')", "number('RANK')"):
+        assert [atom.kind for atom in shown(f"{helpers}show({call})")] == [values.Kind.GLOBAL_RANK]
+
+
+def test_a_class_that_derives_from_ddp_wraps_its_first_argument() -> None:
+    (wrapped,) = shown("class Wrapped(DDP):\n    pass\nshow(Wrapped(torch.nn.Linear(1, 1), [0]))")
+    assert (wrapped.kind, [atom.const for atom in wrapped.of]) == (values.Kind.WRAPPED, ["torch.nn.Linear"])
+
+
+def test_the_result_of_a_method_is_known_by_both_names() -> None:
+    (result,) = shown("import subprocess\nshow(subprocess.Popen('x').poll())")
+    assert (result.kind, result.const) == (values.Kind.RESULT, "subprocess.Popen.poll")
+
+
+def test_no_term_is_no_constant() -> None:
+    made = program(main=HEAD + "last = 'a text'\n")
+    last = len(made.evaluator.terms[0]) - 1
+    assert [made.evaluator.constant_of(0, term) for term in (last, -1)] == ["a text", None]
+
+
+def test_a_statement_in_a_class_stands_in_no_method() -> None:
+    made = program(
+        main=HEAD
+        + "class A:\n    x = show(1)\n    def f(self):\n        def g():\n            show(2)\n        show(3)\nshow(4)\n"
+    )
+    assert [made.evaluator.owner_of(0, call.scope) for call in made.calls_named("show")] == [-1, 0, 0, -1]
