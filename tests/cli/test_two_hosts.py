@@ -124,16 +124,22 @@ def test_good_each_host_reports_once_and_is_silent(hosts: Hosts, tmp_path: Path)
 SCRIPT = """
 import os, sys, time
 import distcheck
+
+def report(line):
+    # one write: ranks share the pipe, and print() writes the end of a line by itself
+    sys.stdout.write(line + "\\n")
+    sys.stdout.flush()
+
 if os.environ["RANK"] == os.environ["BAD_RANK"]:
     os.environ["TORCH_FR_BUFFER_SIZE"] = "abc"
 start = time.monotonic()
 try:
     distcheck.preflight(backend="gloo")
 except distcheck.PreflightError as error:
-    print(f"rank {os.environ['RANK']} raised within 30 s: {time.monotonic() - start < 30}: {error}", flush=True)
+    report(f"rank {os.environ['RANK']} raised within 30 s: {time.monotonic() - start < 30}: {error}")
     time.sleep(2)  # until all have said it: torchrun ends the others once one has failed
     sys.exit(0)
-print(f"rank {os.environ['RANK']} goes on", flush=True)
+report(f"rank {os.environ['RANK']} goes on")
 """
 
 
