@@ -1,7 +1,8 @@
 """Whether the status of a launch is the status of its script, so that a scheduler and dependent jobs see a failure.
 
 Only what the text decides is reported: a pipe without ``pipefail``, a command behind the launch that always succeeds,
-``|| true``, and a ``wait`` without a process. A file that reads ``$?``, or has a trap, handles the status itself.
+``|| true``, another launch behind the launch, and one in the background that no ``wait`` names. A file that reads
+``$?``, or has a trap, handles the status itself.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ _SUCCEEDS = frozenset(
      "hostname", "uptime", "popd", "pushd", "sync", "clear", "nvidia-smi", "dcgmi", "rocm-smi",
      "squeue", "sacct", "seff", "scontrol", "set"]
 )  # fmt: skip
+#: Commands that keep a script alive while a launch runs in the background.
+_STAYS = frozenset(("sleep", "tail", "fg", "wait"))
+#: What starts a program that is meant to outlive the script.
+_DETACHES = frozenset(("nohup", "setsid", "tmux", "screen"))
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
 _HANDLES = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")
 _MESSAGE = re.compile(r"^[ \t]*(?:echo|printf)\b[^\n;&|]*$", re.MULTILINE)
@@ -51,7 +56,7 @@ _CONDITIONS = frozenset(("if_statement", "elif_clause", "while_statement"))
 class _Lost(NamedTuple):
     """How a status is lost."""
 
-    #: ``pipe``, ``ignored``, ``behind``, ``wait``
+    #: ``pipe``, ``ignored``, ``behind``, ``next``, ``wait``, ``background``
     how: str
     #: the command that decides instead
     by: str
@@ -81,7 +86,7 @@ def status_of_the_launch_is_kept(launch_files: LaunchFiles) -> Iterator[Finding]
         if root is None or root.has_error:
             continue
         script = _Script(file, Fragment(text, file.path), root, sites)
-        lost = [(site, how) for site in sites if (how := script.lost(site)) is not None]
+        lost = [(site, how) for site in sites for how in script.lost(site)]
         if not lost or _TRAP.search(text) is not None:
             continue
         reported: set[str] = set()
@@ -164,48 +169,56 @@ class _Script:
         """Return the offset of a launch line."""
         return self._starts[min(site.span.line, len(self.file.lines)) - 1] + site.span.column - 1
 
-    def lost(self, site: LaunchSite) -> _Lost | None:
-        """Return how the status of a launch line is lost, or None if it is kept, or handled."""
+    def lost(self, site: LaunchSite) -> list[_Lost]:
+        """Return how the status of a launch line is lost; nothing if it is kept, or handled."""
         node = self.command(site)
         if node is None or _HANDLES.search(_MESSAGE.sub("", self.source.text[node.end_byte :])):
-            return None
+            return []
         options = self.options_before(node.start_byte)
-        found: _Lost | None = None
+        found: list[_Lost] = []
         while (parent := node.parent) is not None:
             if parent.type in _OUTSIDE or parent.type == "negated_command":
-                return None
+                return []
             if parent.type == "function_definition":
                 return found
             if parent.type == "pipeline":
                 last = [child for child in parent.named_children if child.type != "comment"][-1]
                 if last != node and not options.pipefail:
-                    found = found or self._lost("pipe", last)
+                    found = found or [self._lost("pipe", last)]
             elif parent.type == "list":
                 if parent.children[0] == node and parent.children[1].type == "||":
                     right = parent.children[-1]
-                    return found or (self._lost("ignored", right) if self._succeeds(right) else None)
+                    return found or ([self._lost("ignored", right)] if self._succeeds(right) else [])
             elif parent.type in _LOOPS or parent.type in _BODIES:
                 if parent.type in _CONDITIONS and parent.child_by_field_name("condition") == node:
                     return found
                 if _is_background(node):
-                    return self._waited(node)
+                    return [one for one in [self._waited(node)] if one is not None]
                 if parent.type in _LOOPS:
                     return found
                 behind = _statements_behind(node)
                 if behind:
-                    return found or self._decided(behind, options)
+                    decided = self._decided(behind, options)
+                    # what ends the loss in the pipe does not keep the next launch from starting
+                    if decided is not None and (not found or decided.how == "next"):
+                        found = [*found, decided]
+                    return found
             node = parent
         return found
 
     def _decided(self, behind: list[Any], options: _Options) -> _Lost | None:
         """Return how statements behind a launch decide the status instead."""
-        if options.errexit or not all(map(self._succeeds, behind)):
+        if options.errexit:
             return None
+        if not all(map(self._succeeds, behind)):
+            following = next((one for one in behind if self._is_launch(one)), None)
+            return None if following is None else self._lost("next", following)
         # a bare exit passes on what stands before it
         return self._lost("behind", behind[-1])
 
     def _waited(self, node: Any) -> _Lost | None:
-        """Return the ``wait`` without a process that decides for a launch in the background."""
+        """Return the ``wait`` without a process that decides for a launch in the background, or that there is none."""
+        launch = node
         while node.parent is not None and (node.parent.type in _LOOPS or node.parent.type in _BODIES):
             behind = _statements_behind(node)
             if any(self._starts_ranks(one) and not _is_background(one) for one in behind if one.type not in _LOOPS):
@@ -215,8 +228,19 @@ class _Script:
                 if words[:1] == ["wait"]:
                     kept = len(words) > 1 or not all(map(self._succeeds, behind[index + 1 :]))
                     return None if kept else self._lost("wait", one)
+            if any(words[0] in _STAYS for one in behind if (words := self._words(one))) or not all(
+                map(self._succeeds, behind)
+            ):
+                return None
             node = node.parent
-        return None
+        if node.parent is not None or not _DETACHES.isdisjoint(launch.text.decode(errors="replace").split()):
+            return None
+        return self._lost("background", launch)
+
+    def _is_launch(self, node: Any) -> bool:
+        """Return whether a statement is one launch line in the foreground, alone or in a pipe."""
+        kinds = ("command", "pipeline", "redirected_statement")
+        return node.type in kinds and self._starts_ranks(node) and not _is_background(node)
 
     def _starts_ranks(self, node: Any) -> bool:
         return any(node.start_byte <= self.start_of(site) < node.end_byte for site in self.sites)
@@ -281,11 +305,15 @@ _WHY = {
     "pipe": "the status of the launch is lost in the pipe: `{by}` decides it",
     "ignored": "the status of the launch is dropped by `|| {by}`",
     "behind": "the status of the launch is replaced by that of `{by}` in line {line}",
+    "next": "if the launch fails, the script goes on with the launch in line {line}, whose status replaces its own",
     "wait": "the status of the launch is lost: `wait` in line {line} names no process, and succeeds",
+    "background": "the launch runs in the background, and no `wait` follows: the script ends at once, with status 0",
 }
 _REMEDY = {
     "ignored": "drop `|| {by}`, or keep the status: `|| status=$?`, and end the script with `exit $status`",
     "behind": "write `status=$?` after the launch, and end the script with `exit $status`",
+    "next": "write `|| exit` behind the launch, or `set -e` before it",
+    "background": 'drop the `&`, or write `wait "$!"` behind it',
     "wait": 'keep the process ids (`pids+=($!)`), and `for pid in "${{pids[@]}}"; do wait "$pid" || exit 1; done`',
 }
 
@@ -295,6 +323,10 @@ def _found(script: _Script, site: LaunchSite, lost: _Lost, every: Sequence[_Lost
     number = sum(one.how == lost.how for one in every)
     also = f", and that of {number - 1} more launch line{'s' * (number > 2)}" if number > 1 else ""
     result = "the job counts as completed if ranks fail" if script.scheduled else "the script succeeds if ranks fail"
+    if lost.how == "background" and script.scheduled:
+        result = "the job ends, and the scheduler ends its ranks"
+    if lost.how == "next":
+        result = "a failure may go unnoticed"
     by = lost.by.replace("`", "'")
     edits: tuple[Edit, ...] = ()
     risk = None
@@ -315,7 +347,8 @@ def _found(script: _Script, site: LaunchSite, lost: _Lost, every: Sequence[_Lost
         f"{_WHY[lost.how].format(by=by, line=lost.line)}{also}; {result}",
         where=script.source.span(node.start_byte, node.start_byte + len(node.text.split(None, 1)[0])).where(),
         evidence={"how": lost.how, "by": lost.by, "lines": number},
-        severity=Severity.WARNING if script.scheduled else Severity.INFO,
+        # runs that do not depend on each other may stand one after the other on purpose
+        severity=Severity.WARNING if script.scheduled and lost.how != "next" else Severity.INFO,
         fix=Fix(remedy, edits=edits, safe=bool(edits) and risk is None, where="job-script", risk=risk),
     )
 
