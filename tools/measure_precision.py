@@ -61,6 +61,10 @@ def main() -> int:
     draw.add_argument("--count", type=int, default=200, help="findings [default: 200]")
     draw.add_argument("--severity", nargs="+", default=LOUD, help="[default: error warning]")
     draw.add_argument("--repositories", nargs="+", help="only these, as owner/name")
+    draw.add_argument(
+        "--preview", action="store_true",
+        help="at the own level of the rules, so that one that is info in large projects can earn its level",
+    )  # fmt: skip
     show = commands.add_parser("show", help="print each finding of a sample with its source")
     show.add_argument("folder", type=Path)
     show.add_argument("sample", type=Path)
@@ -94,7 +98,8 @@ def _draw(options: argparse.Namespace) -> int:
         print(f"no folder named owner+name in {options.folder}", file=sys.stderr)
         return 2
     with ThreadPoolExecutor(2) as pool:
-        rows = [row for found in pool.map(_findings, folders) for row in found if row["severity"] in options.severity]
+        every = pool.map(lambda folder: _findings(folder, preview=options.preview), folders)
+        rows = [row for found in every for row in found if row["severity"] in options.severity]
     known = {tuple(row[key] for key in IDENTITY) for row in _read(JUDGED)}
     fresh = [row for row in rows if tuple(row[key] for key in IDENTITY) not in known]
     for row in choose(fresh, options.count, options.draw):
@@ -115,9 +120,10 @@ def choose(rows: Iterable[Row], count: int, seed: str) -> list[Row]:
     return chosen[:count]
 
 
-def _findings(folder: Path) -> list[Row]:
+def _findings(folder: Path, *, preview: bool) -> list[Row]:
     head = subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     command = [sys.executable, "-m", "distcheck", "lint", "--isolated", "--no-cache", "--output-format", "json", "."]
+    command += ["--preview"] * preview
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ended.returncode not in (0, 1):
         raise SystemExit(f"distcheck lint in {folder} exited with status {ended.returncode}: {ended.stderr}")

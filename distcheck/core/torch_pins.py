@@ -27,6 +27,11 @@ _DECLARING = re.compile(
     r"|(?!change|news|history|release).*\.(?:md|rst)",
     re.IGNORECASE,
 )
+#: A folder of documents, and those in it that show how to install.
+_DOCUMENTS = re.compile(r"docs?|documentation", re.IGNORECASE)
+_INSTALLATION = re.compile(
+    r"(?:install(?:ation|ing)?|get(?:ting)?[_-]?started|requirements?)\.(?:md|rst)", re.IGNORECASE
+)
 #: A folder of such files.
 _FOLDER = re.compile(r"requirements?|reqs?|envs?|environments?|conda", re.IGNORECASE)
 _LISTED = re.compile(r".*\.(?:txt|in|ya?ml)", re.IGNORECASE)
@@ -44,7 +49,7 @@ _TORCH = re.compile(
 #: Lines of a text for readers that install packages, and a release that is quoted as code or is an item of a list.
 _INSTALLING = re.compile(
     r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
-    r"|(?<=^[-*] )(?:torch|pytorch) ?={1,2} ?\d\S*$|^(?:torch|pytorch)={1,2}\d\S*$",
+    r"|(?<=^[-*] )(?:torch|pytorch)(?: ?={1,2} ?\d\S*| \d+(?:\.\d+)+)$|^(?:torch|pytorch)={1,2}\d\S*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
@@ -81,6 +86,8 @@ def newest_in(text: str, path: str) -> list[Newest | None]:
     if path.lower().endswith((".md", ".rst")):
         # a channel is called pytorch as well
         text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_INSTALLING.findall(text)).lower())
+        # an item of a list: torch 1.8.0
+        text = re.sub(r"(?m)^(torch|pytorch) (?=\d)", r"\1==", text)
     if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
     text = _EXTRAS.sub("", text)
@@ -188,9 +195,10 @@ class TorchPins:
         paths = [f"{folder}/{name}" for name in names if _DECLARING.fullmatch(name)]
         for name in names:
             inner = f"{folder}/{name}"
-            if _FOLDER.fullmatch(name) and os.path.isdir(inner) and not os.path.islink(inner):
+            wanted = _LISTED if _FOLDER.fullmatch(name) else _INSTALLATION if _DOCUMENTS.fullmatch(name) else None
+            if wanted is not None and os.path.isdir(inner) and not os.path.islink(inner):
                 try:
-                    paths.extend(f"{inner}/{one}" for one in sorted(os.listdir(inner)) if _LISTED.fullmatch(one))
+                    paths.extend(f"{inner}/{one}" for one in sorted(os.listdir(inner)) if wanted.fullmatch(one))
                 except OSError:
                     continue
         found: list[Newest | None] = []

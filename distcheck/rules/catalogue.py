@@ -42,7 +42,7 @@ DC107 = _rule("DC107", "world-size-means-replicas", "E", "env", "An operator's W
 DC108 = _rule("DC108", "scheduler-task-mismatch", "W", "env launch", "The scheduler's task count does not fit the launch", in_folders="many")
 DC109 = _rule("DC109", "nodelist-as-address", "E", "env launch", "A list of nodes stands where one address belongs", in_folders="many")
 DC110 = _rule("DC110", "unknown-variable", "WI", "env launch", "No library reads a variable of this name", in_folders="many")
-DC111 = _rule("DC111", "renamed-variable", "WI", "env launch log", "A variable was renamed or removed in the library in use", in_folders="many")
+DC111 = _rule("DC111", "renamed-variable", "WI", "env launch log", "A variable was renamed or removed in the library in use")
 DC112 = _rule("DC112", "invalid-variable-value", "EWI", "env launch log", "The library that reads a variable can't use its value, or reads it as something else", in_folders="many")
 DC113 = _rule("DC113", "debug-leftover", "IW", "env launch log", "A debugging setting is still on", in_folders="many")
 DC114 = _rule("DC114", "transport-disabled", "WI", "env launch log", "A variable switches a transport off", in_folders="many")

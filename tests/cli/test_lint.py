@@ -755,6 +755,27 @@ def test_several_at_once_agree(tmp_path: Path) -> None:
     assert outputs[0] == outputs[1] == outputs[2]
 
 
+def test_a_spawned_process_is_bound_by_its_index(tmp_path: Path) -> None:
+    """No launcher sets LOCAL_RANK there: reading it would end the script with a KeyError."""
+    text = """\
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def train(index, size):
+    dist.init_process_group("nccl", world_size=size, rank=index)
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    mp.spawn(train, nprocs=2, args=(2,))
+"""
+    result = lint(project(tmp_path, train=text), "--select", "DC206", "--output-format", "json")
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert "torch.cuda.set_device(index)" in finding["fix"]["text"]
+    assert "LOCAL_RANK" not in finding["fix"]["text"]
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.slow
 def test_ctrl_c_is_quiet(tmp_path: Path, jobs: str) -> None:

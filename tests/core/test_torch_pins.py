@@ -36,6 +36,7 @@ from distcheck.core.torch_pins import SINCE, Newest, TorchPins, newest_in, respe
         ("We train with `torch==1.13.1` and CUDA 11.7.\n", "README.md", (1, 13, 1), False),
         ("## Needs\n\n- Python 3.10\n- PyTorch==2.1.0\n- numpy\n", "README.md", (2, 1, 0), False),
         ("```\npytorch==2.1.0\ntransformers==4.41.1\n```\n", "README.md", (2, 1, 0), False),
+        ("## Dependencies\n- python >= 3.8\n- torch 1.8.0\n- timm\n", "README.md", (1, 8, 0), False),
         ("    conda install pytorch==1.8.0 torchvision==0.9.0\n", "SEGMENTATION.md", (1, 8, 0), False),
         ("Run `pip3 install torch==1.12.1+cu113 --extra-index-url x`.\n", "INSTALL.md", (1, 12, 1), False),
     ],
@@ -68,6 +69,7 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
         ("git+https://github.com/x/torch\n", "requirements.txt"),
         ("The results need torch==1.6.0, see torch==1.7.\n", "README.md"),
         ("- torch==1.6.0 gave other results\n", "README.md"),
+        ("- torch 1.6.0 or later\n- PyTorch >= 1.6\n- torch 1.6+\n", "README.md"),
     ],
 )
 def test_other_words_declare_nothing(text: str, path: str) -> None:
@@ -124,6 +126,15 @@ def test_the_nearest_declaration_counts(tmp_path: Path) -> None:
     assert pins.of(f"{tmp_path}/other/train.py") == Newest((1, 9), "base.txt")
     (tmp_path / "environment.yml").write_text("- pytorch=1.13\n")
     assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest((1, 13), "environment.yml")
+
+
+def test_a_document_that_says_what_to_install_counts(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "docs" / "model_zoo.md").write_text("pip install torch==2.4\n")
+    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") is None
+    (tmp_path / "docs" / "install.md").write_text("pip install torch==1.10.1\n")
+    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 10, 1), "install.md")
 
 
 def test_nothing_above_the_project_counts(tmp_path: Path) -> None:

@@ -594,6 +594,14 @@ def local_rank_here(row: EventRow) -> str | None:
         atoms = [atom for atom in other.term_value(other.payload[1]) if atom.kind != Kind.CONST]
         if atoms and all(atom.kind == Kind.LOCAL_RANK and atom.traced for atom in atoms):
             return str(other.payload[0])
+    scope = program.index.scopes[row.file][row.scope]
+    for name, _, star in scope.parameters:
+        if star or name in scope.bindings:
+            continue
+        given = program.evaluator.parameter(row.file, row.scope, name)
+        # the index of a spawned process: LOCAL_RANK is not set there
+        if given.only(Kind.LOCAL_RANK) and all(atom.traced for atom in given):
+            return name
     return None
 
 

@@ -43,6 +43,7 @@ AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 #: Ports that only root may bind, and from which Linux serves outgoing connections (ip-sysctl:
 #: ip_unprivileged_port_start, ip_local_port_range).
 _UNPRIVILEGED = 1024
+_LAST_PORT = 65535
 _EPHEMERAL = (32768, 60999)
 _URL = re.compile(r"tcp://(?P<host>\[[^\]]*\]|[^:/{}]*)(?::(?P<port>\d+))?")
 _LAUNCHERS = re.compile(
@@ -388,6 +389,8 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
         severity = _hard_coded(program, constant)
         if severity is None or constant.what == "TCPStore":
             continue
+        if constant.ports and constant.ports[0] > _LAST_PORT:
+            continue  # DC402 reports it, and no default is to be made of it
         row = constant.row
         value = str(constant.ports[0]) if constant.ports and not constant.host else constant.host
         if constant.what == "init_method":
@@ -411,8 +414,10 @@ def rendezvous_in_the_code(program: Program) -> Iterator[Finding]:
 def _unwise(ports: tuple[int, int]) -> str:
     """Return what is wrong with a port, or with one of a range; empty where nothing is."""
     low, high = ports
-    if low == high == 0 or high > 65535:
+    if low == high == 0:
         return ""
+    if high > _LAST_PORT:
+        return f"is above {_LAST_PORT}, the last one, and torch raises a ValueError"
     if 0 < low < _UNPRIVILEGED:
         return f"is below {_UNPRIVILEGED}, so that only root may bind it"
     if high >= _EPHEMERAL[0] and low <= _EPHEMERAL[1]:
@@ -426,21 +431,23 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
     for constant in program.table(rendezvous_constants):
         if constant.ports is None or not (why := _unwise(constant.ports)):
             continue
-        if constant.what != "TCPStore" and _hard_coded(program, constant) is Severity.WARNING:
-            continue  # that reports it too
         low, high = constant.ports
+        exists = low <= _LAST_PORT
+        if exists and constant.what != "TCPStore" and _hard_coded(program, constant) is Severity.WARNING:
+            continue  # that reports it too
         if low == high:
             text = f"{constant.what} gets port {low}: it {why}"
             evidence: dict[str, Any] = {"port": low}
         else:
             many = why.replace("is below", "are below").replace("is among", "are among").replace("bind it", "bind them")
+            many = many.replace("is above", "are above")
             text = f"{constant.what} gets a port from {low} to {high}, some of which {many}"
             evidence = {"lowest": low, "highest": high}
         yield constant.row.found(
             rules.DC402,
             text,
             fix="use a port from 1024 to 32767, or bind port 0 to let the system choose a free one",
-            severity=constant.row.level_in_tests,
+            severity=constant.row.level_in_tests or (None if exists or not constant.fixed else Severity.ERROR),
             setting=constant.what,
             **evidence,
         )
