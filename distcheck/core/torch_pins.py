@@ -203,7 +203,8 @@ class TorchPins:
                     continue
         found: list[Newest | None] = []
         for path in paths[:_MAX_FILES]:
-            found.extend(newest_in(_content(path).decode("utf-8", "replace"), posixpath.basename(path)))
+            text = _content(path).decode("utf-8", "replace").replace("\r\n", "\n")
+            found.extend(newest_in(text, posixpath.basename(path)))
         return found
 
 

@@ -133,7 +133,7 @@ def test_a_document_that_says_what_to_install_counts(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "docs" / "model_zoo.md").write_text("pip install torch==2.4\n")
     assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") is None
-    (tmp_path / "docs" / "install.md").write_text("pip install torch==1.10.1\n")
+    (tmp_path / "docs" / "install.md").write_bytes(b"# Needs\r\n- torch 1.10.1\r\n- timm\r\n")
     assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 10, 1), "install.md")
 
 
