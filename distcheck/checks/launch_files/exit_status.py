@@ -1,8 +1,8 @@
 """Whether the status of a launch is the status of its script, so that a scheduler and dependent jobs see a failure.
 
 Only what the text decides is reported: a pipe without ``pipefail``, a command behind the launch that always succeeds,
-``|| true``, another launch behind the launch, and one in the background that no ``wait`` names. A file that reads
-``$?``, or has a trap, handles the status itself.
+``|| true``, another launch after it, and a launch in the background without a ``wait`` for its process. A file that
+reads ``$?``, or has a trap, handles the status itself.
 """
 
 from __future__ import annotations
@@ -193,7 +193,9 @@ class _Script:
                 if parent.type in _CONDITIONS and parent.child_by_field_name("condition") == node:
                     return found
                 if _is_background(node):
-                    return [one for one in [self._waited(node)] if one is not None]
+                    waited = self._waited(node)
+                    # a wait for the process of a pipe gets the status of its last command
+                    return [] if waited is None else [*found, waited]
                 if parent.type in _LOOPS:
                     return found
                 behind = _statements_behind(node)
@@ -312,8 +314,8 @@ _WHY = {
 _REMEDY = {
     "ignored": "drop `|| {by}`, or keep the status: `|| status=$?`, and end the script with `exit $status`",
     "behind": "write `status=$?` after the launch, and end the script with `exit $status`",
-    "next": "write `|| exit` behind the launch, or `set -e` before it",
-    "background": 'drop the `&`, or write `wait "$!"` behind it',
+    "next": "write `|| exit` after the launch, or `set -e` before it",
+    "background": 'drop the `&`, or write `wait "$!"` after it',
     "wait": 'keep the process ids (`pids+=($!)`), and `for pid in "${{pids[@]}}"; do wait "$pid" || exit 1; done`',
 }
 

@@ -57,7 +57,7 @@ def compose_failure(
     steps = {state.steps for state in living}
     behind = [state for state in living if state.steps == min(steps)] if len(steps) > 1 else []
     # a rank may wait in an earlier step because the failed rank has not joined that either
-    behind = _elsewhere(behind or living, others_waited=bool(lost)) or behind
+    behind = _elsewhere(behind or living) or behind
     failed: tuple[int, ...]
     error = ""
     if exited:
@@ -104,15 +104,12 @@ _OF_TORCH = re.compile(r"(?:^|/)(?:torch|python3\.\d+)/")
 _LIVE = frozenset({"start", "prove", "measure", "find", "end"})
 
 
-def _elsewhere(states: list[RankState], *, others_waited: bool) -> list[RankState]:
-    """Return the ranks that run their own code while others wait for them inside torch, by their stacks.
-
-    :param others_waited: another rank waited until its call raised, so that it has no such stack any more
-    """
+def _elsewhere(states: list[RankState]) -> list[RankState]:
+    """Return the ranks that run their own code while others wait for them inside torch, by their stacks."""
     known = [state for state in states if state.stack]
     inside = [state for state in known if _waits_in_torch(state.stack)]
     outside = [state for state in known if state not in inside]
-    return outside if inside or others_waited else []
+    return outside if inside else []
 
 
 def _waits_in_torch(stack: str) -> bool:
