@@ -10,7 +10,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_outputs import is_constant_tensor
-from .collective_signatures import ALWAYS_ASYNC, ASYNC, MANAGERS, OUTPUT, SETTLES, is_async
+from .collective_signatures import ALWAYS_ASYNC, ASYNC, MANAGERS, OUTPUT, SETTLES
 from .program import Program, SourceCall
 from .term_queries import Users, callee_text, parts, payload_terms, users
 from .vocabulary import D
@@ -21,7 +21,7 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
     """The handle of an asynchronous collective is kept, so the code can wait for it."""
     tables: dict[int, Users] = {}
     for call in program.calls_to(*ASYNC, *ALWAYS_ASYNC):
-        if not call.is_to(*ALWAYS_ASYNC) and is_async(call) is not True:
+        if not call.is_to(*ALWAYS_ASYNC) and call.is_async is not True:
             continue
         if not _is_dropped(program, call, tables):
             continue

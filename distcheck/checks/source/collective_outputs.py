@@ -10,7 +10,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
-from .collective_signatures import GATHERED, OUTPUT, is_async
+from .collective_signatures import GATHERED, OUTPUT
 from .program import EventRow, Program, SourceCall
 from .tensor_devices import (
     ALWAYS_COPY,
@@ -39,7 +39,7 @@ def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
         term = call.argument_term(*OUTPUT[target])
         if term < 0 or not may_be_temporary(program, call, term):
             continue
-        if call.use != "drop" and is_async(call) is not True:
+        if call.use != "drop" and call.is_async is not True:
             continue  # DC710 reports a return value that is used as the result
         span = call.argument_span(*OUTPUT[target])
         if span is None or is_name(source := " ".join(program.source(span).split())):

@@ -10,7 +10,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from .collective_outputs import copy_of, is_name, may_be_temporary, originals
-from .collective_signatures import ASYNC, NEVER_A_HANDLE, OUTPUT, is_async
+from .collective_signatures import ASYNC, NEVER_A_HANDLE, OUTPUT
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
 from .term_queries import Users, callee_text, passed_on, users
@@ -25,7 +25,7 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(*ASYNC, *NEVER_A_HANDLE):
         if call.has_star or call.use == "drop":
             continue
-        if not call.is_to(*NEVER_A_HANDLE) and is_async(call) is not False:
+        if not call.is_to(*NEVER_A_HANDLE) and call.is_async is not False:
             continue
         if len(call.callee.atoms) != 1:
             continue  # only one of several functions that may stand here

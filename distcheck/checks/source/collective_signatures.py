@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .program import SourceCall
 from .vocabulary import D, words
 
 #: ``*_single`` are the names of torch 2.13 for ``*_into_tensor`` and ``*_tensor``.
@@ -65,25 +64,33 @@ TENSORS: dict[str, tuple[tuple[int, str], ...]] = {
     D + "all_gather_into_tensor": ((1, "input_tensor"), (0, "output_tensor")),
     D + "all_gather_single": ((1, "input_tensor"), (0, "output_tensor")),
 }
+#: Where ``group`` stands among the positional parameters.
 GROUPS: dict[str, int] = {
     **{target: position - 1 for target, position in ASYNC.items()},
     **{target: group for target, (_, _, group) in ROOTS.items()},
     D + "monitored_barrier": 0,
+    D + "all_gather_object": 2,
+    **{
+        f"{package}.{name}": position
+        for package in (D + "nn", D + "nn.functional")
+        for position, names in {
+            1: "all_gather",
+            2: "all_reduce broadcast gather scatter all_to_all",
+            3: "reduce reduce_scatter",
+            4: "all_to_all_single",
+        }.items()
+        for name in names.split()
+    },
+    **{
+        D + "_functional_collectives." + name: position
+        for position, names in {
+            2: "all_reduce all_gather_single all_gather_tensor broadcast",
+            3: "reduce_scatter_single reduce_scatter_tensor all_to_all_single",
+        }.items()
+        for name in names.split()
+    },
 }
 GATHERED = (D + "all_gather", D + "gather", D + "all_to_all")
-
-
-def is_async(call: SourceCall) -> bool | None:
-    """Return whether a collective is called for a handle; None where that is not known."""
-    for target in call.targets:
-        if target in ASYNC:
-            given = call.argument(ASYNC[target], "async_op")
-            if given is None:
-                return None if call.has_star else False
-            return given.constant if isinstance(given.constant, bool) else None
-    return None
-
-
 #: What lets a whole device or stream finish; a barrier is a collective more, and waits for no other.
 SETTLES = frozenset(["synchronize", "wait_stream", "wait_event", "record_event"])
 MANAGERS = words(

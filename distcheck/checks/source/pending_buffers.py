@@ -11,7 +11,7 @@ from distcheck import rules
 from distcheck.core.model import Finding
 from distcheck.core.registry import probe
 
-from .collective_signatures import ALWAYS_ASYNC, ASYNC, MANAGERS, OUTPUT, SETTLES, is_async
+from .collective_signatures import ALWAYS_ASYNC, ASYNC, MANAGERS, OUTPUT, SETTLES
 from .models import calls_in
 from .program import EventRow, Program, SourceCall
 from .term_queries import parts, payload_terms
@@ -31,7 +31,7 @@ _BUILT_IN = frozenset(["float", "int", "print", "max", "min", "sum", "str", "boo
 def buffer_is_left_alone_until_wait(program: Program) -> Iterator[Finding]:
     """Between an asynchronous collective and its wait(), no code reads or writes the tensor."""
     for call in program.calls_to(*ASYNC, *ALWAYS_ASYNC):
-        if not call.is_to(*ALWAYS_ASYNC) and is_async(call) is not True:
+        if not call.is_to(*ALWAYS_ASYNC) and call.is_async is not True:
             continue
         if call.within(*MANAGERS):
             continue

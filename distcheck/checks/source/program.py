@@ -17,6 +17,7 @@ from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
 from . import source_text
 from . import vocabulary as names
 from .algebra import device_of
+from .collective_signatures import ASYNC, GROUPS
 from .evaluate import Evaluator
 from .link import FileFacts, Index, chain
 from .rank_reach import Guard
@@ -374,6 +375,17 @@ class SourceCall(EventRow):
         return any(target in dotted for target in self.targets)
 
     @property
+    def is_async(self) -> bool | None:
+        """Whether a collective is called for a handle; None where that is not known."""
+        for target in self.targets:
+            if target in ASYNC:
+                given = self.argument(ASYNC[target], "async_op")
+                if given is None:
+                    return None if self.has_star else False
+                return given.constant if isinstance(given.constant, bool) else None
+        return None
+
+    @property
     def receiver(self) -> Value:
         """The object that a method is called on; nothing known where it is no method."""
         terms = self.terms
@@ -677,7 +689,7 @@ class Program(SourceSpans):
         """
         for target in self.targets(call):
             if target in names.COLLECTIVES:
-                group = call.argument_term(_GROUP_POSITION.get(target), "group")
+                group = call.argument_term(GROUPS.get(target), "group")
                 if group >= 0 and not self.evaluator.is_world(call.file, group):
                     return None
                 if call.gives(None, "process_group") and not self.evaluator.is_world(
@@ -881,28 +893,4 @@ _WRAPPER_NAMES = {
     "deepspeed": "deepspeed.DeepSpeedEngine",
     "dp": "torch.nn.parallel.DataParallel",
     "prepared": "accelerate.Prepared",
-}
-#: Where ``group`` stands among the positional parameters (torch 2.13).
-_GROUP_POSITION = {
-    "torch.distributed.all_reduce": 2,
-    "torch.distributed.reduce": 3,
-    "torch.distributed.broadcast": 2,
-    "torch.distributed.all_gather": 2,
-    "torch.distributed.all_gather_object": 2,
-    "torch.distributed.gather": 3,
-    "torch.distributed.gather_object": 3,
-    "torch.distributed.scatter": 3,
-    "torch.distributed.reduce_scatter": 3,
-    "torch.distributed.reduce_scatter_tensor": 3,
-    "torch.distributed.reduce_scatter_single": 3,
-    "torch.distributed.all_gather_into_tensor": 2,
-    "torch.distributed.all_gather_single": 2,
-    "torch.distributed.all_to_all": 2,
-    "torch.distributed.all_to_all_single": 4,
-    "torch.distributed.barrier": 0,
-    "torch.distributed.broadcast_object_list": 2,
-    "torch.distributed.scatter_object_list": 3,
-    "torch.distributed.monitored_barrier": 0,
-    "torch.distributed.nn.functional.all_reduce": 2,
-    "torch.distributed.nn.functional.all_gather": 1,
 }

@@ -8,7 +8,6 @@ import pytest
 from distcheck.checks.source import collective_signatures as signatures
 from distcheck.checks.source.collective_sequences import operation
 from distcheck.checks.source.deprecated import TABLE
-from distcheck.checks.source.program import _GROUP_POSITION
 from distcheck.checks.source.vocabulary import COLLECTIVES, D
 
 pytestmark = pytest.mark.torch
@@ -35,9 +34,27 @@ def test_each_collective_of_torch_is_known_with_its_arguments():
         if name in coalesced:
             continue
         assert signatures.ASYNC[D + name] == parameters.index("async_op"), name
-        assert _GROUP_POSITION[D + name] == signatures.GROUPS[D + name] == parameters.index("group"), name
+        assert signatures.GROUPS[D + name] == parameters.index("group"), name
         if "op" in parameters:
             assert signatures.OPERATIONS[D + name] == parameters.index("op"), name
+
+
+def test_the_group_stands_where_torch_has_it():
+    import torch.distributed as dist
+    import torch.distributed._functional_collectives as functional_collectives
+    import torch.distributed.nn.functional as functional
+
+    compared = 0
+    for dotted, position in signatures.GROUPS.items():
+        package, _, name = dotted.removeprefix(D).rpartition(".")
+        module = {
+            "": dist, "nn": functional, "nn.functional": functional, "_functional_collectives": functional_collectives,
+        }[package]  # fmt: skip
+        function = getattr(module, name, None)
+        if function is not None:
+            compared += 1
+            assert list(inspect.signature(function).parameters).index("group") == position, dotted
+    assert compared >= 35, compared
 
 
 def test_an_operation_of_two_names_is_one():
