@@ -160,14 +160,14 @@ def lint_options(given: Mapping[str, Any], configuration: Configuration) -> Lint
     """Return the options, completed by the configuration; raises UsageError if they are not valid."""
     from distcheck.checks.source.discovery import DEFAULT_EXCLUDES, Globs
 
-    extend: list[str] = []
+    selection = shared.selected_rules(given, configuration)
     if configuration.flag("preview") if given["preview"] is None else given["preview"]:
-        # a rule that is ignored by its code stays off
-        ignore = (*given["ignore"], *configuration.values("ignore"))
+        # of all rules, or of those that are selected; a rule that is ignored stays off
+        wide = selection if selection.select else selection._replace(select=("ALL",))
         every = [rule for rule in rules.known().values() if {"lint", "launch"} & set(rule.ways)]
         quiet = (rule for rule in every if not rule.on_by_default or rule.in_folders != "own")
-        extend = [rule.code for rule in quiet if rule.code not in ignore]
-    selection = shared.selected_rules(given, configuration, extend)
+        extend = (rule.code for rule in quiet if wide.takes(rule))
+        selection = selection._replace(extend_select=(*selection.extend_select, *extend))
     shared.refuse_empty_selection(selection, "lint", "lint", "launch")
     here = shared.working_folder()
     own = configuration.placed("exclude") or tuple((name, here) for name in DEFAULT_EXCLUDES)

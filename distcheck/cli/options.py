@@ -180,14 +180,11 @@ def selection_and_configuration(world: World, given: Mapping[str, Any]) -> tuple
     return selected_rules(given, configuration), configuration
 
 
-def selected_rules(given: Mapping[str, Any], configuration: Configuration, extend: Iterable[str] = ()) -> Selection:
-    """Return the rules that the options and the configuration select; raises UsageError for an unknown rule.
-
-    :param extend: more entries of ``extend-select``
-    """
+def selected_rules(given: Mapping[str, Any], configuration: Configuration) -> Selection:
+    """Return the rules that the options and the configuration select; raises UsageError for an unknown rule."""
     return selection_of(
         given["select"] or configuration.values("select"),
-        (*given["extend_select"], *configuration.values("extend-select"), *extend),
+        (*given["extend_select"], *configuration.values("extend-select")),
         (*given["ignore"], *configuration.values("ignore")),
     )
 

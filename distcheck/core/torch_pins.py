@@ -1,7 +1,8 @@
 """The newest torch that a project allows: pins and upper bounds in its requirements, setup files and environments.
 
 Instructions to install count as well: lines of documents with ``pip install`` or ``conda install``, and a release that
-is quoted as code (```torch==1.13.1```), or is an item of a list.
+is quoted as code (```torch==1.13.1```), or is an item of a list. So do the image that a Dockerfile starts from, and
+what it installs.
 
 A Python file that imports a module of torch which a release has removed allows none from there on.
 
@@ -24,11 +25,11 @@ SINCE = "torch_since"
 _DECLARING = re.compile(
     r"(?:.*[_-])?requirements?(?:[._-].*)?\.(?:txt|in)|setup\.(?:py|cfg)|pyproject\.toml|Pipfile"
     r"|(?:.*[_-])?(?:environment|env|conda)(?:[._-].*)?\.ya?ml"
-    r"|(?!change|news|history|release).*\.(?:md|rst)",
+    r"|(?!change|news|history|release).*\.(?:md|rst)|(?:.*\.)?Dockerfile(?:\..*)?",
     re.IGNORECASE,
 )
 #: A folder of documents, and those in it that show how to install.
-_DOCUMENTS = re.compile(r"docs?|documentation", re.IGNORECASE)
+_DOCUMENTS = re.compile(r"docs?|documentation|readme", re.IGNORECASE)
 _INSTALLATION = re.compile(
     r"(?:install(?:ation|ing)?|get(?:ting)?[_-]?started|requirements?)\.(?:md|rst)", re.IGNORECASE
 )
@@ -52,6 +53,9 @@ _INSTALLING = re.compile(
     r"|(?<=^[-*] )(?:torch|pytorch)(?: ?={1,2} ?\d\S*| \d+(?:\.\d+)+)$|^(?:torch|pytorch)={1,2}\d\S*$",
     re.MULTILINE | re.IGNORECASE,
 )
+#: An image that is named after its torch, and a version that a Dockerfile names once.
+_IMAGE = re.compile(r"^FROM\s+(?:--\S+\s+)?pytorch/pytorch:(\d+(?:\.\d+)+)", re.MULTILINE | re.IGNORECASE)
+_VERSION = re.compile(r"^(?:ARG|ENV)\s+(\w+)[ =]\s*[\"']?(\d+(?:\.\d+)*)", re.MULTILINE | re.IGNORECASE)
 _BOUND = re.compile(r"(===?|=|~=|<=?|>=?|!=)[ \t]*[\"']?([\^~]?)[ \t]*(\d+(?:\.\d+)*)(\.\*)?")
 #: Extras of another package, such as ``horovod[pytorch]``: they name no requirement.
 _EXTRAS = re.compile(r"(?<=\w)\[[\w\s.,-]*\]")
@@ -83,7 +87,12 @@ class Newest(NamedTuple):
 
 def newest_in(text: str, path: str) -> list[Newest | None]:
     """Return the newest allowed release of each declaration in a text; None for one without an upper bound."""
-    if path.lower().endswith((".md", ".rst")):
+    of_image = "dockerfile" in path.lower()
+    if of_image:
+        versions = dict(_VERSION.findall(text))
+        text = re.sub(r"\$\{?(\w+)\}?", lambda name: versions.get(name[1], name[0]), text)
+        text = _IMAGE.sub(r"torch==\1\n", text)
+    if of_image or path.lower().endswith((".md", ".rst")):
         # a channel is called pytorch as well
         text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_INSTALLING.findall(text)).lower())
         # an item of a list: torch 1.8.0
@@ -98,6 +107,8 @@ def newest_in(text: str, path: str) -> list[Newest | None]:
             before, after = text[match.start() : match.start("name")], text[match.end("name") : match.end("name") + 1]
             if path.endswith(".cfg") or before[-1:] not in "\"'" or after != before[-1:]:
                 continue  # a word of a text, or a package of its own
+        if not given and of_image:
+            continue  # whatever is newest when the image is built
         bounds = [bound for one in given if (bound := _bound(path, *one)) is not None]
         found.append(_lowest(bounds))
     companions = _bound_of_companions(text, path)

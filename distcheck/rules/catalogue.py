@@ -201,7 +201,7 @@ DC723 = _rule("DC723", "load-without-map-location", "WE", "lint log rehearse", "
 DC724 = _rule("DC724", "write-then-read-no-barrier", "WE", "lint log rehearse", "A file is read before the rank that writes it is done", in_folders="info")
 DC725 = _rule("DC725", "unguarded-download", "WI", "lint rehearse", "Every rank downloads the same", in_folders="many")
 DC726 = _rule("DC726", "slow-rank-zero", "WE", "lint log watch stuck", "Rank 0 works longer than the others may wait", in_folders="many")
-DC730 = _rule("DC730", "set-epoch-forgotten", "W", "lint rehearse watch", "set_epoch is not called, so that every epoch has the same order")
+DC730 = _rule("DC730", "set-epoch-forgotten", "W", "lint rehearse watch", "set_epoch is not called, so that every epoch has the same order", in_folders="many")
 DC731 = _rule("DC731", "shuffle-with-sampler", "EW", "lint log", "shuffle=True together with a sampler", in_folders="many")
 DC732 = _rule("DC732", "loader-without-sampler", "WE", "lint rehearse watch", "Every rank loads all of the data", in_folders="many")
 DC733 = _rule("DC733", "unseeded-random-split", "W", "lint rehearse watch", "A random split differs between ranks", in_folders="many")

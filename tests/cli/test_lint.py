@@ -220,6 +220,10 @@ def test_preview_adds_what_is_off_by_default(tmp_path: Path) -> None:
     assert "DC220" not in [code for _, _, code in places(folder, "-v")]
     assert "DC220" in [code for _, _, code in places(folder, "--preview", "-v")]
     assert "DC220" not in [code for _, _, code in places(folder, "--preview", "--ignore", "DC220", "-v")]
+    assert "DC220" not in [code for _, _, code in places(folder, "--preview", "--ignore", "DC22", "-v")]
+    # what is selected stays selected, and nothing else is added
+    assert "DC220" in [code for _, _, code in places(folder, "--preview", "--select", "DC2", "-v")]
+    assert places(folder, "--preview", "--select", "DC701", "-v") == []
 
 
 # silencing

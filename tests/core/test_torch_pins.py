@@ -39,6 +39,19 @@ from distcheck.core.torch_pins import SINCE, Newest, TorchPins, newest_in, respe
         ("## Dependencies\n- python >= 3.8\n- torch 1.8.0\n- timm\n", "README.md", (1, 8, 0), False),
         ("    conda install pytorch==1.8.0 torchvision==0.9.0\n", "SEGMENTATION.md", (1, 8, 0), False),
         ("Run `pip3 install torch==1.12.1+cu113 --extra-index-url x`.\n", "INSTALL.md", (1, 12, 1), False),
+        ("FROM --platform=linux/amd64 pytorch/pytorch:1.8.1-cuda11.1-cudnn8-devel\n", "Dockerfile", (1, 8, 1), False),
+        (
+            "ARG PYTORCH_VERSION=1.8\nRUN conda install -y -c pytorch pytorch=${PYTORCH_VERSION} torchvision\n",
+            "train.Dockerfile",
+            (1, 8),
+            False,
+        ),
+        (
+            "ENV TORCH=1.13.1\nRUN apt-get update && pip install torch==$TORCH numpy\n",
+            "Dockerfile.gpu",
+            (1, 13, 1),
+            False,
+        ),
     ],
 )
 def test_a_bound_is_read(text: str, path: str, version: tuple[int, ...], excluded: bool) -> None:
@@ -69,6 +82,8 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
         ("git+https://github.com/x/torch\n", "requirements.txt"),
         ("The results need torch==1.6.0, see torch==1.7.\n", "README.md"),
         ("- torch==1.6.0 gave other results\n", "README.md"),
+        ("FROM ubuntu:22.04\nARG X=1.8\nRUN pip install torch torchvision -c pytorch\n", "Dockerfile"),
+        ("FROM pytorch/pytorch:latest\nFROM pytorch/manylinux:2.0\n", "Dockerfile"),
         ("- torch 1.6.0 or later\n- PyTorch >= 1.6\n- torch 1.6+\n", "README.md"),
     ],
 )
@@ -133,6 +148,9 @@ def test_a_document_that_says_what_to_install_counts(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "docs" / "model_zoo.md").write_text("pip install torch==2.4\n")
     assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") is None
+    (tmp_path / "readme").mkdir()
+    (tmp_path / "readme" / "INSTALL.md").write_text("pip install torch==1.7.1\n")
+    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 7, 1), "INSTALL.md")
     (tmp_path / "docs" / "install.md").write_bytes(b"# Needs\r\n- torch 1.10.1\r\n- timm\r\n")
     assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 10, 1), "install.md")
 

@@ -256,7 +256,8 @@ def _by_rank(program: Program, call: SourceCall, context: int, rows: list[Source
     condition = _condition(call.terms, call, context)
     if condition is None or not any(is_backward(row) for row in rows):
         return None
-    for number in parts(program, call.file, condition[0]):
+    # not what is read from, nor by which way a rank gets a value: neither makes the value another one
+    for number in parts(program, call.file, condition[0], stop=("e", "?")):
         why = by_rank(program, call.file, number)
         if why is not None:
             text = call.term_text(condition[0])

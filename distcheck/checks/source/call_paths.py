@@ -16,7 +16,7 @@ from .conditions import asserted, leaves_one_process
 from .link import reachable
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall, cached
 from .source_text import last_name
-from .values import Atom, Certainty, FlowStep, Kind, Value, Who, added
+from .values import Atom, Certainty, FlowStep, Kind, NoConstant, Value, Who, added
 
 #: (file, number of the scope)
 Function = tuple[int, int]
@@ -627,6 +627,9 @@ def _fails(call_path: CallPath, term: int, polarity: bool) -> bool:
     tested = term
     if parts[0] == "=" and parts[1] in ("is", "is not") and row.terms[parts[3]] == ("k", "none", None):
         tested, polarity = parts[2], (parts[1] == "is not") == polarity
+    elif parts[0] == "=" and parts[1] == "==" and polarity and row.terms[parts[2]][0] == "p":
+        given, wanted = value_on(call_path, parts[2]).constant, row.term_value(parts[3]).constant
+        return bool(call_path.calls) and NoConstant not in (given, wanted) and given != wanted
     if not polarity or row.terms[tested][0] != "p" or row.terms[tested][1] != row.scope:
         return False
     value = value_on(call_path, tested)

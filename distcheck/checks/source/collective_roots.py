@@ -115,7 +115,7 @@ def _family(program: Program, made: SourceCall, ranks: int, root: int) -> str | 
     terms = program.terms[made.file]
     if not made.inside("for"):
         return None
-    numbers = list(parts(program, made.file, ranks, stop="e"))
+    numbers = list(parts(program, made.file, ranks, stop=("e",)))
     if not any(terms[number][0] == "e" for number in numbers):
         return None
     for number in numbers:

@@ -6,8 +6,9 @@ A loop trains if a backward pass is reached from its body.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from . import call_paths
 from .call_paths import Function
@@ -59,6 +60,7 @@ class LoaderLoop(NamedTuple):
         return self.file, self.scope
 
 
+_BACKWARD = ("backward", "manual_backward")
 #: Methods that take a step of training.
 _STEPS = re.compile(r"^(optimi[sz]e|train|fit|update|learn)|_step$|^step$|train_", re.I)
 
@@ -74,7 +76,7 @@ def training_loops(program: Program) -> Iterator[LoaderLoop]:
         return
     lines: dict[int, list[int]] = {}
     passes: set[Function] = set()
-    for call in program.calls_named("backward", "manual_backward"):
+    for call in program.calls_named(*_BACKWARD):
         lines.setdefault(call.file, []).append(call.line)
         passes.add((call.file, call.scope))
     passes = _callers_of(program, passes)
@@ -84,7 +86,8 @@ def training_loops(program: Program) -> Iterator[LoaderLoop]:
         inside = {number for one, number in entered if one == file and not passes.isdisjoint(entered[one, number])}
         for number, scope, node, events in for_blocks(program, file):
             if any(node[4] <= line <= node[5] for line in lines.get(file, ())) or not inside.isdisjoint(events):
-                yield from loops_at(program, file, scope, number, node, trains=True)
+                tests = _tests_of_training(program, file, number, events, inside)
+                yield from loops_at(program, file, scope, number, node, trains=True, tests=tests)
     yield from _named_like_training(program)
 
 
@@ -130,11 +133,54 @@ def for_blocks(program: Program, file: int) -> Iterator[tuple[int, int, Block, l
 
 
 def loops_at(
-    program: Program, file: int, scope: int, number: int, node: Block, *, trains: bool
+    program: Program,
+    file: int,
+    scope: int,
+    number: int,
+    node: Block,
+    *,
+    trains: bool,
+    tests: Mapping[int, bool] = MappingProxyType({}),
 ) -> Iterator[LoaderLoop]:
-    loaders = frozenset(loaders_in(program, program.evaluator.value(file, node[2])))
+    """Yield a loop, if it walks through loaders.
+
+    :param tests: conditions that hold where it trains: a loader of the other arm is not trained from
+    """
+    terms = set(_taken(program.terms[file], node[2], tests)) if tests else (node[2],)
+    loaders = frozenset(one for term in terms for one in loaders_in(program, program.evaluator.value(file, term)))
     if loaders:
         yield LoaderLoop(file, scope, number, node[4], node[5], loaders, trains, trains)
+
+
+def _tests_of_training(
+    program: Program, file: int, block: int, events: Iterable[int], entering: Container[int]
+) -> dict[int, bool]:
+    """Return the conditions inside of a loop that hold wherever it makes or enters a backward pass.
+
+    :param entering: calls that enter one
+    """
+    found: list[set[tuple[int, bool]]] = []
+    for event in events:
+        call = SourceCall(program, file, event)
+        if event in entering or call.method in _BACKWARD:
+            found.append({(node[2], node[3]) for number, node in call.blocks if node[1] == "if" and number > block})
+    return dict(set.intersection(*found)) if found else {}
+
+
+def _taken(terms: Sequence[tuple[Any, ...]], term: int, tests: Mapping[int, bool]) -> Iterator[int]:
+    """Yield what a loop walks through where conditions hold: ``a`` for ``enumerate(tqdm(a) if rank == 0 else a)``."""
+    inner = term
+    while inner >= 0 and terms[inner][0] == "c" and terms[inner][2]:
+        if last_name(terms, terms[inner][1]).endswith("DataLoader"):
+            break
+        inner = terms[inner][2][0]
+    if inner < 0 or terms[inner][0] != "?":
+        yield term
+    elif terms[inner][1] in tests:
+        yield from _taken(terms, terms[inner][2 if tests[terms[inner][1]] else 3], tests)
+    else:
+        for arm in terms[inner][2:4]:
+            yield from _taken(terms, arm, tests)
 
 
 def calls_within(program: Program, file: int, scope: int, block: int) -> Iterator[SourceCall]:

@@ -172,16 +172,17 @@ def unmatched(
 
 
 def _does(program: Program, call: SourceCall, alike: Callable[[SourceCall], bool]) -> bool:
-    """Return whether a call does the same, or is handed a function that does: ``optimizer.step(closure)``."""
+    """Return whether a call does the same, or enters or is handed a function that does: ``optimizer.step(closure)``."""
     if alike(call):
         return True
-    handed = [
+    entered = [function for function in program.functions(call) if function != (call.file, call.scope)]
+    entered += [
         atom.const
         for term in call.argument_terms
         for atom in call.term_value(term)
         if atom.kind == Kind.FUNCTION and atom.const != (call.file, call.scope)
     ]
-    return any(isinstance(row, SourceCall) and alike(row) for one in handed for row in program.rows_of(*one))
+    return any(isinstance(row, SourceCall) and alike(row) for one in entered for row in program.rows_of(*one))
 
 
 def _backward_follows(program: Program, forward: SourceCall) -> bool:

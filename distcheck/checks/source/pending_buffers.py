@@ -140,7 +140,7 @@ def _touches(program: Program, row: EventRow, buffer: int, call: SourceCall) -> 
         return any(
             terms[number][0] == "o" and buffer in terms[number][2:4]
             for root in payload_terms(row)
-            for number in parts(program, row.file, root, stop="c")
+            for number in parts(program, row.file, root, stop=("c",))
         )
     return False
 

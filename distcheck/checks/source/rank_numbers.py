@@ -538,6 +538,9 @@ _OF_TORCH = frozenset(
     f"torch.distributed.{name}" for name in ("get_rank", "get_world_size", "is_initialized", "is_available")
 )
 
+#: Names of functions that answer a question about ranks or groups, whatever their answer is made of.
+_ABOUT_GROUPS = re.compile(r"_?(?:is|has|in)_\w*(?:rank|main|master|primary|dist|parallel|group|initiali[sz]ed)", re.I)
+
 
 @probe(rules.DC222)
 def rank_tests_are_called(program: Program) -> Iterator[Finding]:
@@ -558,7 +561,7 @@ def rank_tests_are_called(program: Program) -> Iterator[Finding]:
 
 
 def _tests_the_rank(program: Program, atom: Atom) -> bool:
-    """Return whether an alternative is a function without arguments whose result depends on the rank or the group."""
+    """Return whether an alternative is a function without arguments that is about the rank or the group."""
     if not atom.traced or atom.when.who != Who.EVERYONE:
         return False
     if atom.kind == Kind.NAMED:
@@ -570,4 +573,4 @@ def _tests_the_rank(program: Program, atom: Atom) -> bool:
     if scope.decorators or len(needed) > (1 if atom.of else 0):
         return False
     who = truth(program.evaluator.returned(atom.const))
-    return who.who in PARTIAL and who.traced
+    return (who.who in PARTIAL and who.traced) or bool(_ABOUT_GROUPS.match(scope.name))

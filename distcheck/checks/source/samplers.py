@@ -11,7 +11,15 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath
-from .loader_loops import DEEPEST_FLOW, LOADERS, SAMPLER, SAMPLERS, loaders_in, loops_over_loaders, repetition_of
+from .loader_loops import (
+    DEEPEST_FLOW,
+    LOADERS,
+    SAMPLER,
+    SAMPLERS,
+    loaders_in,
+    loops_over_loaders,
+    repetition_of,
+)
 from .models import trains as trains_in
 from .program import EventRow, Program, SourceCall
 from .summary import Block

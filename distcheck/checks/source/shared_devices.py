@@ -386,6 +386,8 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
                 continue
             if any(program.may_precede(one, call) for one in binders) or not _all_ranks_run(program, call):
                 continue
+            if _is_bound_inside(program, call, binders):
+                continue
             seen.add((call.file, call.line))
             yield _shared(
                 program,
@@ -393,6 +395,17 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
                 f"{call.text()} uses GPU 0 on every rank: {late.text()} comes only at line {late.line}",
                 call.where(),
             )
+
+
+def _is_bound_inside(program: Program, call: SourceCall, binders: list[SourceCall]) -> bool:
+    """Return whether a function or constructor that its own function calls before may bind the device."""
+    binding = {(one.file, one.scope) for one in binders}
+    return any(
+        not binding.isdisjoint(call_paths.reached_from(program, function))
+        for row in program.rows_of(call.file, call.scope)
+        if isinstance(row, SourceCall) and row.number < call.number
+        for function in program.functions(row)
+    )
 
 
 def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Finding]:

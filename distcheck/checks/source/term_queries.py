@@ -4,7 +4,7 @@ where it comes from. It works on tables only and judges nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 from .program import EventRow, Program, SourceCall
@@ -19,8 +19,8 @@ _FARTHEST = 6
 _MOST_WAYS = 12
 
 
-def parts(program: Program, file: int, term: int, stop: str = "") -> Iterator[int]:
-    """A term and all that it is made of, each once; what terms of the kind ``stop`` are made of is skipped."""
+def parts(program: Program, file: int, term: int, stop: Container[str] = ()) -> Iterator[int]:
+    """A term and all that it is made of, each once; what terms of the kinds ``stop`` are made of is skipped."""
     terms = program.terms[file]
     seen = {term}
     waiting = [term]
@@ -29,7 +29,7 @@ def parts(program: Program, file: int, term: int, stop: str = "") -> Iterator[in
         if number < 0:
             continue
         yield number
-        for operand in () if terms[number][0] == stop else operands(terms[number]):
+        for operand in () if terms[number][0] in stop else operands(terms[number]):
             if operand not in seen:
                 seen.add(operand)
                 waiting.append(operand)

@@ -29,6 +29,7 @@ RANK_WORDS = re.compile(
 DIVIDED_BY_RANK = re.compile(
     r"%\s*(self\.)?(world_?size|num_replicas|n_?ranks)\b|\[\s*\S*rank(\(\))?\s*::|islice\([^)]*rank", re.I
 )
+_DIVIDES = re.compile(r"partition_dataset|split_(?:dataset_)?(?:by|between|across)|shard", re.I)
 _MADE_UP = re.compile(r"dummy|fake|synthetic|mock|toy|random", re.I)
 RANDOM_WORDS = re.compile(r"\b(randn?|randint|random|shuffle|choice|seed|generator|uniform|normal)\b|rand", re.I)
 
@@ -121,6 +122,8 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
     files = call_paths.related(program, step.root[0])
     if any(program.imports_from(file, *OTHER_DIVISIONS) for file in files):
         return None
+    if _is_divided_on(made):
+        return None
     wrapped = _trains_wrapped(program, body)
     if wrapped is None and not wraps_somewhere(program, files):
         return None
@@ -164,6 +167,16 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
             *program.flow(made.steps),
             f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
         ],
+    )
+
+
+def _is_divided_on(call_path: CallPath) -> bool:
+    """Return whether a function on a path divides something among the ranks: what is passed on may be a part."""
+    program = call_path.row.program
+    return any(
+        isinstance(row, SourceCall) and _DIVIDES.search(row.method)
+        for call in call_path.calls
+        for row in program.rows_of(call.file, call.scope)
     )
 
 

@@ -20,6 +20,7 @@ from .values import (
     FlowStep,
     Kind,
     Value,
+    Who,
     const,
     join,
     merged,
@@ -415,7 +416,12 @@ class Variables(RankReach):
         if not here:
             return None
         found: list[Value] = []
-        named = vocabulary.NAMES.get(name.lower().strip("_"))
+        plain = name.lower().strip("_")
+        named = vocabulary.NAMES.get(plain)
+        # whether a run is distributed is the same on all ranks, and leaves one process where it is not
+        flag = value_of(Kind.UNIFORM)
+        if vocabulary.TESTS.get(plain) == Who.DISTRIBUTED:
+            flag = value_of(Kind.TEST, Who.DISTRIBUTED, certainty=Certainty.MERGED)
         for option_file, number in here[:3]:
             event = self.events[option_file][number]
             call = self.terms[option_file][event[7]]
@@ -431,9 +437,9 @@ class Variables(RankReach):
                 found.append(value_of(kind, "option", certainty=certainty, flow=(step,)))
             action = keywords.get("action")
             if action is not None and self.constant_of(option_file, action) in ("store_true", "store_false"):
-                value = value_of(Kind.UNIFORM)
+                value = flag
             elif value.has(Kind.CONST) and kind is None:
-                value = join((value, value_of(Kind.UNIFORM)))
+                value = flag if flag.has(Kind.TEST) else join((value, flag))
             found.append(value)
         return self.either_of(tuple(found)) if len(here) > 1 else join(found)
 
