@@ -321,24 +321,51 @@ def is_candidate(name: str, source: ByteSource) -> bool:
     if kind in ("pickle", "legacy", "npy", "safetensors", "tar"):
         return True
     if kind == "git LFS pointer":
-        return last == ".bin"  # pytorch_model.bin, as hubs call it
+        return last == ".bin"
     if kind == "zip":
-        return last not in _OTHER_ZIPS
+        return last not in _OTHER_ZIPS or _is_torch_zip(source)
     if kind in PACKED:
-        from .unpacking import first_bytes
-
-        inside = first_bytes(head, kind, 600)
-        if ending(os.path.splitext(base)[0]) in PROMISING:
+        if ending(os.path.splitext(base)[0]) in PROMISING or _packs_candidate(source, kind, last):
             return True
-        if not inside:  # a decoder that wants more than that before it gives anything
-            return last in (".bin", "")
-        if sniff(inside, max(len(inside), 1)) in _OURS or begins_pickle(BytesSource(inside), whole=False):
-            return True
-    elif kind in NOT_OPENED and ending(os.path.splitext(base)[0]) in PROMISING:
+    elif kind in NOT_OPENED and (last in _PLAIN_NAMES or ending(os.path.splitext(base)[0]) in PROMISING):
         return True
     # what begins like an image may be a pickle as well: "GIF89a" and three more bytes are a number
     return bool(source.size) and begins_pickle(source)
 
 
+def _is_torch_zip(source: ByteSource) -> bool:
+    """Whether ``torch.load`` opens a zip archive, whatever its name."""
+    from .torch_zip import is_torch_zip, survey
+    from .zip_directory import BadDirectoryError, ends, torch_directory
+
+    records = ends(source)
+    try:
+        return bool(records) and is_torch_zip(
+            survey(source, torch_directory(source, records[0]), _FileCollector(_TRIAL))
+        )
+    except BadDirectoryError:
+        return False
+
+
+def _packs_candidate(source: ByteSource, kind: str, last: str) -> bool:
+    """Whether compressed data is worth scanning: it is unpacked as far as an unpickler reads, or to a limit."""
+    from .raw_pickles import begins_pickle
+    from .unpacking import BrokenError, UnpackedSource
+
+    notes = _FileCollector(_TRIAL)
+    try:
+        inside = UnpackedSource(source, kind, notes, size=_TRIAL.unpacked_bytes)
+    except BrokenError:  # this Python can't unpack it
+        return last in _PLAIN_NAMES
+    first = inside.read(0, HEAD)
+    if not first:
+        return last in _PLAIN_NAMES or inside.exhausted
+    return sniff(first, len(first)) in _OURS or begins_pickle(inside) or inside.exhausted
+
+
+#: What the trial of compressed data in a folder may take.
+_TRIAL = ScanLimits(unpacked_bytes=256 << 20, seconds=10)
+#: Endings of files that may hold anything: pytorch_model.bin, as hubs call it, and none.
+_PLAIN_NAMES = (".bin", "")
 #: What is worth a check within compressed data.
 _OURS = frozenset({"pickle", "legacy", "npy", "safetensors", "tar", "zip", *PACKED})

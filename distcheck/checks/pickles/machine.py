@@ -326,7 +326,6 @@ class _Machine:
         plain_writes: dict[int, list[int]] = {}
         batches: tuple[Callable[[bytes, int], re.Match[bytes] | None], ...] = ()
         plain_seen = 0
-        tuples = False
         ticks = self.ticks
         before = offset
         data, base, real, room, last = self.view
@@ -448,7 +447,6 @@ class _Machine:
                     serial = next_serial()
                     things[serial % REMEMBERED] = (serial, items if len(items) <= ENTRIES else items[:ENTRIES])
                     value = stack[-1] = serial << 4 | TUPLE
-                    tuples = True
                 else:
                     value = EMPTY
                 position += 1
@@ -487,10 +485,9 @@ class _Machine:
                 if kind == _SETITEMS and len(items) & 1:
                     raise self._no_value(base + position)
                 if kind < _LISTED:
-                    if tuples:
-                        for key in islice(items, 0, None, 2):
-                            if key & KIND == TUPLE:
-                                self.known.hashed(base + position, key)
+                    for key in islice(items, 0, None, 2):
+                        if key & KIND in _HASH_WATCHED:
+                            self._hash(base + position, key, target)
                     if self.known.tensor_makers:
                         self.known.name_tensors(items)
                 position += 1
@@ -838,7 +835,7 @@ class _Machine:
         if self.known.watched and not self.known.watched.isdisjoint(items):
             self.known.handed_over(offset, items, "put into a container")
         for item in items[::2] if kind == DICT else items if kind == FROZENSET else ():
-            self.known.hashed(offset, item)
+            self._hash(offset, item, kind)
         if kind == DICT:
             if len(items) & 1:
                 raise self._no_value(offset)
@@ -859,9 +856,16 @@ class _Machine:
         if self.known.watched and not self.known.watched.isdisjoint(items):
             self.known.handed_over(offset, items, "put into a container")
         for item in items:
-            self.known.hashed(offset, item)
+            self._hash(offset, item, target)
         self._fill(offset, target, items)
         return offset + 1
+
+    def _hash(self, offset: int, key: int, target: int) -> None:
+        """A key or a member is hashed: what no container of Python takes ends the load."""
+        self.known.hashed(offset, key)
+        if key & KIND in _UNHASHABLE and target & KIND in _HASHING:
+            words = f"uses a {KIND_NAMES[key & KIND]} as a key or member of a {KIND_NAMES[target & KIND]}"
+            self._later("broken", offset, f"{words}, which can't be hashed")
 
     def _write(self, offset: int, target: int, names: Sequence[str] = ()) -> list[int]:
         """The entry of the notes for filling this target; the caller counts it up."""
@@ -874,6 +878,8 @@ class _Machine:
         """Items are added to what is no plain list (APPEND, APPENDS) or dictionary (SETITEM, SETITEMS)."""
         self._write(offset, target)[1] += 1
         kind = target & KIND
+        if kind == LIST and items and items[0] & KIND in _NO_INDEX and self._name(offset).startswith("SETITEM"):
+            self._later("broken", offset, f"uses a {KIND_NAMES[items[0] & KIND]} as the index of a list")
         if kind in (LIST, DICT, SET):
             self.values.fill(target, items)
         elif kind in (GLOBAL, PERSISTENT):
@@ -1153,3 +1159,9 @@ _ARGUMENTS = {
 _HOOKS = frozenset({"__setstate__", "__getstate__", "__reduce__", "__reduce_ex__", "__class__"})
 #: What no unpickler takes for a name (STACK_GLOBAL).
 _NEVER_TEXT = frozenset({CONSTANT, TUPLE, LIST, DICT, SET, FROZENSET, GLOBAL})
+#: What Python can't hash, what hashes what it holds, and keys that are checked.
+_UNHASHABLE = frozenset({LIST, DICT, SET})
+_HASHING = frozenset({DICT, SET, FROZENSET})
+_HASH_WATCHED = _UNHASHABLE | {TUPLE}
+#: What a list does not take as an index.
+_NO_INDEX = frozenset({TEXT, TUPLE, LIST, DICT, SET, FROZENSET})

@@ -27,19 +27,15 @@ _BETWEEN, _BETWEEN_OR_BLANK = re.compile(r"[^\w.+@~ -]"), re.compile(r"[^\w.+@~-
 _BLANK = b"\0 \t\r\n"
 
 
-def begins_pickle(source: ByteSource, *, whole: bool = True) -> bool:
+def begins_pickle(source: ByteSource) -> bool:
     """Whether a source begins a pickle, or may: it is followed as far as an unpickler reads, up to 50,000 opcodes.
 
     Raises OSError where reading fails.
-
-    :param whole: False: the source is the beginning of more, so a stream that it cuts off may be a pickle
     """
     from . import machine
 
     limits = ScanLimits(opcodes=_TRIAL, seconds=_TRIAL_S)
     trace = machine.run(source, 0, limits)
-    if trace.ended == "cut" and not whole:
-        return True
     return begins_here(source, trace, lambda at: machine.run(source, at, limits))
 
 
@@ -56,6 +52,8 @@ def is_pickle(trace: Trace, first: bytes, behind: bytes) -> bool:
         # name leads to has happened before an unpickler stops at a later one that is none
         first_named = min(trace.globals, key=lambda naming: naming.offset)
         called = bool(trace.calls)
+        if called and trace.ended == "stop":  # no text does that; a file may be called "!!.py"
+            return bool(first_named.what.name) and all(first_named.what.module.split("."))
         return is_importable(first_named.what, called=called) and (called or trace.ended == "stop")
     if trace.calls and not _EXTENSIONS.isdisjoint(trace.opcodes):
         return True  # what it calls has no name here

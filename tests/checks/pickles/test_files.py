@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
 import os
 import pickle
+import random
 import socket
+import tarfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +24,17 @@ from distcheck.checks.pickles.verdict import judge
 from .zips import Entry, checkpoint, make_zip
 
 PLAIN = pickle.dumps({"a": [1, 2]}, 2)
+
+
+def in_tar(name: str, content: bytes) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    with io.BytesIO() as packed:
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.addfile(member, io.BytesIO(content))
+        return packed.getvalue()
+
+
 HOSTILE = b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."
 
 
@@ -125,6 +144,8 @@ def test_what_is_no_regular_file_is_an_error_and_never_waited_for(tmp_path: Path
         ("vocabulary.bin", bytes(range(200)), False),
         ("thing-1.0.whl", make_zip(Entry("thing/x.py", b"1")), False),
         ("distutils-precedence.pth", b"import os\n", False),
+        ("pytorch_model.bin", b"7z\xbc\xaf\x27\x1c" + bytes(50), True),
+        ("photos.7z", b"7z\xbc\xaf\x27\x1c" + bytes(50), False),
         ("model.pth", b"version https://git-lfs.github.com/spec/v1\n", True),
     ],
 )
@@ -157,13 +178,35 @@ def test_what_stands_before_the_first_call_hides_nothing(tmp_path: Path, preambl
     assert judge(read_file(tmp_path / name)).word == "dangerous"
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zlib.compress])
+@pytest.mark.parametrize("wrap", [bytes, lambda content: in_tar("x.json", content)], ids=["plain", "tar"])
+def test_compressed_data_is_unpacked_as_far_as_an_unpickler_reads(
+    tmp_path: Path, pack: Callable[[bytes], bytes], wrap: Callable[[bytes], bytes]
+) -> None:
+    """A decoder of bz2 gives nothing before it has a whole block; a text may be longer than any head."""
+    text = random.Random(1).randbytes(300_000).hex().encode()
+    path = tmp_path / "data.dat"
+    path.write_bytes(pack(wrap(b"S'" + text + b"'\n0" + SYSTEM)))
+    assert looks_like_pickle(path)
+    assert judge(read_file(path)).word == "dangerous"
+    path.write_bytes(pack(text))
+    assert not looks_like_pickle(path)
+
+
+def test_a_checkpoint_counts_by_any_name(tmp_path: Path) -> None:
+    (tmp_path / "letter.docx").write_bytes(checkpoint(HOSTILE))
+    assert looks_like_pickle(tmp_path / "letter.docx")
+    (tmp_path / "other.docx").write_bytes(make_zip(Entry(b"word/a.xml", b"<a/>")))
+    assert not looks_like_pickle(tmp_path / "other.docx")
+
+
 def test_what_was_not_followed_to_its_end_is_not_called_safe(tmp_path: Path) -> None:
     path = tmp_path / "weights.bin"
     path.write_bytes(b"I1\n0" * 30_000 + SYSTEM)
     assert judge(read_file(path, ScanLimits(opcodes=20_000))).word == "incomplete"
 
 
-@pytest.mark.parametrize("module", ["my-mod", "1mod", "módulo-é", "a b", "my-mod.sub"])
+@pytest.mark.parametrize("module", ["my-mod", "1mod", "módulo-é", "a b", "my-mod.sub", "!!", "a, b"])
 def test_a_module_whose_name_is_no_identifier_is_imported_all_the_same(tmp_path: Path, module: str) -> None:
     (tmp_path / "data.dat").write_bytes(b"c" + module.encode() + b"\nrun\n(tR.")
     assert looks_like_pickle(tmp_path / "data.dat")

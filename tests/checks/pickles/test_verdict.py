@@ -155,6 +155,7 @@ fickling.hook remove_hook
 fickling.context check_safety
 picklescan.cli main
 modelscan.cli cli
+distcheck.cli.main main
 torch.serialization safe_globals
 collections.abc Mapping.register
 torch.return_types torch.load
@@ -567,6 +568,31 @@ def test_filling_what_can_not_be_filled_is_malformed() -> None:
         judged = verdict(stream(content))
         assert judged.word == "malformed", content
         assert judged.malformed[0].offset > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\x80\x04}]K\x01s.", "uses a list as a key or member of a dict"),
+        (b"\x80\x04}(]K\x01u.", "uses a list as a key or member of a dict"),
+        (b"(}K\x01d.", "uses a dict as a key or member of a dict"),
+        (b"\x80\x04\x8f(\x8f\x90.", "uses a set as a key or member of a set"),
+        (b"\x80\x04(]\x91.", "uses a list as a key or member of a frozenset"),
+        (b"\x80\x04]\x8c\x01aK\x01s.", "uses a constant as the index of a list"),
+    ],
+)
+def test_keys_that_no_container_takes_are_malformed(content: bytes, why: str) -> None:
+    with pytest.raises(TypeError):
+        pickle.loads(content)
+    judged = verdict(content)
+    assert judged.word == "malformed"
+    assert why in judged.malformed[0].why
+
+
+def test_keys_that_a_container_takes_are_fine() -> None:
+    assert verdict(pickle.dumps({(1, 2): [], frozenset({1}): {}, "a": {1}})).word == "safe"
+    # a class may take any key
+    assert verdict(b"\x80\x02cm\nC\n)R]K\x01s.").word == "needs-allow-listing"
 
 
 def test_types_of_constants() -> None:
