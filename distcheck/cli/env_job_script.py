@@ -176,7 +176,7 @@ def nodes_of(facts: Mapping[type, object] | None, origin: str | None, configurat
         return None if found == Nodes(origin) else found
     for path, folder in configuration.placed("node-facts"):
         try:
-            return read_nodes(os.path.join(folder, path))
+            return read_nodes(os.path.join(folder, path), of_a_checkout=True)
         except NodesError as error:
             raise click.UsageError(f"{configuration.origin('node-facts')}: node-facts: {path}: {error}") from None
     return None

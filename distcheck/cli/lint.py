@@ -228,6 +228,7 @@ def _per_file_ignores(
 
 def baseline_of(given: Mapping[str, Any], configuration: Configuration) -> tuple[str, Mapping[str, int]] | None:
     from distcheck.core.baseline import BaselineError, load_baseline
+    from distcheck.core.files import read_record
 
     path, origin = given["baseline"], "--baseline"
     if path is None:
@@ -236,8 +237,12 @@ def baseline_of(given: Mapping[str, Any], configuration: Configuration) -> tuple
         origin = f"{configuration.origin('baseline')}: baseline"
         path = os.path.join(dict(reversed(configuration.placed("baseline")))[path], path)
     try:
-        with open(path, encoding="utf-8") as file:
-            return os.path.dirname(os.path.abspath(path)), load_baseline(file.read())
+        if given["baseline"] is None:  # a checkout can name a pipe or a file without end
+            text = read_record(path)
+        else:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        return os.path.dirname(os.path.abspath(path)), load_baseline(text)
     except FileNotFoundError:
         raise click.UsageError(f"{origin} {path}: there is no such file; --write-baseline {path} creates it") from None
     except OSError as error:
@@ -262,7 +267,7 @@ def _nodes(given: Mapping[str, Any], configuration: Configuration) -> Nodes | No
     from distcheck.checks.launch_files.nodes import NodesError, read_nodes
 
     try:
-        return read_nodes(path)
+        return read_nodes(path, of_a_checkout=given["node_facts"] is None)
     except NodesError as error:
         raise click.UsageError(f"{origin} {path}: {error}") from None
 

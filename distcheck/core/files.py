@@ -16,8 +16,11 @@ import stat
 LONGEST_RECORD = 64 << 20
 
 
-def read_record(path: str) -> str:
-    """Return the text of an ordinary file; raises OSError for anything else, and for one above LONGEST_RECORD."""
+def read_record(path: str, errors: str = "replace") -> str:
+    """Return the text of an ordinary file; raises OSError for anything else, and for one above LONGEST_RECORD.
+
+    :param errors: what becomes of bytes that are no UTF-8, as in bytes.decode
+    """
     # a pipe without a writer would block
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with open(number, "rb") as file:
@@ -26,7 +29,7 @@ def read_record(path: str) -> str:
         data = file.read(LONGEST_RECORD + 1)
     if len(data) > LONGEST_RECORD:
         raise OSError(errno.EFBIG, f"it has more than {LONGEST_RECORD >> 20} MiB")
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8", errors)
 
 
 def write_whole(path: str, data: bytes, mode: int | None = None) -> None:

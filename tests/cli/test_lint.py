@@ -305,6 +305,17 @@ def test_a_wrong_configuration_is_one_clear_line(tmp_path: Path, text: str, word
     assert words in result.stderr
 
 
+@pytest.mark.parametrize("name", ["baseline", "node-facts"])
+@pytest.mark.parametrize("value", ["pipe", "/dev/zero"])
+def test_a_configuration_that_names_no_ordinary_file_is_one_clear_line(tmp_path: Path, name: str, value: str) -> None:
+    folder = project(tmp_path, train=GOOD)
+    os.mkfifo(folder / "pipe")
+    (folder / "pyproject.toml").write_text(f"[tool.distcheck]\n{name} = '{value}'\n")
+    result = lint(folder)
+    assert result.returncode == 2
+    assert f"{name} " in result.stderr and "it is no ordinary file" in result.stderr
+
+
 def test_an_ignore_file_of_git_is_respected(tmp_path: Path) -> None:
     folder = project(tmp_path, train=TRAIN, gen__main=TRAIN)
     (folder / ".gitignore").write_text("gen/\n")

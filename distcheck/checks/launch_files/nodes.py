@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distcheck.core.facts_file import FactsFileError, load_facts
+from distcheck.core.files import read_record
 
 from .model import Nodes
 
@@ -20,9 +21,14 @@ class NodesError(ValueError):
     """The file has no facts about nodes; the message is a clause with the cause and what is expected."""
 
 
-def read_nodes(path: str) -> Nodes:
-    """Return the nodes that a facts file describes; raises NodesError."""
+def read_nodes(path: str, *, of_a_checkout: bool = False) -> Nodes:
+    """Return the nodes that a facts file describes; raises NodesError.
+
+    :param of_a_checkout: a project names the file, so a pipe is not awaited
+    """
     try:
+        if of_a_checkout:
+            return parse_nodes(read_record(path), path)
         with open(path, encoding="utf-8") as file:
             text = file.read(_MAX_BYTES + 1)
     except IsADirectoryError:

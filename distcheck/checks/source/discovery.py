@@ -12,8 +12,11 @@ import importlib.util
 import marshal
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
+
+from distcheck.core.files import read_record
 
 from .vocabulary import words
 
@@ -171,10 +174,10 @@ class _GitIgnore:
     def __init__(self, folder: str, patterns: Sequence[_Pattern]) -> None:
         self.folder = folder
         #: the last that fits decides
-        self.patterns = patterns
+        self.patterns = [(include, folders, _linear(source)) for include, folders, source in patterns]
         # one search for all: most paths fit none, and are done with then
-        self._any = _union([source for _, _, source in patterns])
-        self._any_file = _union([source for _, folders, source in patterns if not folders])
+        self._any = _union([source for _, _, source in self.patterns])
+        self._any_file = _union([source for _, folders, source in self.patterns if not folders])
 
     def ignores(self, path: str, *, folder: bool) -> bool | None:
         """Return whether it ignores an absolute path; None where no pattern matches."""
@@ -374,8 +377,7 @@ def _ignored(chain: Sequence[_GitIgnore], path: str, *, folder: bool) -> bool:
 def _ignore_file(path: str, folder: str, store: PatternStore | None) -> Iterator[_GitIgnore]:
     """Yield the ignore file at a path, if there is one with patterns."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
+        text = read_record(path, errors="surrogateescape")
     except (OSError, ValueError):
         return
     patterns = _known_patterns(text, store)
@@ -384,7 +386,33 @@ def _ignore_file(path: str, folder: str, store: PatternStore | None) -> Iterator
 
 
 def _union(sources: Sequence[str]) -> re.Pattern[str] | None:
-    return re.compile("|".join(f"(?:{source})" for source in sources), re.DOTALL) if sources else None
+    return re.compile("|".join(f"(?:{_linear(source)})" for source in sources), re.DOTALL) if sources else None
+
+
+#: Text of fixed length in the regular expression of a glob; nothing in it but a slash matches a slash.
+_SIGN = r"\\.|\[\^/\](?![*+?])|\[[^\]\[^/\\-]+\](?![*+?])|[^\\\[\](){}.*+?^$|/]"
+#: A wildcard and the text up to the same wildcard, and how to match both once.
+_REPEATED = tuple(
+    (re.compile(f"{re.escape(wildcard)}((?:{signs})+?){end}(?={re.escape(wildcard)})"), once)
+    for wildcard, signs, end, once in (
+        ("[^/]*", _SIGN, "", r"(?>[^/]*?\1)"),
+        (".*", f"{_SIGN}|/", "", r"(?>.*?\1)"),
+        ("(?:/.+)?", f"{_SIGN}|/", "", r"(?>(?:/.+?)??\1(?=/))"),
+        ("(?:.*/)?", f"{_SIGN}|/", "(?<=/)", r"(?>(?:.*?/)??\1)"),
+    )
+)
+
+
+def _linear(source: str) -> str:
+    """Return the regular expression of a glob that takes the first match of each part but the last.
+
+    The next wildcard takes the rest as well, so that no other match is worth a try: ``*a*a*a*b`` would try them all.
+    Python 3.10 has no such groups.
+    """
+    if sys.version_info >= (3, 11):
+        for repeated, once in _REPEATED:
+            source = repeated.sub(once, source)
+    return source
 
 
 def _regex(pattern: str) -> str:

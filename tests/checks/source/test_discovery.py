@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ from distcheck.checks.source.discovery import (
     MARKDOWN_SUFFIXES,
     FoundFiles,
     Globs,
+    _linear,
+    _patterns_of,
+    _regex,
     discover,
 )
 
@@ -252,3 +257,32 @@ def test_no_pattern_breaks_it(pattern: str, path: str) -> None:
 def test_a_package_named_dist_is_read(tmp_path: Path) -> None:
     tree(tmp_path, "engine/dist/__init__.py", "engine/dist/utils.py")
     assert "engine/dist/utils.py" in files(tmp_path)
+
+
+GLOBS = st.lists(st.sampled_from(["a", "b", "*", "*", "**/", "/", "?", "[ab]", "[!a]", "."]), min_size=2, max_size=9)
+
+
+@settings(max_examples=500, deadline=None)
+@given(GLOBS.map("".join), st.lists(st.text("ab/.", max_size=12), min_size=5, max_size=5))
+def test_a_glob_without_retries_fits_what_it_fits_with_them(pattern: str, paths: list[str]) -> None:
+    for source in (_regex(pattern), *(each for _, _, each in _patterns_of([pattern]))):
+        slow, fast = re.compile(source, re.DOTALL), re.compile(_linear(source), re.DOTALL)
+        for path in paths:
+            assert (slow.match(path) is None) == (fast.match(path) is None)
+            assert (slow.fullmatch(path) is None) == (fast.fullmatch(path) is None)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="re has no atomic groups")
+@pytest.mark.parametrize("pattern", ["*a" * 17 + "b", "**/a/" * 17 + "b"])
+def test_patterns_of_a_project_that_retry_forever_take_no_time(tmp_path: Path, pattern: str) -> None:
+    deep = "/".join("a" * 60)
+    tree(tmp_path, "a" * 250 + ".py", f"{deep}/a.py")
+    (tmp_path / ".gitignore").write_text(pattern + "\n")
+    assert len(files(tmp_path, excludes=(pattern,))) == 2
+
+
+def test_an_ignore_file_that_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py", "b/b.py")
+    os.mkfifo(tmp_path / "b" / ".gitignore")  # would block
+    (tmp_path / ".gitignore").symlink_to("/dev/zero")
+    assert files(tmp_path) == ["a.py", "b/b.py"]
