@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import pickle
@@ -140,6 +141,7 @@ def _start(work: Callable[[int, Callable[[int], None]], object], inherited: Sequ
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for pipe in (tasks, messages, *inherited):
             os.close(pipe)
+        _thread.start_new_thread(_end_with_parent, (their_tasks,))
 
         def send(is_result: bool, value: object) -> None:
             message = pickle.dumps((is_result, value))
@@ -159,6 +161,14 @@ def _start(work: Callable[[int, Callable[[int], None]], object], inherited: Sequ
         # no exit handler that the parent registered may run here
         os._exit(status)
     raise AssertionError("the child never returns")
+
+
+def _end_with_parent(tasks: int) -> None:
+    """End this process when its parent does, even in the middle of a task: only the parent has the other end."""
+    poll = select.poll()
+    poll.register(tasks, 0)
+    poll.poll()
+    os._exit(1)
 
 
 def _close(worker: _Worker) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import psutil
@@ -140,3 +142,24 @@ def test_progress_of_children_is_added_up() -> None:
     assert done == {1: -1, 2: -2, 3: -3}
     assert sum(amount for _, amount in seen) == 306
     assert seen[-1][0] == 3
+
+
+_ENDLESS = """\
+import os, time
+from distcheck.core.process_pool import in_processes
+def work(number, _):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+in_processes(work, range(4), jobs=2, lost=lambda number, why: None)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_a_parent_that_is_killed_in_the_middle_of_their_tasks(number: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", _ENDLESS], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        workers = [psutil.Process(int(parent.stdout.readline())) for _ in range(2)]
+        parent.send_signal(number)
+        _, running = psutil.wait_procs(workers, timeout=3)
+        # a container without an init process keeps what has ended
+        assert [one for one in running if one.status() != psutil.STATUS_ZOMBIE] == []

@@ -7,7 +7,6 @@ ranks. It is the coordinator, because the script cannot stop or kill it.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from typing import Any
 
@@ -23,6 +22,7 @@ from distcheck.runtime.coordination.root_cause import reports_lost_peer
 from distcheck.runtime.coordination.store_client import MemoryStore
 
 from .call_matching import CallTable, RankCall, Ticket
+from .own_folders import OwnFolder
 from .plan import RehearsalPlan
 from .socket_server import STORE_METHODS, Server
 
@@ -61,14 +61,14 @@ class RehearsalCoordinator(MonitorReporter):
         self._judging_lock = threading.Lock()
         self._judge_of_ranks: _Judge | None = None
         self._server: Server | None = None
-        self._folder = ""
+        self._folder: OwnFolder | None = None
 
     def start(self) -> None:
         """Serve in threads from now on."""
         path = os.path.join(self.plan.private, "coordinator.socket")
         if len(os.fsencode(path)) > _LONGEST:
-            self._folder = tempfile.mkdtemp(prefix="distcheck-")
-            path = os.path.join(self._folder, "socket")
+            self._folder = OwnFolder()
+            path = os.path.join(self._folder.path, "socket")
         self._server = Server(path, self.answer)
         with open(os.path.join(self.plan.private, ADDRESS), "w", encoding="utf-8") as file:
             file.write(path)
@@ -122,8 +122,8 @@ class RehearsalCoordinator(MonitorReporter):
             self._server.shutdown()
             self._server.server_close()
             os.unlink(self._server.path)
-        if self._folder:
-            os.rmdir(self._folder)
+        if self._folder is not None:
+            self._folder.remove()
 
     # requests of ranks
 

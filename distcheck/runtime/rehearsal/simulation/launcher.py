@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from . import network, overlay, trackers
 from .coordinator import RehearsalCoordinator
 from .event_log import read_rows
 from .output import PrefixedOutput, last_output
+from .own_folders import OwnFolder, sweep
 from .plan import End, Rehearsal, RehearsalPlan, write_plan
 from .processes import AGENT, RehearsedProcess, end_all, start
 
@@ -31,7 +31,6 @@ _GRACE_S = 10.0
 _BLIND_S = 60.0
 #: Seconds that processes have to write their last rows after the request to stop.
 _STOP_S = 3.0
-_PREFIX = "distcheck-rehearsal-"
 #: Why a rehearsal was over: all ranks ended, they hang, one failed and the others don't end, time was
 #: up, some do far fewer steps than others, the store could not be served.
 ENDED, HUNG, FAILED, TIME = "ended", "stands", "failed", "time"
@@ -81,24 +80,14 @@ def perform(
     :param printed: takes what ranks print, line by line
     :raises Signalled: by SIGTERM or SIGHUP
     """
-    sweep(tempfile.gettempdir())
-    private = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+    for parent in (tempfile.gettempdir(), overlay.MEMORY):
+        sweep(parent)
+    private = OwnFolder()
     try:
         with _signals():
-            return _Rehearsal(plan._replace(private=private), progress, printed).perform(base, assigned, python)
+            return _Rehearsal(plan._replace(private=private.path), progress, printed).perform(base, assigned, python)
     finally:
-        shutil.rmtree(private, ignore_errors=True)
-
-
-def sweep(folder: str) -> None:
-    """Remove the folders of killed rehearsals of this user."""
-    for name in os.listdir(folder):
-        match = re.match(rf"{_PREFIX}(\d+)-", name)
-        path = os.path.join(folder, name)
-        if match and not os.path.exists(f"/proc/{match[1]}") and os.path.isdir("/proc/self"):
-            with contextlib.suppress(OSError):
-                if os.stat(path).st_uid == os.getuid():
-                    shutil.rmtree(path, ignore_errors=True)
+        private.remove()
 
 
 @contextlib.contextmanager

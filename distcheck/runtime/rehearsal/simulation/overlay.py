@@ -11,10 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,9 +20,12 @@ from distcheck.core.resources import PACKAGE
 from distcheck.runtime.coordination.logged_events import LoggedEvent
 
 from . import protected_paths
+from .own_folders import OwnFolder, remove
 from .plan import RehearsalPlan
 
 _FILE = "overlay.json"
+#: Where changed files lie whose own folder holds that of temporary files.
+MEMORY = "/dev/shm"
 #: Seconds for a small Python to start and mount, on a machine that is busy.
 _PATIENCE_S = 60.0
 #: Lines about single files that are printed, before the rest is counted.
@@ -126,13 +127,12 @@ def join(plan: RehearsalPlan) -> None:
 class Overlay:
     """The parent's hand on the overlay: made by :func:`begin`."""
 
-    def __init__(
-        self, plan: RehearsalPlan, settings: OverlaySettings, keeper: _MountProcess | None, stores: list[str]
-    ) -> None:
+    def __init__(self, plan: RehearsalPlan, settings: OverlaySettings) -> None:
         self.plan = plan
         self.settings = settings
-        self._keeper = keeper
-        self._stores = stores
+        self._keeper: _MountProcess | None = None
+        #: holds the changed files of folders that hold the folder of temporary files
+        self._in_memory: OwnFolder | None = None
         #: what could not be covered, and why
         self.notes: list[str] = []
 
@@ -169,8 +169,10 @@ class Overlay:
         if self._keeper is not None:
             self._keeper.close()
             self._keeper = None
-        for store in self._stores:
-            _remove(store)
+        remove(self.kept)
+        if self._in_memory is not None:
+            self._in_memory.remove()
+            self._in_memory = None
 
 
 def begin(plan: RehearsalPlan, environ: Mapping[str, str] = os.environ, python: str = sys.executable) -> Overlay:
@@ -179,7 +181,7 @@ def begin(plan: RehearsalPlan, environ: Mapping[str, str] = os.environ, python: 
     Never raises for want of a right: what can't be covered is in :attr:`Overlay.notes`.
     """
     if plan.in_place:
-        return Overlay(plan, OverlaySettings("none"), None, [])
+        return Overlay(plan, OverlaySettings("none"))
     script = os.path.join(plan.folder, plan.target)
     own = [plan.folder, *([os.path.dirname(os.path.realpath(script))] if not plan.module else [])]
     ground = protected_paths.ground(environ, own, plan.private)
@@ -188,7 +190,7 @@ def begin(plan: RehearsalPlan, environ: Mapping[str, str] = os.environ, python: 
     settings = OverlaySettings(
         "python", partial=True, shadow=os.path.realpath(shadow), own=ground.own, apart=ground.apart, free=ground.free
     )  # fmt: skip
-    overlay = Overlay(plan, settings, None, [os.path.join(plan.private, "overlay")])
+    overlay = Overlay(plan, settings)
     if sys.platform.startswith("linux"):
         _mount(overlay, ground, environ, python)
     else:
@@ -207,9 +209,9 @@ def _mount(overlay: Overlay, ground: protected_paths.FileSystem, environ: Mappin
     os.makedirs(stores[0])
     # the changed files of a folder can't lie in it: of one that holds the folder of temporary files, and so ours
     inside = any(protected_paths.below(os.path.realpath(stores[0]), path) for path in everything.covered)
-    if inside and os.access("/dev/shm", os.W_OK):
-        stores.append(tempfile.mkdtemp(prefix=f"distcheck-rehearsal-{os.getpid()}-", dir="/dev/shm"))
-        overlay._stores.append(stores[1])
+    if inside and os.access(MEMORY, os.W_OK):
+        overlay._in_memory = OwnFolder(MEMORY)
+        stores.append(overlay._in_memory.path)
     request: dict[str, Any] = {
         "stores": [os.path.realpath(store) for store in stores],
         "everything": everything._asdict(),
@@ -334,14 +336,3 @@ def _not_redirected(rows: Iterable[LoggedEvent]) -> list[str]:
 
 def _shown(path: str, folder: str) -> str:
     return os.path.relpath(path, folder) if protected_paths.below(path, folder) else path
-
-
-def _remove(folder: str) -> None:
-    """Away with it; the kernel's own folder in an overlay has no permissions at all."""
-    for outer, names, _ in os.walk(folder):
-        for name in names:
-            path = os.path.join(outer, name)
-            if not os.path.islink(path):
-                with contextlib.suppress(OSError):
-                    os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from distcheck.runtime.coordination.logged_events import LoggedEvent
-from distcheck.runtime.rehearsal.simulation.launcher import ends_of, sweep
+from distcheck.runtime.rehearsal.simulation.launcher import ends_of
 from distcheck.runtime.rehearsal.simulation.output import PrefixedOutput, last_output
 from distcheck.runtime.rehearsal.simulation.plan import End, RehearsalPlan
 from distcheck.runtime.rehearsal.simulation.processes import AGENT, RehearsedProcess
@@ -72,19 +67,6 @@ def test_ranks_that_a_script_has_started_are_found_by_their_rows() -> None:
 def test_a_script_that_starts_none_after_all_is_a_rank_itself() -> None:
     plan = PLAN._replace(launcher="script")
     assert [one.rank for one in ends_of(plan, [started(0)], (end(100, None, "finished"),), frozenset())] == [0]
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
-def test_what_a_killed_rehearsal_left_is_removed(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    left, mine = (tmp_path / f"distcheck-rehearsal-{pid}-x" for pid in (process.pid, os.getpid()))
-    other = tmp_path / "distcheck-rehearsal-notes"
-    for folder in (left, mine, other):
-        folder.mkdir()
-    (left / "plan.json").write_text("{}")
-    sweep(str(tmp_path))
-    assert sorted(tmp_path.iterdir()) == sorted([mine, other])
 
 
 def test_lines_come_with_their_rank_as_soon_as_they_are_whole(tmp_path: Path) -> None:

@@ -107,9 +107,10 @@ def test_what_would_have_been_written_is_told(begun: Overlay) -> None:
 
 def test_nothing_is_left_of_it(begun: Overlay) -> None:
     rank(begun.plan, "os.makedirs('x/y'); open('x/y/z', 'w').write('1')")
+    memory = begun._in_memory
     begun.remove()
     assert not (Path(begun.plan.private) / "overlay").exists()
-    assert not [one for one in begun._stores if os.path.exists(one)]
+    assert memory is None or not os.path.exists(memory.path)
 
 
 def test_the_private_folder_is_as_it_is_outside(begun: Overlay) -> None:
