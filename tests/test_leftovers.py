@@ -106,7 +106,7 @@ class Left(NamedTuple):
 @contextlib.contextmanager
 def _started(case: Case, base: Path, mark: str) -> Iterator[subprocess.Popen[bytes]]:
     for name in ("tmp", "home", "shm", "work"):
-        (base / name).mkdir(exist_ok=True)
+        (base / name).mkdir(parents=True, exist_ok=True)
     if not any((base / "work").iterdir()):
         case.prepare(base / "work")
     own = case.arguments if case.arguments[0] == "-m" else ("-m", "distcheck", *case.arguments)
