@@ -61,6 +61,11 @@ def explain(*words: str, text: str | None = None) -> Result:
         ("> environment variable RANK\n> expected, but not set", "DC101"),
         # the shortest message that holds the word
         ("Killed", "DC323"),
+        # a record of torchrun's error handler
+        ('    "message": "RendezvousTimeoutError: ",', "DC501"),
+        ("AssertionError: Micro batch size per gpu: 0 has to be greater than 0", "DC812"),
+        ("torch.AcceleratorError: HIP error: invalid device function", "DC335"),
+        ("node08:27106:27302 [0] include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied", "DC327"),
     ],
 )
 def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
@@ -79,6 +84,8 @@ def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
         "proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a51966cc80",
         "RuntimeError: Socket Timeout",
         "RuntimeError: NCCL communicator was aborted on rank 0.",
+        "Received sigquit from a child process. It usually means the child failed.",
+        "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading. It is",
         # parts of such lines
         "ChildFailedError",
         "Some NCCL operations have failed",
@@ -166,6 +173,10 @@ def test_a_rule_that_the_line_does_not_show_is_only_possible() -> None:
 def test_a_notice_is_named_as_one() -> None:
     """A job can run with it, so that the line proves no rule."""
     line = "[c10d] The client socket has failed to connect to [node01]:29500 (errno: 22 - Invalid argument)."
+    nameless = (
+        "[W122 20:05:19.749124012 socket.cpp:204] [c10d] The hostname of the client socket cannot be retrieved. err=-3"
+    )
+    assert explain(nameless).output.startswith("The text is a notice")
     assert explain("[c10d] The client socket has failed to connect to [gpu-box]:61215").output.startswith(
         "The text is a"
     )

@@ -350,7 +350,7 @@ def disk_had_room(timeline: Timeline) -> Iterator[LogFinding]:
         for event in timeline.of("disk-full")
         if (event.source, event.line) not in shared and not is_about_shared_memory(event)
     ]
-    events += timeline.of("no-scratch", "socket-path")
+    events += timeline.of("no-scratch", "socket-path", "shm-refused")
     if not events and not timeline.of("shm-full"):
         events = list(timeline.of("write-failed"))
     events = in_order(timeline, events)
@@ -392,6 +392,8 @@ def _disk_text(event: Event, file: str | None) -> str:
     of = f" ({file})" if file else ""
     if event.signature == "socket-path":
         return "the path of the folder for temporary files is too long for a socket in it (108 bytes)"
+    if event.signature == "shm-refused":
+        return "/dev/shm can't be written: permission denied"
     if event.signature == "no-scratch":
         return "no folder for temporary files can be written"
     if event.signature == "write-failed":
@@ -407,6 +409,13 @@ def _make_room(event: Event, file: str | None) -> Fix:
             "name a short folder of yours with room in it as TMPDIR, in the job script, so that every rank gets it",
             command='export TMPDIR="$HOME/tmp"',
             where="job-script",
+        )
+    if event.signature == "shm-refused":
+        return Fix(
+            "let its administrator restore the mode of /dev/shm on each host: chmod 1777 /dev/shm; it should read "
+            "drwxrwxrwt",
+            command="ls -ld /dev/shm",
+            where="host",
         )
     what = "quota -s" if event.values.get("quota") else "df -h"
     return Fix(

@@ -208,8 +208,10 @@ ROWS: tuple[Signature, ...] = (
          "RuntimeError: CUDA error: no kernel image is available for execution on the device",
          "gpu03:1201:1288 [0] enqueue.cc:96 NCCL WARN Cuda failure 'no kernel image is available for execution on "
          "the device'"),
-        (r"(?:Cuda failure (?:98 )?'|CUDA error: )invalid device function",
+        (r"(?:(?:Cuda|HIP) failure:? (?:98 )?'|(?:CUDA|HIP) error: )invalid device function",
          "RuntimeError: CUDA error: invalid device function",
+         "torch.AcceleratorError: HIP error: invalid device function",
+         "[FATAL ERROR]: HIP failure: 'invalid device function'",
          "gpu03:1201:1288 [0] enqueue.cc:123 NCCL WARN Cuda failure 'invalid device function'"),
         (r"hipErrorNoBinaryForGpu", '"hipErrorNoBinaryForGpu: Unable to find code object for all current devices!"'),
         (r"CUDA error: device kernel image is invalid", "RuntimeError: CUDA error: device kernel image is invalid")),

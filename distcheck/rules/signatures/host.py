@@ -215,6 +215,12 @@ ROWS: tuple[Signature, ...] = (
          "OSError: [Errno 37] No locks available: '/home/trainer/.cache/torchinductor/locks/c4.lock'")),
     *spellings("socket-path", Kind.CAUSE, ("DC327",),
         (r"AF_UNIX path too long", "OSError: AF_UNIX path too long")),
+    *spellings("shm-refused", Kind.CAUSE, ("DC327",),
+        (r"Call to shm_open failed ?: Permission denied",
+         "node01:4711:4900 [0] include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied"),
+        (r"unable to open shared memory object <[^>]{1,200}> in read-write mode: Permission denied",
+         "RuntimeError: unable to open shared memory object </torch_4711_2893014401_7> in read-write mode: Permission "
+         "denied (13)")),
     *spellings("no-scratch", Kind.CAUSE, ("DC327",),
         (r"No usable temporary directory found in",
          "FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/var/tmp', '/workspace']")),

@@ -82,6 +82,8 @@ _WORKERS = (
          "non-zero exit status 1."),
         (r"Primary job +terminated normally, but (?P<count>\d+) process",
          "Primary job  terminated normally, but 1 process returned"),
+        (r"Received sig(?:quit|term) from a child process\. It usually means the child failed",
+         "Received sigquit from a child process. It usually means the child failed."),
         (r"worker group (?:failed|FAILED)|Worker group FAILED|Local worker group finished \(WorkerState\.FAILED\)",
          "ERROR:torch.distributed.elastic.agent.server.local_elastic_agent:[default] worker group failed",
          "INFO:torch.distributed.elastic.agent.server.api:Local worker group finished (WorkerState.FAILED). Waiting "

@@ -173,9 +173,9 @@ _STORE = (
          "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to initialize process group for "
          "rank: 0, key: store_based_barrier_key:1 (world_size=2, worker_count=1, timeout=0:30:00)")),
     *spellings("rendezvous-timeout", Kind.TIMEOUT, ("DC501",),
-        (r"rendezvous\.api\.(?P<error>RendezvousTimeoutError|RendezvousClosedError)"
-         r"|(?:raise|caught) (?P<raised>RendezvousTimeoutError|RendezvousClosedError)",
+        (r"Rendezvous(?:Timeout|Closed)Error",
          "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+         '    "message": "RendezvousTimeoutError: ",',
          "torch.distributed.elastic.rendezvous.api.RendezvousClosedError")),
     *spellings("unique-id-timeout", Kind.TIMEOUT, ("DC511",),
         (r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr(?:ie|ei)ving ncclUniqueId from \[(?P<peer>\d+)\] "
@@ -187,6 +187,10 @@ _STORE = (
          "torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from "
          "[0] via c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, "
          "keys: /default_pg/0//cuda//0")),
+    *spellings("ranks-not-loaded", Kind.TIMEOUT, (),
+        (r"could finish the model loading, but there are other ranks that didn't finish loading",
+         "ValueError: TP rank 0 could finish the model loading, but there are other ranks that didn't finish loading. "
+         "It is likely due to unexpected failures (e.g., OOM) or a slow node.")),
     *spellings("rank-doubled", Kind.CAUSE, ("DC502",),
         (r"[Bb]ootstrap[ \w]{0,12}: rank (?P<doubled>\d+) of (?P<world_size>\d+) ranks has already checked in",
          "node01:4711:4802 [0] bootstrap.cc:341 NCCL WARN Bootstrap Root : rank 1 of 4 ranks has already checked in")),

@@ -63,6 +63,8 @@ def test_one_line_that_fits_both_is_shared_memory() -> None:
 
 def test_a_segment_that_is_refused_for_another_reason() -> None:
     assert not list(shared_memory_was_too_small(timeline(event("shm-full", why="Permission denied"))))
+    (found,) = disk_had_room(timeline(event("shm-refused")))
+    assert found.code == "DC327" and "/dev/shm" in found.message and "1777" in found.fix.text
 
 
 def test_a_bus_error_alone_is_mostly_shared_memory() -> None:
