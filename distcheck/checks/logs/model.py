@@ -302,6 +302,10 @@ def found(
     ranks = sorted({event.who.rank for event in lines if event.who.rank is not None})
     who = first.who
     named = rank if rank is not None else who.rank
+    if named is None and first.kind is Kind.CAUSE:
+        # the same words, once by the process and once in its traceback
+        alike = {event.who.rank for event in lines if event.signature == first.signature} - {None}
+        named = alike.pop() if len(alike) == 1 else None
     place = Where(
         path=timeline.path(first),
         line=first.line,

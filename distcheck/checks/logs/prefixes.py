@@ -177,6 +177,9 @@ _LOGGER = re.compile(
 _BAR = re.compile(r"[^\[]{0,300}\d+/[\d.?]+\w? \[[^\]]{0,120}(?:it/s|s/it|B/s|/s)[^\]]{0,80}\] ?(?=[A-Za-z\[(])")
 
 #: What peels one layer: adds to what is known, returns where the rest begins.
+#: Words of another process that ended no line, before a traceback of torch's.
+_BEFORE_TRACEBACK = re.compile(r".{1,300}?(?=\[rank\d{1,6}\]: ?Traceback \(most recent call last\))")
+
 _Found = dict[str, "int | str | float | None"]
 
 
@@ -263,6 +266,8 @@ class Prefixes:
                     continue
                 if "/s" in text and (bar := _BAR.match(text)):
                     end = bar.end()
+                elif "rank" not in found and "]: Traceback" in text and (words := _BEFORE_TRACEBACK.match(text)):
+                    end = words.end()
                 else:
                     break
             text = text[end:]

@@ -301,6 +301,14 @@ def test_bars_colours_and_carriage_returns(line: str) -> None:
     assert (head.who.rank, head.text) == (3, "boom")
 
 
+def test_a_traceback_behind_words_of_another_process() -> None:
+    """``die: error: must run as root`` ends no line; a rank's quotation of such a line is its own."""
+    head = parse("die: error: must run as root[rank5]: Traceback (most recent call last):")
+    assert (head.who.rank, head.text) == (5, "Traceback (most recent call last):")
+    quoted = parse("[rank0]: the log of [rank5]: Traceback (most recent call last):")
+    assert quoted.who.rank == 0 and quoted.text.startswith("the log of")
+
+
 def test_the_outermost_time_counts() -> None:
     # it is on all lines, and of one clock
     line = "2025-11-22T07:43:25.250Z [rank3]:[E1122 09:43:20.000 ProcessGroupNCCL.cpp:616] boom"
