@@ -35,6 +35,11 @@ _DETACHES = frozenset(("nohup", "setsid", "tmux", "screen"))
 #: What reads the status itself; a message with the status (``echo "ended with $?"``) does not keep it.
 _HANDLES = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|pipestatus")
 _MESSAGE = re.compile(r"^[ \t]*(?:echo|printf)\b[^\n;&|]*$", re.MULTILINE)
+#: A variable that keeps the status: ``status=$?``. If only messages use it, nothing handles the status.
+_KEPT = re.compile(
+    r"^[ \t]*(?:local[ \t]+)?(?P<name>[A-Za-z_]\w*)=[\"']?(?:\$\?|\$\{(?:\?|PIPESTATUS\[\d+\])\})[\"']?[ \t]*$",
+    re.MULTILINE,
+)
 _TRAP = re.compile(r"^[ \t]*trap\b[^\n]*\bERR\b", re.MULTILINE)
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|FLUX|COBALT|\$)[ \t]")
 _SHEBANG = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?(?P<shell>\w+)(?P<options>[^\n]*)")
@@ -172,7 +177,7 @@ class _Script:
     def lost(self, site: LaunchSite) -> list[_Lost]:
         """Return how the status of a launch line is lost; nothing if it is kept, or handled."""
         node = self.command(site)
-        if node is None or _HANDLES.search(_MESSAGE.sub("", self.source.text[node.end_byte :])):
+        if node is None or _handles(self.source.text, node.end_byte):
             return []
         options = self.options_before(node.start_byte)
         found: list[_Lost] = []
@@ -285,6 +290,15 @@ class _Script:
         if line >= len(lines):
             return ()
         return (Edit(self.file.path, line + 1, 1, line + 1, 1, f"set {options}\n"),)
+
+
+def _handles(script: str, end: int) -> bool:
+    """Return whether commands behind an offset read the status of what stands before them, other than for a message."""
+    others = _KEPT.sub("", _MESSAGE.sub("", script))
+    behind = _MESSAGE.sub("", script[end:])
+    if any(re.search(rf"\b{match['name']}\b", others) for match in _KEPT.finditer(behind)):
+        return True
+    return _HANDLES.search(_KEPT.sub("", behind)) is not None
 
 
 def _statements(parent: Any) -> list[Any]:
