@@ -21,6 +21,7 @@ from distcheck.core.model import (
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import Positions
 from distcheck.runtime.coordination.stack_report import plain_job
+from distcheck.runtime.rehearsal.fake_cuda import CANNOT
 from distcheck.runtime.rehearsal.simulation import outcome, trackers
 from distcheck.runtime.rehearsal.simulation.launcher import HUNG, NO_STORE, TIME, RehearsalResult
 from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
@@ -145,6 +146,8 @@ def _job(verdict: Positions, plan: RehearsalPlan) -> dict[str, Any]:
 def _failed(result: RehearsalResult, *, explained: bool) -> str:
     """Return why the rehearsal reports less than it should, where no finding does; one line."""
     bad = outcome.failures(result.rehearsal.ends)
+    if bad and f"CannotSimulateError: {CANNOT}" in bad[0].ends[0].detail:
+        return "GPUs can't be simulated with this torch; --gpus-per-node 0 rehearses the script without them"
     if bad and "CannotSimulateError" in bad[0].ends[0].detail:
         return "the script needs what only a real GPU has, and could not go on; --real-gpus is for machines with some"
     if bad and not explained and result.why != HUNG:

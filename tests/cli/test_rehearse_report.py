@@ -125,6 +125,14 @@ def test_what_can_not_be_simulated_is_no_fault_of_the_script(folder: Path) -> No
     assert any(detail in item.why for item in report.not_checked)
 
 
+def test_a_torch_that_can_not_be_patched_is_no_fault_of_the_script(folder: Path) -> None:
+    detail = (
+        "distcheck.runtime.rehearsal.fake_cuda.limits.CannotSimulateError: GPUs can't be simulated with torch 2.3.1"
+    )
+    report = reported(result(End(0, 10, "raised", 1, 0, detail, "train.py:5", "main")))
+    assert report.subject["failed"].startswith("GPUs can't be simulated with this torch; --gpus-per-node 0")
+
+
 def test_a_failure_that_a_rule_explains_is_a_finding_at_its_line(folder: Path) -> None:
     ends = (End(0, 10, "steps", 0, 3), End(1, 11, "raised", 1, 0, RAISED, "train.py:5", "main"))
     report = reported(result(*ends, outputs={1: ("", f"Traceback (most recent call last):\n{RAISED}\n")}))

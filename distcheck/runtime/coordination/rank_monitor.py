@@ -361,7 +361,8 @@ class RankMonitor:
             return
         # a store that rank 0 serves ends with rank 0: an ordinary end
         if not isinstance(error, StoreLost):
-            self._reporter.line(f"distcheck watch: rank {self.rank_info.rank} no longer watches: {_line(error)}")
+            rank = (self._rank_infos() or self.rank_info).rank
+            self._reporter.line(f"distcheck watch: rank {rank} no longer watches: {_line(error)}")
         if self._store is None:
             return
         with contextlib.suppress(Exception):

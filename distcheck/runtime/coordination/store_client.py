@@ -309,6 +309,21 @@ def _listen_on_loopback(address: str, port: int) -> tuple[int, dict[str, Any]]:
     return bound, {"master_listen_fd": listener.detach(), "use_libuv": False}
 
 
+def _cloned(store: Any, distributed: Any) -> Any:
+    """Return a client of its own of the store of a process group; in torch 2.4 stores have no ``clone()``."""
+    if hasattr(store, "clone"):
+        return store.clone()
+    inner = getattr(store, "_underlying_non_prefix_store", store)
+    timeout = timedelta(seconds=MONITOR_WITHIN_S)
+    if isinstance(inner, distributed.TCPStore):
+        client = distributed.TCPStore(inner.host, inner.port, is_master=False, wait_for_workers=False, timeout=timeout)
+    elif isinstance(inner, distributed.FileStore):
+        client = distributed.FileStore(inner.path, -1)
+    else:
+        raise StoreLost(f"the group's {type(inner).__name__} has no second client")
+    return distributed.PrefixStore("distcheck", client)
+
+
 class StoreConnection(Protocol):
     """How the monitor of a rank reaches a store."""
 
@@ -354,7 +369,7 @@ class JobStoreConnection:
                 self._anchor = module._get_default_store()
             except ValueError:  # the group was destroyed meanwhile
                 return None
-            store = self._anchor.clone()
+            store = _cloned(self._anchor, distributed)
         self._client = TorchStoreClient(store, answer_within_s=MONITOR_WITHIN_S)
         return self._client
 

@@ -78,15 +78,23 @@ def simulate(gpus: FakeGpus) -> None:
     _simulating = gpus
     _export_to_children(gpus)
     driver = FakeDriver(gpus.number, gpus.memory_gib * 2**30, gpus.name, gpus.capability)
-    driver_functions.install(driver)
     devices = device_marks.TensorDevices(driver)
-    tensors.install(devices)
-    groups.install(devices)
-    calls.install(devices)
-    batch_norm.install()
-    device_numbers.install()
+    try:
+        driver_functions.install(driver)
+        tensors.install(devices)
+        groups.install(devices)
+        calls.install(devices)
+        batch_norm.install()
+        device_numbers.install()
+    except Exception as error:  # a torch that differs in what is patched: no fault of the script
+        raise CannotSimulateError(
+            f"{CANNOT} with torch {torch.__version__} ({type(error).__name__}: {error}); it was tried with 2.4 and "
+            "2.13: rehearse with --gpus-per-node 0"
+        ) from error
 
 
+#: How the reason begins if it is the version of torch.
+CANNOT = "GPUs can't be simulated"
 #: The oldest torch whose functions the patches fit, and those that they need.
 OLDEST = (2, 4)
 _NEEDED = (
@@ -104,9 +112,9 @@ def check(torch: Any) -> None:
     if numbers < OLDEST or missing:
         lacks = f" (it has no torch.{missing[0]})" if missing and numbers >= OLDEST else ""
         raise CannotSimulateError(
-            f"GPUs can't be simulated with torch {torch.__version__}{lacks}; it works from torch "
-            f"{'.'.join(map(str, OLDEST))} on, and was tried with 2.13: rehearse with --gpus-per-node 0, or with a "
-            "newer torch in an environment of its own"
+            f"{CANNOT} with torch {torch.__version__}{lacks}; it works from torch "
+            f"{'.'.join(map(str, OLDEST))} on, and was tried with 2.4 and 2.13: rehearse with --gpus-per-node 0, or "
+            "with a newer torch in an environment of its own"
         )
 
 

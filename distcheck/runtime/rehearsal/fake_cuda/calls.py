@@ -124,7 +124,7 @@ def _attention() -> None:
 
         torch.nn.functional.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention = attention
 
-    when_imported("torch.distributed.tensor", attach)
+    when_imported(f"torch.distributed.{'tensor' if torch.__version__ >= (2, 5) else '_tensor'}", attach)
 
 
 def _local_part(part: Any, placements: Any, shape: Any, module: Any) -> Any:

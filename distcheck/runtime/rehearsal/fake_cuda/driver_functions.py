@@ -45,6 +45,8 @@ def install(driver: FakeDriver) -> None:
     torch.backends.cuda.is_built = lambda: True
     torch.backends.cudnn.is_available = lambda: True
     torch.backends.cudnn.version = lambda: 91002
+    # true in a build for CUDA, whose function below it takes tensors of a real GPU
+    torch._use_cudnn_rnn_flatten_weight = lambda: False
     torch.cuda.nccl.version = lambda: (2, 27, 5)
     torch.cuda.nccl.is_available = lambda tensors: True
     if torch.version.cuda is None:

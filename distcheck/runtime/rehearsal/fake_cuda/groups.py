@@ -174,7 +174,8 @@ def _group_methods(devices: TensorDevices) -> None:
     real_register, real_get, real_default, real_types = (
         group._register_backend,
         group._get_backend,
-        group._set_default_backend,
+        # torch 2.4 has none
+        getattr(group, "_set_default_backend", None),
         group._device_types,
     )
     real_barrier = group.barrier
@@ -199,9 +200,6 @@ def _group_methods(devices: TensorDevices) -> None:
     def get(self: Any, device: Any) -> Any:
         return real_get(self, cpu if device.type == "cuda" else device)
 
-    def set_default(self: Any, backend_type: Any) -> None:
-        real_default(self, kind.GLOO if backend_type == kind.NCCL else backend_type)
-
     def types(self: Any) -> list[torch.device]:
         kinds = device_types(self)
         return [torch.device(name) for name in kinds] if kinds else list(real_types.__get__(self))
@@ -214,7 +212,20 @@ def _group_methods(devices: TensorDevices) -> None:
                 options.device, options.device_ids = cpu, []
         return real_barrier(self, *args, **kwargs)
 
-    group._register_backend, group._get_backend, group._set_default_backend = register, get, set_default
+    group._register_backend, group._get_backend = register, get
+    if real_default is not None:
+
+        def set_default(self: Any, backend_type: Any) -> None:
+            real_default(self, kind.GLOO if backend_type == kind.NCCL else backend_type)
+
+        group._set_default_backend = set_default
+    else:
+
+        class GlooOptions(group.Options):  # type: ignore[name-defined,misc]
+            def __init__(self, backend: str, **more: Any) -> None:
+                super().__init__("gloo" if backend == "nccl" else backend, **more)
+
+        group.Options = GlooOptions
     group._device_types = property(types)
     group.barrier = barrier
 

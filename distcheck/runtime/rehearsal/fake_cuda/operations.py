@@ -306,6 +306,20 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
         return kernel(*map(within, args), **{name: within(value) for name, value in kwargs.items()})
 
 
+def register_for_operations() -> None:
+    """Let operations over operations accept the mode: torch 2.4 reads a table of each, and no attribute."""
+    if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        return
+    kind = torch._ops.HigherOrderOperator
+    real = kind.dispatch
+
+    def dispatch(self: Any, key: Any, /, *args: Any, **kwargs: Any) -> Any:
+        self.python_key_mode_table.setdefault(FakeDeviceMode, lambda mode, *a, **k: mode._of_operations(self, a, k))
+        return real(self, key, *args, **kwargs)
+
+    kind.dispatch = dispatch
+
+
 def _in_backward() -> bool:
     return bool(torch._C._current_graph_task_id() != -1)
 

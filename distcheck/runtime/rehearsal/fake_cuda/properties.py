@@ -10,6 +10,13 @@ import torch
 from .device_marks import BASE, CPU, FLOATING, LEGACY, PINNED, REAL_DEVICE, TensorDevices, storage_of, type_name
 
 
+class _Attribute(property):
+    """One that torch's compiler takes for an attribute of the compiled class, as it was (torch 2.4)."""
+
+    __name__: str
+    __objclass__ = BASE
+
+
 def tensor_properties(devices: TensorDevices) -> None:
     tensor = torch.Tensor
     real_grad, real_numpy = BASE.grad, BASE.numpy
@@ -78,10 +85,15 @@ def tensor_properties(devices: TensorDevices) -> None:
             return real_type(self.cpu(), dtype, non_blocking, **kwargs)
         return real_type(self, dtype, non_blocking, **kwargs)
 
-    tensor.device = property(devices.device_of)
-    tensor.is_cuda = property(is_cuda)
-    tensor.is_cpu = property(is_cpu)
-    tensor.grad = property(grad, set_grad, lambda self: real_grad.__delete__(self))
+    for name, *functions in (
+        ("device", devices.device_of),
+        ("is_cuda", is_cuda),
+        ("is_cpu", is_cpu),
+        ("grad", grad, set_grad, lambda self: real_grad.__delete__(self)),
+    ):
+        attribute = _Attribute(*functions)
+        attribute.__name__ = name
+        setattr(tensor, name, attribute)
     tensor.get_device = get_device
     tensor.is_pinned = is_pinned
     tensor.pin_memory = pin_memory

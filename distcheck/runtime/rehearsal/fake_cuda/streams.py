@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import sys
 import threading
 import time
@@ -143,6 +144,11 @@ def make_streams(driver: FakeDriver) -> None:
 
     put_below(torch.cuda.Stream, StreamBase)
     put_below(torch.cuda.Event, EventBase)
+    # in torch 2.4 their second bases, which torch.compile checks
+    abstracts = sys.modules.get("torch._streambase")
+    for name, kind in (("_StreamBase", torch.cuda.Stream), ("_EventBase", torch.cuda.Event)):
+        if isinstance(abstract := getattr(abstracts, name, None), abc.ABCMeta):
+            abstract.register(kind)
 
 
 def put_below(kind: type, base: type) -> type:

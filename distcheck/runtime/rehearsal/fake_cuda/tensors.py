@@ -13,7 +13,7 @@ import threading
 from . import generators
 from .device_marks import TensorDevices
 from .factories import factories, storages
-from .operations import FakeDeviceMode
+from .operations import FakeDeviceMode, register_for_operations
 from .properties import tensor_moves, tensor_properties
 
 
@@ -24,19 +24,24 @@ def install(devices: TensorDevices) -> None:
     tensor_moves(devices)
     factories(devices)
     storages(devices)
+    register_for_operations()
     _threads(devices)
 
 
 def _threads(devices: TensorDevices) -> None:
-    """Enter the mode for good: here, and first thing in every thread that is started from now on."""
-    FakeDeviceMode(devices).__enter__()
+    """Enter the mode for good: here, and first thing in every thread that is started from now on.
+
+    One for all, which the function below holds: torch 2.4 crashes on one that only its own stacks hold.
+    """
+    mode = FakeDeviceMode(devices)
+    mode.__enter__()
     start = threading.Thread.start
 
     def start_simulating(self: threading.Thread) -> None:
         run = self.run
 
         def run_simulating() -> None:
-            FakeDeviceMode(devices).__enter__()
+            mode.__enter__()
             run()
 
         self.run = run_simulating  # type: ignore[method-assign]

@@ -652,6 +652,7 @@ def test_a_build_for_cuda_is_taken_as_well() -> None:
     [
         ("torch.__version__ = '2.3.1+cpu'", "torch 2.3.1+cpu; it works from torch 2.4 on"),
         ("del torch.get_autocast_dtype", "(it has no torch.get_autocast_dtype)"),
+        ("del torch.distributed.ProcessGroup.barrier", "(AttributeError: type object 'torch._C._distributed_c10d."),
         ("torch.cuda.is_initialized = lambda: True", "CUDA has been started in this process already"),
     ],
 )
