@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import functools
 import sys
+from collections.abc import Callable
 from multiprocessing import util
 from typing import Any
 
@@ -256,8 +257,12 @@ def _checked(function: Any, devices: TensorDevices) -> Any:
         operation = kwargs.get(
             "op", next((arg for arg in args if isinstance(arg, (dist.ReduceOp, dist.ReduceOp.RedOpType))), None)
         )
-        if result_name and operation is not None and operation == dist.ReduceOp.AVG:
-            return _averaged(function, result_name, group, args, kwargs)
+        if result_name and operation is not None:
+            if operation == dist.ReduceOp.AVG:
+                return _scaled(function, result_name, args, kwargs, "avg", lambda sums: _divide(sums, group.size()))
+            if isinstance(operation, dist.ReduceOp) and operation == dist.ReduceOp.PREMUL_SUM:
+                factor = operation.__getstate__()[1]
+                return _scaled(function, result_name, args, kwargs, "premul_sum", lambda sums: sums.mul_(factor))
         return function(*args, **kwargs)
 
     return call
@@ -284,21 +289,22 @@ def _check_places(group: Any, values: Any, devices: TensorDevices) -> None:
                 raise RuntimeError("No backend type associated with device type cpu")
 
 
-def _averaged(function: Any, result_name: str, group: Any, args: Any, kwargs: Any) -> Any:
-    """An average as a sum that is divided: gloo has no averages."""
+def _scaled(function: Any, result_name: str, args: Any, kwargs: Any, name: str, scale: Callable[[Any], Any]) -> Any:
+    """An average, or a sum with a factor that all ranks share, as a sum that is scaled: gloo has neither."""
     args = tuple(
         dist.ReduceOp.SUM if isinstance(arg, (dist.ReduceOp, dist.ReduceOp.RedOpType)) else arg for arg in args
     )
     if "op" in kwargs:
         kwargs = {**kwargs, "op": dist.ReduceOp.SUM}
     result = args[0] if args else kwargs[result_name]
-    with as_reduction("avg"):
+    with as_reduction(name):
         work = function(*args, **kwargs)
     if work is not None:
         work.wait()
     with torch.no_grad():
-        if result.is_floating_point() or result.is_complex():
-            result.div_(group.size())
-        else:
-            result.div_(group.size(), rounding_mode="trunc")
+        scale(result)
     return work
+
+
+def _divide(sums: Any, ranks: int) -> None:
+    sums.div_(ranks, rounding_mode=None if sums.is_floating_point() or sums.is_complex() else "trunc")
