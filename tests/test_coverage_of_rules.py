@@ -11,7 +11,7 @@ import pytest
 from distcheck import rules
 from distcheck.checks.cluster import comparison
 from distcheck.cli import rehearse_report
-from distcheck.cli.watch import OF_HANDLES, OF_SAMPLES
+from distcheck.cli.watch import OF_SAMPLES, OF_STEPS
 from distcheck.core import registry
 from distcheck.core.checker import Checker
 from distcheck.core.model import Rule, Severity
@@ -36,7 +36,7 @@ PROBE_MODULES = {
         "distcheck.runtime.monitor.drift",
         "distcheck.runtime.monitor.summary",
         *OF_SAMPLES,
-        *OF_HANDLES,
+        *OF_STEPS,
     ),
     "rehearse": rehearse_report.PROBE_MODULES,
     "stuck": ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers"),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from distcheck.runtime.monitor.drift import Drift
     from distcheck.runtime.monitor.sample_exchange import SampledRanks
     from distcheck.runtime.monitor.training import TrainingObserver
+    from distcheck.runtime.monitor.updates import IdleOptimizer, ScheduleBurst
 
 #: The module with the probes of a hang.
 PROBE_MODULES = ("distcheck.runtime.coordination.hang_detector",)
@@ -44,8 +45,8 @@ AT_END = ("distcheck.runtime.monitor.summary",)
 OF_REPLICAS = ("distcheck.runtime.monitor.drift",)
 #: The modules with the probes of samples.
 OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
-#: The module with the probe of gradients that were not waited for.
-OF_HANDLES = ("distcheck.runtime.coordination.unwaited_handles",)
+#: The modules with the probes of what one rank finds at its optimizer steps.
+OF_STEPS = ("distcheck.runtime.coordination.unwaited_handles", "distcheck.runtime.monitor.updates")
 #: Default of ``--consistency-interval``, in optimizer steps.
 EVERY_STEPS = 100
 #: Entry point of the script's children.
@@ -264,8 +265,8 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     def on_tick(store: StoreClient, rank: int, final: bool) -> None:
         exchange.tick(store, rank, final)
         samples.tick(store, rank, monitor.rank_info.world_size, final)
-        while training.unwaited:
-            _report_once(options, unwaited_report_of(training.unwaited.popleft(), options.selection), store)
+        for found in training.found():
+            _report_once(options, step_report_of(found, options.selection), store)
 
     monitor = RankMonitor(
         recorder, rank_info or rank_info_of_group(joined, socket.gethostname()), JobStoreConnection(joined, environ),
@@ -420,13 +421,12 @@ def sample_report_of(samples: Samples, selection: Selection) -> Report:
     return report._replace(stage="rank")
 
 
-def unwaited_report_of(unwaited: UnwaitedGradients, selection: Selection) -> Report:
-    """Return the report about gradients that a step used without waiting for them."""
+def step_report_of(found: UnwaitedGradients | IdleOptimizer | ScheduleBurst, selection: Selection) -> Report:
+    """Return the report about what one rank found at its optimizer steps."""
     from distcheck.core.checker import Checker
-    from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
-    judge = Checker(selection, modules=OF_HANDLES).plan(UnwaitedGradients, command="watch", closed=True)
-    return judge.run(unwaited)._replace(stage="rank", subject={"line": [f"rank {unwaited.rank}"]})
+    judge = Checker(selection, modules=OF_STEPS).plan(type(found), command="watch", closed=True)
+    return judge.run(found)._replace(stage="rank", subject={"line": [f"rank {found.rank}"]})
 
 
 def _report_samples(options: WatchOptions, sampled: SampledRanks, store: StoreClient) -> None:

@@ -20,6 +20,7 @@ from distcheck.runtime.coordination.sampling import Samples, samples_of
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 from distcheck.runtime.inspect.snapshot import Snapshot
 from distcheck.runtime.monitor.drift import ReplicaRow, drift_of
+from distcheck.runtime.monitor.updates import IdleOptimizer, ScheduleBurst
 from tests.runtime.coordination import test_hang_detector as standing
 from tests.runtime.inspect import test_snapshot_checks as still
 from tests.runtime.monitor import test_summary as summary
@@ -35,12 +36,15 @@ class Compared(NamedTuple):
     now: tuple[ReplicaRow, ...]
 
 
-def watched(given: Positions | Summary | Compared | Samples | UnwaitedGradients, _: Path) -> Said:
-    """The report of ``distcheck watch``: of a hang, of replicas, of samples, or at the end."""
+AtStep = UnwaitedGradients | IdleOptimizer | ScheduleBurst
+
+
+def watched(given: Positions | Summary | Compared | Samples | AtStep, _: Path) -> Said:
+    """The report of ``distcheck watch``: of a hang, of replicas, of samples, of a step, or at the end."""
     if isinstance(given, Samples):
         return said_by(watch.sample_report_of(given, Selection()))
-    if isinstance(given, UnwaitedGradients):
-        return said_by(watch.unwaited_report_of(given, Selection()))
+    if isinstance(given, AtStep):
+        return said_by(watch.step_report_of(given, Selection()))
     if isinstance(given, Compared):
         drift = drift_of(*given)
         return Said({}) if drift is None else said_by(watch.drift_report_of(drift, Selection()))
@@ -67,13 +71,16 @@ BRANCH = job(
 DIFFERENT = CallMismatch("0", 5, (((0,), call(5)), ((1,), call(5)._replace(reduce="max", place="train.py:90"))))
 
 
-def replicas(*rates: float, weights: tuple[int, ...] = (7, 7)) -> Compared:
-    """Two replicas with these learning rates, and parameters of these checksums, at steps 1 and 2."""
+def replicas(*rates: float, weights: tuple[int, ...] = (7, 7), late: int = 0) -> Compared:
+    """Two replicas with these learning rates, and parameters of these checksums, at steps 1 and 2.
+
+    :param late: collectives that the second one makes more before the same step
+    """
 
     def rows(step: int) -> tuple[ReplicaRow, ...]:
         return tuple(
             ReplicaRow(
-                rank, "0.ddp0.0", (0, 1), step, 3 * step, "Net", "train.py:40", (rate,),
+                rank, "0.ddp0.0", (0, 1), step, 3 * step + rank * late, "Net", "train.py:40", (rate,),
                 {"weight": (Digest(1, 1.0, 0.5, 32), Digest(checksum, float(checksum), 0.5, 32))},
             )
             for rank, (rate, checksum) in enumerate(zip(rates, weights, strict=True))
@@ -97,7 +104,7 @@ def of_epochs(*orders: list[int]) -> Samples:
 EQUAL = replicas(0.1, 0.1)
 #: Each rank has its share of each epoch's order.
 DIVIDED = of_epochs(drawn.shuffled(0), drawn.shuffled(1))
-WATCHED: dict[str, Positions | Summary | Compared | Samples | UnwaitedGradients] = {
+WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep] = {
     "DC511": job(waiting(0, call(5)), Position(1, state="stopped", detail="SIGSTOP")),
     "DC514": summary.job(120.0, 118.0, 4.0, 122.0),
     "DC517": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(DIFFERENT,)),
@@ -115,6 +122,10 @@ WATCHED: dict[str, Positions | Summary | Compared | Samples | UnwaitedGradients]
     ),
     "DC735": of_both(iterable=True),
     "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
+    "DC752": IdleOptimizer(0, "train.py:33", "AdamW", 10, 4, sharded=True),
+    "DC757": replicas(0.1, 0.1, late=3),
+    "DC765": ScheduleBurst(0, "train.py:34", "CosineAnnealingLR", 8, "train.py:33"),
+    "DC766": IdleOptimizer(0, "train.py:33", "AdamW", 10, 4),
     "DC763": replicas(0.1, 0.1, weights=(7, 9)),
     "DC764": replicas(0.1, 0.05),
 }
@@ -135,8 +146,8 @@ MOVES = still.snapshot(still.waits(0), still.away(1, "moves on"), busy=(1,))
 def of_watched_jobs(code: str) -> Cases:
     """A job that hangs or ends so, and a job without it."""
     bad = WATCHED[code]
-    like = {Summary: ENDED_WELL, Compared: EQUAL, Samples: DIVIDED, Positions: WELL, UnwaitedGradients: ENDED_WELL}
-    good = like[type(bad)]
+    like = {Compared: EQUAL, Samples: DIVIDED, Positions: WELL}
+    good = like.get(type(bad), ENDED_WELL)
     return Cases([Case(code, partial(watched, bad))], [Case("a job that is well", partial(watched, good))])
 
 

@@ -406,6 +406,7 @@ _LIVE = "needs a live process group that fails or is slow; tests/runtime/smoke_t
 NOT_EXECUTED: Mapping[str, str] = {
     **dict.fromkeys(("DC510", "DC511", "DC513", "DC514", "DC515", "DC516"), _LIVE),
     **dict.fromkeys(("DC763", "DC764"), "ranks that train under watch: tests/runtime/monitor/test_drift.py"),
+    **dict.fromkeys(("DC765", "DC766"), "ranks that train under watch: tests/runtime/monitor/test_updates.py"),
     "DC315": "needs a driver that fails",
     "DC518": "needs the log of a job that died; tests/checks/logs has real ones",
     "DC612": "needs ranks that write one file at the same time",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 #: Elements of a tensor that are read, evenly spread over it.
 _MOST_ELEMENTS = 65_536
+#: The same, where many tensors are read at once in a running job.
+_FEW_ELEMENTS = 4_096
 #: Relative differences that rounding explains: of numbers of 32 bits and more, and of shorter ones.
 _SMALL = 1e-3
 _SMALL_SHORT = 3e-2
@@ -46,15 +49,43 @@ class Digests:
 
         torch = self.torch
         with torch.no_grad(), _disable_current_modes():
-            flat = tensor.detach().reshape(-1)
-            flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
-            stride = -(-flat.numel() // _MOST_ELEMENTS) or 1
-            sample = flat[::stride].cpu().contiguous()
-            size = sample.numel() * sample.element_size()
-            checksum = zlib.crc32(ctypes.string_at(sample.data_ptr(), size)) if size else 0
-            values = sample.double()
-            norm = float(torch.linalg.vector_norm(values))
-            return [checksum, norm, float((values * self._signs(values.numel())).sum()), 8 * sample.element_size()]
+            return self._of_elements(self._elements(tensor, _MOST_ELEMENTS, 0).cpu().contiguous())
+
+    def of_several(self, tensors: Sequence[Any], turn: int) -> list[Digest]:
+        """Return the digests of tensors, of other elements at each turn.
+
+        The elements are chosen and put together where the tensors are, so few bytes move to the CPU, in one copy for
+        each dtype and device.
+        """
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        torch = self.torch
+        found: dict[int, Digest] = {}
+        with torch.no_grad(), _disable_current_modes():
+            alike: dict[tuple[Any, Any], list[tuple[int, Any]]] = {}
+            for index, tensor in enumerate(tensors):
+                elements = self._elements(tensor, _FEW_ELEMENTS, turn)
+                alike.setdefault((elements.device, elements.dtype), []).append((index, elements))
+            for pieces in alike.values():
+                together = torch.cat([elements for _, elements in pieces]).cpu()
+                parts = together.split([len(elements) for _, elements in pieces])
+                for (index, _), part in zip(pieces, parts, strict=True):
+                    found[index] = Digest(*self._of_elements(part))
+        return [found[index] for index in range(len(tensors))]
+
+    def _elements(self, tensor: Any, most: int, turn: int) -> Any:
+        """Return evenly spread elements of a tensor, where the tensor is."""
+        flat = tensor.detach().reshape(-1)
+        flat = self.torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+        stride = -(-flat.numel() // most) or 1
+        return flat[turn % stride :: stride]
+
+    def _of_elements(self, sample: Any) -> list[Any]:
+        size = sample.numel() * sample.element_size()
+        checksum = zlib.crc32(ctypes.string_at(sample.data_ptr(), size)) if size else 0
+        values = sample.double()
+        norm = float(self.torch.linalg.vector_norm(values))
+        return [checksum, norm, float((values * self._signs(values.numel())).sum()), 8 * sample.element_size()]
 
     def _signs(self, number: int) -> Any:
         """Ones and minus ones without a pattern: two tensors that differ hardly have the same sum with them."""

@@ -41,14 +41,18 @@ class ReplicaRow(NamedTuple):
     rates: tuple[float, ...]
     #: name → gradient, if it should be equal, and parameter
     values: Mapping[str, tuple[Digest | None, Digest]]
+    #: ``buffer center`` or ``optimizer state exp_avg of 0.weight`` → its digest
+    rest: Mapping[str, Digest] = {}
+    #: ``number`` may hold sends and receives, of which ranks make different numbers
+    paired: bool = False
 
 
 class Drift(NamedTuple):
     """Replicas that differ at two compared steps."""
 
-    #: ``learning rate``, ``gradient`` or ``parameter``
+    #: ``learning rate``, ``step count``, ``gradient``, ``parameter``, ``optimizer state`` or ``buffer``
     what: str
-    #: of the first gradient or parameter that differs; index of the parameter group
+    #: of the first one that differs; index of the parameter group
     name: str
     #: at the first of the two steps
     rows: tuple[ReplicaRow, ...]
@@ -68,7 +72,7 @@ class Drift(NamedTuple):
 # judgement
 
 
-@probe(rules.DC763, rules.DC764)
+@probe(rules.DC757, rules.DC763, rules.DC764)
 def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
     """Report the first thing that differs between the replicas of a model."""
     first, minority = drift.rows[0], drift.minority
@@ -91,29 +95,43 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
             ),
         )
         return
-    gradient = drift.what == "gradient"
+    if drift.what == "step count":
+        late = max(drift.rows, key=lambda row: row.number)
+        least = min(row.number for row in drift.rows)
+        yield rules.DC757.found(
+            f"{few_rank_names(minority)} and the other replicas {model}make step {first.step} at different iterations: "
+            f"after {late.number} collectives on rank {late.rank}, after {least} on others",
+            where=where,
+            evidence=evidence,
+            severity=Severity.WARNING,
+            fix=Fix("decide on all ranks together whether the optimizer makes a step", where="code"),
+        )
+        return
     yield rules.DC763.found(
         f"{drift.what} {drift.name} {model}differs between its replicas at step {first.step}: "
         f"{few_rank_names(minority)} {'has' if len(minority) == 1 else 'have'} other values than rank "
         f"{next(row.rank for row in drift.rows if row.rank not in minority)}",
         where=where,
         evidence=evidence,
-        severity=Severity.ERROR if drift.large else Severity.WARNING,
-        fix=Fix(
-            "call the wrapped model, keep the last backward before the step out of no_sync(), and change gradients "
-            "on all ranks alike"
-            if gradient
-            else "load or initialize the parameters on all ranks alike, and step the optimizer on all ranks or on none",
-            where="code",
-        ),
+        severity=Severity.ERROR if drift.large and drift.what != "buffer" else Severity.WARNING,
+        fix=Fix(_EQUAL[drift.what], where="code"),
     )
+
+
+_EQUAL = {
+    "gradient": "call the wrapped model, keep the last backward before the step out of no_sync(), and change gradients "
+    "on all ranks alike",
+    "parameter": "load or initialize the parameters on all ranks alike, and step the optimizer on all ranks or on none",
+    "optimizer state": "load the optimizer's state on all ranks alike, and step the optimizer on all ranks or on none",
+    "buffer": "reduce what updates the buffer over the ranks, or let DDP broadcast buffers (broadcast_buffers=True)",
+}
 
 
 def drift_of(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift | None:
     """Return what differs at both of two compared steps: the likely cause first."""
     if any(len({row.number for row in rows}) > 1 for rows in (before, now)):
         # a rank made other steps: the rows do not show the same iteration
-        return None
+        return Drift("step count", "", tuple(now)) if _steps_apart(before, now) else None
     later = set(_differing(now))
     for what, name in _differing(before):
         if (what, name) in later:
@@ -122,6 +140,20 @@ def drift_of(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift |
     kinds = {what for what, _ in later}
     found = next(((what, name) for what, name in _differing(before) if what in kinds), None)
     return None if found is None else Drift(*found, tuple(before), _is_large(before, *found))
+
+
+def _steps_apart(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> bool:
+    """Return whether ranks made the same number of steps at iterations that are more than one step apart, twice.
+
+    All ranks of a group make the same collectives, so their number is a clock that the ranks share.
+    """
+    pairs = list(zip(before, now, strict=True))
+    if any(row.paired or row.number <= 0 for row in (*before, *now)):
+        return False
+    of_a_step = min((later.number - row.number) / (later.step - row.step) for row, later in pairs)
+    return of_a_step > 0 and all(
+        max(row.number for row in rows) - min(row.number for row in rows) >= of_a_step for rows in (before, now)
+    )
 
 
 def _differing(rows: Sequence[ReplicaRow]) -> Iterator[tuple[str, str]]:
@@ -136,12 +168,16 @@ def _differing(rows: Sequence[ReplicaRow]) -> Iterator[tuple[str, str]]:
     for name in names:
         if len({row.values[name][1].checksum for row in rows}) > 1:
             yield "parameter", name
+    for name in rows[0].rest:
+        if all(name in row.rest for row in rows) and _is_large(rows, "", name):
+            what = "buffer" if name.startswith("buffer ") else "optimizer state"
+            yield what, name.removeprefix(f"{what} ")
 
 
 def _is_large(rows: Sequence[ReplicaRow], what: str, name: str) -> bool:
     if what == "learning rate":
         return True
-    digests = [row.values[name][what == "parameter"] for row in rows]
+    digests = [_value(row, what, name) for row in rows]
     known = [digest for digest in digests if digest is not None]
     return len(known) == len(rows) and any(known[0].differs(digest) for digest in known[1:])
 
@@ -149,7 +185,11 @@ def _is_large(rows: Sequence[ReplicaRow], what: str, name: str) -> bool:
 def _value(row: ReplicaRow, what: str, name: str) -> Any:
     if what == "learning rate":
         return row.rates[int(name)]
-    return row.values[name][what == "parameter"]
+    if what == "step count":
+        return row.number
+    if what in ("gradient", "parameter"):
+        return row.values[name][what == "parameter"]
+    return row.rest[f"{what} {name}".lstrip()]
 
 
 def _two_sides(drift: Drift) -> tuple[ReplicaRow, ReplicaRow]:
@@ -228,6 +268,7 @@ def _read(text: str) -> ReplicaRow:
     return row._replace(
         ranks=tuple(row.ranks), rates=tuple(row.rates),
         values={name: (_digest(gradient), Digest(*value)) for name, (gradient, value) in row.values.items()},
+        rest={name: Digest(*value) for name, value in row.rest.items()},
     )  # fmt: skip
 
 

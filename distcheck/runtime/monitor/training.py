@@ -7,6 +7,7 @@ compared. No collective is added.
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import weakref
 from collections import deque
@@ -21,11 +22,17 @@ from distcheck.runtime.coordination.model import CollectiveCall
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .drift import ReplicaRow
+from .updates import IdleOptimizer, ScheduleBurst, UpdateObserver
 
 #: Steps that are compared in addition: a fault of the first steps is reported early.
 _FIRST_STEPS = 2
 #: Parameters of one model that are digested at one step; others follow at later ones.
 _MOST_PARAMETERS = 32
+#: Those of them whose state in the optimizer is digested as well.
+_MOST_STATES = 4
+#: Modules and buffers that differ on purpose: statistics of a rank's own batches, and what a rank keeps for itself.
+_OWN_STATISTICS = re.compile(r"Norm|Observer|FakeQuant")
+_OWN_BUFFERS = re.compile(r"queue|bank|memory|cache|rng|seed|count", re.IGNORECASE)
 #: ``error`` after a script has entered Join.
 _JOIN = "Join"
 #: All-reduces that are remembered.
@@ -80,6 +87,8 @@ class TrainingObserver:
         self.rows: deque[ReplicaRow] = deque(maxlen=64)
         #: what steps of this process used without waiting
         self.unwaited: deque[UnwaitedGradients] = deque()
+        #: which of its steps change nothing
+        self.updates = UpdateObserver(self._rank_and_sizes)
         #: why no more rows are made; "": they are
         self.error = ""
         self._calls = calls
@@ -115,6 +124,7 @@ class TrainingObserver:
     def install(self) -> None:
         """Observe optimizers and wrappers as soon as the script imports them."""
         when_imported("torch.optim.optimizer", self._attach_optimizers)
+        when_imported("torch.optim.lr_scheduler", self.updates.attach_schedulers)
         when_imported("torch.nn.parallel.distributed", self._attach_ddp)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
         self._calls.observe_reductions(self._on_reduce)
@@ -130,6 +140,7 @@ class TrainingObserver:
         """Forget the parent's models, in a fork."""
         self.rows.clear()
         self.unwaited.clear()
+        self.updates.forget()
         self._wrapped.clear()
         self._reduced.clear()
         self._optimizers.clear()
@@ -212,10 +223,25 @@ class TrainingObserver:
         self._safely(lambda: self._observe(optimizer, place, with_gradients=closure is None))
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
-        if not self._calls.pending or self._torch.compiler.is_compiling() or self.error:
+        if self._torch.compiler.is_compiling() or self.error:
             return
         place = innermost_own(sys._getframe(1))[0]
-        self._safely(lambda: self._find_unwaited(optimizer, place))
+        self._safely(lambda: self.updates.after_step(self._torch, optimizer, place))
+        if self._calls.pending:
+            self._safely(lambda: self._find_unwaited(optimizer, place))
+
+    def found(self) -> Iterator[UnwaitedGradients | IdleOptimizer | ScheduleBurst]:
+        """Yield what this process has found by itself since the last call."""
+        for one in (self.unwaited, self.updates.found):
+            while one:
+                yield one.popleft()
+
+    def _rank_and_sizes(self) -> tuple[int, frozenset[int]]:
+        distributed = sys.modules.get("torch.distributed.distributed_c10d")
+        if distributed is None or not distributed.is_initialized():
+            return 0, frozenset()
+        sizes = {len(item.ranks) for item in self._wrapped}
+        return distributed.get_rank(), frozenset({*sizes, distributed.get_world_size()})
 
     def _find_unwaited(self, optimizer: Any, place: str) -> None:
         """Note gradients that this step used while their reduction was not waited for; with NCCL a stream may wait."""
@@ -240,6 +266,8 @@ class TrainingObserver:
             steps = self._optimizers[optimizer] = _Steps(self._seen)
             self._seen += 1
         steps.count += 1
+        if with_gradients:
+            self.updates.before_step(self._torch, optimizer, place)
         due = steps.count <= _FIRST_STEPS or steps.count % self._every == 0
         owned: set[int] = set()
         trained = {id(one) for group in optimizer.param_groups for one in group["params"]} if due else set()
@@ -261,7 +289,8 @@ class TrainingObserver:
             kept = [(name, one) for name, one in named if name not in wrapped.ignored]
             row = ReplicaRow(
                 0, f"{wrapped.key}.{steps.number}", wrapped.ranks, steps.count, number, wrapped.network, place,
-                _rates(optimizer), self._values(kept, steps, with_gradients=with_gradients),
+                _rates(optimizer),
+                *self._digests_of(kept, optimizer, steps, with_gradients=with_gradients, ddp=ddp),
             )  # fmt: skip
             self._add(row)
         wanted = self._waits_for_reduced()
@@ -302,32 +331,55 @@ class TrainingObserver:
         row = ReplicaRow(
             0, f"{title}.manual.{steps.number}", self._calls.groups[title], steps.count,
             self._calls.entered.get(title, 0), "", place, _rates(optimizer),
-            self._values(named, steps, with_gradients=True),
+            *self._digests_of(named, optimizer, steps, with_gradients=True),
         )  # fmt: skip
         self._add(row)
 
-    def _values(
-        self, named: list[tuple[str, Any]], steps: _Steps, *, with_gradients: bool
-    ) -> dict[str, tuple[Digest | None, Digest]]:
+    def _digests_of(
+        self, named: list[tuple[str, Any]], optimizer: Any, steps: _Steps, *, with_gradients: bool, ddp: Any = None
+    ) -> tuple[dict[str, tuple[Digest | None, Digest]], dict[str, Digest]]:
+        """Return the digests of some parameters with their gradients, and those of optimizer state and buffers."""
         if not self._wants_digests:
-            return {}
+            return {}, {}
         if self._digests is None:
-            self._digests = Digests(sys.modules["torch"])
-        found = {}
-        for name, one in _some(named, steps.count // self._every):
-            if hasattr(one, "device_mesh") or one.layout is not self._digests.torch.strided or one.is_meta:
-                continue
-            gradient = None
-            if with_gradients and one.grad is not None and one.grad.layout is self._digests.torch.strided:
-                gradient = Digest(*self._digests.of(one.grad))
-            found[name] = (gradient, Digest(*self._digests.of(one)))
-        return found
+            self._digests = Digests(self._torch)
+        turn = steps.count // self._every
+        tensors: dict[tuple[str, str], Any] = {}
+        # other optimizers may keep a part of the state on each rank, or its errors
+        states = optimizer.state if type(optimizer).__module__.startswith("torch.optim.") else {}
+        chosen = list(_some(named, turn))
+        stride = -(-len(chosen) // _MOST_STATES) or 1
+        for position, (name, one) in enumerate(chosen):
+            tensors["parameter", name] = one
+            if with_gradients:
+                tensors["gradient", name] = one.grad
+            if position % stride == turn % stride:
+                state = states.get(one, {})
+                tensors.update({("optimizer state", f"{key} of {name}"): value for key, value in state.items()})
+        if ddp is not None and not ddp.broadcast_buffers:
+            buffers = _some(list(_buffers(ddp.module)), turn)
+            tensors.update({("buffer", name): value for name, value in buffers})
+        tensors = {key: one for key, one in tensors.items() if self._is_comparable(one)}
+        found = dict(zip(tensors, self._digests.of_several(list(tensors.values()), turn), strict=True))
+        values = {
+            name: (found.get(("gradient", name)), one) for (what, name), one in found.items() if what == "parameter"
+        }
+        rest = {f"{what} {name}": one for (what, name), one in found.items() if what in ("optimizer state", "buffer")}
+        return values, rest
+
+    def _is_comparable(self, tensor: Any) -> bool:
+        torch = self._torch
+        if not isinstance(tensor, torch.Tensor) or hasattr(tensor, "device_mesh"):
+            return False
+        return tensor.layout is torch.strided and not tensor.is_meta
 
     def _add(self, row: ReplicaRow) -> None:
         if len(row.ranks) > 1:
             distributed = sys.modules["torch.distributed.distributed_c10d"]
             self._digested += bool(row.values)
-            self.rows.append(row._replace(rank=distributed.get_rank()))
+            pairs = self._calls.pairs
+            paired = bool(pairs.posted or pairs.incomplete)
+            self.rows.append(row._replace(rank=distributed.get_rank(), paired=paired))
 
 
 def _some(named: list[tuple[str, Any]], turn: int) -> Iterator[tuple[str, Any]]:
@@ -336,6 +388,16 @@ def _some(named: list[tuple[str, Any]], turn: int) -> Iterator[tuple[str, Any]]:
     for position, item in enumerate(named):
         if position % stride == turn % stride or position in (0, len(named) - 1):
             yield item
+
+
+def _buffers(network: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the buffers that a checkpoint holds and that should be equal, with their names."""
+    for path, module in network.named_modules():
+        if _OWN_STATISTICS.search(type(module).__name__):
+            continue
+        for name, buffer in module._buffers.items():
+            if name not in module._non_persistent_buffers_set and not _OWN_BUFFERS.search(name):
+                yield f"{path}.{name}".lstrip("."), buffer
 
 
 def _rates(optimizer: Any) -> tuple[float, ...]:

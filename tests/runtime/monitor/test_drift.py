@@ -132,6 +132,43 @@ def other_learning_rate(torch: Any, rank: int) -> None:
     _train(torch, rank, ddp, optimizer)
 
 
+def steps_skipped_on_one_rank(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    for step in range(3 * STEPS):
+        optimizer.zero_grad()
+        _loss(torch, ddp, rank).backward()
+        if rank == 0 or step % 2:
+            optimizer.step()
+
+
+def resumed_on_one_rank(torch: Any, rank: int) -> None:
+    """The state of the optimizer comes from a checkpoint on one rank."""
+    ddp, _ = _ddp(torch)
+    # so that the parameters stay equal
+    optimizer = torch.optim.AdamW(ddp.parameters(), lr=0.0)
+
+    def load(step: int) -> None:
+        if rank and step == 1:
+            state = optimizer.state_dict()
+            for one in state["state"].values():
+                one["exp_avg"] = one["exp_avg"] + 1
+            optimizer.load_state_dict(state)
+
+    _train(torch, rank, ddp, optimizer, load)
+
+
+def _with_center(torch: Any) -> Any:
+    net = torch.nn.Linear(6, 2)
+    net.register_buffer("center", torch.zeros(2))
+    net.register_buffer("queue", torch.zeros(2))
+    return net
+
+
+def center_of_each_rank(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch, _with_center(torch), broadcast_buffers=False)
+    _train(torch, rank, ddp, optimizer, lambda _: ddp.module.center.add_(1.0 + rank))
+
+
 def _average(net: Any) -> None:
     import torch.distributed as dist
 
@@ -156,6 +193,8 @@ FAULTS = [
     (unwrapped, "DC763", "gradient"), (no_sync_at_the_boundary, "DC763", "gradient"),
     (gradients_changed_on_one_rank, "DC763", "gradient"), (clipped_on_one_rank, "DC763", "gradient"),
     (written_on_one_rank, "DC763", "parameter"), (other_learning_rate, "DC764", "learning rate"),
+    (steps_skipped_on_one_rank, "DC757", "step count"), (resumed_on_one_rank, "DC763", "optimizer state"),
+    (center_of_each_rank, "DC763", "buffer"),
     (manual_with_other_parameters, "DC763", "parameter"), (manual_with_another_rate, "DC764", "learning rate"),
 ]  # fmt: skip
 
@@ -310,6 +349,55 @@ def model_parallel(torch: Any, rank: int) -> None:
     _train(torch, rank, net, torch.optim.SGD([*net.parameters(), scale], lr=0.1), reduce)
 
 
+def queue_of_each_rank(torch: Any, rank: int) -> None:
+    """Each rank keeps its own samples, on purpose."""
+    ddp, optimizer = _ddp(torch, _with_center(torch), broadcast_buffers=False)
+    _train(torch, rank, ddp, optimizer, lambda _: ddp.module.queue.add_(1.0 + rank))
+
+
+def center_from_rank_0(torch: Any, rank: int) -> None:
+    """DDP broadcasts it before each forward."""
+    ddp, optimizer = _ddp(torch, _with_center(torch))
+    _train(torch, rank, ddp, optimizer, lambda _: ddp.module.center.add_(1.0 + rank))
+
+
+def resumed_on_all_ranks(torch: Any, rank: int) -> None:
+    ddp, optimizer = _ddp(torch)
+    _train(torch, rank, ddp, optimizer, lambda step: step == 1 and optimizer.load_state_dict(optimizer.state_dict()))
+
+
+def messages_to_one_rank(torch: Any, rank: int) -> None:
+    """One rank sends more than it steps: sends count as collectives there."""
+    import torch.distributed as dist
+
+    ddp, optimizer = _ddp(torch)
+    for _ in range(3 * STEPS):
+        optimizer.zero_grad()
+        _loss(torch, ddp, rank).backward()
+        if rank:
+            handle = dist.isend(torch.ones(1), 0)
+        optimizer.step()
+        if rank:
+            handle.wait()
+        else:
+            dist.recv(torch.ones(1), 1)
+
+
+def evaluation_on_all_ranks(torch: Any, rank: int) -> None:
+    """One rank reduces its metrics right before the step, the other one right after it."""
+    import torch.distributed as dist
+
+    ddp, optimizer = _ddp(torch)
+    for _ in range(3 * STEPS):
+        optimizer.zero_grad()
+        _loss(torch, ddp, rank).backward()
+        if rank:
+            dist.all_reduce(torch.ones(1))
+        optimizer.step()
+        if not rank:
+            dist.all_reduce(torch.ones(1))
+
+
 def unrelated(torch: Any, rank: int) -> None:
     """Each rank trains for itself, and only the loss is reduced."""
     import torch.distributed as dist
@@ -335,7 +423,8 @@ def hooked(torch: Any, rank: int) -> None:
 
 TWINS = [
     plain, own_buffers, accumulation, local_steps, frozen_and_unused, moving_average, scaler, dropout, zero, uneven, closure,
-    two_models, manual, model_parallel, unrelated, hooked,
+    two_models, manual, model_parallel, unrelated, hooked, queue_of_each_rank, center_from_rank_0,
+    resumed_on_all_ranks, messages_to_one_rank, evaluation_on_all_ranks,
 ]  # fmt: skip
 #: Where nothing can be compared, or not to the end, and what is said then.
 UNCHECKED = {uneven: "uses Join", model_parallel: "no optimizer", unrelated: "no optimizer", hooked: "no optimizer"}
@@ -406,6 +495,23 @@ def test_rows_of_other_iterations_are_not_compared() -> None:
     first = [*_rows(1, 1.0, 1.0), _row(2, 1, 5.0, number=3)]
     second = [*_rows(2, 1.0, 1.0), _row(2, 2, 5.0, number=3)]
     assert drift_of(first, second) is None
+
+
+def test_steps_at_other_iterations() -> None:
+    """All ranks make three collectives in a step; a rank that is one step late is reported, less is an order of calls."""
+
+    def rows(step: int, late: int, **more: Any) -> list[ReplicaRow]:
+        numbers = (3 * step, 3 * step, 3 * step + late)
+        return [_row(rank, step, 1.0, number=number)._replace(**more) for rank, number in enumerate(numbers)]
+
+    drift = drift_of(rows(1, 3), rows(2, 6))
+    assert drift is not None
+    assert (drift.what, drift.minority) == ("step count", (2,))
+    (finding,) = drift_report_of(drift, Selection()).findings
+    assert (finding.code, finding.severity.word) == ("DC757", "warning")
+    assert drift_of(rows(1, 2), rows(2, 2)) is None
+    assert drift_of(rows(1, 0), rows(2, 3)) is None
+    assert drift_of(rows(1, 3, paired=True), rows(2, 6, paired=True)) is None
 
 
 def test_one_rank_reports_once() -> None:

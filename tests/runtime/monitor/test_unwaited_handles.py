@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distcheck.cli.watch import unwaited_report_of
+from distcheck.cli.watch import step_report_of
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 from distcheck.testing import run_ranks
@@ -79,7 +79,7 @@ def waited_afterwards(torch: Any, net: Any) -> None:
 @pytest.mark.parametrize(("body", "gradients"), [(dropped, 2), (only_the_last, 1), (waited_afterwards, 2)])
 def test_bad(body: Callable[[Any, Any], None], gradients: int) -> None:
     first, *_ = (UnwaitedGradients(*row) for row in run_ranks(2, lambda: observed(body))[0])
-    (finding,) = unwaited_report_of(first, Selection()).findings
+    (finding,) = step_report_of(first, Selection()).findings
     assert (finding.code, first.gradients, first.total, first.step) == ("DC713", gradients, 2, 1)
     assert (finding.where.path or "").endswith("test_unwaited_handles.py")
 

@@ -1,0 +1,300 @@
+"""Optimizers whose steps change nothing, and schedulers that step once for each rank. One rank finds both by itself.
+
+What is checked costs nothing once a job is healthy: an optimizer is observed until its first step that changes a
+parameter. A scheduler costs a few microseconds at each of its steps.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.registry import probe
+from distcheck.runtime.coordination.frames import is_own, shown_path
+from distcheck.runtime.coordination.locations import where_of
+
+#: Steps without a gradient, and without a change, after which an optimizer is reported. An optimizer may collect the
+#: gradients of some steps.
+_STEPS_WITHOUT_GRADIENT, _STEPS_WITHOUT_CHANGE = 10, 50
+#: Steps of an optimizer in a row before each of which its scheduler made as many steps as there are ranks.
+_BURSTS = 5
+#: Parameters that are compared, and elements of each.
+_PARAMETERS, _ELEMENTS = 4, 64
+#: A relative update that no rounding of 32 bits hides.
+_UPDATE = 1e-4
+
+
+class IdleOptimizer(NamedTuple):
+    """An optimizer whose steps change no parameter of the model."""
+
+    rank: int
+    #: line of the step
+    place: str
+    #: class of the optimizer, and its steps until now
+    optimizer: str
+    steps: int
+    #: parameters with gradients that no optimizer holds; 0: its own ones have gradients, and do not change
+    elsewhere: int
+    #: these are shards
+    sharded: bool = False
+
+
+class ScheduleBurst(NamedTuple):
+    """A scheduler that makes several steps at one line for each step of its optimizer."""
+
+    rank: int
+    place: str
+    scheduler: str
+    #: steps of the scheduler for one of the optimizer: the number of ranks
+    steps: int
+    #: line of the optimizer's step
+    step_place: str
+
+
+@probe(rules.DC752, rules.DC766)
+def steps_change_parameters(idle: IdleOptimizer) -> Iterator[Finding]:
+    """Report an optimizer that holds other tensors than the model, or whose steps change nothing."""
+    why = (
+        f"none of its parameters has had a gradient, and {idle.elsewhere} parameters with gradients are in no optimizer"
+        if idle.elsewhere
+        else "its parameters have gradients, and each step leaves them as they are"
+    )
+    rule = rules.DC752 if idle.sharded else rules.DC766
+    yield rule.found(
+        f"{idle.steps} steps of {idle.optimizer} have changed no parameter: {why}",
+        where=where_of(idle.place, [idle.rank]),
+        severity=Severity.WARNING,
+        evidence={"optimizer": idle.optimizer, "steps": idle.steps, "parameters_elsewhere": idle.elsewhere},
+        fix=Fix(
+            "build the optimizer from the parameters of the trained model, after it was wrapped, sharded or copied"
+            if idle.elsewhere
+            else "check the learning rate, and what the step of this optimizer does",
+            where="code",
+        ),
+    )
+
+
+@probe(rules.DC765)
+def schedules_step_once(burst: ScheduleBurst) -> Iterator[Finding]:
+    """Report a scheduler that steps as often as there are ranks."""
+    yield rules.DC765.found(
+        f"{burst.scheduler} steps {burst.steps} times here for each step of the optimizer at {burst.step_place}: "
+        "once for each rank",
+        where=where_of(burst.place, [burst.rank]),
+        evidence={"scheduler": burst.scheduler, "steps": burst.steps, "optimizer_step_at": burst.step_place},
+        fix=Fix(
+            "call scheduler.step() once on each rank, and count the steps of one rank where the schedule has a length",
+            where="code",
+        ),
+    )
+
+
+class _Updates:
+    """What is known of one optimizer."""
+
+    def __init__(self) -> None:
+        #: steps so far without any gradient; -1: one had a gradient
+        self.without_gradient = 0
+        #: steps that should have changed a parameter, and did not; -1: one did
+        self.unchanged = 0
+        #: the highest learning rate of a step so far
+        self.highest = 0.0
+        #: elements of parameters before the step, and whether they have to change
+        self.before: list[tuple[Any, Any, Any]] = []
+
+
+class _Schedule:
+    """The steps of one scheduler since the last step of its optimizer."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.bursts = 0
+        self.places: set[str] = set()
+        #: a backward pass, or the step of another optimizer, came between two of them
+        self.apart = False
+        self.moment: tuple[int, int, int] = (0, 0, 0)
+        #: a parameter that has had a gradient
+        self.parameter: Any = None
+
+
+class UpdateObserver:
+    """Observes the optimizers and schedulers of this process.
+
+    :param rank_and_sizes: returns the rank, and the sizes of the groups among which models are replicated
+    """
+
+    def __init__(self, rank_and_sizes: Callable[[], tuple[int, frozenset[int]]]) -> None:
+        self.found: deque[IdleOptimizer | ScheduleBurst] = deque(maxlen=8)
+        self._rank_and_sizes = rank_and_sizes
+        #: of all optimizers
+        self._steps = 0
+        self._updates: weakref.WeakKeyDictionary[Any, _Updates] = weakref.WeakKeyDictionary()
+        self._schedules: weakref.WeakKeyDictionary[Any, _Schedule] = weakref.WeakKeyDictionary()
+
+    def forget(self) -> None:
+        """Forget the parent's optimizers, in a fork."""
+        self.found.clear()
+        self._updates.clear()
+        self._schedules.clear()
+
+    # optimizers
+
+    def before_step(self, torch: Any, optimizer: Any, place: str) -> None:
+        """Observe an optimizer right before it makes a step from gradients."""
+        self._steps += 1
+        updates = self._updates.get(optimizer)
+        if updates is None:
+            updates = self._updates[optimizer] = _Updates()
+        if updates.without_gradient >= 0:
+            self._expect_gradients(torch, optimizer, updates, place)
+        updates.before = []
+        if updates.unchanged >= 0 and updates.without_gradient < 0:
+            updates.before = self._before(torch, optimizer, updates)
+        for scheduler, schedule in self._schedules.items():
+            if getattr(scheduler, "optimizer", None) is optimizer:
+                self._end_of_burst(scheduler, schedule, place)
+
+    def after_step(self, torch: Any, optimizer: Any, place: str) -> None:
+        """Compare the parameters with those before the step."""
+        updates = self._updates.get(optimizer)
+        if updates is None or not updates.before:
+            return
+        before, updates.before = updates.before, []
+        with torch.no_grad():
+            if any(bool((_elements(one) != old).any()) for one, old, _ in before):
+                updates.unchanged = -1
+            elif any(bool(due.any()) for _, _, due in before):
+                updates.unchanged += 1
+        if updates.unchanged == _STEPS_WITHOUT_CHANGE:
+            self._report_idle(optimizer, place, updates.unchanged)
+            updates.unchanged = -1
+
+    def _expect_gradients(self, torch: Any, optimizer: Any, updates: _Updates, place: str) -> None:
+        if any(one.grad is not None for one in _parameters(optimizer)):
+            updates.without_gradient = -1
+            return
+        updates.without_gradient += 1
+        if updates.without_gradient < _STEPS_WITHOUT_GRADIENT:
+            return
+        steps, updates.without_gradient = updates.without_gradient, -1
+        elsewhere, sharded = self._without_optimizer(torch, optimizer)
+        if elsewhere:
+            self._report_idle(optimizer, place, steps, elsewhere, sharded)
+
+    def _without_optimizer(self, torch: Any, optimizer: Any) -> tuple[int, bool]:
+        """Return the number of parameters that look like those of an optimizer, have gradients, and are in none.
+
+        The second value: they are shards.
+        """
+        wanted = [tuple(one.shape) for one in _parameters(optimizer) if one.requires_grad]
+        held = {id(one) for other in self._updates for one in _parameters(other)}
+        shapes: list[tuple[int, ...]] = []
+        sharded = False
+        for one in gc.get_objects():
+            # isinstance() would call a proxy. A DTensor is a parameter by an attribute
+            if torch.Tensor in type(one).__mro__ and one.is_leaf and id(one) not in held and one.grad is not None:
+                flat = getattr(one, "_is_flat_param", False)
+                sharded = sharded or flat or hasattr(one, "device_mesh")
+                shapes.append(() if flat else tuple(one.shape))
+        # a flat parameter of FSDP has no shape of the model
+        if () not in shapes and 2 * sum(shape in shapes for shape in wanted) <= len(wanted):
+            # a part of a model that the script does not train on purpose
+            return 0, False
+        return len(shapes) if wanted else 0, sharded
+
+    def _before(self, torch: Any, optimizer: Any, updates: _Updates) -> list[tuple[Any, Any, Any]]:
+        """Return what the step should change; nothing if its learning rate is zero, or the highest up to now."""
+        rates = [group.get("lr") for group in optimizer.param_groups]
+        if not all(isinstance(rate, (int, float)) and rate > 0 for rate in rates):
+            return []
+        highest, updates.highest = updates.highest, max(updates.highest, *rates)
+        if updates.highest > highest:
+            return []  # it is warming up: updates may still be too small for the number format
+        rated = [(one, group["lr"]) for group in optimizer.param_groups for one in group["params"]]
+        rated = [(one, rate) for one, rate in rated if _is_plain(torch, one) and one.grad is not None]
+        rated = [(one, rate) for one, rate in rated if _is_plain(torch, one.grad) and one.grad.shape == one.shape]
+        chosen = rated[:: -(-len(rated) // _PARAMETERS) or 1]
+        with torch.no_grad():
+            found = []
+            for one, rate in chosen:
+                old, gradient = _elements(one).clone(), _elements(one.grad)
+                due = torch.isfinite(gradient) & (gradient != 0) & (gradient.abs() * rate >= _UPDATE * old.abs())
+                found.append((one, old, due))
+            return found
+
+    def _report_idle(self, optimizer: Any, place: str, steps: int, elsewhere: int = 0, sharded: bool = False) -> None:
+        rank, _ = self._rank_and_sizes()
+        self.found.append(IdleOptimizer(rank, place, type(optimizer).__name__, steps, elsewhere, sharded))
+
+    # schedulers
+
+    def attach_schedulers(self, module: Any) -> None:
+        """Observe each step of a scheduler; its own function keeps the script's line in its warnings."""
+        real = module._enable_get_lr_call.__enter__
+
+        def enter(context: Any) -> Any:
+            frame: FrameType | None = sys._getframe(1)
+            path = sys._getframe(1).f_code.co_filename
+            called = set()
+            while frame is not None and frame.f_code.co_filename == path:
+                called.add(frame.f_code.co_name)
+                frame = frame.f_back
+            # not the first step in its constructor, nor one by another scheduler or a library
+            if frame is not None and called <= {"step", "_update_lr"} and is_own(frame.f_code.co_filename):
+                scheduler = getattr(context, "o", None)
+                if scheduler is not None and getattr(scheduler, "optimizer", None) is not None:
+                    self._scheduled(scheduler, f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}")
+            return real(context)
+
+        module._enable_get_lr_call.__enter__ = enter
+
+    def _scheduled(self, scheduler: Any, place: str) -> None:
+        schedule = self._schedules.get(scheduler)
+        if schedule is None:
+            schedule = self._schedules[scheduler] = _Schedule()
+        if schedule.parameter is None:
+            parameters = _parameters(scheduler.optimizer)
+            schedule.parameter = next((one for one in parameters if one.grad is not None), None)
+        gradient = getattr(schedule.parameter, "grad", None)
+        # a DTensor's own number stays as it is
+        version = 0 if gradient is None else getattr(gradient, "_local_tensor", gradient)._version
+        moment = (self._steps, id(gradient), version)
+        schedule.apart = schedule.apart or (schedule.steps > 0 and moment != schedule.moment)
+        schedule.moment = moment
+        schedule.steps += 1
+        schedule.places.add(place)
+
+    def _end_of_burst(self, scheduler: Any, schedule: _Schedule, step_place: str) -> None:
+        steps, places, apart = schedule.steps, schedule.places, schedule.apart
+        if not steps and not schedule.bursts:
+            return
+        schedule.steps, schedule.places, schedule.apart = 0, set(), False
+        rank, sizes = self._rank_and_sizes()
+        alike = steps > 1 and steps in sizes and len(places) == 1 and not apart
+        schedule.bursts = schedule.bursts + 1 if alike else 0
+        if schedule.bursts == _BURSTS:
+            self.found.append(ScheduleBurst(rank, places.pop(), type(scheduler).__name__, steps, step_place))
+
+
+def _parameters(optimizer: Any) -> Iterator[Any]:
+    return (one for group in optimizer.param_groups for one in group["params"])
+
+
+def _is_plain(torch: Any, tensor: Any) -> bool:
+    """Return whether the elements of a tensor are numbers of 32 bits or more, in one piece on this rank."""
+    if hasattr(tensor, "device_mesh") or tensor.layout is not torch.strided or tensor.is_meta:
+        return False
+    return bool(tensor.is_contiguous() and tensor.is_floating_point() and tensor.element_size() >= 4)
+
+
+def _elements(tensor: Any) -> Any:
+    """Return evenly spread elements of a tensor."""
+    flat = tensor.detach().view(-1)
+    return flat[:: -(-flat.numel() // _ELEMENTS) or 1]

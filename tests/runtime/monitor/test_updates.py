@@ -1,0 +1,295 @@
+"""Optimizers that change nothing, and schedulers that step once for each rank, on real gloo ranks, as forks."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from distcheck.cli.watch import step_report_of
+from distcheck.rules import Selection
+from distcheck.testing import run_ranks
+
+STEPS = 60
+
+
+def observed(body: Callable[[Any, int], None]) -> list[Any]:
+    """Run one rank, and return what it found at its optimizer steps."""
+    import torch
+    import torch.distributed as dist
+
+    from distcheck.runtime.coordination.call_recorder import CallRecorder
+    from distcheck.runtime.monitor.training import TrainingObserver
+
+    recorder = CallRecorder()
+    recorder.attach(dist.distributed_c10d)
+    observer = TrainingObserver(recorder, 100, digests=False)
+    observer.install()
+    torch.set_num_threads(1)
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    body(torch, dist.get_rank())
+    dist.barrier()
+    assert observer.error == ""
+    return [(*one, type(one).__name__) for one in observer.found()]
+
+
+@pytest.fixture(scope="module")
+def warm() -> None:
+    """Import what each rank would import by itself."""
+    for name in ("torch._dynamo", "torch.distributed.optim", "torch.optim.lr_scheduler", "torch.distributed.fsdp"):
+        importlib.import_module(name)
+
+
+def _net(torch: Any) -> Any:
+    return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+
+
+def _ddp(torch: Any, net: Any = None) -> Any:
+    return torch.nn.parallel.DistributedDataParallel(net or _net(torch))
+
+
+def _backward(torch: Any, model: Any) -> None:
+    (model(torch.randn(8, 6)) - 1).square().mean().backward()
+
+
+def _train(torch: Any, model: Any, optimizer: Any, after: Callable[[int], Any] = lambda _: None) -> None:
+    for step in range(STEPS):
+        model.zero_grad()
+        _backward(torch, model)
+        optimizer.step()
+        after(step)
+
+
+# faults
+
+
+def optimizer_of_the_original(torch: Any, rank: int) -> None:
+    net = _net(torch)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    _train(torch, _ddp(torch, copy.deepcopy(net)), optimizer)
+
+
+def optimizer_before_sharding(torch: Any, rank: int) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    net = _net(torch)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    fully_shard(net)
+    _train(torch, net, optimizer)
+
+
+def optimizer_before_flattening(torch: Any, rank: int) -> None:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    net = _net(torch)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    _train(torch, FullyShardedDataParallel(net, device_id=torch.device("cpu")), optimizer)
+
+
+def step_that_does_nothing(torch: Any, rank: int) -> None:
+    class Lost(torch.optim.SGD):  # type: ignore[misc, name-defined]
+        def step(self, closure: Any = None) -> None:
+            for group in self.param_groups:
+                for one in group["params"]:
+                    one.data.clone().add_(one.grad, alpha=-group["lr"])
+
+    ddp = _ddp(torch)
+    _train(torch, ddp, Lost(ddp.parameters(), lr=0.1))
+
+
+def schedule_for_each_rank(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 200)
+
+    def after(_: int) -> None:
+        for _ in range(2):
+            scheduler.step()
+
+    _train(torch, ddp, optimizer, after)
+
+
+FAULTS = [
+    (optimizer_of_the_original, "DC766", 10), (optimizer_before_sharding, "DC752", 10),
+    (optimizer_before_flattening, "DC752", 10), (step_that_does_nothing, "DC766", 50), (schedule_for_each_rank, "DC765", 2),
+]  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.full
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize(("body", "code", "steps"), FAULTS)
+def test_bad(body: Callable[[Any, int], None], code: str, steps: int) -> None:
+    from distcheck.runtime.monitor.updates import IdleOptimizer, ScheduleBurst
+
+    kinds = {"IdleOptimizer": IdleOptimizer, "ScheduleBurst": ScheduleBurst}
+    for row in run_ranks(2, lambda: observed(body)):
+        ((*fields, kind),) = row
+        found = kinds[kind](*fields)
+        (finding,) = step_report_of(found, Selection()).findings
+        assert (finding.code, found.steps) == (code, steps)
+        assert (finding.where.path or "").endswith("test_updates.py")
+
+
+# correct twins
+
+
+def plain(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    _train(torch, ddp, torch.optim.AdamW(ddp.parameters(), lr=0.01))
+
+
+def sharded(torch: Any, rank: int) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    net = _net(torch)
+    fully_shard(net)
+    _train(torch, net, torch.optim.SGD(net.parameters(), lr=0.01))
+
+
+def warm_up_from_zero(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 1e12)
+    _train(torch, ddp, optimizer, lambda _: scheduler.step())
+
+
+def first_epoch_at_zero(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    _train(torch, ddp, torch.optim.SGD(ddp.parameters(), lr=0.0))
+
+
+def tiny_gradients(torch: Any, rank: int) -> None:
+    """Saturated: the updates are lost to rounding."""
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
+    for _ in range(STEPS):
+        ddp.zero_grad()
+        (1e-9 * ddp(torch.randn(8, 6)).mean()).backward()
+        optimizer.step()
+
+
+def frozen(torch: Any, rank: int) -> None:
+    """An optimizer of a frozen part, and a part that is trained."""
+    ddp, frozen = _ddp(torch), _net(torch).requires_grad_(False)
+    idle = torch.optim.SGD(frozen.parameters(), lr=0.1)
+    _train(torch, ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), lambda _: idle.step())
+
+
+def trained_later(torch: Any, rank: int) -> None:
+    """The optimizer of the second part steps from the first step on; its loss comes later."""
+    ddp, later = _ddp(torch), _net(torch)
+    other = torch.optim.SGD(later.parameters(), lr=0.1)
+    _train(torch, ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), lambda _: other.step())
+
+
+def only_the_head(torch: Any, rank: int) -> None:
+    """The backbone has gradients, and no optimizer on purpose; an unused optimizer steps as well."""
+    ddp, unused = _ddp(torch), torch.nn.Linear(3, 3)
+    idle = torch.optim.SGD(unused.parameters(), lr=0.1)
+    _train(torch, ddp, torch.optim.SGD(ddp.module[2].parameters(), lr=0.1), lambda _: idle.step())
+
+
+def accumulation(torch: Any, rank: int) -> None:
+    """The scheduler steps with each backward pass, two for each step of the optimizer, on two ranks."""
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1000)
+    for step in range(2 * STEPS):
+        _backward(torch, ddp)
+        if step % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+        scheduler.step()
+
+
+def two_optimizers(torch: Any, rank: int) -> None:
+    """A generator that steps at every second batch; both schedules step at each batch."""
+    one, two = _ddp(torch), _ddp(torch)
+    first, second = (torch.optim.Adam(net.parameters(), lr=0.01) for net in (one, two))
+    schedulers = [torch.optim.lr_scheduler.StepLR(each, 1000) for each in (first, second)]
+    for step in range(STEPS):
+        for net, optimizer in ((one, first),) if step % 2 else ((one, first), (two, second)):
+            optimizer.zero_grad()
+            _backward(torch, net)
+            optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+
+
+def average_and_evaluation(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    average = torch.optim.swa_utils.AveragedModel(ddp.module)
+
+    def after(step: int) -> None:
+        average.update_parameters(ddp.module)
+        if step % 10 == 9:
+            with torch.no_grad():
+                average(torch.randn(8, 6))
+
+    _train(torch, ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), after)
+
+
+def closure(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    optimizer = torch.optim.LBFGS(ddp.parameters(), max_iter=2)
+
+    def once() -> Any:
+        optimizer.zero_grad()
+        loss = ddp(torch.randn(8, 6)).square().mean()
+        loss.backward()
+        return loss
+
+    for _ in range(STEPS):
+        optimizer.step(once)
+
+
+def by_epoch_and_resumed(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    for _ in range(2):  # catches up with the epochs of the checkpoint
+        scheduler.step()
+    for _ in range(6):
+        for _ in range(3):
+            optimizer.zero_grad()
+            _backward(torch, ddp)
+            optimizer.step()
+        scheduler.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    _train(torch, ddp, optimizer)
+
+
+def chained(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    schedules = torch.optim.lr_scheduler
+    parts = [schedules.LinearLR(optimizer, total_iters=5), schedules.ExponentialLR(optimizer, 0.99)]
+    chain = schedules.ChainedScheduler(parts)
+    _train(torch, ddp, optimizer, lambda _: chain.step())
+
+
+def restored(torch: Any, rank: int) -> None:
+    """Adapted to each batch, and restored: the step itself changes the parameters."""
+    ddp = _ddp(torch)
+    begin = copy.deepcopy(ddp.state_dict())
+    _train(torch, ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), lambda _: ddp.load_state_dict(begin))
+
+
+TWINS = [
+    plain, sharded, warm_up_from_zero, first_epoch_at_zero, tiny_gradients, frozen, trained_later, only_the_head,
+    accumulation, two_optimizers, average_and_evaluation, closure, by_epoch_and_resumed, chained, restored,
+]  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.full
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("body", TWINS)
+def test_good(body: Callable[[Any, int], None]) -> None:
+    assert run_ranks(2, lambda: observed(body)) == [[], []]
