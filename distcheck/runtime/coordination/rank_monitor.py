@@ -8,6 +8,7 @@ reports that once and ends; the job is not affected.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import sys
 import threading
@@ -59,6 +60,8 @@ _ANSWER_WITHIN_S = 3.0
 _LEAVE_WITHIN_S, _LAST_LEDGERS_S = 4.0, 1.0
 #: Seconds that the report of calls that differ may take, once the other rank has answered.
 _REPORT_WITHIN_S = 5.0
+#: Hang timeouts, and seconds at least, in which a process ends after its script, with ``--on-hang abort``.
+_END_FACTOR, _END_S = 6.0, 10.0
 #: The exit status of a job that is ended by ``--on-hang abort``.
 ABORTED = 1
 
@@ -143,6 +146,10 @@ class RankMonitor:
             self._tick_lock.release()
 
     @property
+    def _ends_within_s(self) -> float:
+        return max(_END_FACTOR * self.hang_timeout_s, _END_S)
+
+    @property
     def _client(self) -> StoreClient:
         if self._store is None:
             raise StoreLost("there is no connection to a store")
@@ -173,6 +180,10 @@ class RankMonitor:
             return
         self._stop.set()
         self._thread.join(_LEAVE_WITHIN_S)
+        if self.abort and self._coordinator is not None:
+            # what the interpreter releases may wait for other ranks; only a thread of C sees that
+            with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
+                faulthandler.dump_traceback_later(self._ends_within_s, exit=True, file=sys.__stderr__)  # type: ignore[arg-type]
 
     def differs(self, note: RecordedCall, other: OtherRank) -> None:
         """Report a call that differs from that of another rank of this host, before it begins.
@@ -305,6 +316,14 @@ class RankMonitor:
         if self._on_tick is not None:
             self._on_tick(self._client, self.rank_info.rank, False)
         self._is_coordinator = self._elect(coordinator)
+        if self.abort and self._here.idle_since_end_s() >= self._ends_within_s:
+            self._reporter.line(
+                f"distcheck watch: the script of rank {self.rank_info.rank} has ended, and its process has done "
+                f"nothing for {self._ends_within_s:.0f} s and does not end; it ends with status {ABORTED}"
+            )
+            with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
+                faulthandler.dump_traceback(sys.__stderr__)  # type: ignore[arg-type]
+            self._abort()
         if self._request_number == ABORT:
             self._abort()
         if self._is_coordinator:

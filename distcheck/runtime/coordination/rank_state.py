@@ -46,6 +46,7 @@ class RankStateReader:
         self.rank_info = RankInfo(-1, 0)
         #: how it ended
         self.end: Position | None = None
+        self._ended_at = 0.0
         #: samples, and those with an open collective
         self.looks = [0, 0]
         self._main = threading.main_thread().ident or 0
@@ -64,6 +65,7 @@ class RankStateReader:
 
     def ended(self, state: str, status: int, detail: str = "", stack: tuple[Frame, ...] = ()) -> None:
         """Record that the script ended; the next heartbeat, or the end of this process, reports it."""
+        self._ended_at = time.monotonic()
         try:
             entered = self._entered()
             call = self._last_call(entered, stack)
@@ -149,15 +151,23 @@ class RankStateReader:
         return None if self.recorder.error or pairs.incomplete else dict(pairs.posted)
 
     def _idle_s(self, now: float) -> float:
-        """Return the seconds in which this process used no CPU time and moved no data; 0 if it uses a GPU."""
+        """Return the seconds in which this process used no CPU time and moved no data; 0 if it may use a GPU."""
         before, used_s, moved = self._used
         elapsed = max(now - before, 1e-6)
         self._used = (now, time.process_time(), _bytes_moved())
         busy = (self._used[1] - used_s) / elapsed > _IDLE_CORES or (self._used[2] - moved) / elapsed > _IDLE_BYTES
         cuda = sys.modules.get("torch.cuda")
-        if busy or self._used[2] < 0 or (cuda is not None and cuda.is_initialized()):
+        on_gpu = self.end is None and cuda is not None and cuda.is_initialized()
+        if busy or self._used[2] < 0 or on_gpu:
             self._idle_since = now
         return now - self._idle_since
+
+    def idle_since_end_s(self) -> float:
+        """Return the seconds since the script ended in which this process used no CPU time and moved no data."""
+        if self.end is None:
+            return 0.0
+        now = time.monotonic()
+        return min(self._idle_s(now), now - self._ended_at)
 
     def _call_of_thread(self) -> Any:
         """Return the oldest call of another thread, while the main thread waits for a thread."""

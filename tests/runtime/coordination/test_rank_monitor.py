@@ -210,6 +210,35 @@ open("here", "w").close()
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("threading.Thread(target=threading.Event().wait).start()", "the script of rank 1 has ended, and its process"),
+        ("held = Held()", "Timeout (0:00:12)!"),
+    ],
+    ids=["a thread", "a destructor"],
+)
+def test_a_process_that_does_not_end_after_its_script(tmp_path: Path, body: str, text: str) -> None:
+    ran = run(
+        tmp_path,
+        f"""
+import threading
+class Held:
+    def __del__(self, sleep=time.sleep):
+        sleep(1000)
+dist.all_reduce(x)
+dist.destroy_process_group()
+if rank:
+    {body}
+""",
+        "--on-hang",
+        "abort",
+        hangs=False,
+    )
+    assert ran.status == 1, ran.output
+    assert text in ran.output
+
+
 @pytest.mark.parametrize("call", ["dist.all_reduce(x, op=dist.ReduceOp.MAX)", "dist.all_reduce(x.to(torch.int32))"])
 @pytest.mark.sampled(every=2)
 def test_calls_that_differ_and_do_not_hang_end_nothing(tmp_path: Path, call: str) -> None:
