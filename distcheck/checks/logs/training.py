@@ -132,6 +132,20 @@ ROWS = register_rows(
         _OF_ROOT,
     ),
     SignatureRow(
+        "tensors_have_the_size_of_the_collective",
+        rules.DC709,
+        "tensor-of-other-size",
+        "tensor {index} of {operation} has the {what} {own}, and needs {expected}",
+        Fix("give the output a part for each rank, and all parts one size and dtype: pad shorter ones", where="code"),
+    ),
+    SignatureRow(
+        "lists_have_a_tensor_for_each_rank",
+        rules.DC709,
+        "list-of-other-length",
+        "the {what} list of {operation} has {own} tensors for {expected} ranks",
+        Fix("make the list with one tensor for each rank of the group: dist.get_world_size(group)", where="code"),
+    ),
+    SignatureRow(
         "roots_are_in_their_group",
         rules.DC715,
         "rank-not-in-group",

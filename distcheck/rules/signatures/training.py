@@ -31,6 +31,16 @@ ROWS: tuple[Signature, ...] = (
         (r"Argument ``(?P<argument>gather_list|scatter_list)`` must be specified on (?P<root>destination|source) rank",
          "ValueError: Argument ``gather_list`` must be specified on destination rank.",
          "ValueError: Argument ``scatter_list`` must be specified on source rank.")),
+    *spellings("tensor-of-other-size", Kind.CAUSE, ("DC709",),
+        (r"ProcessGroupGloo::(?P<operation>[a-z_]{1,40}): invalid tensor (?P<what>size|type) at index "
+         r"(?P<index>[0-9]{1,6}) \(expected (?P<expected>[^)]{1,60}\)?), got (?P<own>[^)]{1,60}\)?)\)",
+         "RuntimeError: ProcessGroupGloo::allgather: invalid tensor size at index 0 (expected (4), got (2))",
+         "RuntimeError: ProcessGroupGloo::scatter: invalid tensor size at index 2 (expected (4, 3), got (3, 3))")),
+    *spellings("list-of-other-length", Kind.CAUSE, ("DC709",),
+        (r"ProcessGroupGloo::(?P<operation>[a-z_]{1,40}): invalid (?P<what>output|input) tensor list at index "
+         r"[0-9]{1,6} \(expected length (?P<expected>[0-9]{1,7}), got (?P<own>[0-9]{1,7})\)",
+         "RuntimeError: ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length 3, "
+         "got 2)")),
     *spellings("rank-not-in-group", Kind.CAUSE, ("DC715",),
         (r"Global rank (?P<of>[0-9]{1,7}) is not part of group",
          "ValueError: Global rank 0 is not part of group <torch.distributed.distributed_c10d.ProcessGroup object at "

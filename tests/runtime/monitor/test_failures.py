@@ -26,6 +26,8 @@ def ended(text: str, *, own: bool = True) -> ScriptExit:
     [
         ("Default process group has not been initialized, please make sure to call init_process_group.", "DC740"),
         ("trying to initialize the default process group twice!", "DC741"),
+        ("ProcessGroupGloo::scatter: invalid tensor size at index 2 (expected (4), got (3))", "DC709"),
+        ("ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length 3, got 2)", "DC709"),
     ],
 )
 def test_bad_a_rule_explains_it(text: str, code: str) -> None:
