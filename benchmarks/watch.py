@@ -1,11 +1,14 @@
 """What *watch* costs a job: ratios of one run, and what the coordinator does with thousands of ranks.
 
-    python benchmarks/watch.py [--rounds 40] [--steps 60] [--parts step,coordinator] [--device cpu|cuda] [--json]
+    python benchmarks/watch.py [--rounds 40] [--steps 400] [--parts step,replicas,coordinator] [--device cpu|cuda]
+        [--json]
 
 ``step`` trains a small DDP model on two gloo ranks (one NCCL rank with ``--device cuda``) and reduces the loss with a
 call of its own in each step. Blocks with and without *watch* alternate inside one process group, each first in turn,
 so that a machine whose speed drifts slows both alike; the ratios are those of neighbours. Each rank may use one core;
 run it where as many cores as ranks do nothing else. That no collective is added is counted, not measured.
+``replicas`` adds the checks at optimizer steps: those that every job has, and those of ``--consistency``, on a small
+model and on one of 100 million parameters. What a compared step takes longer is measured in the main thread, too.
 ``coordinator`` reads synthetic heartbeats from a dictionary: seconds of the processor, without the store.
 """
 
@@ -17,11 +20,13 @@ import mmap
 import os
 import platform
 import resource
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +82,7 @@ class Switch:
         for cell, plain in zip(self._cells, self._plain, strict=True):
             cell.cell_contents = plain
 
-    def on(self) -> None:
+    def on(self, on_tick: Any = None) -> None:
         from distcheck.runtime.coordination.coordinator import MonitorReporter
         from distcheck.runtime.coordination.rank_info import RankInfo
         from distcheck.runtime.coordination.rank_monitor import RankMonitor
@@ -89,7 +94,7 @@ class Switch:
         module = self._module
         self._monitor = RankMonitor(
             self.posts, RankInfo(module.get_rank(), module.get_world_size(), host="here"),
-            JobStoreConnection(lambda: True, {}), MonitorReporter(),
+            JobStoreConnection(lambda: True, {}), MonitorReporter(), on_tick=on_tick,
         )  # fmt: skip
         self._monitor.start()
 
@@ -170,21 +175,22 @@ def step_rank(rank: int, folder: str, ranks: int, rounds: int, steps: int, devic
     dist.destroy_process_group()
 
 
-def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
-    """Wall and processor time of a step with *watch*, to that of the same step without."""
-    import socket
-
+def on_ranks(ranks: int, body: Any, given: tuple[Any, ...]) -> list[Any]:
+    """Run ``body(rank, folder, *given)`` on some ranks, and return what each one wrote."""
     import torch.multiprocessing
 
-    ranks = 1 if device == "cuda" else 2
     with tempfile.TemporaryDirectory() as folder:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             Path(folder, "port").write_text(str(probe.getsockname()[1]))
-        torch.multiprocessing.start_processes(
-            step_rank, (folder, ranks, rounds, steps, device), nprocs=ranks, start_method="spawn"
-        )
-        tables = [json.loads(Path(folder, f"rows.{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
+        torch.multiprocessing.start_processes(body, (folder, *given), nprocs=ranks, start_method="spawn")
+        return [json.loads(Path(folder, f"rows.{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
+
+
+def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
+    """Wall and processor time of a step with *watch*, to that of the same step without."""
+    ranks = 1 if device == "cuda" else 2
+    tables = on_ranks(ranks, step_rank, (ranks, rounds, steps, device))
     rows = [row for table in tables for row in table]
     added = {row["watched"]["collectives"] - row["alone"]["collectives"] for row in rows}
 
@@ -213,6 +219,129 @@ def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
         "quartiles of cpu": [round(value, 3) for value in statistics.quantiles(ratios("cpu_s"), n=4)],
         "collectives added (target: none)": sorted(added),
     }
+
+
+# checks at optimizer steps
+
+#: Layers, their width, the batch, and steps in a block: a small model, and one of 100 million parameters.
+MODELS = {"small": (2, WIDTH, BATCH, 100), "100 M parameters": (24, 2048, 8, 2)}
+MODES = ("alone", "watch", "watch --consistency")
+#: Default of ``--consistency-interval``.
+INTERVAL = 100
+
+
+def make_model(torch: Any, layers: int, width: int, batch: int) -> Any:
+    """Return a step of training as scripts make it: DDP, AdamW, a schedule, a loss that is reduced."""
+    dist = torch.distributed
+    model = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(layers)))
+    ddp = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(ddp.parameters(), lr=1e-4)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1_000_000)
+    inputs = torch.randn(batch, width)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss = ddp(inputs).square().mean()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        dist.all_reduce(loss.detach())
+
+    return step
+
+
+def replicas_rank(rank: int, folder: str, rounds: int, shape: tuple[int, int, int, int]) -> None:
+    """One rank: blocks alone, with watch, and with ``--consistency``, each first in turn."""
+    import torch
+    import torch.distributed as dist
+    import torch.optim.optimizer as optimizers
+
+    from distcheck.runtime.monitor.drift import ReplicaExchange
+    from distcheck.runtime.monitor.training import TrainingObserver
+
+    torch.set_num_threads(1)
+    address = ("127.0.0.1", int(Path(folder, "port").read_text()))
+    store = dist.TCPStore(*address, world_size=2, is_master=rank == 0)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
+    switch = Switch(dist.distributed_c10d)
+    *sizes, steps = shape
+    compared_s: list[float] = []
+    tables = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
+    hooks, exchanges = {MODES[0]: ({}, {})}, {}
+    for mode in MODES[1:]:
+        observer = TrainingObserver(switch.posts, steps, digests=mode == MODES[2])
+        observer.install()
+        hooks[mode] = tuple(dict(table) for table in tables)
+        for table in tables:
+            table.clear()
+        exchanges[mode] = (observer.rows, ReplicaExchange(observer.rows, print, str))
+        digests_of = observer._digests_of
+
+        def timed(*args: Any, _real: Any = digests_of, **kwargs: Any) -> Any:
+            begun = time.perf_counter()
+            try:
+                return _real(*args, **kwargs)
+            finally:
+                compared_s.append(time.perf_counter() - begun)
+
+        if mode == MODES[2]:
+            observer._digests_of = timed  # type: ignore[method-assign]
+    step = make_model(torch, *sizes)
+
+    def tick(mode: str, client: Any, here: int, final: bool) -> None:
+        rows, exchange = exchanges[mode]
+        for index, row in enumerate(rows):
+            # both modes count the same steps, in one store
+            rows[index] = row._replace(key=f"{row.key.partition(' ')[0]} {mode}")
+        exchange.tick(client, here, final)
+
+    def block(mode: str) -> dict[str, float]:
+        for table, chosen in zip(tables, hooks[mode], strict=True):
+            table.clear()
+            table.update(chosen)
+        if mode != MODES[0]:
+            switch.on(partial(tick, mode))
+        dist.barrier()
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(steps):
+            step()
+        found = {"wall_s": (time.perf_counter() - wall) / steps, "cpu_s": (time.process_time() - cpu) / steps}
+        if mode != MODES[0]:
+            switch.off()
+        return found
+
+    for mode in MODES:
+        block(mode)  # warm, and the steps 1 and 2, which are always compared
+    compared_s.clear()
+    rows = []
+    for number in range(rounds):
+        order = [MODES[(number + index) % len(MODES)] for index in range(len(MODES))]
+        rows.append({mode: block(mode) for mode in order})
+    found = {"rows": rows, "compared_s": compared_s}
+    Path(folder, f"rows.{rank}.json").write_text(json.dumps(found), encoding="utf-8")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def measure_replicas(rounds: int) -> dict[str, Any]:
+    """Wall and processor time of a step with the checks at optimizer steps, to that of the same step alone."""
+    found: dict[str, Any] = {"ratios": {}}
+    for name, shape in MODELS.items():
+        tables = on_ranks(2, replicas_rank, (rounds if shape[3] == INTERVAL else max(3, rounds // 6), shape))
+        rows = [row for table in tables for row in table["rows"]]
+        for mode in MODES[1:]:
+            ratios = {key: [row[mode][key] / row[MODES[0]][key] for row in rows] for key in ("wall_s", "cpu_s")}
+            for key, values in ratios.items():
+                low, middle, high = statistics.quantiles(values, n=4)
+                text = f"{name}, {mode}, {key[:-2]} of a step to that alone (quartiles {low:.3f} to {high:.3f})"
+                found["ratios"][text] = middle
+        compared = statistics.median(one for table in tables for one in table["compared_s"])
+        step = statistics.median(row[MODES[0]]["wall_s"] for row in rows)
+        found[name] = (
+            f"{len(rows)} blocks of {shape[3]} steps, one of them compared; a step takes {1e3 * step:.1f} ms, a "
+            f"compared one {1e3 * compared:.1f} ms more: {compared / INTERVAL / step:.2%} if each {INTERVAL}th is one"
+        )
+    return found
 
 
 # the coordinator
@@ -299,12 +428,13 @@ def main() -> None:
     parser.add_argument(
         "--steps", type=int, default=400, help="steps in a block: a second and more, for the thread's ticks"
     )
-    parser.add_argument("--parts", default="step,coordinator")
+    parser.add_argument("--parts", default="step,replicas,coordinator")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     parts = {
         "step": lambda: measure_step(arguments.rounds, arguments.steps, arguments.device),
+        "replicas": lambda: measure_replicas(arguments.rounds),
         "coordinator": measure_coordinator,
     }
     names = arguments.parts.split(",")
