@@ -1,8 +1,9 @@
 """The language server: ``distcheck lint`` over the text of an editor.
 
-Each change starts a run of :mod:`.lint_run` over the project, in which the text of open files replaces their bytes.
-What did not change comes from the cache of earlier runs, so a run judges only the files that depend on the change. Runs
-are in one thread, one after another. A notebook is checked as the file that the editor would save.
+A run of :mod:`.lint_run` over the project uses the text of open files in place of their bytes. A project of more than a
+few files is too slow to judge for each key. There, a change judges only its file, and what that changes is applied to
+the findings of the last run over the project (:func:`combined`). The project follows when the keyboard rests, in a
+process of its own, which the next change ends. A notebook is checked as the file that the editor would save.
 
 It writes no file but the cache. The editor applies edits.
 """
@@ -15,7 +16,7 @@ import os
 import re
 import sys
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +28,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from distcheck._version import __version__
 from distcheck.core.fixes import apply_fixes, why_it_does_not_compile
-from distcheck.core.model import Finding, Fix, Severity, page_url
+from distcheck.core.model import FEW_FILES, Finding, Fix, Severity, page_url
 from distcheck.core.redaction import mask_forms
 from distcheck.core.rule_page import read_page
 from distcheck.core.world import World
@@ -36,12 +37,15 @@ from distcheck.reporters.progress import Progress
 from . import options as shared
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, inputs_of
 from .lint_run import look, save_cache
+from .subprocess_call import call
 
 if TYPE_CHECKING:
     import asyncio
 
 #: Seconds without a change after which the text is checked: a word is typed in less.
 _PAUSE_S = 0.1
+#: Seconds without a change after which the whole project is checked, and the most seconds that this may take.
+_REST_S, _LIMIT_S = 0.7, 600.0
 _LEVELS = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
     Severity.WARNING: types.DiagnosticSeverity.Warning,
@@ -64,14 +68,21 @@ class Project(NamedTuple):
     #: the path that lint uses for a file, by absolute path
     names: Mapping[str, str]
 
+    @property
+    def is_small(self) -> bool:
+        """Return whether the project is judged as a whole for each change."""
+        return len(self.names) <= FEW_FILES
 
-def project_of(given: Mapping[str, Any]) -> Project:
-    """Return the project in the working directory; raises click.UsageError if its configuration is not valid."""
+
+def project_of(given: Mapping[str, Any], *words: str) -> Project:
+    """Return the project in the working directory; raises click.UsageError if its configuration is not valid.
+
+    :param words: more options of ``distcheck lint``
+    """
     from .lint import command, lint_options
 
     configuration = shared.configuration_of(World(), given["config"], isolated=given["isolated"])
-    # one process: the editor's server has threads, and must not fork
-    plain = dict(command.make_context("lint", ["-j", "1"], auto_envvar_prefix=None).params)
+    plain = dict(command.make_context("lint", list(words), auto_envvar_prefix=None).params)
     options = lint_options(plain, configuration)
     inputs = inputs_of(options)
     return Project(options, inputs, {os.path.abspath(path): path for path in (*inputs.paths, *inputs.launch)})
@@ -92,6 +103,86 @@ def check(project: Project, texts: Mapping[str, bytes]) -> dict[str, list[Findin
     return found
 
 
+def check_project(given: Mapping[str, Any], texts: Mapping[str, bytes]) -> dict[str, list[Finding]]:
+    """Return the findings of the project in the working directory, for a process of its own."""
+    return check(project_of(given), texts)
+
+
+def check_alone(project: Project, path: str, text: bytes) -> list[Finding]:
+    """Return the findings of one file as if there were no other. It neither reads nor changes the cache."""
+    one = (path,)
+    inputs = project.inputs._replace(
+        paths=one if path in project.inputs.paths else (), launch=one if path in project.inputs.launch else ()
+    )
+    alone = project._replace(options=project.options._replace(cache=None), inputs=inputs)
+    return check(alone, {path: text}).get(path, [])
+
+
+class Basis(NamedTuple):
+    """A file as the last run over the project has judged it."""
+
+    text: bytes
+    #: the findings of that run, and those of the file alone
+    found: list[Finding]
+    alone: list[Finding]
+
+
+def combined(basis: Basis, text: bytes, alone: list[Finding]) -> list[Finding]:
+    """Return the findings of a file whose text has changed, until the project is judged again.
+
+    A finding that the file alone had before as well, and the project had not, is refuted by other files. One that only
+    the project had rests on other files, and stays while its line does.
+
+    :param alone: the findings of the new text alone
+    """
+    moved_line = _line_mapping(basis.text, text)
+
+    def key(finding: Finding, line: int | None) -> tuple[object, ...]:
+        return finding.code, finding.where.cell, line, finding.where.column
+
+    def placed(findings: list[Finding]) -> dict[tuple[object, ...], Finding]:
+        lines = [(finding, moved_line(finding)) for finding in findings]
+        return {key(finding, line): _moved(finding, line) for finding, line in lines if line is not None}
+
+    before, project = placed(basis.alone), placed(basis.found)
+    now = {key(finding, finding.where.line): finding for finding in alone}
+    shown = [finding for place, finding in now.items() if place not in before]
+    shown += [finding for place, finding in project.items() if place in now or place not in before]
+    return shown
+
+
+def _line_mapping(old: bytes, new: bytes) -> Callable[[Finding], int | None]:
+    """Return a function from a finding in the old text to its line in the new one; None if that was changed."""
+    before, after = old.splitlines(), new.splitlines()
+    shorter = min(len(before), len(after))
+    start = next((n for n in range(shorter) if before[n] != after[n]), shorter)
+    rest = shorter - start
+    end = next((n for n in range(rest) if before[-1 - n] != after[-1 - n]), rest)
+
+    def line_of(finding: Finding) -> int | None:
+        first = finding.where.line or 1
+        if (finding.where.end_line or first) <= start:
+            return first
+        return first + len(after) - len(before) if first > len(before) - end else None
+
+    return line_of
+
+
+def _moved(finding: Finding, line: int) -> Finding:
+    where = finding.where
+    if line == (where.line or 1):
+        return finding
+    end = None if where.end_line is None or where.line is None else where.end_line + line - where.line
+    # the edits of the fix are about the old lines
+    return finding._replace(
+        where=where._replace(line=line, end_line=end), fix=finding.fix._replace(edits=(), command=None)
+    )
+
+
+class Outdated(Exception):  # noqa: N818 - a state, not an error
+    """A newer text is to be checked."""
+
+
 class LintServer(LanguageServer):
     """The server, with the last results."""
 
@@ -102,10 +193,15 @@ class LintServer(LanguageServer):
         #: findings by path, and the texts of open files that they were found in
         self.found: dict[str, list[Finding]] = {}
         self.checked: Mapping[str, bytes] = {}
+        #: findings by path of the last run over the project (None: there was none), and the open files as judged there
+        self.of_project: dict[str, list[Finding]] | None = None
+        self.bases: dict[str, Basis] = {}
         #: documents that have diagnostics in the editor
         self.published: set[str] = set()
         self._runs = ThreadPoolExecutor(1, "lint")
         self._next: asyncio.Task[None] | None = None
+        #: counts the changes
+        self._change = 0
 
     # runs
 
@@ -118,25 +214,46 @@ class LintServer(LanguageServer):
 
         if files_changed:
             self.project = None
+        self.give_up()
+        self._next = asyncio.get_running_loop().create_task(self._check_soon())
+
+    def give_up(self) -> None:
+        """End the run in progress."""
+        self._change += 1
         if self._next is not None:
             self._next.cancel()
-        self._next = asyncio.get_running_loop().create_task(self._check_soon())
 
     async def _check_soon(self) -> None:
         import asyncio
 
+        change = self._change
         await asyncio.sleep(_PAUSE_S)
         loop = asyncio.get_running_loop()
         try:
             if self.project is None:
-                self.project = await loop.run_in_executor(self._runs, project_of, self.given)
+                # one process: the editor's server has threads, and must not fork
+                self.project = await loop.run_in_executor(self._runs, project_of, self.given, "-j", "1")
             project = self.project
             texts = dict(self._open_texts(project))
-            self.found = await loop.run_in_executor(self._runs, check, project, texts)
-            self.checked = texts
+            if project.is_small:
+                self.found = await loop.run_in_executor(self._runs, check, project, texts)
+                self.checked = texts
+            else:
+                alone = {}
+                for path, text in texts.items():
+                    alone[path] = await loop.run_in_executor(self._runs, self._alone, project, path, text)
+                self.found = {**(self.of_project or {}), **self._provisional(texts, alone)}
+                self.checked = texts
+                self._publish()
+                await asyncio.sleep(_REST_S)
+                self.found = self.of_project = await loop.run_in_executor(None, self._apart, texts, change)
+                self.bases = {path: Basis(text, self.found.get(path, []), alone[path]) for path, text in texts.items()}
+        except Outdated:
+            return
         except Exception as error:
             # findings of an earlier text must not stand for this one
             self.found, self.checked = {}, {}
+            self.of_project, self.bases = None, {}
             if isinstance(error, click.ClickException):
                 why = error.format_message()
             else:
@@ -145,6 +262,34 @@ class LintServer(LanguageServer):
             message = f"distcheck could not check this project: {why}"
             self.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))
         self._publish()
+
+    def _alone(self, project: Project, path: str, text: bytes) -> list[Finding]:
+        """Return the findings of one file alone; known where its text is that of the last run over the project."""
+        basis = self.bases.get(path)
+        return basis.alone if basis is not None and basis.text == text else check_alone(project, path, text)
+
+    def _provisional(self, texts: Mapping[str, bytes], alone: Mapping[str, list[Finding]]) -> dict[str, list[Finding]]:
+        """Return the findings of each open file until the project is judged."""
+        if self.of_project is None:
+            return dict(alone)
+        for path in texts.keys() - self.bases.keys():
+            # it was opened after the run over the project, which has read the file
+            self.bases[path] = Basis(texts[path], self.of_project.get(path, []), alone[path])
+        return {path: combined(self.bases[path], text, alone[path]) for path, text in texts.items()}
+
+    def _apart(self, texts: Mapping[str, bytes], change: int) -> dict[str, list[Finding]]:
+        """Return the findings of the project, judged in another process.
+
+        :param change: the number of the change that the run is for
+        :raises Outdated: another change has come in
+        """
+
+        def go_on() -> None:
+            if self._change != change:
+                raise Outdated
+
+        found: dict[str, list[Finding]] = call(check_project, (self.given, texts), _LIMIT_S, go_on).value
+        return found
 
     def _open_texts(self, project: Project) -> Iterator[tuple[str, bytes]]:
         """Yield the path and the text of each open file of the project."""
@@ -387,4 +532,8 @@ def server_of(given: Mapping[str, Any]) -> LintServer:
 
 def serve(given: Mapping[str, Any]) -> None:
     """Serve an editor over standard input and output until it closes the connection."""
-    server_of(given).start_io()
+    server = server_of(given)
+    try:
+        server.start_io()
+    finally:
+        server.give_up()

@@ -92,10 +92,11 @@ class RunMemory:
             given["paths"],
             given["exclude"],
             given["extend_exclude"],
-            sorted(inputs.named),
+            # of Python files, the level of findings depends on it, and no verdict
+            sorted(inputs.named.intersection(inputs.launch)),
         )
         self._options = digest_of(repr(decisive).encode("utf-8", "surrogateescape"))
-        self._key = digest_of(b"run" + self._options)
+        self._key = digest_of(b"run" + self._options + repr(sorted(inputs.named)).encode("utf-8", "surrogateescape"))
         self._before: dict[str, Reading] = {}
         #: what this run has read, by path
         self.readings: dict[str, Reading] = {}

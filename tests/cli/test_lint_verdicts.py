@@ -65,12 +65,17 @@ class Tree:
         os.utime(path, (at, at))
 
     def run(
-        self, *words: str, configuration: Configuration = Configuration(), cached: bool = True
+        self,
+        *words: str,
+        configuration: Configuration = Configuration(),
+        cached: bool = True,
+        named: frozenset[str] = frozenset(),
     ) -> tuple[list[dict[str, Any]], list[Any], set[str]]:
         """Return the findings, what was not checked, and what was; ``reads`` and ``judged`` are those of this run."""
         given = command.make_context("lint", [*words, *(() if cached else ("--no-cache",)), "-j", "1"]).params
         options = lint_options(given, configuration)
         inputs = lint_inputs.inputs_of(options)
+        inputs = inputs._replace(named=inputs.named | named)
         self.reads, self.judged = [], 0
         with self.monkeypatch.context() as patch:
             patch.setattr(lint_inputs, "bytes_of", self._counting(lint_inputs.bytes_of))
@@ -326,3 +331,11 @@ def test_what_was_made_of_an_ignore_file_is_kept_by_its_text(tree: Tree, damaged
     tree.monkeypatch.setattr(Cache, "get", get)
     tree.write(".gitignore", "*.tmp\n")
     assert sorted(tree.check("--select", "DC201,DC209")) == sorted(both)
+
+
+def test_an_open_python_file_changes_levels_and_no_verdict(tree: Tree) -> None:
+    """The language server names the open files: that must not judge their project again."""
+    tree.write("train.py", CALLER)
+    tree.write("helper.py", HELPER)
+    assert tree.check() == ["DC701 train.py"] and tree.judged == 1
+    assert tree.check(named=frozenset(["train.py"])) == ["DC701 train.py"] and tree.judged == 0

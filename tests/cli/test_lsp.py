@@ -7,13 +7,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distcheck.core.model import Edit, Finding, Fix, Where
+from distcheck.rules import known
+
 types = pytest.importorskip("lsprotocol.types")
 client_module = pytest.importorskip("pygls.lsp.client")
+from distcheck.cli.language_server import Basis, LintServer, Outdated, combined  # noqa: E402 - needs pygls
 
 BAD = """import torch.distributed as dist
 
@@ -223,3 +228,80 @@ def test_without_pygls_the_line_names_what_to_install() -> None:
     assert ran.returncode == 2
     assert "pip install 'pygls>=2'" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+HELPER = "import torch.distributed as dist\n\n\ndef save():\n    dist.barrier()\n"
+MAIN = "import helper\nimport torch.distributed as dist\n\nif dist.get_rank() == 0:\n    helper.save()\n"
+
+
+@pytest.mark.slow
+def test_a_large_project_shows_a_change_at_once_and_what_other_files_add(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "train.py").write_text(MAIN)
+    for number in range(12):
+        (tmp_path / f"part{number}.py").write_text("import torch\n")
+
+    async def body(editor: Editor) -> None:
+        train = editor.uri("train.py")
+        editor.open("train.py", MAIN)
+        # only the project knows that the helper waits
+        (found,) = await editor.until(train, lambda them: len(them) == 1)
+        assert (found.code, found.range.start.line) == ("DC701", 4)
+        editor.replace("train.py", "# a comment\n" + MAIN + "\n    dist.barrier()\n", 2)
+        both = await editor.until(train, lambda them: len(them) == 2)
+        assert [(one.code, one.range.start.line) for one in both] == [("DC701", 5), ("DC701", 7)]
+        # what the helper does is read again, too
+        editor.open("helper.py", HELPER.replace("dist.barrier()", "pass"))
+        await editor.until(train, lambda them: [one.range.start.line for one in them] == [7])
+
+    edited(tmp_path, body)
+
+
+def basis(text: str, found: list[Finding], alone: list[Finding]) -> Basis:
+    return Basis(text.encode(), found, alone)
+
+
+def finding(line: int, code: str = "DC701") -> Finding:
+    where = Where(path="a.py", line=line, column=1, end_line=line, end_column=4)
+    return known()[code].found(
+        "x", where=where, fix=Fix("y", where="code", edits=(Edit("a.py", line, 1, line, 2, "z"),))
+    )
+
+
+def lines(findings: list[Finding]) -> list[int | None]:
+    return [one.where.line for one in findings]
+
+
+def test_what_other_files_refute_stays_away_while_lines_move() -> None:
+    old = basis("a\nb\nc\n", found=[], alone=[finding(2)])
+    assert combined(old, b"new\na\nb\nc\n", [finding(3)]) == []
+    assert combined(old, b"a\nb\n\nc\n", [finding(2)]) == []
+    # on another line the same code is a new finding
+    assert lines(combined(old, b"a\nb\nc\nd\n", [finding(2), finding(4)])) == [4]
+
+
+def test_what_rests_on_other_files_stays_while_its_line_does() -> None:
+    old = basis("a\nb\nc\n", found=[finding(2)], alone=[])
+    (moved,) = combined(old, b"new\na\nb\nc\n", [])
+    assert (moved.where.line, moved.where.end_line, moved.fix.edits) == (3, 3, ())
+    assert combined(old, b"a\nb\nnew\n", []) == [finding(2)]
+    assert combined(old, b"a\nchanged\nc\n", []) == []
+    assert combined(old, b"a\nc\n", []) == []
+
+
+def test_what_a_change_fixes_or_breaks_is_shown_at_once() -> None:
+    old = basis("a\nb\nc\n", found=[finding(2)], alone=[finding(2)])
+    assert combined(old, b"a\nb\nc\n", [finding(2)]) == [finding(2)]
+    # a fix elsewhere in the file: the line is the same, and alone it is no longer reported
+    assert combined(old, b"fixed\nb\nc\n", []) == []
+    assert combined(old, b"a\nb\nc\n", [finding(2), finding(3, "DC201")]) == [finding(3, "DC201"), finding(2)]
+
+
+def test_a_newer_text_ends_the_run_over_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = LintServer({"config": None, "isolated": True})
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(server._apart, {}, server._change)
+        server.give_up()
+        with pytest.raises(Outdated):
+            run.result(LIMIT_S)
