@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 IGNORE_CASE = "(?i)"
@@ -40,7 +41,8 @@ class _PatternItem(NamedTuple):
 
     @property
     def optional(self) -> bool:
-        return self.repeat[:1] in ("*", "?") or re.match(r"\{0+[,}]", self.repeat) is not None
+        first = self.repeat[:1]
+        return bool(first) and first in "*?" if first != "{" else re.match(r"\{0+[,}]", self.repeat) is not None
 
 
 _Sequence = tuple[_PatternItem, ...]
@@ -58,17 +60,21 @@ _NAMED = {"s": "space", "b": "zero-width", "B": "zero-width"}
 def tokens_of(pattern: str) -> Iterator[Token]:
     """The pattern in pieces, as written."""
     for match in _TOKEN.finditer(pattern):
-        kind, raw = match.lastgroup or "", match[0]
-        if kind == "hex":
-            yield Token("literal", chr(int(raw[2:], 16)), raw)
-        elif kind == "char":
-            yield Token("literal", raw, raw)
-        elif kind == "escape" and raw[1] in _CONTROLS:
-            yield Token("literal", _CONTROLS[raw[1]], raw)
-        elif kind == "escape":
-            yield Token(_NAMED.get(raw[1], "other" if raw[1].isalnum() else "literal"), raw[1], raw)
-        else:
-            yield Token(kind, raw, raw)
+        yield _token(match.lastgroup or "", match[0])
+
+
+@cache
+def _token(kind: str, raw: str) -> Token:
+    """Return the token of a piece; cached, since the signatures consist of 30,000 pieces and few different ones."""
+    if kind == "hex":
+        return Token("literal", chr(int(raw[2:], 16)), raw)
+    if kind == "char":
+        return Token("literal", raw, raw)
+    if kind == "escape" and raw[1] in _CONTROLS:
+        return Token("literal", _CONTROLS[raw[1]], raw)
+    if kind == "escape":
+        return Token(_NAMED.get(raw[1], "other" if raw[1].isalnum() else "literal"), raw[1], raw)
+    return Token(kind, raw, raw)
 
 
 def without_captures(pattern: str) -> str:
