@@ -23,6 +23,13 @@ from distcheck.cli import prolog_guard, prolog_words
 
 ROOT = Path(__file__).parent.parent
 LIBRARIES = ("click", "nvidia-ml-py", "pathspec", "PyYAML", "tabulate", "tomli")
+COMPILED = ("tree-sitter", "tree-sitter-bash")
+JOB = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+srun torchrun --nnodes=2 --nproc_per_node=8 train.py
+"""
 TRAIN = """\
 import torch
 import torch.distributed as dist
@@ -184,7 +191,7 @@ def test_each_library_comes_with_its_licence(pyz: Path) -> None:
 def test_versions_for_a_release_are_pinned() -> None:
     lines = (ROOT / "tools/one_file.txt").read_text().splitlines()
     pinned = [line.partition("==") for line in lines if line and not line.startswith("#")]
-    assert sorted(name for name, _, _ in pinned) == sorted(LIBRARIES)
+    assert sorted(name for name, _, _ in pinned) == sorted((*LIBRARIES, *COMPILED))
     assert all(version for _, _, version in pinned)
 
 
@@ -341,6 +348,49 @@ def test_a_python_without_zlib_is_told(pyz: Path, tmp_path: Path, base_python: s
         assert "zlib not a" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file with the parser of shell."""
+    pytest.importorskip("tree_sitter_bash")
+    return build(tmp_path_factory.mktemp("compiled") / "distcheck.pyz", "--compiled")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="loads compiled libraries from memory, as only Linux does")
+@pytest.mark.slow
+def test_with_the_compiled_parser_it_reads_shell_and_leaves_no_file(
+    compiled: Path, tmp_path: Path, base_python: str
+) -> None:
+    (tmp_path / "job.sbatch").write_text(JOB)
+    (tmp_path / "home").mkdir()
+    bare = [base_python, "-I", "-S", compiled, "lint", "--no-cache", "--output-format", "json", "job.sbatch"]
+    report = report_of(run(bare, tmp_path, {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "home")}))
+    assert [one["code"] for one in report["findings"]] == ["DC106", "DC419"]
+    assert report["not_checked"] == []
+    assert not any((tmp_path / "home").iterdir())
+    # another Python has other compiled modules, and is not stopped by these
+    others = [
+        found for found in glob.glob(os.path.expanduser("~/.pyenv/versions/3.1?.*/bin/python")) if _is_other(found)
+    ]
+    for other in others[:1]:
+        done = run([other, *bare[1:]], tmp_path)
+        assert (done.returncode, "build_pyz.py --compiled" in done.stdout) == (2, True)
+
+
+@pytest.mark.slow
+def test_the_compiled_parser_comes_with_its_licence_and_after_what_is_installed(compiled: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(compiled) as archive:
+        names = archive.namelist()
+    for library in COMPILED:
+        assert any(name.startswith(f"licenses/{library}-") for name in names)
+    assert build(tmp_path / "again.pyz", "--compiled").read_bytes() == compiled.read_bytes()
+    code = (
+        f"import sys; sys.path.insert(0, {str(compiled)!r})\n"
+        "from distcheck.checks.launch_files.shell_grammar import why_missing\n"
+        "assert why_missing() is None; print(sys.modules['tree_sitter'].__file__)"
+    )
+    assert not run([sys.executable, "-c", code], tmp_path).stdout.startswith(str(compiled))
+
+
 # on bare ground
 
 
@@ -357,7 +407,8 @@ def test_the_commands_without_site_packages(pyz: Path, project: Path, base_pytho
     assert found == {("DC201", "train.py"), ("DC301", "pod.yaml"), ("DC320", "pod.yaml")}
     (said,) = lint["not_checked"]
     assert said["what"] == "the shell in run.sh"
-    assert said["why"].startswith("tree-sitter does not import (No module named 'tree_sitter'); pip install ")
+    assert said["why"].startswith("tree-sitter does not import (No module named 'tree_sitter'); build this file with ")
+    assert "build_pyz.py --compiled" in said["why"]
     log = report_of(run([*bare, "log", "--output-format", "json", "train.log"], project))
     assert [one["code"] for one in log["findings"]] == ["DC101"]
     assert run([*bare, "pickle", "bad.pkl"], project).returncode == 1
@@ -443,7 +494,7 @@ exec env -i "$CHROOT" "$root" "$@"
 @pytest.mark.parametrize("proc", ["proc", "no proc"])
 @pytest.mark.slow
 def test_in_a_bare_and_read_only_root(
-    pyz: Path, project: Path, tmp_path_factory: pytest.TempPathFactory, proc: str, base_python: str
+    compiled: Path, project: Path, tmp_path_factory: pytest.TempPathFactory, proc: str, base_python: str
 ) -> None:
     """No HOME, no PATH, no /tmp, no /etc, no /sys, not a byte that can be written."""
     system = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -455,8 +506,10 @@ def test_in_a_bare_and_read_only_root(
         pytest.skip("no mount namespace can be made here")
     prefix = sys.base_prefix if sys.base_prefix != "/usr" else "/usr/bin"
     folders = [path for path in ("/usr/lib", "/usr/lib64", "/lib", "/lib64", prefix) if os.path.exists(path)]
-    shutil.copy(pyz, project / "distcheck.pyz")
+    shutil.copy(compiled, project / "distcheck.pyz")
     environ = {"FOLDERS": " ".join(folders), "CHROOT": str(programs["chroot"]), "PATH": system}
+
+    (project / "job.sbatch").write_text(JOB)
 
     def inside(*words: str) -> subprocess.CompletedProcess[str]:
         root = tmp_path_factory.mktemp("root")
@@ -472,8 +525,14 @@ def test_in_a_bare_and_read_only_root(
     prologue = inside("env", "--profile", "prolog")
     assert prologue.returncode == 0
     assert prologue.stderr.startswith("distcheck prolog: NOT CHECKED: no NVIDIA driver: ")
+    job = inside("lint", "--output-format", "json", "/inputs/job.sbatch")
     if proc == "no proc":
+        # the reason, and no success
+        assert (job.returncode, json.loads(job.stdout)["findings"]) == (2, [])
+        assert "on Linux only, with /proc" in job.stdout
         return
+    # the script that it starts is checked, too
+    assert {one["code"] for one in json.loads(job.stdout)["findings"]} == {"DC106", "DC419", "DC201"}
     assert inside("pickle", "/inputs/state.pkl").returncode == 0
     small = inside("ci", "--parts", "lint", "--budget", "30s", "/inputs/train.py")
     assert small.returncode == 0, small.stderr

@@ -1,7 +1,8 @@
 """Builds ``distcheck.pyz``: distcheck and its pure-Python dependencies in one zip that Python runs.
 
 The libraries are those installed for the Python that runs this, their Python sources only; ``tools/one_file.txt`` has
-the versions for a release. The same sources give the same bytes: entries are sorted, and carry the time in
+the versions for a release. With ``--compiled`` it also holds the parser of shell, for the Python and the kind of system
+that built it. The same sources give the same bytes: entries are sorted, and carry the time in
 SOURCE_DATE_EPOCH (else 1980) and one mode. With ``--bytecode`` it starts three to five times as fast on the Python that
 built it, is three times as large, and runs on all others as before.
 """
@@ -32,6 +33,9 @@ LIBRARIES = {
     "PyYAML": ("yaml/",),
     "tomli": ("tomli/",),
 }
+#: Compiled libraries, and where they are in the file: distcheck adds this folder to Python's path, after all others.
+COMPILED = {"tree-sitter": ("tree_sitter/",), "tree-sitter-bash": ("tree_sitter_bash/",)}
+COMPILED_FOLDER = "compiled/"
 #: A zip knows no earlier time, and none later than this.
 _FIRST_TIME, _LAST_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 #: An ordinary file that all may read, in the high half of a zip's attributes.
@@ -48,10 +52,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", "-o", type=Path, default=ROOT / "dist" / "distcheck.pyz")
     parser.add_argument("--bytecode", action="store_true", help="for this Python, in addition to the sources")
+    parser.add_argument("--compiled", action="store_true", help="with the parser of shell, for this Python and system")
     options = parser.parse_args()
     output: Path = options.output
     try:
-        data = build(os.environ.get("SOURCE_DATE_EPOCH"), bytecode=options.bytecode)
+        data = build(os.environ.get("SOURCE_DATE_EPOCH"), bytecode=options.bytecode, compiled=options.compiled)
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(data)
         output.chmod(0o755)
@@ -65,10 +70,11 @@ def main() -> int:
     return 0
 
 
-def build(epoch: str | None = None, *, bytecode: bool = False) -> bytes:
+def build(epoch: str | None = None, *, bytecode: bool = False, compiled: bool = False) -> bytes:
     """The whole file.
 
     :param epoch: seconds since 1970 for all entries, as text; None for the first time that a zip knows
+    :param compiled: with the libraries of COMPILED
     """
     when = _time_of(epoch)
     files: dict[str, bytes] = {
@@ -80,6 +86,12 @@ def build(epoch: str | None = None, *, bytecode: bool = False) -> bytes:
     for name, wanted in LIBRARIES.items():
         library, notice = _library(name, wanted)
         files.update(library)
+        notices.append(notice)
+    for name, wanted in COMPILED.items() if compiled else ():
+        library, notice = _library(name, wanted, (".py", ".so"))
+        files.update(
+            (path if path.startswith("licenses/") else COMPILED_FOLDER + path, data) for path, data in library.items()
+        )
         notices.append(notice)
     files["licenses/README.txt"] = "".join(notices).encode()
     if bytecode:
@@ -137,8 +149,8 @@ def _compiled(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return found
 
 
-def _library(name: str, wanted: tuple[str, ...]) -> tuple[dict[str, bytes], str]:
-    """The sources and licences of one library, and the lines about it in the zip's README."""
+def _library(name: str, wanted: tuple[str, ...], suffixes: tuple[str, ...] = (".py",)) -> tuple[dict[str, bytes], str]:
+    """The files and licences of one library, and the lines about it in the zip's README."""
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
@@ -147,7 +159,7 @@ def _library(name: str, wanted: tuple[str, ...]) -> tuple[dict[str, bytes], str]
     licences: dict[str, bytes] = {}
     for path in distribution.files or ():
         text = path.as_posix()
-        if text.startswith(wanted) and path.suffix == ".py":
+        if text.startswith(wanted) and path.suffix in suffixes:
             sources[text] = Path(str(path.locate())).read_bytes()
         elif ".dist-info/" in text and path.name.upper().startswith(("LICENSE", "LICENCE", "COPYING", "NOTICE")):
             licences[path.name] = Path(str(path.locate())).read_bytes()

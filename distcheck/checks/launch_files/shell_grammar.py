@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import sys
 import time
 from collections.abc import Container, Iterator
 from typing import Any
+
+from distcheck.core import archived
 
 from .fragments import Fragment, placeholder
 
@@ -26,6 +29,10 @@ _LAUNCH_LINE = re.compile(
 #: Longest text that is parsed a second time, in characters.
 _MAX_REPAIR_LENGTH = 200_000
 _INSTALL = "pip install 'tree-sitter>=0.25' 'tree-sitter-bash>=0.25'"
+_BUILD = (
+    "build this file with 'python{}.{} tools/build_pyz.py --compiled' on a host of this kind".format(*sys.version_info)
+    + f", or {_INSTALL}"
+)
 #: Tokens that the grammar inserts to close a statement.
 _ENDS = {"fi": "an if", "done": "a loop", "esac": "a case"}
 
@@ -44,11 +51,12 @@ def with_plain_line_ends(fragment: Fragment) -> Fragment:
 @functools.cache
 def why_missing() -> str | None:
     """Return why the grammar is missing and what to install, or None. Nothing replaces it."""
+    archived.add_compiled()
     try:
         import tree_sitter
         import tree_sitter_bash  # noqa: F401
     except ImportError as error:
-        return f"tree-sitter does not import ({error}); {_INSTALL}"
+        return f"tree-sitter does not import ({error}); {_BUILD if archived.in_archive() else _INSTALL}"
     if not hasattr(tree_sitter, "QueryCursor"):
         return f"the tree-sitter that is installed is older than 0.25; {_INSTALL}"
     try:
