@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
+from distcheck.cli.prolog_check import RULES
 from tests.cli.test_cli import environment
+from tests.cli.test_prolog_check import LOST
 from tests.test_hosts import read
 
 from .test_slurm import script
@@ -47,9 +51,11 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 def pods() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each pod's spec, with a name for it."""
+    """Each pod's spec of a job, with a name for it."""
     for path in MANIFESTS:
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            if document["kind"] == "DaemonSet":
+                continue
             replicas = document["spec"].get("pytorchReplicaSpecs")
             if replicas is not None:
                 yield from ((f"{path.stem} {name}", part["template"]["spec"]) for name, part in replicas.items())
@@ -232,3 +238,43 @@ def test_waiting_for_a_name(name: str, answers_at: int, status: int, tmp_path: P
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == min(answers_at, 150)
     assert ("does not resolve" in result.stderr) == bool(status)
+
+
+# the check of each node
+
+
+def node_check() -> Any:
+    return yaml.safe_load((FOLDER / "node-check.yaml").read_text(encoding="utf-8"))["spec"]["template"]["spec"]
+
+
+def test_the_node_check_sees_all_gpus_and_takes_none() -> None:
+    pod = node_check()
+    (main,) = pod["containers"]
+    assert not any("gpu" in name for kind in main["resources"].values() for name in kind)
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"} in main["env"]
+    (volume,) = pod["volumes"]
+    assert volume["hostPath"]["path"] == "/var/lib/node_exporter/textfile_collector"
+    assert main["volumeMounts"] == [{"name": volume["name"], "mountPath": "/textfile"}]
+    (codes,) = re.findall(r"--select (\S+)", main["args"][0])
+    # a container has a /dev/shm and a /tmp of its own
+    assert set(codes.split(",")) == set(RULES) - {"DC320", "DC327"}
+
+
+def test_the_node_check_writes_its_file_and_ends_with_the_pod(tmp_path: Path) -> None:
+    (main,) = node_check()["containers"]
+    start = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{LOST}\nfrom distcheck.cli.fast_path import main\nmain()\n"
+    script(tmp_path / "bin" / "distcheck", f"#!{sys.executable}\n{start}")
+    environ = environment()
+    (tmp_path / "textfile").mkdir()
+    words = [word.replace("/textfile/", f"{tmp_path}/textfile/") for word in (*main["command"], *main["args"])]
+    process = subprocess.Popen(words, env={**environ, "PATH": f"{tmp_path}/bin:{environ['PATH']}"}, cwd="/")
+    try:
+        file = tmp_path / "textfile" / "distcheck.prom"
+        until = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert 'code="DC309",name="gpu-hardware-error",severity="error"} 1' in file.read_text(encoding="utf-8")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
