@@ -104,13 +104,18 @@ def test_the_azure_lines_of_the_documentation_are_right(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout
 
 
-def test_every_example_names_this_release_and_formats_that_there_are() -> None:
+def test_examples_name_this_release_or_none_and_formats_that_there_are() -> None:
     texts = [path.read_text(encoding="utf-8") for path in EXAMPLES.iterdir()]
     texts.append((ROOT / "docs" / "ci.md").read_text(encoding="utf-8"))
     assert len(texts) == 5
+    # what is not on an index can't be installed from one
+    assert not any("pip install" in text and "distcheck==" in text for text in texts[:-1])
+    assert not any(
+        "pip install distcheck" in path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")
+    )
     for text in texts:
         versions = re.findall(r"distcheck==([0-9][\w.]*)|distcheck/distcheck@v([\w.]+)|VERSION: \"(.*)\"", text)
-        assert {part for groups in versions for part in groups if part} == {VERSION}
+        assert {part for groups in versions for part in groups if part} <= {VERSION}
         for chosen in re.findall(r"--also ([\w-]+)=[^ \n]", text):
             assert chosen in (*FORMATS, "FORMAT")
 
@@ -436,6 +441,7 @@ def run_lines(lines: Sequence[str], folder: Path, **variables: str) -> subproces
     for name, text in (
         ("distcheck", f"#!{sys.executable}\nfrom distcheck.cli.fast_path import main\nmain()\n"),
         ("python", f'#!/bin/sh\n[ "$1 $2 $3" = "-m pip install" ] || exec "{sys.executable}" "$@"\n'),
+        ("python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'),
     ):
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
@@ -450,6 +456,11 @@ def run_lines(lines: Sequence[str], folder: Path, **variables: str) -> subproces
 def test_the_job_for_gitlab_leaves_a_report_that_gitlab_reads(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(BAD)
     whole = read(EXAMPLES / "gitlab.yml")
+    # in place of the file that the repository keeps: this very package
+    (tmp_path / ".distcheck").mkdir()
+    (tmp_path / ".distcheck" / "distcheck.pyz").write_text(
+        f"import sys\nsys.path[:0] = {sys.path!r}\nfrom distcheck.cli.fast_path import main\nmain()\n"
+    )
     result = run_lines(
         whole["distcheck"]["script"], tmp_path, **whole["variables"], DISTCHECK_CI_PARTS="lint", GITLAB_CI="true"
     )
