@@ -6,7 +6,7 @@ A loop trains if a backward pass is reached from its body.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -167,7 +167,7 @@ def _tests_of_training(
     return dict(set.intersection(*found)) if found else {}
 
 
-def _taken(terms: Sequence[tuple[Any, ...]], term: int, tests: Mapping[int, bool]) -> Iterator[int]:
+def _taken(terms: list[tuple[Any, ...]], term: int, tests: Mapping[int, bool]) -> Iterator[int]:
     """Yield what a loop walks through where conditions hold: ``a`` for ``enumerate(tqdm(a) if rank == 0 else a)``."""
     inner = term
     while inner >= 0 and terms[inner][0] == "c" and terms[inner][2]:
