@@ -33,6 +33,7 @@ differs, what stands in the document stays.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -62,7 +63,6 @@ _UNSETTLED = (
     (re.compile(r"\b[WIEF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+"), "DATE"),
     (re.compile(r"\b(pid|PID)(:? ?)\d+"), "PID"),
     (re.compile(r"0x[0-9a-f]{6,}"), "0x0"),
-    (re.compile(r"\bdistcheck==[\w.]+"), "distcheck==VERSION"),
 )
 _LIMIT_S = 120
 
@@ -202,10 +202,12 @@ def environment(temporary: Path, host: str, settings: Sequence[str]) -> dict[str
         path = tools / name
         path.write_text(f'#!/bin/sh\nexec {program} "$@"\n', encoding="utf-8")
         path.chmod(0o755)
-    # ``set=PYTHONPATH=../.site``: distcheck as an index gives it, without a checkout that CI can't reach
+    # ``set=PYTHONPATH=../.site``: distcheck as pip installs it from a commit, without a checkout that CI can't reach
     metadata = temporary / ".site" / "distcheck.dist-info" / "METADATA"
     metadata.parent.mkdir(parents=True)
     metadata.write_text("Metadata-Version: 2.1\nName: distcheck\nVersion: 0\n", encoding="utf-8")
+    origin = {"url": "https://github.com/distcheck/distcheck", "vcs_info": {"vcs": "git", "commit_id": "COMMIT"}}
+    metadata.with_name("direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
     (temporary / ".site" / "distcheck").symlink_to(ROOT / "distcheck")
     environ = {
         "PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin",

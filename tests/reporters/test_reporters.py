@@ -114,6 +114,23 @@ def test_the_schema_itself_is_one_and_refuses_what_is_wrong() -> None:
     assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(plain)
 
 
+#: What ``docs/formats.md`` promises for ``schema_version`` 1. It may grow; whatever shrinks it is version 2.
+VERSION_1 = {
+    "report": "schema_version tool command stage subject findings not_checked probes summary",
+    "tool": "name version",
+    "summary": "error warning info elapsed_s",
+    "finding": "code name severity message where evidence fix key url",
+    "fix": "text command edits safe by where risk",
+}
+
+
+@pytest.mark.parametrize("name", VERSION_1)
+def test_version_1_of_the_json_keeps_its_fields(name: str) -> None:
+    part = {"report": SCHEMA, **SCHEMA["properties"], **SCHEMA["$defs"]}[name]
+    assert set(VERSION_1[name].split()) <= set(part["required"]) & set(part["properties"])
+    assert SCHEMA["properties"]["schema_version"] == {"const": 1}
+
+
 def test_json_lines() -> None:
     rows = [json.loads(line) for line in render(REPORT, "json-lines").splitlines()]
     assert [row["type"] for row in rows] == ["finding", "finding", "finding", "not-checked", "summary"]
