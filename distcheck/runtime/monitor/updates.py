@@ -237,7 +237,10 @@ class UpdateObserver:
 
     def attach_schedulers(self, module: Any) -> None:
         """Observe each step of a scheduler; its own function keeps the script's line in its warnings."""
-        real = module._enable_get_lr_call.__enter__
+        context_manager = getattr(module, "_enable_get_lr_call", None)
+        if context_manager is None:
+            return  # a later torch: its schedulers are not observed, and the script goes on
+        real = context_manager.__enter__
 
         def enter(context: Any) -> Any:
             frame: FrameType | None = sys._getframe(1)
@@ -253,7 +256,7 @@ class UpdateObserver:
                     self._scheduled(scheduler, f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}")
             return real(context)
 
-        module._enable_get_lr_call.__enter__ = enter
+        context_manager.__enter__ = enter
 
     def _scheduled(self, scheduler: Any, place: str) -> None:
         schedule = self._schedules.get(scheduler)
