@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from . import call_paths
 from .call_paths import Function
 from .link import reachable
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .summary import Block
 from .values import Kind, Value
@@ -114,8 +114,9 @@ def _callers_of(program: Program, functions: set[Function]) -> set[Function]:
     return reachable(functions, lambda function: above.get(function, ()))
 
 
-def for_blocks(program: Program, file: int) -> Iterator[tuple[int, int, Block, list[int]]]:
-    """Yield the ``for`` loops of a file: number of the block, scope, the block, and the numbers of its events."""
+@cached
+def for_blocks(program: Program, file: int) -> list[tuple[int, int, Block, list[int]]]:
+    """Return the ``for`` loops of a file: number of the block, scope, the block, and the numbers of its events."""
     blocks = program.blocks[file]
     owners: dict[int, int] = {}
     events: dict[int, list[int]] = {}
@@ -126,10 +127,11 @@ def for_blocks(program: Program, file: int) -> Iterator[tuple[int, int, Block, l
             if event[0] == "call":
                 events.setdefault(block, []).append(position)
             block = blocks[block][0]
-    for number, scope in owners.items():
-        node = blocks[number]
-        if node[1] == "for":
-            yield number, scope, node, events.get(number, [])
+    return [
+        (number, scope, blocks[number], events.get(number, []))
+        for number, scope in owners.items()
+        if blocks[number][1] == "for"
+    ]
 
 
 def loops_at(
@@ -190,10 +192,19 @@ def calls_within(program: Program, file: int, scope: int, block: int) -> Iterato
 
 
 def loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield the calls of DataLoader that a value comes from, through ``enumerate``, ``tqdm`` and the like."""
+    """Yield the calls of DataLoader that a value comes from, through ``enumerate``, ``tqdm`` and the like.
+
+    An object of the project stands for the loaders that its ``__iter__`` walks through.
+    """
     if depth > DEEPEST_FLOW:
         return
     for atom in value:
+        if atom.kind == Kind.OBJECT:
+            walk = program.evaluator.method(atom.const, "__iter__")
+            for _, scope, node, _ in for_blocks(program, walk[0]) if walk is not None else ():
+                if scope == walk[1]:
+                    yield from loaders_in(program, program.evaluator.value(walk[0], node[2]), depth + 1)
+            continue
         if atom.kind not in (Kind.RESULT, Kind.METHOD, Kind.WRAPPED, Kind.BATCH):
             continue
         if atom.kind == Kind.RESULT and atom.const in LOADERS and atom.call is not None:
