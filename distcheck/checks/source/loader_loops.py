@@ -201,9 +201,10 @@ def loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tuple
     for atom in value:
         if atom.kind == Kind.OBJECT:
             walk = program.evaluator.method(atom.const, "__iter__")
-            for _, scope, node, _ in for_blocks(program, walk[0]) if walk is not None else ():
-                if scope == walk[1]:
-                    yield from loaders_in(program, program.evaluator.value(walk[0], node[2]), depth + 1)
+            if walk is not None:
+                for _, scope, node, _ in for_blocks(program, walk[0]):
+                    if scope == walk[1]:
+                        yield from loaders_in(program, program.evaluator.value(walk[0], node[2]), depth + 1)
             continue
         if atom.kind not in (Kind.RESULT, Kind.METHOD, Kind.WRAPPED, Kind.BATCH):
             continue
