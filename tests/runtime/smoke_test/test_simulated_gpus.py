@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from pathlib import Path
 
 import pytest
 
+from distcheck.core.world import World
+from distcheck.launch.reader import make_launch
+from distcheck.rules import Selection
+from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, simulate
-from distcheck.runtime.smoke_test import bandwidth, cases, correctness, stragglers
+from distcheck.runtime.smoke_test import bandwidth, cases, correctness, run, stragglers
 from distcheck.runtime.smoke_test.model import Options
 
 from .ranks import launch
+from .recorded_calls import Call, calls_of, record
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 GPUS = 4
 
 
-def _simulate(_rank: int) -> None:
+def _simulate(calls: Path, rank: int) -> None:
     import torch
 
     torch.set_num_threads(1)
     simulate(FakeGpus(GPUS))
+    record(calls)
+    # as the command does, in the process that will fork the worker
+    run.look((RankInfo(rank, 1, 0, 1, 0),), make_launch({}), World({}), Selection())
 
 
 @pytest.mark.parametrize(("size", "per_node"), [(1, 1), (2, 2), (3, 3), (4, 4), (4, 2)])
@@ -36,7 +46,9 @@ def test_good_every_phase_on_simulated_gpus(
     monkeypatch.setattr(stragglers, "BUDGET_S", 3.0)
     monkeypatch.setitem(bandwidth._SIZE_BUDGET_S, "cuda", 0.1)
     options = Options(backend="nccl", device="cuda", max_bytes=1 << 18, iterations=5, timeout_s=60.0)
-    said = launch(size, tmp_path, options, prepare=_simulate, per_node=per_node, limit_s=200.0)
+    calls = tmp_path / "calls"
+    prepare = functools.partial(_simulate, calls)
+    said = launch(size, tmp_path, options, prepare=prepare, per_node=per_node, limit_s=200.0)
     assert [one.status for one in said] == [0] * size, said
     report = said[0].report
     assert report is not None
@@ -51,3 +63,44 @@ def test_good_every_phase_on_simulated_gpus(
     assert (measured["clock"], measured["device_name"]) == ("cuda-events", FakeGpus(GPUS).name)
     assert [item["size_bytes"] for item in measured["bandwidth"]][-1] == 1 << 18
     assert all(item["time"]["median_s"] > 0 for item in measured["bandwidth"])
+    _check_order(calls, size, per_node)
+
+
+def _check_order(path: Path, size: int, per_node: int) -> None:
+    """No CUDA before the fork; the device, then the group, then collectives; events on the collective's stream."""
+    processes = calls_of(path)
+    # neither the supervisors, which fork the workers, nor the readers of the host have called anything
+    assert len(processes) == size, {number: calls[0] for number, calls in processes.items()}
+    devices = []
+    for calls in processes.values():
+        names = [call.name for call in calls]
+        init, destroy = names.index("init_process_group"), names.index("destroy_process_group")
+        assert (names.count("init_process_group"), names.count("destroy_process_group")) == (1, 1)
+        backend, device = calls[init].given
+        assert backend == "nccl"
+        devices.append(device)
+        bound = names.index("_cuda_setDevice")
+        assert bound < init
+        # what comes before may count GPUs, and no more: anything else takes memory of GPU 0
+        assert set(names[:bound]) <= {"device_count"}, names[:bound]
+        assert f"cuda:{calls[bound].given[0]}" == device
+        collectives = [place for place, call in enumerate(calls) if call.kind == "collective"]
+        assert init < collectives[0] and collectives[-1] < destroy
+        for place in collectives:
+            assert {f"cuda:{calls[place].gpu}", *calls[place].devices} == {device}, calls[place]
+        _check_events(calls, device)
+    assert sorted(devices) == sorted(f"cuda:{rank % per_node}" for rank in range(size))
+
+
+def _check_events(calls: list[Call], device: str) -> None:
+    """Each two events surround one collective on their stream, and are read after the device is done."""
+    at = [place for place, call in enumerate(calls) if call.name == "record"]
+    assert at and len(at) % 2 == 0
+    for begin, end in zip(at[::2], at[1::2], strict=True):
+        timed = [call for call in calls[begin : end + 1] if call.kind != "cuda"]
+        assert [call.kind for call in timed] == ["event", "collective", "event"], timed
+        assert len({(call.gpu, call.stream) for call in timed}) == 1, timed
+        assert f"cuda:{timed[0].gpu}" == device
+    for before, after in itertools.pairwise([place for place, call in enumerate(calls) if call.kind == "event"]):
+        if (calls[before].name, calls[after].name) == ("record", "elapsed_time"):
+            assert "_cuda_synchronize" in [call.name for call in calls[before:after]]
