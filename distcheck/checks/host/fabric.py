@@ -7,7 +7,7 @@ clouds' own plug-ins that of ``cloud_networks.py``, the NVLink and NVSwitch of o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from distcheck import rules
@@ -95,7 +95,7 @@ class RdmaPort(NamedTuple):
 
     device: str
     port: int
-    #: ``ACTIVE``, ``DOWN``, ``INIT``, ``ARMED``
+    #: ``ACTIVE``, ``DOWN``, ``INIT``, ``ARMED``; "" where it can't be read
     state: str
     physical_state: str = ""
     #: ``InfiniBand`` or ``Ethernet``
@@ -160,7 +160,7 @@ def read_fabric(world: World, settings: Settings) -> Fabric:
         raise Unavailable(f"{world.platform} does not list RDMA devices as Linux does")
     if not world.exists("/sys/class"):
         raise Unavailable("/sys is not mounted")
-    devices = world.names_or_empty("/sys/class/infiniband")
+    devices = _names(world, "/sys/class/infiniband")
     index = number_of(settings, "NCCL_IB_GID_INDEX") or 0
     plugins = _plugin_names(settings.get("NCCL_NET_PLUGIN"))
     topology = settings.get("NCCL_TOPO_FILE")
@@ -187,7 +187,10 @@ def active_ports_are_used(
     """Where InfiniBand or RoCE ports are ACTIVE, a job on several nodes can use them."""
     ports = _data_ports(fabric)
     # a variable that disables them is DC114: one cause, one finding
-    if not ports or not between_nodes(launch, gpus) or _switched_off(settings) is not None:
+    if not between_nodes(launch, gpus) or _switched_off(settings) is not None:
+        return
+    if not ports:
+        _insist_on_states(fabric.ports)
         return
     severity = Severity.WARNING if _carry_gpu_traffic(ports, gpus) else Severity.INFO
     active = f"{listed(port.name for port in ports)} {'is' if len(ports) == 1 else 'are'} ACTIVE"
@@ -237,6 +240,7 @@ def wanted_ports_are_up(
 ) -> Iterator[Finding]:
     """A port that NCCL_IB_HCA names, or whose peers on this host are up, is ACTIVE."""
     by_card: dict[str, list[RdmaPort]] = {}
+    unread: list[RdmaPort] = []
     for port in fabric.ports:
         by_card.setdefault(port.card, []).append(port)
     for port in fabric.ports:
@@ -254,12 +258,15 @@ def wanted_ports_are_up(
         active = sum(other.state == "ACTIVE" for other in peers)
         alone = port in peers and len(peers) >= LEAST_PEERS and active * 2 > len(peers)
         if not named and not alone:
+            unread.append(port)
             continue
         why = "NCCL_IB_HCA names it" if named else f"{active} of {len(peers)} like it are"
         # a port that was disabled on purpose reports that
         meant = port.physical_state == "Disabled" and not named
         yield rules.DC414.found(
-            f"{port.name} is {port.state} (link: {port.physical_state or 'unknown'}), not ACTIVE, although {why}",
+            f"{port.name} is {port.state} (link: {port.physical_state or 'unknown'}), not ACTIVE, although {why}"
+            if port.state
+            else f"the state of {port.name} can't be read; {why}{'' if named else ' ACTIVE'}",
             # devices that the job excludes do not slow it down
             severity=Severity.WARNING
             if between_nodes(launch, gpus) and _takes(wanted, port) and not meant
@@ -275,6 +282,7 @@ def wanted_ports_are_up(
             },
             fix=Fix(_raise_port(port), by="admin", where="host"),
         )
+    _insist_on_states(unread)
 
 
 @probe(rules.DC415)
@@ -286,6 +294,8 @@ def roce_gid_can_be_used(
         return
     wanted = _device_filter(settings)
     ports = [port for port in fabric.ports if port.usable and _takes(wanted, port)]
+    if not ports:
+        _insist_on_states(fabric.ports)
     if not ports or any(port.link_layer == "InfiniBand" for port in ports):
         return
     version = _nccl_version(software)
@@ -323,7 +333,11 @@ def gpu_memory_is_reached_directly(
     ports = _data_ports(fabric)
     if isinstance(gpus, Unavailable) or gpus.vendor != "nvidia" or not between_nodes(launch, gpus):
         return
-    if not ports or not _carry_gpu_traffic(ports, gpus) or _switched_off(settings) is not None:
+    if _switched_off(settings) is not None:
+        return
+    if not ports:
+        _insist_on_states(fabric.ports)
+    if not ports or not _carry_gpu_traffic(ports, gpus):
         return
     if fabric.peer_memory_module is not None or any(kind in gpu.name for gpu in gpus.gpus for kind in NO_GPUDIRECT):
         return
@@ -403,6 +417,16 @@ def _library(world: World, name: str, more: tuple[str, ...] = ()) -> str | None:
     return next((f"{folder}/{name}" for folder in more if world.exists(f"{folder}/{name}")), None)
 
 
+def _names(world: World, folder: str) -> tuple[str, ...]:
+    """Return the names in a folder, none if there is no such folder; raises Unavailable if it can't be read."""
+    try:
+        return world.list_folder(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        raise Unavailable(f"{folder} can't be read: {error.strerror}") from error
+
+
 def _plugin_names(setting: str | None) -> tuple[str, ...]:
     """Return what NCCL loads for a value of NCCL_NET_PLUGIN: names, paths or endings, or ``none``."""
     if not setting:
@@ -420,12 +444,13 @@ def _read_device(world: World, device: str, index: int) -> Iterator[RdmaPort]:
     efa = _text(world, f"{folder}/device/vendor") == AMAZON or device.startswith("efa")
     interfaces = world.names_or_empty(f"{folder}/device/net")
     card_type = _text(world, f"{folder}/hca_type")
-    for name in world.names_or_empty(f"{folder}/ports"):
+    for name in _names(world, f"{folder}/ports"):
         if not name.isdigit():
             continue
         place = f"{folder}/ports/{name}"
-        state = _text(world, f"{place}/state").partition(":")[2].strip()
         link_layer = _text(world, f"{place}/link_layer")
+        # of an unknown kind, a port is as good as unread
+        state = _text(world, f"{place}/state").partition(":")[2].strip() if link_layer else ""
         rate = re.match(r"[\d.]+", _text(world, f"{place}/rate"))
         yield RdmaPort(
             device,
@@ -529,6 +554,12 @@ def _carry_gpu_traffic(ports: list[RdmaPort], gpus: Gpus | Unavailable) -> bool:
     return ports[0].link_layer == "InfiniBand" or 2 * len(ports) >= cards
 
 
+def _insist_on_states(ports: Iterable[RdmaPort]) -> None:
+    """Raise Unavailable if the state of one of the ports could not be read: it may be ACTIVE."""
+    if unread := [port.name for port in ports if not port.state]:
+        raise Unavailable(f"the state of {listed(unread)} can't be read in /sys/class/infiniband")
+
+
 def _device_filter(settings: Settings) -> NameFilter:
     return parse_filter(settings.get("NCCL_IB_HCA") or "", MOST_DEVICES)
 
@@ -611,6 +642,8 @@ def _install_verbs(platform: Platform | Unavailable) -> Fix:
 
 def _raise_port(port: RdmaPort) -> str:
     """Who does what about a port that is not ACTIVE."""
+    if not port.state:
+        return "have an administrator check the card ('dmesg', 'ibstat'), or take this node out of the job"
     if port.state in ("INIT", "ARMED"):
         return "no subnet manager has configured the port: have an administrator check that one runs in this fabric"
     if port.physical_state == "Polling":

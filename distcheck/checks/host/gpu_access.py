@@ -14,7 +14,7 @@ from distcheck.core.model import Unavailable
 from distcheck.core.world import NO_NVML
 
 from .devices import Devices, hides_all
-from .gpus import Driver, Gpu, Gpus
+from .gpus import AMD_UNREAD, Driver, Gpu, Gpus
 from .software import Software
 
 #: GPUs for training of AMD (Instinct MI100 to MI355X). Graphics inside a processor are AMD GPUs as well.
@@ -112,7 +112,9 @@ def _signs(gpus: Gpus | Unavailable, driver: Driver | Unavailable, vendors: froz
         elif vendor != "nvidia" and known.library_version is not None:
             yield "the library libnvidia-ml exists, and NVML did not answer"
         nodes += [node for node in (*known.nodes, *known.shared_nodes) if "nvidia" in node]
-    if "amd" in vendors and vendor != "amd":
+    if "amd" in vendors and isinstance(gpus, Unavailable) and AMD_UNREAD in gpus.why:
+        yield gpus.why.partition(AMD_UNREAD)[2]
+    elif "amd" in vendors and vendor != "amd":
         nodes += [node for node in known.shared_nodes if "nvidia" not in node]
     if nodes:
         yield f"{', '.join(nodes)} exist{'s' * (len(nodes) == 1)}"

@@ -20,7 +20,7 @@ from distcheck.launch.settings import Settings
 from distcheck.rules import shared_fixes
 
 from .devices import Devices, runs_on_gpus, visible_gpus
-from .gpus import Driver, Gpu, GpuProcess, Gpus, PeerPaths
+from .gpus import AMD_UNREAD, Driver, Gpu, GpuProcess, Gpus, PeerPaths
 from .platform import Platform
 from .software import DriverLibrary, Software, version_numbers
 
@@ -161,8 +161,21 @@ def gpus_can_be_read(
     platform: Platform | Unavailable,
     software: Software | Unavailable,
 ) -> Iterator[Finding]:
-    """NVML answers on a host that has a driver."""
+    """NVML answers on a host that has a driver, and a torch for ROCm can open AMD's GPUs."""
     if not isinstance(gpus, Unavailable):
+        return
+    if AMD_UNREAD in gpus.why and isinstance(software, Software) and software.hip is not None:
+        why = gpus.why.partition(AMD_UNREAD)[2]
+        yield rules.DC315.found(
+            f"this process cannot use the AMD GPUs of this host: {why}",
+            severity=_severity(launch, launch.backend is None or "nccl" in launch.backend),
+            evidence={"reason": why, "listed": driver.amd_gpus},
+            fix=Fix(
+                "in a container: start it with --device=/dev/kfd --device=/dev/dri. On the host: have an administrator "
+                "add this user to the groups of these devices (render, video), or run rocm-smi and fix what it reports",
+                where="host",
+            ),
+        )
         return
     container = None if isinstance(platform, Unavailable) else platform.container
     # a container without GPUs sees the module of its host

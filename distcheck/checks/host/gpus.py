@@ -137,9 +137,13 @@ def read_gpus(world: World) -> Gpus:
     """From NVML, or from /sys/class/kfd for AMD."""
     try:
         nvml = world.nvml()
-    except Unavailable:
-        if not world.exists("/proc/driver/nvidia/version") and (cards := tuple(_amd_gpus(world))):
+    except Unavailable as error:
+        if world.exists("/proc/driver/nvidia/version"):
+            raise
+        if cards := tuple(_amd_gpus(world)):
             return Gpus("amd", cards, _first_line(world, "/sys/module/amdgpu/version"))
+        if why := _why_no_amd_gpu(world):
+            raise Unavailable(f"{error.why}{AMD_UNREAD}{why}") from None
         raise
     return _nvidia_gpus(world, nvml)
 
@@ -426,24 +430,55 @@ def _text(value: Any) -> str:
 
 # AMD
 
+#: Stands before the reason why AMD's GPUs are unavailable, behind NVML's.
+AMD_UNREAD = "; AMD: "
 _KFD = "/sys/class/kfd/kfd"
+_NODES = f"{_KFD}/topology/nodes"
+#: The device that each process on AMD GPUs opens, next to the one of each GPU.
+_KFD_NODE = "/dev/kfd"
 #: Kind of a link in the kernel's topology (HSA_IOLINK_TYPE_XGMI).
 _XGMI = 11
 
 
 def _amd_nodes(world: World) -> Iterator[tuple[str, dict[str, int]]]:
     """The GPUs in the kernel's topology with their properties; those that a cgroup keeps from us can't be read."""
-    folder = f"{_KFD}/topology/nodes"
+    folder = _NODES
     for name in sorted(world.names_or_empty(folder), key=lambda name: (len(name), name)):
         properties = _properties(world, f"{folder}/{name}/properties")
         if properties.get("simd_count", 0) > 0 and properties.get("gfx_target_version", 0) > 0:
             yield name, properties
 
 
+def _why_no_amd_gpu(world: World) -> str | None:
+    """Return why this process has no AMD GPU although the driver is there; None without a driver."""
+    listed = list(_amd_nodes(world))
+    if not world.exists(_KFD_NODE):
+        count = f"{len(listed)} GPU{'s' * (len(listed) != 1)}"
+        return f"{_KFD_NODE} does not exist, although the driver lists {count}" if listed else None
+    if not listed:
+        return f"{_KFD_NODE} exists, but no GPU can be read in {_NODES}"
+    if not world.writable(_KFD_NODE):
+        return f"{_KFD_NODE} can't be opened"
+    return "the devices of the GPUs can't be opened: " + ", ".join(_render_node(properties) for _, properties in listed)
+
+
+def _render_node(properties: dict[str, int]) -> str:
+    """The device of one GPU; that of all GPUs where an old driver does not name it."""
+    minor = properties.get("drm_render_minor", 0)
+    return f"/dev/dri/renderD{minor}" if minor > 0 else _KFD_NODE
+
+
+def _opens(world: World, node: str) -> bool:
+    return world.exists(node) and world.writable(node)
+
+
 def _amd_gpus(world: World) -> Iterator[Gpu]:
+    """The GPUs whose devices this process may open: ROCm passes over the others."""
     describe = _process_reader(world)
-    for index, (name, properties) in enumerate(_amd_nodes(world)):
-        folder = f"{_KFD}/topology/nodes/{name}"
+    nodes = _amd_nodes(world) if _opens(world, _KFD_NODE) else ()
+    usable = (node for node in nodes if _opens(world, _render_node(node[1])))
+    for index, (name, properties) in enumerate(usable):
+        folder = f"{_NODES}/{name}"
         device = f"/sys/class/drm/renderD{properties.get('drm_render_minor', -1)}/device"
         location = properties.get("location_id", 0)
         pci = f"{properties.get('domain', 0):04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{location & 7}"

@@ -265,6 +265,16 @@ def backend_is_built_in(
             evidence=evidence,
             fix=shared_fixes.BUILD_FOR_GPUS,
         )
+    elif isinstance(gpus, Gpus) and cards and (software.cuda if gpus.vendor == "amd" else software.hip):
+        requested = stated or launch.nproc_text == "gpu"
+        yield rules.DC120.found(
+            f"torch {software.torch} is built for {'ROCm' if software.hip else 'CUDA'}, and this host has {cards} "
+            f"{'AMD' if gpus.vendor == 'amd' else 'NVIDIA'} GPU{'s' * (cards != 1)}",
+            severity=Severity.ERROR if requested and launch.launched else Severity.INFO,
+            where=where,
+            evidence=evidence,
+            fix=shared_fixes.BUILD_FOR_GPUS,
+        )
 
 
 @probe(rules.DC122)

@@ -14,7 +14,7 @@ import pytest
 
 from distcheck.checks.host.devices import Devices, apply_masks
 from distcheck.checks.host.gpu_access import GpuAccess, GpuState, gpu_access
-from distcheck.checks.host.gpus import Driver, Gpu, Gpus
+from distcheck.checks.host.gpus import AMD_UNREAD, Driver, Gpu, Gpus
 from distcheck.checks.host.software import Software
 from distcheck.core.checker import Checker
 from distcheck.core.model import Unavailable
@@ -27,6 +27,7 @@ CUDA = Software("3.12", "2.13.0", "/opt/torch", cuda="13.0")
 ROCM = Software("3.12", "2.13.0", "/opt/torch", hip="6.4")
 CPU = Software("3.12", "2.13.0+cpu", "/opt/torch")
 NONE = Unavailable("no NVIDIA driver: its library libnvidia-ml is not found")
+CLOSED = Unavailable(f"{NONE.why}{AMD_UNREAD}/dev/kfd does not exist")
 MI300X = Gpus("amd", (Gpu(0, "GPU-0", "AMD Instinct MI300X", architecture="gfx942"),))
 GRAPHICS = Gpus("amd", (Gpu(0, "GPU-0", "AMD Radeon Graphics", architecture="gfx1103"),))
 H100 = Gpus("nvidia", tuple(Gpu(index, f"GPU-{index}", "NVIDIA H100", architecture="9.0") for index in range(2)))
@@ -114,10 +115,13 @@ def test_bad_a_driver_that_does_not_start(code: int, text: str, tmp_path: Path) 
     assert access_of(FailingDriver(folder, {"python_path": ("/site",), "nvml_error": code})).state == GpuState.UNUSABLE
 
 
-@pytest.mark.parametrize("name", ["nvidia0", "nvidiactl", "kfd"])
-def test_bad_a_device_node_without_a_driver_library(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("nvidia0", ""), ("nvidiactl", ""), ("kfd", ", but no GPU can be read in /sys/class/kfd/kfd/topology/nodes")],
+)
+def test_bad_a_device_node_without_a_driver_library(name: str, more: str, tmp_path: Path) -> None:
     world = recorded_world(tmp_path, files={f"/dev/{name}": ""})
-    assert access_of(world) == GpuAccess(GpuState.UNUSABLE, f"/dev/{name} exists")
+    assert access_of(world) == GpuAccess(GpuState.UNUSABLE, f"/dev/{name} exists{more}")
 
 
 def test_bad_a_driver_that_lists_no_gpu(tmp_path: Path) -> None:
@@ -160,6 +164,9 @@ def test_a_mask_that_hides_all(gpus: Gpus | Unavailable) -> None:
         # /dev/kfd is no business of a CUDA build, and a laptop's NVIDIA library none of a ROCm build
         (NONE, Driver(shared_nodes=("/dev/kfd",)), CUDA, GpuAccess(GpuState.ABSENT)),
         (NONE, Driver(library_version="550.54.15"), ROCM, GpuAccess(GpuState.ABSENT)),
+        # a container without /dev/kfd sees the GPUs of its host in /sys
+        (CLOSED, Driver(amd_gpus=8), ROCM, GpuAccess(GpuState.UNUSABLE, "/dev/kfd does not exist")),
+        (CLOSED, Driver(amd_gpus=8), CUDA, GpuAccess(GpuState.ABSENT)),
         (GRAPHICS, Driver(library_version="550.54.15"), CUDA, GpuAccess(
             GpuState.UNUSABLE, "the library libnvidia-ml exists, and NVML did not answer"
         )),

@@ -333,10 +333,12 @@ def amd_files(count: int = 2) -> dict[str, Any]:
         "/sys/class/kfd/kfd/topology/nodes/0/properties": "cpu_cores_count 96\nsimd_count 0\ngfx_target_version 0\n",
         "/sys/module/amdgpu/version": "6.8.5\n",
         "/proc/self/ns/pid": FIRST_NAMESPACE,
+        "/dev/kfd": "",
     }
     for index in range(count):
         node, minor = f"/sys/class/kfd/kfd/topology/nodes/{index + 1}", 128 + index
         files |= {
+            f"/dev/dri/renderD{minor}": "",
             f"{node}/properties": "simd_count 1216\ngfx_target_version 90402\nlocation_id 1280\ndomain 0\n"
             f"unique_id {0xABC0 + index}\ndrm_render_minor {minor}\n",
             f"{node}/name": "ip discovery\n",
@@ -375,8 +377,13 @@ def test_amd_gpus_are_read(tmp_path: Path) -> None:
 )
 def test_amd_targets(tmp_path: Path, number: int, name: str) -> None:
     properties = f"simd_count 4\ngfx_target_version {number}\n"
-    world = recorded_world(tmp_path, files={"/sys/class/kfd/kfd/topology/nodes/1/properties": properties})
-    assert read_gpus(world).gpus[0].architecture == name
+    files = {"/sys/class/kfd/kfd/topology/nodes/1/properties": properties, "/dev/kfd": ""}
+    assert read_gpus(recorded_world(tmp_path, files=files)).gpus[0].architecture == name
+
+
+def test_amd_gpus_whose_device_is_closed_to_this_process_are_passed_over(tmp_path: Path) -> None:
+    world = recorded_world(tmp_path, files=amd_files(), unwritable=["/dev/dri/renderD128"])
+    assert [(gpu.index, gpu.uuid) for gpu in read_gpus(world).gpus] == [(0, "GPU-000000000000abc1")]
 
 
 def test_a_cpu_alone_is_no_amd_gpu(tmp_path: Path) -> None:
