@@ -140,3 +140,43 @@ def test_a_site_can_insist_on_ports_that_cannot_be_read(tmp_path: Path) -> None:
     words = ("env", "--isolated", *TWO_NODES, "--must-check", "DC413")
     assert run(tmp_path / "healthy", ROCM, HEALTHY, *words).returncode == 0
     assert run(tmp_path / "refused", ROCM, HEALTHY, *words, refused=every_port("state")).returncode == 3
+
+
+#: machines on which gloo must not replace RCCL; no torch that these tests have can use a GPU, so that healthy ones fail
+NEVER_ON_THE_CPU = (
+    "8 GPUs", "no permission on /dev/kfd", "no /dev/kfd in the container", "no permission on the GPUs",
+    "the topology is not there", "a cgroup keeps all GPUs",
+)  # fmt: skip
+
+
+def collective(name: str, folder: Path, *words: str) -> tuple[int, str]:
+    """Exit status and output of the smoke test on one of the machines."""
+    case = CASES[name]
+    words = ("collective", "--nproc=2", "--quick", "--timeout=20", "--isolated", "--output-format", "concise", *words)
+    result = run(folder, ROCM, case.files, *words, unwritable=case.closed, refused=case.refused)
+    return result.returncode, result.stdout
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", NEVER_ON_THE_CPU)
+def test_collective_never_passes_on_the_cpu(name: str, tmp_path: Path) -> None:
+    status, text = collective(name, tmp_path)
+    assert status == 1, text
+    assert "gloo" not in text.splitlines()[-1]
+    assert CASES[name].text in text
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["a torch for the CPU", "a torch for CUDA"])
+def test_collective_warns_where_its_torch_has_no_code_for_the_gpus(name: str, tmp_path: Path) -> None:
+    status, text = collective(name, tmp_path)
+    assert status == 0, text
+    assert "DC120 warning" in text
+    assert text.splitlines()[-1].endswith("on gloo, CPU")
+
+
+@pytest.mark.torch
+def test_collective_on_the_cpu_on_purpose(tmp_path: Path) -> None:
+    status, text = collective("no permission on /dev/kfd", tmp_path, "--backend=gloo")
+    assert status == 0, text
+    assert text.splitlines()[-1].endswith("on gloo, CPU")
