@@ -92,6 +92,9 @@ CASES = {
         with_torch("2.7.1+cu128", "12.8"), (*ONE_NODE, "--backend=nccl"), 1, ("DC120",), "built for CUDA"
     ),
     "a torch for CUDA, no /dev/kfd": Case(without(with_torch("2.7.1+cu128", "12.8"), "/dev/kfd"), ONE_NODE, 0),
+    "a torch for CUDA, no permission, and NCCL": Case(
+        with_torch("2.7.1+cu128", "12.8"), (*ONE_NODE, "--backend=nccl"), 1, ("DC301",), "no usable GPU", ("/dev/kfd",)
+    ),
     # InfiniBand
     "a link is down": Case(DEAD_PORT, TWO_NODES, 0, ("DC414",), "mlx5_2:1 is DOWN"),
     "no /dev/infiniband": Case(without(HEALTHY, "/dev/infiniband"), TWO_NODES, 0, ("DC413",), "can't open /dev/inf"),

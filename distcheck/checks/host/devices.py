@@ -426,6 +426,9 @@ def every_rank_has_a_gpu(
     if not launch.launched or ranks is None or not runs_on_gpus(launch, gpus, software):
         return
     if devices.count is None:
+        # a torch for CUDA alone can use no GPU of AMD
+        if isinstance(driver, Driver) and isinstance(software, Software) and software.cuda and not software.hip:
+            driver = driver._replace(amd_gpus=0)
         if isinstance(driver, Unavailable) or not driver.nothing_there:
             raise Unavailable(gpus.why if isinstance(gpus, Unavailable) else "the GPUs that are usable are not known")
         yield rules.DC301.found(
