@@ -22,7 +22,7 @@ from distcheck.runtime.coordination.root_cause import reports_lost_peer
 from distcheck.runtime.coordination.store_client import MemoryStore
 
 from .call_matching import CallTable, RankCall, Ticket
-from .own_folders import OwnFolder
+from .own_folders import MEMORY, OwnFolder
 from .plan import RehearsalPlan
 from .socket_server import STORE_METHODS, Server
 
@@ -67,7 +67,7 @@ class RehearsalCoordinator(MonitorReporter):
         """Serve in threads from now on."""
         path = os.path.join(self.plan.private, "coordinator.socket")
         if len(os.fsencode(path)) > _LONGEST:
-            self._folder = OwnFolder()
+            self._folder = OwnFolder(MEMORY if os.access(MEMORY, os.W_OK) else None)
             path = os.path.join(self._folder.path, "socket")
         self._server = Server(path, self.answer)
         with open(os.path.join(self.plan.private, ADDRESS), "w", encoding="utf-8") as file:

@@ -19,7 +19,7 @@ from . import network, overlay, trackers
 from .coordinator import RehearsalCoordinator
 from .event_log import read_rows
 from .output import PrefixedOutput, last_output
-from .own_folders import OwnFolder, sweep
+from .own_folders import MEMORY, OwnFolder, sweep
 from .plan import End, Rehearsal, RehearsalPlan, write_plan
 from .processes import AGENT, RehearsedProcess, end_all, start
 
@@ -80,7 +80,7 @@ def perform(
     :param printed: takes what ranks print, line by line
     :raises Signalled: by SIGTERM or SIGHUP
     """
-    for parent in (tempfile.gettempdir(), overlay.MEMORY):
+    for parent in (tempfile.gettempdir(), MEMORY):
         sweep(parent)
     private = OwnFolder()
     try:

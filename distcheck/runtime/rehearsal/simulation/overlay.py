@@ -20,12 +20,10 @@ from distcheck.core.resources import PACKAGE
 from distcheck.runtime.coordination.logged_events import LoggedEvent
 
 from . import protected_paths
-from .own_folders import OwnFolder, remove
+from .own_folders import MEMORY, OwnFolder, remove
 from .plan import RehearsalPlan
 
 _FILE = "overlay.json"
-#: Where changed files lie whose own folder holds that of temporary files.
-MEMORY = "/dev/shm"
 #: Seconds for a small Python to start and mount, on a machine that is busy.
 _PATIENCE_S = 60.0
 #: Lines about single files that are printed, before the rest is counted.

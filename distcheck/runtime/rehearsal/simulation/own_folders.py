@@ -14,6 +14,8 @@ import stat
 import tempfile
 
 PREFIX = "distcheck-rehearsal-"
+#: Where a folder goes that can't be below that of temporary files: with a short path, and on no disk.
+MEMORY = "/dev/shm"
 _LOCK = "lock"
 
 

@@ -242,9 +242,14 @@ def test_a_rank_ends_when_it_is_told_to_or_left_alone(tmp_path: Path, how: str) 
         coordinator.close()
 
 
-def test_a_folder_too_deep_for_the_address_of_a_socket(tmp_path: Path) -> None:
+@pytest.mark.parametrize("temporary", ["short", "deep"])
+def test_a_folder_too_deep_for_the_address_of_a_socket(
+    temporary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)
+    if temporary == "deep":
+        monkeypatch.setattr("tempfile.tempdir", str(deep))
     coordinator = RehearsalCoordinator(RehearsalPlan("train.py", private=str(deep)))
     coordinator.start()
     store = ParentStoreConnection(str(deep)).open()
