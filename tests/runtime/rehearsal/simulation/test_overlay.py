@@ -195,9 +195,11 @@ def test_a_job_that_holds_the_temporary_files(tmp_path: Path) -> None:
         assert made.end().written == ("a.txt",)
         assert (tmp_path / "tmp" / "private" / "note").read_text() == "seen"
         assert not (tmp_path / "a.txt").exists()
+        stores = [made.kept, made._in_memory.path]
+        assert all(map(os.path.exists, stores))
     finally:
         made.remove()
-    assert not [store for store in made._stores if os.path.exists(store)]
+    assert not any(map(os.path.exists, stores))
 
 
 def test_file_systems_and_files_that_are_mounted_in_the_job(tmp_path: Path) -> None:
