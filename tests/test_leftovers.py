@@ -82,7 +82,7 @@ CASES = (
     Case("lint -j 2", ("lint", "-j", "2", "."), 2, _sources),
     Case("pickle -j 2", ("pickle", "-j", "2", "."), 2, _pickles),
     Case("log --follow", ("log", "--follow", "a.log"), 0, _log, 1.0),
-    Case("collective", ("collective", "--nproc", "2"), 2, needs_torch=True, after_s=2.0),
+    Case("collective", ("collective", "--nproc", "2", "-n", "2000"), 2, needs_torch=True, after_s=2.0),
     Case("rehearse", ("rehearse", "--nnodes", "1", "--nproc-per-node", "2", "--steps", "0", "--", "train.py"), 2, _job,
          6.0, needs_torch=True),
     Case("torchrun -m distcheck.watch", ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0",
