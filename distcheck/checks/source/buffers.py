@@ -91,7 +91,7 @@ def _of_class(program: Program, model: tuple[int, int]) -> bool | None:
                 for base in program.evaluator.bases(ref)
             )
             inner = [("class", base.const) for base in program.evaluator.bases(ref) if base.kind == Kind.CLASS]
-            inner += [("function", method) for method in _methods(program, ref)]
+            inner += [("function", method) for method in program.methods_of(*ref)]
         else:
             found, inner = _made_in(program, ref)
             if found:
@@ -102,15 +102,6 @@ def _of_class(program: Program, model: tuple[int, int]) -> bool | None:
                 known.add(one)
                 waiting.append(one)
     return False if seen and len(known) < 400 else None
-
-
-def _methods(program: Program, ref: tuple[int, int]) -> list[Function]:
-    file, number = ref
-    return [
-        (file, scope)
-        for scope in range(len(program.index.scopes[file]))
-        if program.evaluator.owner_of(file, scope) == number
-    ]
 
 
 def _made_in(program: Program, function: Function) -> tuple[bool | None, list[tuple[str, tuple[int, int]]]]:

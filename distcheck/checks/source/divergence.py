@@ -21,6 +21,7 @@ from .collective_sequences import (
     condition_text,
     flow_of,
     guarded_calls,
+    is_error_exit,
     narrow_guards,
     partial_guards,
     sequences_of,
@@ -29,7 +30,7 @@ from .collective_sequences import (
 from .program import EventRow, Program, SourceCall, cached
 from .rank_reach import Guard
 from .term_queries import callee_text, origin_call, origins, parts
-from .values import NOT, PARTIAL, RANKS, Atom, Kind, RankCondition, Value, Who
+from .values import NOT, PARTIAL, RANKS, Atom, Certainty, Kind, RankCondition, Value, Who
 from .vocabulary import words
 
 #: Operations that make groups: they have a rule of their own.
@@ -557,26 +558,15 @@ def _getters(program: Program, sequences: Sequences) -> Iterator[Finding]:
 def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
     """Loops that some ranks leave by ``break`` or ``return``, while the others go on to a collective."""
     for row in program.rows("exit"):
-        if row.payload[0] not in ("break", "return") or not row.inside("for", "while") or row.inside("except"):
+        if row.payload[0] not in ("break", "return", "call") or not row.inside("for", "while") or row.inside("except"):
             continue
+        if row.payload[0] == "call" and is_error_exit(program, [row]):
+            continue  # the launcher ends the other ranks
         loop = row.loops[-1][0]
-        guards = [guard for guard in partial_guards(row) if guard.block > loop and not guard.kind.startswith("exit:")]
-        if not guards or _heard_of(program, row, guards[-1]):
+        guard = leaves_alone(program, sequences, row, loop)
+        if guard is None:
             continue
-        guard = guards[0]
-        inside = [
-            other
-            for other in sequences.rows_in(row, loop)
-            if isinstance(other, SourceCall) and other.loops and other.loops[-1][0] == loop
-        ]
-        if any(
-            other.kind == "exit" and other.number != row.number and _opposite(other, guard)
-            for other in sequences.rows_in(row, loop)
-        ):
-            continue
-        arm = [other for other in inside if any(number == guard.block for number, _ in other.blocks)]
-        if any(sequences.collective_site(other) or sequences.is_unseen(other) for other in arm):
-            continue
+        inside = [other for other in sequences.rows_in(row, loop) if isinstance(other, SourceCall) and other.loops]
         shared = [
             collective
             for other in inside
@@ -587,16 +577,37 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
         if not shared or any(collective.row.number > row.number for collective in shared):
             continue
         collective = shared[0]
+        # an inner loop may be empty
+        certain = any(one.row.loops[-1][0] == loop for one in shared)
         condition = condition_text(program, row.file, guard)
         yield collective.row.found(
             rules.DC702,
             f"{_subject(program, collective)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
             f"{_taken(guard.who)} out of it",
             fix="let one rank decide, broadcast the decision, and let all ranks exit the loop together",
-            basis=(guard.who,),
+            basis=(guard.who if certain else guard.who.at_best(Certainty.MERGED),),
             severity=row.milder_in_tests(rules.DC702),
             **_evidence(program, collective, guard, condition),
         )
+
+
+def leaves_alone(program: Program, sequences: Sequences, row: EventRow, loop: int) -> Guard | None:
+    """Return the test of the rank within a loop by which an exit takes some ranks out of it, if it is not known that
+    the others hear of it; None for any other exit.
+    """
+    guards = [guard for guard in partial_guards(row) if guard.block > loop and not guard.kind.startswith("exit:")]
+    if not guards or _heard_of(program, row, guards[-1]):
+        return None
+    inside = sequences.rows_in(row, loop)
+    if any(other.kind == "exit" and other.number != row.number and _opposite(other, guards[0]) for other in inside):
+        return None
+    arm = [other for other in inside if any(number == guards[0].block for number, _ in other.blocks)]
+    if any(
+        isinstance(other, SourceCall) and (sequences.collective_site(other) or sequences.is_unseen(other))
+        for other in arm
+    ):
+        return None
+    return guards[0]
 
 
 def _opposite(row: EventRow, guard: Guard) -> bool:

@@ -13,7 +13,16 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .collective_sequences import Sequences, condition_text, flow_of, partial_guards, sequences_of, strict_guards
+from .collective_sequences import (
+    Sequences,
+    condition_text,
+    flow_of,
+    is_error_exit,
+    partial_guards,
+    sequences_of,
+    strict_guards,
+)
+from .divergence import leaves_alone
 from .program import EventRow, Program, SourceCall
 from .rank_reach import Guard
 from .values import NOT, PARTIAL, Kind, Who
@@ -25,6 +34,14 @@ _RUNNERS = frozenset(
     ["accelerate.Accelerator.backward", "lightning.fabric.Fabric.backward", "deepspeed.DeepSpeedEngine.backward"]
 )
 
+#: Ways to leave a step, and what they do.
+_WAYS = {
+    "break": "ends the loop",
+    "continue": "skips the rest of the step",
+    "return": "leaves the loop",
+    "call": "ends the process",
+}
+
 
 @probe(rules.DC707)
 def loops_end_together(program: Program) -> Iterator[Finding]:
@@ -32,10 +49,12 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
     sequences = sequences_of(program)
     for row in program.rows("exit"):
         way = row.payload[0]
-        if way not in ("break", "continue") or not row.inside("for", "while") or row.inside("except"):
+        if way not in _WAYS or not row.inside("for", "while") or row.inside("except"):
             continue
         loop = row.loops[-1][0]
         guard = _deciding(program, row, loop)
+        if guard is None and way != "continue" and not (way == "call" and is_error_exit(program, [row])):
+            guard = leaves_alone(program, sequences, row, loop)
         if guard is None:
             continue
         shared = _shared(program, sequences, row, loop, way)
@@ -46,10 +65,9 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         by_rank = guard.who.who in PARTIAL
         condition = condition_text(program, row.file, guard)
         each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
-        leaves = "ends the loop" if way == "break" else "skips the rest of the step"
         yield row.found(
             rules.DC707,
-            f"`{condition}` {each} and {leaves}, while `{shared.text()}` in line {shared.line} needs all ranks",
+            f"`{condition}` {each} and {_WAYS[way]}, while `{shared.text()}` in line {shared.line} needs all ranks",
             fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
             "every step, and test the result",
             basis=(guard.who,),

@@ -680,6 +680,11 @@ class Program(SourceSpans):
             for number in range(len(self.index.scopes[file])):
                 yield file, number
 
+    def methods_of(self, file: int, owner: int) -> list[tuple[int, int]]:
+        """Return the methods of a class, and the functions inside of them: (file, scope)."""
+        scopes = range(len(self.index.scopes[file]))
+        return [(file, scope) for scope in scopes if self.evaluator.owner_of(file, scope) == owner]
+
     # collectives
 
     def is_world_collective(self, call: SourceCall) -> str | None:

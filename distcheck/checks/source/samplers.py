@@ -49,6 +49,10 @@ def loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int]
     return found
 
 
+#: Words of names that are not those of a training loader.
+_EVALUATION = re.compile(r"val|eval|test|infer", re.IGNORECASE)
+
+
 @probe(rules.DC730)
 def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
     """A sampler that shuffles gets the number of the epoch, in every epoch."""
@@ -66,7 +70,9 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
                 repeated = repetition_of(program, loop)
                 if repeated is not None:
                     break
-        again = None if repeated is not None else _started_again(program, own)
+        again = None
+        if repeated is None:
+            again = _started_again(program, own) or _repeated_by_a_generator(program, sampler, own)
         if (repeated is None and again is None) or _may_get_epochs(program, sampler, of_loader):
             continue
         if _dataset_shuffles_itself(program, sampler):
@@ -82,6 +88,36 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
         yield _set_epoch_finding(program, sampler, repeated, loud)
 
 
+def _repeated_by_a_generator(program: Program, sampler: SourceCall, loaders: set[tuple[int, int]]) -> EventRow | None:
+    """Return where a generator walks through one of these loaders again and again, for a function that trains."""
+    for row in program.table(_endless_yields):
+        through = row.term_value(row.payload[0])
+        made = set(loaders_in(program, through))
+        for _, node in row.blocks:
+            if node[1] == "for":
+                made |= set(loaders_in(program, row.term_value(node[2])))
+        if made.isdisjoint(loaders):
+            continue
+        for call in program.callers((row.file, row.scope))[:20]:
+            given = {one for term in call.term[2] for one in loaders_in(program, call.term_value(term))}
+            if given.isdisjoint(loaders) and given:
+                continue
+            if _EVALUATION.search(f"{sampler.use} {program.lines(call.file)[call.line - 1]}"):
+                continue
+            owner = program.evaluator.owner_of(call.file, call.scope)
+            users = program.methods_of(call.file, owner) if owner >= 0 else [(call.file, call.scope)]
+            if any(trains_in(program, user) for user in users):
+                return row
+    return None
+
+
+def _endless_yields(program: Program) -> Iterator[EventRow]:
+    """Yield each ``yield`` in a loop that no condition of its own ends."""
+    for row in program.rows("yield"):
+        if any(node[1] == "while" and row.terms[node[2]][0] == "k" for _, node in row.blocks):
+            yield row
+
+
 def _started_again(program: Program, loaders: set[tuple[int, int]]) -> SourceCall | None:
     """Return the call of ``iter`` that starts one of these loaders again in a training loop, where it has ended."""
     for call in program.calls_named("iter"):
@@ -95,14 +131,15 @@ def _started_again(program: Program, loaders: set[tuple[int, int]]) -> SourceCal
     return None
 
 
-def _set_epoch_before(sampler: SourceCall, again: SourceCall) -> Finding:
+def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
     name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
     quiet = sampler.program.framework(sampler.file) or sampler.program.is_test(sampler.file)
     return sampler.found(
         rules.DC730,
         f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that each pass that "
         f"starts at {again.path}:{again.line} has the same order",
-        fix=f"count the passes, and call {name or 'loader.sampler'}.set_epoch(count) before {again.text()}",
+        fix=f"count the passes, and call {name or 'loader.sampler'}.set_epoch(count) "
+        + (f"before {again.text()}" if isinstance(again, SourceCall) else "at the beginning of each"),
         severity=Severity.INFO if quiet else Severity.WARNING,
         flow=[
             f"{sampler.path}:{sampler.line}: the sampler is made here",

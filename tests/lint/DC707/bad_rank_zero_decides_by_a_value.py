@@ -1,0 +1,36 @@
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def train(batches: list, held_back: torch.Tensor, epochs: int) -> None:
+    model = DDP(torch.nn.Linear(4, 1))
+    for epoch in range(epochs):
+        for batch in batches:
+            model(batch).mean().backward()
+        if dist.get_rank() == 0:
+            value = model.module(held_back).mean().item()
+            print("loss", value)
+            if value < 1e-3:
+                break  # expect: DC707
+
+
+def train_until(batches: list, held_back: torch.Tensor, epochs: int) -> None:
+    model = DDP(torch.nn.Linear(4, 1))
+    for epoch in range(epochs):
+        for batch in batches:
+            model(batch).mean().backward()
+        if dist.get_rank() == 0:
+            value = model.module(held_back).mean().item()
+            if value < 1e-3:
+                print("done", value)
+                sys.exit(0)  # expect: DC707
+
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    train([torch.rand(2, 4)], torch.rand(2, 4), 10)
+    train_until([torch.rand(2, 4)], torch.rand(2, 4), 10)
+    dist.destroy_process_group()
