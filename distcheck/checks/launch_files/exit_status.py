@@ -317,6 +317,13 @@ def _is_background(node: Any) -> bool:
     return following is not None and following.type == "&"
 
 
+def _is_background_pipe(node: Any) -> bool:
+    """Return whether a command stands in a pipe that runs in the background as it is."""
+    while node.parent is not None and node.type != "pipeline" and node.parent.type not in (*_BODIES, *_LOOPS):
+        node = node.parent
+    return node.type == "pipeline" and _is_background(node)
+
+
 _WHY = {
     "pipe": "the status of the launch is lost in the pipe: `{by}` decides it",
     "ignored": "the status of the launch is dropped by `|| {by}`",
@@ -346,7 +353,10 @@ def _found(script: _Script, site: LaunchSite, lost: _Lost, every: Sequence[_Lost
     by = lost.by.replace("`", "'")
     edits: tuple[Edit, ...] = ()
     risk = None
-    if lost.how == "pipe":
+    if lost.how == "pipe" and _is_background_pipe(node):
+        # `wait` gets the status of the last command if the pipe has ended before, also with `pipefail`
+        remedy = f'write `{{ set -o pipefail; … | {by}; }} &`, and `wait "$!"` after it'
+    elif lost.how == "pipe":
         start = script.options_before(len(script.source.text))
         behind = script.scheduled and not start.errexit and _is_replaced(script, site)
         options = "-eo pipefail" if behind else "-o pipefail"

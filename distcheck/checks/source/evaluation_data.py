@@ -42,7 +42,7 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
         }
         if any(not own.isdisjoint(loop.loaders) for loop in loops_over_loaders(program)):
             continue
-        loops = [loop for loop in program.table(_evaluations) if not own.isdisjoint(loop.loaders)]
+        loops = [loop for loop in program.table(evaluations) if not own.isdisjoint(loop.loaders)]
         if not loops or any(_cuts_repeats(program, loop) for loop in loops):
             continue
         yield sampler.found(
@@ -54,7 +54,7 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
         )
 
 
-def _evaluations(program: Program) -> Iterator[LoaderLoop]:
+def evaluations(program: Program) -> Iterator[LoaderLoop]:
     """Yield the loops over loaders that don't train, in functions that switch gradients off."""
     files = {call.file for call in program.calls_named("no_grad", "inference_mode", "eval")}
     for file in sorted(files):
@@ -78,7 +78,7 @@ def _cuts_repeats(program: Program, loop: LoaderLoop) -> bool:
 @probe(rules.DC732)
 def each_rank_evaluates_its_part(program: Program) -> Iterator[Finding]:
     """An evaluation that all ranks run gives each of them its part of the data."""
-    loops = program.table(_evaluations)
+    loops = program.table(evaluations)
     if not loops:
         return
     trained = {made for loop in program.table(training_loops) for made in loop.loaders}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +25,9 @@ def status(script: str) -> int:
         ("launch\ntrue", "set -e\nlaunch\ntrue"),
         ("launch | cat", "set -o pipefail\nlaunch | cat"),
         ("launch &", 'launch &\nwait "$!"'),
-        # both findings of a pipe in the background, and each fix alone is too little
-        ("launch | cat &", 'set -o pipefail\nlaunch | cat &\nwait "$!"'),
-        ('launch | cat &\nwait "$!"', 'set -o pipefail\nlaunch | cat &\nwait "$!"'),
+        # without the braces, `wait` gets the status of `cat` if the pipe has ended before
+        ("launch | cat &", '{ set -o pipefail; launch | cat; } &\nwait "$!"'),
+        ('launch | cat &\nwait "$!"', '{ set -o pipefail; launch | cat; } &\nsleep 0.2\nwait "$!"'),
         ("launch &\nwait", 'launch &\npids+=($!)\nfor pid in "${pids[@]}"; do wait "$pid" || exit 3; done'),
         ("launch\necho done", "launch\nstatus=$?\necho done\nexit $status"),
     ],
@@ -32,3 +35,21 @@ def status(script: str) -> int:
 def test_the_status_is_kept_by_what_is_advised(lost: str, kept: str) -> None:
     assert status(lost) == 0
     assert status(kept) == 3
+
+
+def test_a_pipe_in_the_background_gets_braces(tmp_path: Path) -> None:
+    """The fix is that of the test above, and what it prints has no finding."""
+    launch = "torchrun --standalone --nproc-per-node=2 train.py | tee log"
+    fixes = {}
+    for name, line in {"lost": f"{launch} &", "kept": f'{{ set -o pipefail; {launch}; }} &\nwait "$!"'}.items():
+        path = tmp_path / f"{name}.sh"
+        path.write_text(f"#!/bin/bash\n{line}\nwait\n")
+        done = subprocess.run(
+            [sys.executable, "-m", "distcheck", "lint", "--select", "DC813", "--output-format", "json", str(path)],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        fixes[name] = [finding["fix"]["text"] for finding in json.loads(done.stdout)["findings"]]
+    assert fixes["kept"] == []
+    assert 'write `{ set -o pipefail; … | tee log; } &`, and `wait "$!"` after it' in fixes["lost"]

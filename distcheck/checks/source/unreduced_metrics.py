@@ -1,0 +1,142 @@
+"""Metrics that are not reduced, and yet decide something (DC739)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+
+from distcheck import rules
+from distcheck.core.model import Finding, Severity
+from distcheck.core.registry import probe
+
+from . import call_paths
+from .call_paths import Function
+from .collective_sequences import Sequences, sequences_of
+from .evaluation_data import evaluations
+from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within
+from .models import trains, without_gradients
+from .program import EventRow, Program, SourceCall
+from .samplers import loader_samplers
+
+#: Names of what combines values of several ranks, and of libraries that do so by themselves.
+_COMBINES = re.compile(
+    r"reduce(?!LR)|gather|sync|aggregate|all_?to_?all|across|broadcast|(?<!c)collect(?!ion)|\bdist_|distributed_(mean|sum|avg)",
+    re.IGNORECASE,
+)
+_COMBINING_LIBRARIES = ("torchmetrics", "ignite", "evaluate", "detectron2", "mmengine", "mmcv", "composer", "horovod")
+_SAVES = re.compile(r"(^|_)save|checkpoint", re.IGNORECASE)
+
+
+class _Decides(Enum):
+    """What a metric decides, the worst first."""
+
+    COLLECTIVE = "whether this rank makes the collective"
+    EXIT = "whether this rank leaves the loop"
+    RATE = "the learning rate of this rank"
+    SAVE = "which model is saved"
+
+
+_ORDER = list(_Decides)
+
+
+@probe(rules.DC739)
+def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
+    """A metric of a part of the data decides nothing before the parts of all ranks are combined."""
+    divided = {
+        (loader.file, loader.number): sampler
+        for loader in program.calls_to(*LOADERS)
+        for sampler in loader_samplers(program, loader)
+        if SourceCall(program, *sampler).is_to(SAMPLER)
+    }
+    if not divided:
+        return
+    sequences = sequences_of(program)
+    for loop in program.table(evaluations):
+        if not all(loader in divided for loader in loop.loaders) or program.is_test(loop.file):
+            continue
+        body = [call for call in calls_within(program, *loop[:3]) if without_gradients(program, call)]
+        if not body or _is_combined(program, loop.function):
+            continue
+        path = program.index.files[loop.file].path
+        worst: dict[Function, tuple[_Decides, EventRow]] = {}
+        for decides, row in _decisions(sequences, loop):
+            known = worst.setdefault((row.file, row.scope), (decides, row))
+            if _ORDER.index(decides) < _ORDER.index(known[0]):
+                worst[row.file, row.scope] = decides, row
+        for decides, row in worst.values():
+            yield row.found(
+                rules.DC739,
+                f"nothing reduces the metric of the evaluation at {path}:{loop.line}, in which each rank sees its part "
+                f"of the data only, and here it decides {decides.value}",
+                fix="add up sums and counts in tensors, all_reduce both on all ranks after that loop, and divide then",
+                severity=Severity.INFO if decides is _Decides.SAVE else None,
+                flow=[
+                    f"{path}:{loop.line}: each rank evaluates its part",
+                    f"{row.path}:{row.line}: the metric decides",
+                ],
+            )
+
+
+def _is_combined(program: Program, function: Function) -> bool:
+    """Return whether anything that may combine the ranks' values runs in an evaluation, or around the calls of it."""
+    if program.imports_from(function[0], *_COMBINING_LIBRARIES):
+        return True
+    functions = set(call_paths.reached_from(program, function))
+    for caller in program.callers(function)[:20]:
+        if program.imports_from(caller.file, *_COMBINING_LIBRARIES):
+            return True
+        functions.add((caller.file, caller.scope))
+        for row in program.rows_of(caller.file, caller.scope):
+            if isinstance(row, SourceCall):
+                for inner in program.functions(row):
+                    if not trains(program, inner):
+                        functions |= call_paths.reached_from(program, inner)
+    return any(
+        _COMBINES.search(row.method) or _COMBINES.search(row.receiver_text)
+        for one in functions
+        for row in program.rows_of(*one)
+        if isinstance(row, SourceCall) and not row.is_to("torch.cuda.synchronize")
+    )
+
+
+def _decisions(sequences: Sequences, loop: LoaderLoop) -> Iterator[tuple[_Decides, EventRow]]:
+    """Yield what the results of an evaluation decide, in its function and where it is called."""
+    program = sequences.program
+    inside = {call.payload[0] for call in calls_within(program, *loop[:3])}
+    yield from _decided_by(sequences, loop.function, inside, loop.end_line)
+    for caller in program.callers(loop.function)[:20]:
+        yield from _decided_by(sequences, (caller.file, caller.scope), {caller.payload[0]}, 0)
+
+
+def _decided_by(
+    sequences: Sequences, function: Function, made: set[int], after: int
+) -> Iterator[tuple[_Decides, EventRow]]:
+    program = sequences.program
+
+    def is_made(term: int) -> bool:
+        return term >= 0 and not made.isdisjoint(program.subterms(function[0], term, names=False))
+
+    for row in program.rows_of(*function):
+        if row.line <= after:
+            continue
+        by_metric = any(node[1] == "if" and is_made(node[2]) for _, node in row.blocks)
+        if isinstance(row, SourceCall):
+            if row.method == "step" and any(is_made(term) for term in row.term[2][:1]):
+                yield _Decides.RATE, row
+            elif by_metric and sequences.collective_site(row) is not None:
+                yield _Decides.COLLECTIVE, row
+            elif _SAVES.search(row.method) and (by_metric or _is_compared(program, row, made)):
+                yield _Decides.SAVE, row
+        elif row.kind == "exit" and row.payload[0] in ("break", "return", "call") and row.loops and by_metric:
+            yield _Decides.EXIT, row
+
+
+def _is_compared(program: Program, call: SourceCall, made: set[int]) -> bool:
+    """Return whether a call is given the outcome of a comparison with a metric: ``save(state, is_best)``."""
+    terms = program.terms[call.file]
+    return any(
+        terms[number][0] == "=" and not made.isdisjoint(program.subterms(call.file, number, names=False))
+        for term in call.argument_terms
+        for number in program.subterms(call.file, term, names=False)
+    )
