@@ -259,7 +259,11 @@ def _started(stage: _BuildStage, path: str) -> tuple[Fragment | None, Fragment |
         return (command if isinstance(command, Fragment | None) else as_shell_text(command, path)), None
     if isinstance(command, tuple):
         return as_shell_text((*entrypoint, *command), path), as_shell_text(command, path)
-    return as_shell_text(entrypoint, path), command
+    # what is given when the container starts follows
+    open_ended = FragmentBuilder()
+    open_ended.add(as_shell_text(entrypoint, path))
+    open_ended.add_text(' "$@"')
+    return open_ended.fragment(path), command
 
 
 def _exec_form(rest: Fragment) -> tuple[Fragment, ...] | None:
