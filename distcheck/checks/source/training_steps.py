@@ -36,12 +36,14 @@ _IN_PLACE = word_set("lerp_ mul_ add_ copy_ sub_ lerp")
 #: Methods of a model that compute nothing with it.
 _KEPT = word_set("state_dict parameters named_parameters buffers eval train cpu save save_pretrained update step")
 
+_PREPARE = "accelerate.Accelerator.prepare"
+
 
 @probe(rules.DC757)
 def replicas_take_the_same_steps(program: Program) -> Iterator[Finding]:
     """What changes a model in DDP is done by all ranks."""
     known = wraps(program, "ddp")
-    if not known:
+    if not known and not any(True for _ in program.calls_to(_PREPARE)):
         return
     sequences = sequences_of(program)
     done: set[tuple[int, int]] = set()
@@ -85,6 +87,8 @@ def _change(
         return "changes the parameters of a model in DDP, which has to be the same on all ranks", (), None
     if call.method == "step" and _schedules(program, call, known):
         return "changes the learning rate of a model in DDP, which has to be the same on all ranks", (), None
+    if call.method == "step" and (changed := _prepared(program, call)) is not None:
+        return f"changes {changed} of a model that Accelerate keeps the same on all ranks", (), None
     if call.method == "load_state_dict":
         if _optimizes(program, call.receiver, known):
             what = "changes the state of an optimizer, which has to be the same on all ranks"
@@ -122,6 +126,20 @@ def _schedules(program: Program, call: SourceCall, known: list[WrappedModel]) ->
         if optimizer is not None and _optimizes(program, optimizer, known):
             return True
     return False
+
+
+def _prepared(program: Program, call: SourceCall) -> str | None:
+    """Return what a step of an optimizer or a scheduler changes, where ``Accelerator.prepare`` got the optimizer."""
+    for atom in call.receiver:
+        inner = Value(atom.of) if atom.kind == Kind.WRAPPED and atom.const == "prepared" else Value((atom,))
+        for one in inner:
+            if one.kind != Kind.RESULT or not str(one.const).startswith("torch.optim."):
+                continue
+            if "lr_scheduler" not in str(one.const):
+                return "the parameters" if atom.kind == Kind.WRAPPED else None
+            if any(other.file == call.file for other in program.calls_to(_PREPARE)):
+                return "the learning rate"
+    return None
 
 
 def _optimizes(program: Program, value: Value, known: list[WrappedModel]) -> bool:
