@@ -33,6 +33,8 @@ from .vocabulary import word_set
 MOST_BINDINGS = 12
 
 
+#: Attributes of tensors and of what models return that are data of the rank as well.
+_OF_DATA = word_set("data loss logits")
 #: Names of objects that hold the options of a program.
 _OPTIONS = word_set(
     "args opt opts options cfg config conf hparams hps flags params FLAGS argv parsed training_args script_args "
@@ -370,6 +372,8 @@ class Variables(RankReach):
             )
         if atom.kind == Kind.DEVICE and name == "index":
             return Value(atom.of) if atom.of else NOTHING_KNOWN
+        if atom.kind == Kind.BATCH and name in _OF_DATA:
+            return Value((atom,))
         if atom.kind == Kind.UNKNOWN:
             if base_name in _OPTIONS:
                 found = self.option(file, name)
