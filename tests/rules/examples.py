@@ -40,6 +40,7 @@ _IMPORTS = {
     "os": "import os",
     "sys": "import sys",
     "threading": "import threading",
+    "datetime": "from datetime import datetime",
     "timedelta": "from datetime import timedelta",
     "torch": "import torch",
     "torchvision": "import torchvision",

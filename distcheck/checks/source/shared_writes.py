@@ -466,7 +466,7 @@ def exists_by_then(call_path: CallPath, path: int) -> bool:
         for earlier in program.rows_of(row.file, row.scope):
             if earlier.number >= row.number:
                 break
-            made = _folder_made(earlier) if isinstance(earlier, SourceCall) else -1
+            made = folder_made(earlier) if isinstance(earlier, SourceCall) else -1
             if made >= 0 and program.dominates(earlier, row) and _is_in(row.terms, made, base, names):
                 return True
         if position == len(call_path.calls):
@@ -487,7 +487,7 @@ def _is_in(terms: list[tuple[Any, ...]], made: int, base: int, names: tuple[str,
     return given == names and same_path(terms, own, base)
 
 
-def _folder_made(call: SourceCall) -> int:
+def folder_made(call: SourceCall) -> int:
     """Return the term of the folder that a call makes sure of, -1 for any other call."""
     if call.method == "save_pretrained" and call.gives(0, "save_directory"):
         return call.argument_term(0, "save_directory")
