@@ -341,6 +341,7 @@ def _not_sharded(wrap: SourceCall) -> bool:
 
 
 _TO_CPU = frozenset({"cpu"})
+_TENSORS = frozenset({"data", "grad", "weight", "bias"})
 _TO_GPU = frozenset({"cuda", "xpu", "npu"})
 _CASTS = frozenset({"half", "bfloat16", "double"})
 _DTYPES = re.compile(r"(^|\.)(float16|bfloat16|half|double|float64)$")
@@ -358,7 +359,8 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
     for call in sorted(moves, key=lambda call: (call.file, call.number)):
         terms = program.terms[call.file]
         callee = terms[call.term[1]]
-        if callee[0] != "a":
+        # a tensor is copied, and stays where it is
+        if callee[0] != "a" or (terms[callee[1]][0] == "a" and terms[callee[1]][2] in _TENSORS):
             continue
         found = _moved(program, call, int(callee[1]), known)
         if found is None:

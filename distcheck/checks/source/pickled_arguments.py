@@ -397,7 +397,9 @@ def _of_loader(program: Program, call: SourceCall) -> tuple[str, str, str] | Non
 
 _LAYER = re.compile(r"^torch\.nn\.(modules\.\w+\.)?(?!Parameter|Buffer|Uninitialized)[A-Z]\w*$")
 _FACTORIES = re.compile(
-    r"^(torchvision\.models\.(\w+\.)*\w+|timm\.(models\.)?create_model"
+    # not what a method of such a model gives
+    r"^(?!.*\.(state_dict|(named_)?(parameters|buffers|children|modules))$)"
+    r"(torchvision\.models\.(\w+\.)*\w+|timm\.(models\.)?create_model"
     r"|transformers\.\w*(Model|For[A-Z])\w*\.from_pretrained)$"
 )
 _BASES = re.compile(

@@ -612,6 +612,8 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
         if handed_on and (call_path is None or call_paths.in_tests(call_path)):
             # tests are one process: others that call it are not in sight
             call_path = call_paths.path_from_outside(program, call) or call_path
+        trained = call_paths.path_past_a_trainer(program, call) if call_path is None else None
+        call_path = call_path or trained
         if call_path is None or _only_of_this_process(call_path, call.argument_term(0, "f")):
             continue
         if _never_on_gpus(program, call_path) or _written_from_the_host(program, call):
@@ -628,7 +630,7 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             safe=False,
             risk="tensors of the checkpoint that are used directly, without load_state_dict(), are on the CPU then",
             basis=(call_path.certainty,),
-            severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+            severity=Severity.INFO if trained or call_paths.in_tests(call_path) else Severity.WARNING,
             flow=program.flow(call_path.steps),
             **signs(call, call_path),
         )

@@ -2,6 +2,7 @@ import os
 
 import torch
 import torch.distributed as dist
+import torchvision
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 
@@ -31,6 +32,7 @@ def main() -> None:
         torch.save(model.module.state_dict(), "model.pt")
         torch.save({"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, "checkpoint.pt")
         torch.save(model.module.head.weight.detach().cpu(), "head.pt")
+        torch.save(torchvision.models.resnet50().state_dict(), "random.pt")
     dist.destroy_process_group()
 
 

@@ -29,6 +29,7 @@ def main() -> None:
         optimizer.step()
         outputs = model(torch.randn(8, 16, device="cuda")).float().cpu()
         weights = {name: tensor.cpu() for name, tensor in model.module.state_dict().items()}
+        print(model.module.head.weight.data.cpu())
         snapshot = copy.deepcopy(model.module).cpu()
         print(outputs.shape, len(weights), snapshot.training)
     dist.destroy_process_group()
