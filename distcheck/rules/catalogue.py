@@ -252,7 +252,7 @@ DC809 = _rule("DC809", "rank-variable-preset", "E", "launch", "A variable that t
 DC810 = _rule("DC810", "launch-node-address", "W", "launch", "SLURM_LAUNCH_NODE_IPADDR may be the login node", in_folders="many")
 DC811 = _rule("DC811", "accelerate-config-inconsistent", "E", "launch", "An Accelerate configuration contradicts itself", in_folders="many")
 DC812 = _rule("DC812", "deepspeed-config-inconsistent", "EW", "launch", "A DeepSpeed configuration contradicts itself", in_folders="many")
-DC813 = _rule("DC813", "exit-status-lost", "W", "launch", "The script succeeds although its launch fails")
+DC813 = _rule("DC813", "exit-status-lost", "W", "launch lint", "The script succeeds although its launch fails")
 DC814 = _rule("DC814", "batch-header", "EW", "launch", "sbatch refuses a batch script, or ignores a directive", in_folders="many")
 
 # DC9xx: distcheck itself

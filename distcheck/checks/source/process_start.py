@@ -753,6 +753,58 @@ def _names_a_launcher(program: Program, file: int) -> bool:
 # the old launcher
 
 
+#: Launchers in a command that waits for its ranks.
+_WAITED_FOR = re.compile(
+    r"(^|[\s/'\"])(torchrun|deepspeed|accelerate launch|horovodrun|mpirun|srun)\s|-m torch\.distributed\.(launch|run)\b"
+)
+
+
+@probe(rules.DC813)
+def status_of_a_started_launch_is_read(program: Program) -> Iterator[Finding]:
+    """A script that starts ranks by a command reads how that command ended."""
+    for call in program.calls_to("os.system", "subprocess.call", "subprocess.run"):
+        checks = call.argument(None, "check")
+        if call.use != "drop" or call.has_star or (checks is not None and checks.constant is not False):
+            continue
+        command = call.argument_term(0, "args" if call.method != "system" else "command")
+        if command < 0 or not _WAITED_FOR.search(_command_text(program, call.file, command)):
+            continue
+        if any(_EXITS.search(line) for line in program.lines(call.file)[call.line - 1 : call.line + 2]):
+            continue
+        shell = call.method == "system"
+        yield call.found(
+            rules.DC813,
+            f"{call.targets[0]}() starts ranks, and nothing reads how they ended: this script succeeds if they fail",
+            fix="sys.exit(os.waitstatus_to_exitcode(os.system(…))), or subprocess.run(…, shell=True, check=True)"
+            if shell
+            else "add check=True"
+            if call.method == "run"
+            else "use subprocess.run(…, check=True)",
+            severity=Severity.INFO,
+        )
+
+
+_EXITS = re.compile(r"exit|returncode|check_returncode")
+
+
+def _command_text(program: Program, file: int, term: int) -> str:
+    """Return the words of a command that are known, in order as far as it is one text or list."""
+    terms = program.terms[file]
+    part = terms[term]
+    if part[:2] == ("k", "str"):
+        return str(part[2])
+    if part[0] in ("f", "t", "l"):
+        between = "" if part[0] == "f" else " "
+        return between.join(_command_text(program, file, inner) for inner in part[1])
+    if part[0] == "o":
+        return _command_text(program, file, part[2]) + _command_text(program, file, part[3])
+    if part[0] == "c" and terms[part[1]][0] == "a" and terms[part[1]][2] in ("format", "strip", "join"):
+        return _command_text(program, file, terms[part[1]][1])
+    if part[0] == "v":
+        return "\n".join(_command_text(program, file, inner) for inner in program.bound(file, part))
+    return "…"
+
+
 @probe(rules.DC801)
 def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
     """No code starts torch.distributed.launch."""
