@@ -18,6 +18,8 @@ from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within
 from .models import trains, without_gradients
 from .program import EventRow, Program, SourceCall
 from .samplers import loader_samplers
+from .values import Kind
+from .vocabulary import word_set
 
 #: Names of what combines values of several ranks, and of libraries that do so by themselves.
 _COMBINES = re.compile(
@@ -25,6 +27,7 @@ _COMBINES = re.compile(
     re.IGNORECASE,
 )
 _COMBINING_LIBRARIES = ("torchmetrics", "ignite", "evaluate", "detectron2", "mmengine", "mmcv", "composer", "horovod")
+_LIGHTNING = ("lightning", "pytorch_lightning")
 _SAVES = re.compile(r"(^|_)save|checkpoint", re.IGNORECASE)
 
 
@@ -139,4 +142,60 @@ def _is_compared(program: Program, call: SourceCall, made: set[int]) -> bool:
         terms[number][0] == "=" and not made.isdisjoint(program.subterms(call.file, number, names=False))
         for term in call.argument_terms
         for number in program.subterms(call.file, term, names=False)
+    )
+
+
+#: Hooks of Lightning in which each rank sees its part of the evaluation data.
+_HOOKS = word_set("validation_step validation_epoch_end on_validation_epoch_end on_validation_end")
+_CALLBACKS = ("ModelCheckpoint", "EarlyStopping")
+
+
+@probe(rules.DC739)
+def monitored_metrics_are_reduced(program: Program) -> Iterator[Finding]:
+    """A metric that a callback of Lightning monitors is that of all ranks."""
+    monitors: dict[str, SourceCall] = {}
+    for call in program.calls_named(*_CALLBACKS):
+        given = call.argument(None, "monitor")
+        for name in () if given is None or not program.imports_from(call.file, *_LIGHTNING) else given.constants:
+            if isinstance(name, str):
+                monitors.setdefault(name, call)
+    if not monitors:
+        return
+    for call in program.calls_named("log"):
+        name, value = call.argument(0, "name"), call.argument(1, "value")
+        if name is None or value is None or not isinstance(name.constant, str) or name.constant not in monitors:
+            continue
+        if call.function.name not in _HOOKS or call.receiver_text != "self" or call.gives(None, "sync_dist"):
+            continue
+        if call.has_star or program.is_test(call.file) or not program.imports_from(call.file, *_LIGHTNING):
+            continue
+        if not value.only(Kind.RESULT, Kind.BATCH, Kind.UNKNOWN, Kind.METHOD, Kind.CONST) or _has_metrics(
+            program, call
+        ):
+            continue
+        monitor = monitors[name.constant]
+        if not call_paths.related(program, call.file) & call_paths.related(program, monitor.file):
+            continue
+        yield call.found(
+            rules.DC739,
+            f"each rank logs {name.constant!r} of its part of the data, without sync_dist=True, and "
+            f"{monitor.method} in {monitor.path}:{monitor.line} decides by it",
+            fix="add sync_dist=True: the mean over the ranks is logged; a metric of torchmetrics needs none",
+            edits=tuple(edit for edit in (program.argument_edit(call, "sync_dist=True"),) if edit is not None),
+            safe=False,
+            risk="one more collective at the end of each validation",
+            severity=Severity.INFO,
+        )
+
+
+def _has_metrics(program: Program, call: SourceCall) -> bool:
+    """Return whether a hook, or what it calls, has something that combines the ranks' values by itself."""
+    if program.imports_from(call.file, *_COMBINING_LIBRARIES):
+        return True
+    owner = program.evaluator.owner_of(call.file, call.scope)
+    return any(
+        _COMBINES.search(row.method) or row.method in ("compute", "add_state")
+        for function in program.methods_of(call.file, owner)
+        for row in program.rows_of(*function)
+        if isinstance(row, SourceCall)
     )
