@@ -17,6 +17,7 @@ from distcheck.core.registry import probe
 from distcheck.core.torch_pins import SINCE
 from distcheck.rules.double_launch import KEEP_ONE
 
+from . import call_paths
 from .device_uses import is_overwritten, is_read, roots_of
 from .environment_variables import VariableWrite, reads, version_is_tested, writes
 from .imports_of_os import import_edit, import_place
@@ -447,10 +448,18 @@ def port_may_be_taken(program: Program) -> Iterator[Finding]:
             rules.DC402,
             text,
             fix="use a port from 1024 to 32767, or bind port 0 to let the system choose a free one",
-            severity=constant.row.level_in_tests or (None if exists or not constant.fixed else Severity.ERROR),
+            severity=constant.row.level_in_tests or _level_of_a_port(program, constant, exists),
             setting=constant.what,
             **evidence,
         )
+
+
+def _level_of_a_port(program: Program, constant: RendezvousConstant, exists: bool) -> Severity | None:
+    if constant.what == "MASTER_PORT":
+        files = call_paths.related(program, constant.row.file)
+        if not any(call.file in files for call in program.calls_to(*INIT)) and not program.framework(constant.row.file):
+            return Severity.INFO  # no group is made in this program
+    return None if exists or not constant.fixed else Severity.ERROR
 
 
 # torchrun's store
