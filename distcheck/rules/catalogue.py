@@ -120,7 +120,7 @@ DC337 = _rule("DC337", "wsl2-limits", "IE", "env log", "WSL2 limits what NCCL ca
 
 # DC4xx: Network
 DC401 = _rule("DC401", "master-port-in-use", "E", "env log", "The port for the rendezvous is taken")
-DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away")
+DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away", in_folders="many")
 DC403 = _rule("DC403", "master-unreachable", "EI", "env ranks log", "The rendezvous address can't be reached")
 DC404 = _rule("DC404", "master-name-unresolvable", "E", "env log", "A host name does not resolve")
 DC405 = _rule("DC405", "hostname-is-loopback", "EI", "env log", "This host's name resolves to loopback")
@@ -199,7 +199,7 @@ DC721 = _rule("DC721", "unguarded-log", "IW", "lint rehearse", "Every rank logs 
 DC722 = _rule("DC722", "makedirs-race", "WE", "lint log rehearse", "Ranks race to create a folder", in_folders="info")
 DC723 = _rule("DC723", "load-without-map-location", "WE", "lint log rehearse", "A checkpoint is loaded onto the device that it was saved from", in_folders="many")
 DC724 = _rule("DC724", "write-then-read-no-barrier", "WE", "lint log rehearse", "A file is read before the rank that writes it is done", in_folders="info")
-DC725 = _rule("DC725", "unguarded-download", "WI", "lint rehearse", "Every rank downloads the same", in_folders="many")
+DC725 = _rule("DC725", "unguarded-download", "WI", "lint rehearse", "Every rank downloads the same")
 DC726 = _rule("DC726", "slow-rank-zero", "WE", "lint log watch stuck", "Rank 0 works longer than the others may wait", in_folders="many")
 DC730 = _rule("DC730", "set-epoch-forgotten", "W", "lint rehearse watch", "set_epoch is not called, so that every epoch has the same order", in_folders="many")
 DC731 = _rule("DC731", "shuffle-with-sampler", "EW", "lint log", "shuffle=True together with a sampler", in_folders="many")
