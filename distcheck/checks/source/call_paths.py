@@ -58,6 +58,8 @@ _OF_PROCESS = re.compile(
     r"(_|s?\d*$)|rank|uuid|tmp|temp",
     re.IGNORECASE,
 )
+#: Names of an unknown value that is what a loader gave: an item of this rank's data.
+_OF_LOADERS = re.compile(r"^(mini_?|data_?)?(batch|sample)(es|s|_data)?$", re.IGNORECASE)
 #: Calls whose results differ between processes; a dot at the end takes all of a module.
 _PER_PROCESS = (
     "tempfile.mkdtemp", "tempfile.mkstemp", "tempfile.mktemp", "tempfile.TemporaryDirectory",
@@ -716,6 +718,8 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
     kind = parts[0]
     if kind in ("p", "v", "a"):
         if value.has(Kind.UNKNOWN, Kind.METHOD, Kind.NAMED) and _OF_PROCESS.search(str(parts[2])):
+            return True
+        if by_data and value.only(Kind.UNKNOWN) and _OF_LOADERS.search(str(parts[2])):
             return True
         if kind != "a" or not _is_own_text(program, row, parts[1]):
             return False
