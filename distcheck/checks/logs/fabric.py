@@ -325,7 +325,9 @@ def efa_is_used(timeline: Timeline) -> Iterator[LogFinding]:
             return
         yield LogFinding(
             lost,
-            "EFA's packets get no answer from another node",
+            "EFA's packets get no answer from another node"
+            if any("failed" not in event.values for event in lost)
+            else "EFA could not complete a transfer to another node",
             Fix(
                 "let the security group of the nodes allow all traffic from and to itself, inbound and outbound. "
                 "Use the same libfabric and aws-ofi-nccl on all nodes. If a rank there exited, read its own log",

@@ -199,6 +199,20 @@ KNOWN_CAUSES = {
         "included (ssh-copy-id); or start torchrun on each node",
         "host",
     ),
+    "mpi-slots": KnownCause(
+        "mpirun has too few slots",
+        "mpirun is to start more processes than its hosts have slots",
+        "name the slots of each host, one a GPU: mpirun --host node0:8,node1:8, or 'node0 slots=8' in the hostfile. In "
+        "a Slurm job request as many tasks (--ntasks)",
+        "launch-line",
+    ),
+    "mpi-daemon": KnownCause(
+        "mpirun could not start its daemon on a host",
+        "mpirun starts a daemon on each host by ssh, and one did not start or did not answer",
+        "let 'ssh HOST which orted' work without a password from the first host; install the same Open MPI on all "
+        "hosts, or name its folder: mpirun --prefix FOLDER",
+        "host",
+    ),
     "node-failed": KnownCause(
         "a node failed",
         "a node of the job failed, and the scheduler ended the job; that is no mistake of the launch, and no rule of "

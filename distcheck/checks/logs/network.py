@@ -35,7 +35,8 @@ _HTTP = "1347703880"
 _MISSED = ("client-timeout", "client-failed", "connect-failed", "rendezvous-connection")
 _GLOO = ("gloo-connect", "gloo-tried")
 _NCCL = ("nccl-connect", "nccl-connect-tried")
-_FAMILY = (*_MISSED, *_GLOO, *_NCCL, "client-tried", "name-unresolved", "host-not-found", "name-exception")
+_MPI = "mpi-connect"
+_FAMILY = (*_MISSED, *_GLOO, *_NCCL, _MPI, "client-tried", "name-unresolved", "host-not-found", "name-exception")
 #: How Rust writes an error of the system: it is of a library of that language.
 _OF_RUST = "(os error "
 #: An IPv6 address as it stands before a port; a list of nodes has no colon.
@@ -420,13 +421,13 @@ def ipv6_is_noise(timeline: Timeline) -> Iterator[LogFinding]:
 
 @log_probe(rules.DC405, rules.DC411, rules.DC412, at_first_failed=True)
 def ranks_did_not_connect(timeline: Timeline) -> Iterator[LogFinding]:
-    """Ranks completed the rendezvous, then could not connect to each other on the ports that NCCL and gloo choose.
+    """Ranks completed the rendezvous, then could not connect to each other on the ports that NCCL, gloo and MPI choose.
 
     The address shows why: loopback is what a peer's own host name resolves to (DC405), Docker's bridge leads nowhere
     else (DC411); any other is closed or wrong (DC412). Left alone: tries that succeeded, a refusal by a peer that had
     failed before, and loopback on a single host.
     """
-    failed = each_line_once(timeline.of("gloo-connect", "nccl-connect"))
+    failed = each_line_once(timeline.of("gloo-connect", "nccl-connect", _MPI))
     failed = failed or [event for event in timeline.of("gloo-tried") if event.values.get("again") == "0"]
     if not failed and not timeline.has("exception"):
         failed = _tries_without_end(timeline)
@@ -487,7 +488,7 @@ def _in_a_container(timeline: Timeline, address: str, events: list[Event], role:
 
 
 def _blocked(timeline: Timeline, events: list[Event]) -> LogFinding:
-    library = "gloo" if events[0].signature.startswith("gloo") else "NCCL"
+    library = {"gloo": "gloo", "mpi": "MPI"}.get(events[0].signature.partition("-")[0], "NCCL")
     why = value_of(events, "why") or _why_in(events) or "no answer"
     targets = sorted({event.values["address"] for event in events if event.values.get("address")})
     port = value_of(events, "port")
@@ -501,6 +502,12 @@ def _blocked(timeline: Timeline, events: list[Event]) -> LogFinding:
             "route' shows it). Or have an administrator map the host name to its network address in /etc/hosts",
             where="job-script",
         )
+        if library == "MPI":
+            fix = Fix(
+                "name the network that all nodes share to MPI, and its interface to UCX: mpirun --mca "
+                "btl_tcp_if_include NETWORK/BITS -x UCX_NET_DEVICES=INTERFACE ('ip route' shows both)",
+                where="launch-line",
+            )
     elif "route" in why or "unreachable" in why:
         fix = Fix(
             "see which way this host takes to the peer's address, and name the interface of the network that all nodes "

@@ -184,7 +184,13 @@ ROWS: tuple[Signature, ...] = (
          "(Unreachable remote). Completed length: 0"),
         (r"reachable by EFA device but handshake failed",
          "NET/OFI Request completed with error. RC: 5. Error: 4126 (Unresponsive receiver (reachable by EFA device "
-         "but handshake failed))")),
+         "but handshake failed))"),
+        (r"NET/OFI (?P<failed>Request \S{1,24}|Operation with NULL context) completed with error",
+         "gpu03:1201:1299 [5] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f1 completed with error. RC: 20. Error: "
+         "unknown error. Completed length: 0, Request: { buffer_index: 255, dev: 1, size: 0, state: CREATED, "
+         "direction: SEND }",
+         "gpu03:1201:1299 [0] process_err_completion:1723 NCCL WARN NET/OFI Operation with NULL context completed with "
+         "error")),
     # DC418
     *spellings("topology-file", Kind.NOTICE, ("DC418",),
         (r"Could not open XML topology file (?P<file>[^\s]{1,160})",

@@ -68,6 +68,13 @@ _WORKERS = (
          r"returned",
          "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node02 hostname' returned non-zero "
          "exit status 255.")),
+    *spellings("mpi-slots", Kind.CAUSE, (),
+        (r"not enough slots available in the system to satisfy the \d+",
+         "There are not enough slots available in the system to satisfy the 8")),
+    *spellings("mpi-daemon", Kind.CAUSE, (),
+        (r"ORTE was unable to reliably start one or more daemons|An ORTE daemon has unexpectedly failed after launch",
+         "ORTE was unable to reliably start one or more daemons.",
+         "An ORTE daemon has unexpectedly failed after launch and before communicating back to mpirun.")),
     *spellings("workers-ended", Kind.TABLE, (),
         (r"srun: error: (?P<host>[\w.,\[\]-]{1,64}): tasks (?P<tasks>[\d,-]{1,80}): "
          r"(?:Exited with exit code (?P<exitcode>\d+)|(?P<how>Killed|Terminated|Segmentation fault|Aborted))",

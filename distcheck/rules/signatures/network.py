@@ -212,6 +212,11 @@ ROWS: tuple[Signature, ...] = (
          "node02:4711:4900 [1] NCCL INFO Call to connect returned Connection refused, retrying",
          "node02:4711:4900 [1] NCCL INFO socketPollConnect: connect to 10.0.0.5<43210> returned Connection timed "
          "out, retrying (1/34) after sleep for 100 msec")),
+    # the connections of MPI
+    *spellings("mpi-connect", Kind.FAILURE, ("DC412", "DC411"),
+        (r"UCX +ERROR +connect\(fd=\d+, dest_addr=(?P<address>[\w.:%]{2,64}):(?P<port>\d{1,5})\) failed: " + _WHY,
+         "[1763797405.440877] [node01:4711 :0]            sock.c:323  UCX  ERROR   connect(fd=48, "
+         "dest_addr=10.0.0.5:42887) failed: Connection refused")),
     # noise of half a network
     *spellings("ipv6-noise", Kind.NOTICE, ("DC409",),
         (r"errno: (?P<code>97) - Address family not supported by protocol",

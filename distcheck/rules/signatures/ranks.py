@@ -26,6 +26,12 @@ _WATCHDOG = (
          "[E ProcessGroupNCCL.cpp:737] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, "
          "OpType=BROADCAST, TensorShape=[512, 8], Timeout(ms)=1800000) ran for 1803170 milliseconds before timing "
          "out.")),
+    *spellings("watchdog-timeout", Kind.TIMEOUT, ("DC511", "DC517", "DC519", "DC701", "DC726"),
+        (_PREFIX + r"Work Work(?:NCCL|HCCL|XCCL|MCCL)\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+)"
+         r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
+         r"(?:, Timeout\(ms\)=(?P<timeout_ms>\d+))?\) timed out in blocking wait",
+         "[rank1]:[E1122 07:43:25.123456789 ProcessGroupNCCL.cpp:756] [Rank 1] Work WorkNCCL(SeqNum=5, "
+         "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) timed out in blocking wait.")),
     #: without what it waited for, as titles are cut
     *spellings("watchdog-timeout", Kind.TIMEOUT, ("DC511", "DC701"),
         (_PREFIX + r"[Ww]atchdog caught collective operation timeout",
@@ -56,6 +62,9 @@ _WATCHDOG = (
          "timeout from another rank and will start to dump the debug info. Last enqueued NCCL work: 61, last "
          "completed NCCL work: 61.")),
     *spellings("watchdog-end", Kind.TIMEOUT, (),
+        (r"timed out after waiting for \d+ms flight recorder dumps to finish",
+         "[rank3]:[W1122 07:43:26.489301002 ProcessGroupNCCL.cpp:2111] [PG ID 1 PG GUID 1 Rank 3] timed out after "
+         "waiting for 60000ms flight recorder dumps to finish."),
         (r"Some NCCL operations have failed or timed out|To avoid (?:this inconsistency|data inconsistency), we are "
          r"taking the entire process down",
          "[rank2]:[E1122 07:43:26.019283746 ProcessGroupNCCL.cpp:621] [Rank 2] Some NCCL operations have failed or "
@@ -126,8 +135,9 @@ _STORE = (
         (r"wait timeout after (?P<timeout_ms>\d+)ms, keys: "
          r"(?:/[\w.-]{1,60}){0,4}/{1,2}(?:cpu|cuda)//\d+/(?P<missing>\d+)\b",
          "torch.distributed.DistStoreError: wait timeout after 8000ms, keys: /default_pg/0//cpu//0/3"),
-        (r"wait timeout after (?P<timeout_ms>\d+)ms, keys: (?P<key>\S{1,120})",
-         "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0")),
+        (r"(?:wait|barrier) timeout after (?P<timeout_ms>\d+)ms, keys?: (?P<key>\S{1,120})",
+         "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0",
+         "torch.distributed.DistStoreError: barrier timeout after 300000ms, key: torchelastic/barrier")),
     *spellings("native-crash", Kind.FAILURE, (),
         (r"Segmentation fault \(core dumped\)", "Segmentation fault (core dumped)"),
         (r"Fatal Python error: (?:Segmentation fault|Aborted)",
@@ -147,6 +157,8 @@ _STORE = (
          "RuntimeError: DataLoader worker (pid(s) 4811, 4812) exited unexpectedly")),
     *spellings("store-timeout", Kind.TIMEOUT, (),
         (r"(?:RuntimeError|DistStoreError|TimeoutError): Socket Timeout", "RuntimeError: Socket Timeout"),
+        (r"Rank \d+ timed out in monitoredBarrier after \d+ ms",
+         "RuntimeError: Rank 0 timed out in monitoredBarrier after 4000 ms."),
         (r"While waitForInput, poolFD failed with \(errno: \d+",
          "[rank5]:[W socket.cpp:432] [c10d] While waitForInput, poolFD failed with (errno: 0 - Success).")),
     *spellings("store-wait-ended", Kind.NOTICE, ("DC726",),
@@ -154,9 +166,12 @@ _STORE = (
          "[rank1]:[W1122 14:34:56.854597329 socket.cpp:489] [c10d] waitForInput: socket SocketImpl(fd=79, "
          "addr=[node01]:41170, remote=[node01]:29500) timed out after 1800000ms")),
     *spellings("clients-missing", Kind.TIMEOUT, ("DC501",),
-        (r"Timed out after (?P<seconds>\d+) seconds waiting for (?:clients\. |workers to arrive\.? ?)"
-         r"(?P<joined>\d+)/(?P<expected>\d+) clients joined",
-         "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined.")),
+        (r"Timed out after (?P<seconds>\d+) seconds waiting for (?:clients\. |workers\. |workers to arrive\.? ?)"
+         r"(?P<joined>\d+)/(?P<expected>\d+) (?:clients|workers) joined",
+         "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined."),
+        #: shortened in a title
+        (r"DistStoreError: (?P<joined>\d+)/(?P<expected>\d+) (?:clients|workers) joined",
+         "torch.distributed.DistStoreError: 1/2 clients joined")),
     *spellings("store-barrier-timeout", Kind.TIMEOUT, ("DC501", "DC502"),
         (r"Timed out initializing process group in store based barrier on rank(?:: |\s)(?P<rank>\d+),? for key: "
          r"store_based_barrier_key:\d+ \(world_size=(?P<expected>\d+), "
@@ -278,6 +293,9 @@ _CLASSES = (
          "version 2.25.1",
          "node01: Test NCCL failure common.cu:958 'internal error - please report this issue to the NCCL developers "
          "/ '"),
+        (r"Proxy Call to rank \d+ failed \(\w{1,40}\)",
+         "node01:4711:4802 [0] proxy.cc:1119 NCCL WARN Proxy Call to rank 0 failed (Connect)",
+         "Last error: Proxy Call to rank 0 failed (Connect)"),
         (r"NCCL WARN \[Proxy Service \d+\] Failed to execute operation \w+ from rank \d+, retcode [1-5]\b",
          "node01:4711:4802 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute operation Connect from "
          "rank 0, retcode 2")),
@@ -322,7 +340,10 @@ _LOST = (
          "ConnectionResetError: [Errno 104] Connection reset by peer"),
         (r"NCCL WARN Socket recv failed while polling for opId=",
          "node02:4711:4802 [0] proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a51966cc80"),
-        (r"[Bb]roken pipe", "RuntimeError: Broken pipe", "BrokenPipeError: [Errno 32] Broken pipe")),
+        (r"[Bb]roken pipe", "RuntimeError: Broken pipe", "BrokenPipeError: [Errno 32] Broken pipe"),
+        (r"Horovod has been shut down|caused by an exception on one of the ranks or an attempt to allreduce",
+         "RuntimeError: Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt "
+         "to allreduce, allgather or broadcast a tensor after one of the ranks finished execution.")),
     #: threads of gloo or of a loader that run while the process exits
     *spellings("ended-with-threads", Kind.FAILURE, ("DC702",),
         (r"terminate called without an active exception", "terminate called without an active exception")),
