@@ -174,7 +174,7 @@ _LOGGER = re.compile(
     r")"
 )
 #: A progress bar of tqdm that ended without a line break: the line goes on with something else.
-_BAR = re.compile(r"[^\[]{0,300}\d+/[\d.?]+\w? \[[^\]]{0,120}(?:it/s|s/it|B/s|/s)[^\]]{0,80}\] ?(?=[A-Za-z\[(])")
+_BAR = re.compile(r"[^\[]{0,500}\d+/[\d.?]+\w? \[[^\]]{0,120}(?:it/s|s/it|B/s|/s)[^\]]{0,80}\] ?(?=[A-Za-z\[(])")
 
 #: What peels one layer: adds to what is known, returns where the rest begins.
 #: Words of another process that ended no line, before a traceback of torch's.
@@ -264,7 +264,7 @@ class Prefixes:
                 if text[0] == "{" and (inner := self._json(text + tail, found)) is not None:
                     text, tail = inner, ""
                     continue
-                if "/s" in text and (bar := _BAR.match(text)):
+                if ("/s" in text or "s/it" in text) and (bar := _BAR.match(text)):
                     end = bar.end()
                 elif "rank" not in found and "]: Traceback" in text and (words := _BEFORE_TRACEBACK.match(text)):
                     end = words.end()

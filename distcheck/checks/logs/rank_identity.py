@@ -65,6 +65,8 @@ class Identities:
         self._hosts: set[str] = set()
         self._tasks: set[int] = set()
         self._locals: set[int] = set()
+        self._ranks: set[int] = set()
+        self._pids: set[tuple[str | None, int]] = set()
         self._task_is_node = False
         self._known: dict[tuple[LineAuthor, int], LineAuthor] = {}
         for who, source in {
@@ -75,6 +77,7 @@ class Identities:
         for worker in workers:
             self._learn(LineAuthor(worker.rank, worker.local_rank, worker.host, worker.pid), worker.source, is_row=True)
         self._learn_from_nccl(events)
+        self._learn_from_only_one()
         self._task_is_node = self._task_is_node or (bool(self._tasks) and any(map(_is_of_torchrun, events)))
         self._one_host = self._is_one_host()
 
@@ -97,8 +100,11 @@ class Identities:
                 self._task_is_node = True
         if who.local_rank is not None:
             self._locals.add(who.local_rank)
+        if who.pid is not None:
+            self._pids.add((who.host, who.pid))
         if who.rank is None:
             return
+        self._ranks.add(who.rank)
         if who.pid is not None:
             self._note_pid(who.host, who.pid, who.rank)
         if who.local_rank is not None and who.rank >= who.local_rank:
@@ -123,6 +129,12 @@ class Identities:
         if found and (self._world_size is None or max(found) >= self._world_size):
             for host, pid, rank in found[max(found)]:
                 self._note_pid(host, pid, rank)
+
+    def _learn_from_only_one(self) -> None:
+        """A text of one process, which some lines name by its rank and others by its process id."""
+        if len(self._ranks) == len(self._pids) == 1:
+            host, pid = next(iter(self._pids))
+            self._note_pid(host, pid, next(iter(self._ranks)))
 
     def _is_one_host(self) -> bool:
         if len(self._hosts) > 1 or len(self._tasks) > 1 or not self._locals:

@@ -32,7 +32,9 @@ _HINTS = ("orld", "WORLD", "ranks", "Ranks", "rocesses", "clients joined", "MEMB
 def join(readings: Sequence[LogReading]) -> Timeline:
     """One timeline of all that was read; its sources are the readings', in their order."""
     sources = _with_sure_hosts([reading.source for reading in readings])
-    events = [_as_own(_at(event, number)) for number, reading in enumerate(readings) for event in reading.events]
+    events = [
+        _of_its_rank(_as_own(_at(event, number))) for number, reading in enumerate(readings) for event in reading.events
+    ]
     rank_streams = [
         voice._replace(source=number) for number, reading in enumerate(readings) for voice in reading.rank_streams
     ]
@@ -98,6 +100,13 @@ def _as_own(event: Event) -> Event:
     if any(part in path for path in paths for part in _DOWNLOADERS):
         return event._replace(signature="exception", kind=Kind.FAILURE, codes=())
     return event
+
+
+def _of_its_rank(event: Event) -> Event:
+    """The head of torch_npu's errors names their writer, but stands within the message of an exception."""
+    if event.signature != "npu-call-failed" or event.who.rank is not None:
+        return event
+    return event._replace(who=event.who._replace(rank=int(event.values["rank"])))
 
 
 def world_size_of(events: Iterable[Event]) -> int | None:

@@ -289,6 +289,8 @@ def test_lines_of_json(line: str, head: LineHead) -> None:
     "line",
     [
         " 45%|####     | 45/100 [00:12<00:15,  3.60it/s][rank3]: boom",
+        " 94%|#########| 837/888 [9:42:50<34:08, 40.17s/it][rank3]: boom",
+        f" 94%|{'#' * 420}| 837/888 [9:42:50<34:08, 40.17s/it][rank3]: boom",
         "Epoch 3:  45%|####     | 45/100 [00:12<00:15,  3.60it/s, loss=0.3][rank3]: boom",
         " 44%|###\r 45%|####     | 45/100\r[rank3]: boom",
         "[rank3]:  44%|###\rboom",

@@ -37,6 +37,22 @@ def test_who_only_lost_others_is_not_guilty(name: str) -> None:
     assert "read the log of" in told["fix"]["text"]
 
 
+def test_the_only_process_of_a_text_is_its_only_rank(tmp_path: Path) -> None:
+    """NCCL's lines show a process id and no rank; of two processes, either one may be the rank with the traceback."""
+    text = (FOLDER / "DC406/bad_the_only_rank.log").read_text("utf-8").partition("\n")[2]
+    path = tmp_path / "run.log"
+    path.write_text(text, "utf-8")
+    assert diagnose(read_timeline([str(path)])).story["guilty"] == {"rank": 2, "host": "host01"}
+    path.write_text("host01:22221:22221 [1] bootstrap.cc:48 NCCL WARN Bootstrap : no socket interface found\n" + text)
+    assert "rank" not in diagnose(read_timeline([str(path)])).story["guilty"]
+
+
+def test_mpi_gets_options_of_mpi() -> None:
+    told = story("DC412/bad_mpi_over_the_bridge")
+    assert "MPI could not connect to 172.17.0.1" in told["why"]
+    assert "btl_tcp_if_include" in told["fix"]["text"] and told["fix"]["where"] == "launch-line"
+
+
 def test_a_bar_before_another_ranks_words_is_quoted() -> None:
     why = story("DC726/bad_bars_before_the_watchdog.log")["why"]
     assert "another process was still at work" in why and "14%" in why
