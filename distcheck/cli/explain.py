@@ -46,9 +46,6 @@ _UNDECIDED = f"The text shows that something failed, and not why.\nfix: read the
 #: What word processors and web pages make of the ASCII characters of a message.
 _ASCII = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\xa0": " ", "\u200b": None})
 _DASH = re.compile(r"(?<!\S)[–—](?=[a-z])")
-#: A line of code that a traceback shows, and the texts in it.
-_RAISES = re.compile(r"\s*raise (?P<name>[A-Z]\w{2,60})\((?P<arguments>.{0,400})")
-_LITERAL = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 #: Marks of a quotation or a frame before a line.
 _QUOTED = re.compile(r"^\s*(?:[>|│]\s?)+", re.MULTILINE)
 
@@ -133,17 +130,11 @@ def _spellings(text: str) -> Iterator[str]:
     if "%20" in plain:
         plain = unquote(plain)
     plain = _QUOTED.sub("", _DASH.sub("--", plain))
+    from distcheck.checks.logs.tracebacks import raised_by
+
     # terminals wrap long lines between words, or anywhere
     lines = plain.splitlines()
-    yield from dict.fromkeys((text, plain, " ".join(plain.split()), "".join(lines), *_raised(plain)))
-
-
-def _raised(text: str) -> Iterator[str]:
-    """Return the last line of the traceback for the line of code above it: ``E: text`` for ``raise E("text")``."""
-    match = _RAISES.match(text)
-    if match is not None:
-        words = "".join(part[0] or part[1] for part in _LITERAL.findall(match["arguments"]))
-        yield f"{match['name']}: {words}" if words else match["name"]
+    yield from dict.fromkeys(filter(None, (text, plain, " ".join(plain.split()), "".join(lines), raised_by(plain))))
 
 
 def _as_log(text: str) -> Answer:

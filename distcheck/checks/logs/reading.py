@@ -26,7 +26,7 @@ from .prefixes import UNKNOWN_WRITER, LineHead, Prefixes
 from .rank_streams import ALL_UP_TO, RankStreams
 from .sources import LogInput, Text, find
 from .torchrun_report import FailureReport
-from .tracebacks import BOXED_TEXT, Finished, Tracebacks
+from .tracebacks import BOXED_TEXT, Finished, Tracebacks, raised_by
 
 #: Names of rows that lead the reading itself.
 TRACEBACK = "traceback"
@@ -495,10 +495,12 @@ class SourceReader:
                         known = known or event.kind <= Kind.TABLE
         if not known and (traceback.exception or finished.first_line not in self._headless):
             self._note_exception(finished)
+        elif not known:
+            self._note_unseen(finished)
 
     def _note_exception(self, finished: Finished) -> None:
         traceback = finished.traceback
-        if self._note_wrapped(finished):
+        if self._note_unseen(finished):
             return
         message = traceback.message.strip().split("\n", 1)[0]
         text = f"{traceback.exception}: {message}" if message else traceback.exception
@@ -512,12 +514,21 @@ class SourceReader:
         if number is not None:
             self._events.attach(number, traceback)
 
-    def _note_wrapped(self, finished: Finished) -> bool:
-        """Note the rows that a wrapped message fits as one line; return whether there are any."""
-        lines = finished.traceback.message.split("\n")
-        if len(lines) < 2:
-            return False
-        text = f"{finished.traceback.exception}: {' '.join(map(str.strip, lines))}"
+    def _note_unseen(self, finished: Finished) -> bool:
+        """Note the rows that fit what no line of its own shows: a wrapped message, or one that is cut off.
+
+        Return whether there are any.
+        """
+        traceback = finished.traceback
+        lines = traceback.message.split("\n")
+        code = traceback.frames[-1].code if traceback.frames and not traceback.exception else ""
+        if len(lines) > 1:
+            return self._note_fitting(finished, f"{traceback.exception}: {' '.join(map(str.strip, lines))}")
+        return code.startswith("raise ") and any(
+            self._note_fitting(finished, text) for text in (code, raised_by(code)) if text
+        )
+
+    def _note_fitting(self, finished: Finished, text: str) -> bool:
         found = False
         for number, values in self._matcher.fitting(text.encode()[:LONGEST_LINE]):
             row = self._matcher.rows[number]
