@@ -46,6 +46,8 @@ _UNDECIDED = f"The text shows that something failed, and not why.\nfix: read the
 #: What word processors and web pages make of the ASCII characters of a message.
 _ASCII = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\xa0": " ", "\u200b": None})
 _DASH = re.compile(r"(?<!\S)[–—](?=[a-z])")
+#: The last line of a traceback: it ends a process, whatever it is about.
+_EXCEPTION = re.compile(r"(?:^|[\s.:])[A-Z]\w*(?:Error|Exception): ")
 #: Marks of a quotation or a frame before a line.
 _QUOTED = re.compile(r"^\s*(?:[>|│]\s?)+", re.MULTILINE)
 
@@ -112,6 +114,8 @@ def explain_text(text: str) -> Answer:
         or (verdict.verdict == _UNDECIDED and not any("log" in rule.ways for rule in pages.rules))
     ):
         return pages
+    if verdict.verdict == _NOTICE and _EXCEPTION.search(text):
+        verdict = verdict._replace(verdict=_UNDECIDED)
     if verdict.verdict:
         return _joined(verdict, pages)
     if pages.verdict:

@@ -113,6 +113,8 @@ def test_a_consequence_is_named_as_one(text: str) -> None:
         ("RuntimeError: CUDA error: an illegal memory access was encountered", "compute-sanitizer"),
         ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "a smaller batch"),
         ("illegal memory access", "compute-sanitizer"),
+        ("There are not enough slots available in the system to satisfy the 16", "node0 slots=8"),
+        ("ORTE was unable to reliably start one or more daemons.", "--prefix"),
         ("Segmentation fault (core dumped)", "PYTHONFAULTHANDLER=1"),
     ],
 )
@@ -184,6 +186,13 @@ def test_a_notice_is_named_as_one() -> None:
     assert result.output.startswith("The text is a notice: ")
     assert "DC403" in result.output and "# DC403" not in result.output
     assert "distcheck log FILE" in result.output
+
+
+def test_the_last_line_of_a_traceback_is_no_notice() -> None:
+    """A stale handle ends a process where it is an exception's text; where a program prints it, the job may go on."""
+    words = "[Errno 116] Stale file handle: '/data/cache/text'"
+    assert explain(f"OSError: {words}").output.startswith("The text shows that something failed")
+    assert explain(f"retry after {words}").output.startswith("The text is a notice: ")
 
 
 def test_a_line_below_the_error_names_the_line_to_read() -> None:
