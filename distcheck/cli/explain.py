@@ -47,7 +47,9 @@ _UNDECIDED = f"The text shows that something failed, and not why.\nfix: read the
 _ASCII = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\xa0": " ", "\u200b": None})
 _DASH = re.compile(r"(?<!\S)[–—](?=[a-z])")
 #: The last line of a traceback: it ends a process, whatever it is about.
-_EXCEPTION = re.compile(r"(?:^|[\s.:])[A-Z]\w*(?:Error|Exception): ")
+_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception):\s")
+#: What stands for the rest of a shortened line.
+_ELLIPSIS = re.compile(r"\s*(?:…|\.\.\.)?\s*$")
 #: Marks of a quotation or a frame before a line.
 _QUOTED = re.compile(r"^\s*(?:[>|│]\s?)+", re.MULTILINE)
 
@@ -105,7 +107,7 @@ def explain_text(text: str) -> Answer:
         answer = _as_log(spelling)
         if answer.rules and not answer.verdict:
             return _joined(answer, _on_pages(spelling))
-        if verdict.verdict in ("", _NOTICE, _UNDECIDED) and answer.verdict:
+        if _certainty(answer.verdict) > _certainty(verdict.verdict):
             verdict = answer
     pages = next((answer for answer in map(_on_pages, _spellings(text)) if answer.rules or answer.verdict), Answer())
     if pages.rules and (
@@ -126,6 +128,13 @@ def explain_text(text: str) -> Answer:
         f"no rule knows the message {escape(shown)!r}; paste the line that names the error, or run "
         "'distcheck log FILE' on the whole log"
     )
+
+
+def _certainty(verdict: str) -> int:
+    """Return how much a verdict shows: that a cause has no rule, that there is another one, less, or nothing."""
+    if verdict.startswith((_NO_RULE, _CONSEQUENCE)):
+        return 3 + verdict.startswith(_NO_RULE)
+    return ("", _NOTICE, _UNDECIDED).index(verdict)
 
 
 def _spellings(text: str) -> Iterator[str]:
@@ -200,7 +209,8 @@ def _fix_of(story: Mapping[str, Any]) -> str:
 
 
 def _on_pages(text: str) -> Answer:
-    """Return the rules whose pages or signatures hold a message that the text holds or is a part of."""
+    """Return the rules whose pages or signatures hold a message that the text holds, is a part of, or ends within."""
+    from distcheck.checks.logs.patterns import ends_within
     from distcheck.rules.signatures import every as every_signature
 
     known_rules = known()
@@ -210,13 +220,21 @@ def _on_pages(text: str) -> Answer:
         example = next((example for example in row.examples if is_part(text, example)), None)
         if example is not None:
             rows.setdefault(row.name, (row, example))
+    cut_off = not matches and not rows and len(text) < _SHORT_TEXT
+    if cut_off:
+        rest = _ELLIPSIS.sub("", text)
+        rows = {row.name: (row, row.examples[0]) for row in every_signature() if ends_within(rest, row.pattern)}
     if not matches and len(rows) <= _MOST_MATCHES:
         # a part of more is in any log
         matches = {code: example for row, example in rows.values() for code in row.codes}
     kept = list(matches)[:_MOST_MATCHES]
     answer = Answer(tuple(known_rules[code] for code in kept), tuple(matches[code] for code in kept))
-    if len(rows) == 1 and not any(row.codes for row, _ in rows.values()):
-        return answer._replace(verdict=_of_a_part(next(iter(rows.values()))[0]))
+    verdicts = {_of_a_part(row) for row, _ in rows.values()}
+    if len(verdicts) == 1 and len(rows) <= _MOST_MATCHES:
+        answer = answer._replace(verdict=verdicts.pop())
+    if cut_off and len(rows) > 1 and answer.rules and not answer.verdict:
+        # it may go on as each of them
+        answer = answer._replace(verdict=_UNDECIDED)
     return answer
 
 
@@ -225,14 +243,14 @@ def _of_known(cause: KnownCause) -> str:
 
 
 def _of_a_part(row: Signature) -> str:
-    """Return what a part of a line without rules means, or an empty text."""
+    """Return what a part of a line means if that is no rule, or an empty text."""
     from distcheck.checks.logs.known_causes import KNOWN_CAUSES
     from distcheck.rules.signatures import Kind
 
     known = KNOWN_CAUSES.get(row.name)
-    if known is not None:
+    if known is not None and not row.codes:
         return _of_known(known)
-    if Kind.TIMEOUT <= row.kind <= Kind.TABLE:
+    if Kind.TIMEOUT <= row.kind <= Kind.TABLE and (not row.codes or row.kind is Kind.LOST):
         return f"{_CONSEQUENCE}: another line shows what failed first.\nfix: {_LOG_OF_ALL}"
     return ""
 

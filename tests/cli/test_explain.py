@@ -66,6 +66,11 @@ def explain(*words: str, text: str | None = None) -> Result:
         ("AssertionError: Micro batch size per gpu: 0 has to be greater than 0", "DC812"),
         ("torch.AcceleratorError: HIP error: invalid device function", "DC335"),
         ("node08:27106:27302 [0] include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied", "DC327"),
+        # cut off, as titles are
+        ("RuntimeError: NCCL error in: ../x/ProcessGroupNCCL.cpp:45, unhandled sys", "DC512"),
+        ("[rank1]:[E ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective opera...", "DC511"),
+        # code behind something else
+        ('[rank3]: raise RuntimeError("trying to initialize the default process group " "twice!")', "DC741"),
     ],
 )
 def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
@@ -86,8 +91,10 @@ def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
         "RuntimeError: NCCL communicator was aborted on rank 0.",
         "Received sigquit from a child process. It usually means the child failed.",
         "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading. It is",
-        # parts of such lines
+        # parts of such lines, and lines that are cut off
         "ChildFailedError",
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:84] Connection closed by peer [10.0",
+        "[rank0]:[E626 06:24:44.160366013 ProcessGroupNCCL.cpp:636] [Rank 0] To avoid data inconsistency, we are tak",
         "Some NCCL operations have failed",
         # not the signal 1 of DC117
         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 2612 got signal: 15",
@@ -143,6 +150,9 @@ def test_a_failure_that_no_rule_describes_gets_a_hint(text: str, hint: str) -> N
         "the training job was stopped by the following...",
         # a part of a number: "exited with code 137"
         "exited with code 13",
+        # the name of a package, and a beginning that every one of many lines has
+        "an error in torch.distributed",
+        "[Rank 0] NCCL watchdog thread terminated with ex",
     ],
 )
 def test_likeness_of_words_is_no_answer(text: str) -> None:
@@ -170,6 +180,20 @@ def test_a_rule_that_the_line_does_not_show_is_only_possible() -> None:
     # the key shows it
     shown = explain('Unexpected key(s) in state_dict: "module.conv1.weight", "module.conv1.bias"')
     assert "# DC614 " in shown.output
+
+
+def test_a_line_that_is_cut_before_it_decides_is_undecided() -> None:
+    """It may go on with one signal or another."""
+    result = explain("RuntimeError: DataLoader worker (pid 26471) is killed by s")
+    assert result.output.startswith("The text shows that something failed, and not why.")
+    assert "DC320" in result.output and "DC323" in result.output and "# DC320" not in result.output
+
+
+def test_the_wrapped_line_of_a_known_cause_is_more_than_a_consequence() -> None:
+    wrapped = (
+        "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no 192.168\n.3.100 hostname' returned"
+    )
+    assert explain("-", text=wrapped).output.startswith("No rule describes this failure: ")
 
 
 def test_a_notice_is_named_as_one() -> None:

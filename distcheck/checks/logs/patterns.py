@@ -18,6 +18,11 @@ _SHORT = 4
 #: Literal characters after which a coarser pattern ends: few ordinary lines hold such a text by chance.
 _ENOUGH = 16
 
+#: Characters at the end of a text that is cut off: they must stand in one literal text of the pattern.
+_TAIL = 4
+#: Literal characters of a pattern that a text must hold where it is cut off: more than any name of a package.
+_LEAST_OF_A_CUT = 20
+
 
 class Token(NamedTuple):
     """A piece of a pattern."""
@@ -119,6 +124,38 @@ def coarse(pattern: str) -> str:
     """
     joined = "|".join("".join(map(_loose, _cut(sequence))) for sequence in _parsed(pattern))
     return f"(?i:{joined})" if pattern.startswith(IGNORE_CASE) else joined
+
+
+def ends_within(text: str, pattern: str) -> bool:
+    """Return whether a text is cut off within what a pattern fits, after enough literal characters of it."""
+    fold = pattern.startswith(IGNORE_CASE)
+    text = text.lower() if fold else text
+    for sequence in _parsed(pattern.lower() if fold else pattern):
+        for begin in _begins(sequence, text[-_TAIL:], "", 0, ""):
+            if re.search(for_python(begin) + "$", text):
+                return True
+    return False
+
+
+def _begins(sequence: _Sequence, tail: str, before: str, weight: int, run: str) -> Iterator[str]:
+    """Return the beginnings of a pattern whose literal text ends with a tail.
+
+    :param before: the pattern before this sequence
+    :param weight: the literal characters in it
+    :param run: those at its end
+    """
+    for item in sequence:
+        if item.kind == "literal" and not item.repeat:
+            run += item.text
+            before, weight = before + item.raw, weight + 1
+            if weight >= _LEAST_OF_A_CUT and run.endswith(tail):
+                yield before
+            continue
+        # what a pattern can do without is in other lines as well
+        for alternative in () if item.optional else item.inner:
+            yield from _begins(alternative, tail, before, weight, run)
+        run = ""
+        before, weight = before + _loose(item), weight + _weight(item)
 
 
 def _parsed(pattern: str) -> tuple[_Sequence, ...]:

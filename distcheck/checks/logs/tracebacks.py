@@ -33,13 +33,13 @@ _LINGERING = 4
 
 
 #: A line of code that raises an exception, and the texts in it.
-_RAISES = re.compile(r"\s*raise (?P<name>[A-Z]\w{2,60})\((?P<arguments>.{0,400})")
+_RAISES = re.compile(r"\braise (?P<name>[A-Z]\w{2,60})\((?P<arguments>.{0,400})")
 _LITERAL = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 
 
 def raised_by(code: str) -> str:
     """Return the last line of a traceback for its last line of code: ``E: text`` for ``raise E("text")``, or ``""``."""
-    match = _RAISES.match(code)
+    match = _RAISES.search(code)
     if match is None:
         return ""
     words = "".join(part[0] or part[1] for part in _LITERAL.findall(match["arguments"]))

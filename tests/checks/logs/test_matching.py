@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from distcheck.checks.logs import matching
 from distcheck.checks.logs.matching import LONGEST_LINE, Matcher
-from distcheck.checks.logs.patterns import coarse, for_python, required_literals, tokens_of, without_captures
+from distcheck.checks.logs.patterns import (
+    coarse,
+    ends_within,
+    for_python,
+    required_literals,
+    tokens_of,
+    without_captures,
+)
 from distcheck.checks.logs.reading import signatures
 from distcheck.core.signature import Kind, Signature
 
@@ -219,3 +226,24 @@ def test_another_module_by_the_name_of_re2_is_left_alone(monkeypatch: pytest.Mon
     assert Matcher(ROWS[:1]).engine == "re"
     monkeypatch.setitem(sys.modules, "re2", None)
     assert Matcher(ROWS[:1]).engine == "re"
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "within"),
+    [
+        ("[rank3]: RuntimeError: the store at node01 was cl", r"RuntimeError: the store at \w+ was closed", True),
+        # the same words, and the text goes on
+        ("RuntimeError: the store at node01 was clean", r"RuntimeError: the store at \w+ was closed", False),
+        # an alternative, and no other
+        ("the store of the group refused a ke", r"the store of the group refused a (?:key|value)", True),
+        ("the store of the group refused a lo", r"the store of the group refused a (?:key|value)", False),
+        # too few characters of the pattern
+        ("the store of th", r"the store of the group refused", False),
+        ("THE STORE OF THE GROUP refu", r"(?i)the store of the group refused", True),
+        ("THE STORE OF THE GROUP refu", r"the store of the group refused", False),
+        # what the pattern can do without is in other lines as well
+        ("the watchdog of the group ended wi", r"(?:the watchdog of the group ended with )?a timeout", False),
+    ],
+)
+def test_a_text_that_is_cut_off_within_a_pattern(text: str, pattern: str, within: bool) -> None:
+    assert ends_within(text, pattern) is within
