@@ -139,12 +139,13 @@ def _certainty(verdict: str) -> int:
 
 def _spellings(text: str) -> Iterator[str]:
     """Return a pasted text as it is, then without what a web page, a quotation or a terminal made of it."""
-    plain = unicodedata.normalize("NFKC", html.unescape(text)).translate(_ASCII)
+    from distcheck.checks.logs.prefixes import ESCAPES
+    from distcheck.checks.logs.tracebacks import raised_by
+
+    plain = unicodedata.normalize("NFKC", html.unescape(ESCAPES.sub("", text))).translate(_ASCII)
     if "%20" in plain:
         plain = unquote(plain)
     plain = _QUOTED.sub("", _DASH.sub("--", plain))
-    from distcheck.checks.logs.tracebacks import raised_by
-
     # terminals wrap long lines between words, or anywhere
     lines = plain.splitlines()
     yield from dict.fromkeys(filter(None, (text, plain, " ".join(plain.split()), "".join(lines), raised_by(plain))))

@@ -69,6 +69,8 @@ def explain(*words: str, text: str | None = None) -> Result:
         # cut off, as titles are
         ("RuntimeError: NCCL error in: ../x/ProcessGroupNCCL.cpp:45, unhandled sys", "DC512"),
         ("[rank1]:[E ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective opera...", "DC511"),
+        # in the colours of a terminal
+        ("\x1b[31mreturn code = -7\x1b[0m", "DC320"),
         # code behind something else
         ('[rank3]: raise RuntimeError("trying to initialize the default process group " "twice!")', "DC741"),
     ],

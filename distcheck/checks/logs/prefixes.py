@@ -47,8 +47,8 @@ _MOST_LAYERS = 12
 #: Longest beginning of a line that is read.
 _LONGEST_HEAD = 2000
 
-# Colour and cursor (ECMA-48: CSI), titles of terminals (OSC), and single-letter sequences.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\^_=>78])")
+#: Colour and cursor (ECMA-48: CSI), titles of terminals (OSC), and single-letter sequences.
+ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\^_=>78])")
 
 _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _ZONE = r"(?:Z| ?[+-]\d\d:?\d\d| UTC)?"
@@ -224,7 +224,7 @@ class Prefixes:
 
     def _notice(self, line: str) -> None:
         """Note which ambiguous labels stand at any layer of one line."""
-        text = _ESCAPES.sub("", line) if "\x1b" in line else line
+        text = ESCAPES.sub("", line) if "\x1b" in line else line
         found: _Found = {}
         noted: set[int] = set()
         for _ in range(_MOST_LAYERS):
@@ -248,7 +248,7 @@ class Prefixes:
     def parse(self, line: str) -> LineHead:
         """Take one line apart."""
         if "\x1b" in line:
-            line = _ESCAPES.sub("", line)
+            line = ESCAPES.sub("", line)
         text = line.rstrip("\r\n")
         if "\r" in text:
             text = _last_shown(text)
