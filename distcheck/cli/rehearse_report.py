@@ -16,6 +16,7 @@ from distcheck.core.model import (
     Severity,
     expand_ranges,
     merge_not_checked,
+    placement_of,
     sort_findings,
 )
 from distcheck.rules import Selection
@@ -132,6 +133,8 @@ def _subject(result: RehearsalResult, failed: str, others: int, linted: LintResu
         "steps": steps,
         "ends": [end._asdict() for end in result.rehearsal.ends],
     }
+    if plan.launcher != "script":
+        subject["placement"] = placement_of({rank: plan.node_name(rank) for rank in range(plan.world_size)})
     # a failed rank is reported with its last lines
     if result.verdict is not None and result.verdict.ranks and not outcome.failures(result.rehearsal.ends):
         subject["jobs"] = [_job(result.verdict, plan)]

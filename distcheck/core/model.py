@@ -437,6 +437,15 @@ def rank_ranges(ranks: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
+def placement_of(hosts: Mapping[int, str]) -> list[dict[str, str]]:
+    """Return the ranks of each host as plain JSON values: ``[{"host": "gpu01", "ranks": "0-7"}]``.
+
+    :param hosts: rank → host; ranks with an empty host are dropped
+    """
+    by_host = grouped((rank for rank in sorted(hosts) if hosts[rank]), hosts.__getitem__)
+    return [{"host": host, "ranks": rank_ranges(ranks)} for host, ranks in by_host.items()]
+
+
 def size_text(size_bytes: float) -> str:
     """Return ``4 MiB``, ``1.5 KiB`` or ``12 B``."""
     value = float(size_bytes)

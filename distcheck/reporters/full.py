@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from distcheck.core.model import Report, Severity
 
-from . import Style
+from . import Style, rank_grid
 from .text_parts import (
     closing_lines,
     finding_lines,
@@ -45,6 +45,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     for finding in loud:
         yield ""
         yield from finding_lines(finding, style)
+        yield from rank_grid.lines(rank_grid.of_finding(finding, report), style)
     if quiet:
         yield ""
         for finding in quiet:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import Finding, Report, Severity
 
-from . import Style, escape
+from . import Style, escape, rank_grid
 from .text_parts import (
     BY,
     PLACES,
@@ -44,11 +44,14 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield ""
         yield paint("evidence", "1", style)
         yield from _evidence(story["evidence"], style)
+    lead = lead_of(report)
+    if lead is not None and (grid := rank_grid.of_finding(lead, report)):
+        yield ""
+        yield from rank_grid.lines(grid, style)
     if story.get("events"):
         yield ""
         yield paint("every event", "1", style)
         yield from _evidence(story["events"], style)
-    lead = lead_of(report)
     others = [finding for finding in report.findings if finding is not lead]
     loud = [finding for finding in others if finding.severity > Severity.INFO]
     quiet = [finding for finding in others if finding.severity is Severity.INFO]
@@ -57,6 +60,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield paint("also", "1", style)
         for finding in loud:
             yield from finding_lines(finding, style)
+            yield from rank_grid.lines(rank_grid.of_finding(finding, report), style)
     if quiet:
         yield ""
         for finding in quiet:

@@ -15,7 +15,7 @@ from distcheck.core.model import Report, rank_ranges, size_text
 
 from . import Style, charts, escape
 from .plain import visible
-from .text_parts import wrapped
+from .text_parts import shortened, wrapped
 
 #: Up to this many ranks, each has its own line in the terminal.
 EACH_RANK = 16
@@ -271,13 +271,8 @@ def ranks_text(ranks: Iterable[int], longest: int = 60) -> str:
     """Return ``ranks 0-2,5``, shortened if it is long."""
     numbers = sorted(set(ranks))
     text = rank_ranges(numbers)
-    short = _shortened(text, longest)
+    short = shortened(text, longest)
     return f"rank{'s' * (len(numbers) != 1)} {short}" + (f" ({len(numbers)} in all)" if short != text else "")
-
-
-def _shortened(ranges: str, longest: int = 60) -> str:
-    """Return ``0-2,5,…``: long ranges are cut at a comma."""
-    return ranges if len(ranges) <= longest else f"{ranges[:longest].rpartition(',')[0]},…"
 
 
 def _time_unit(seconds: float) -> tuple[float, str]:
@@ -351,7 +346,7 @@ def correctness_text(measurements: Mapping[str, Any]) -> str:
         word += f" of {len(names)} collective{'s' * (len(names) != 1)} × {len(dtypes)} dtype{'s' * (len(dtypes) != 1)}"
     failures = len(items(correctness, "failures"))
     ends = []
-    named = [f"{row[0]} on ranks {_shortened(str(row[1]))}" for row in items(correctness, "wrong")]
+    named = [f"{row[0]} on ranks {shortened(str(row[1]))}" for row in items(correctness, "wrong")]
     if named:
         more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         ends.append(f"wrong: {', '.join(named[:SHOWN])}{more}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from distcheck.core.model import Report
 
-from . import Style, escape
+from . import Style, escape, rank_grid
 from .text_parts import paint, wrapped
 
 #: Groups of ranks that are shown; those that most ranks are in stand last, and one of them is enough.
@@ -25,8 +25,11 @@ def lines(report: Report, style: Style) -> Iterator[str]:
         yield from wrapped(head(job), style.width, "", "  ")
         groups = job["stacks"]
         shown = groups if style.verbose or len(groups) <= _GROUPS else [*groups[: _GROUPS - 1], groups[-1]]
-        for group in shown:
-            yield from _group(group, job, style)
+        # all letters of the grid are explained below it
+        grid = rank_grid.of_job(job) if len(shown) == len(groups) else ()
+        yield from rank_grid.lines(grid, style)
+        for group, letter in rank_grid.marked(shown):
+            yield from _group(group, job, style, f"{letter}  " if grid and letter else "")
         if len(shown) < len(groups):
             yield f"  and {len(groups) - len(shown)} groups more; -v shows them"
 
@@ -66,9 +69,9 @@ def frames(group: Mapping[str, Any], *, everything: bool = False) -> list[tuple[
     ]
 
 
-def _group(group: Mapping[str, Any], job: Mapping[str, Any], style: Style) -> Iterator[str]:
+def _group(group: Mapping[str, Any], job: Mapping[str, Any], style: Style, letter: str) -> Iterator[str]:
     color = "33;1" if group is job["stacks"][0] and len(job["stacks"]) > 1 else "1"
-    yield f"  {paint(who(group), color, style)} {escape(group['doing'])}"
+    yield f"  {letter}{paint(who(group), color, style)} {escape(group['doing'])}"
     named = processes(group, job)
     yield from (f"    {line}" for line in named[: None if style.verbose else _NAMED])
     if not style.verbose and len(named) > _NAMED:

@@ -162,12 +162,17 @@ def where_parts(where: Where) -> Iterator[str]:
     if where.host is not None:
         yield where.host
     if where.ranks is not None:
-        yield f"ranks {where.ranks}"
+        yield f"ranks {shortened(where.ranks)}"
     elif where.rank is not None:
         yield f"rank {where.rank}"
     if where.gpu is not None:
         yield f"GPU {where.gpu}"
     yield from (part for part in (where.variable, where.object) if part is not None)
+
+
+def shortened(ranges: str, longest: int = 60) -> str:
+    """Return ``0-2,5,…``: long ranges are cut at a comma."""
+    return ranges if len(ranges) <= longest else f"{ranges[:longest].rpartition(',')[0]},…"
 
 
 def _evidence(evidence: Mapping[str, Any]) -> str:

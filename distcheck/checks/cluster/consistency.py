@@ -15,7 +15,7 @@ from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 from distcheck.launch.settings import SITE_FILE
 
-from .hostlist import first_ranges, place_hosts, shorten_hosts
+from .hostlist import first_ranges, place_hosts, place_ranks, shorten_hosts
 from .identity import uses_nccl
 from .own_record import NODE_NUMBERS, OF_EACH_RANK
 from .records import Cluster, HostRecord
@@ -413,7 +413,7 @@ def _grave_settings(cluster: Cluster, variables: Sequence[tuple[str, Sequence[Li
         where=Where(
             variable=name,
             host=place_hosts(odd),
-            ranks=first_ranges(ranks, MOST_NAMED) or None,
+            ranks=place_ranks(ranks),
         ),
         evidence={
             "variables": names[: 2 * MOST_SETTINGS],

@@ -15,7 +15,7 @@ from distcheck.checks.host.software import version_numbers
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.registry import probe
 
-from .hostlist import first_ranges, place_hosts, shorten_hosts
+from .hostlist import first_ranges, place_hosts, place_ranks, shorten_hosts
 from .identity import uses_nccl
 from .records import Cluster, Device, HostRecord, RankRecord
 
@@ -121,7 +121,7 @@ def hosts_run_at_speed(cluster: Cluster) -> Iterator[Finding]:
         f"{' and '.join(reason for reason, _ in reasons.most_common(2))}"
         + (f" (rank{'s' * (len(ranks) != 1)} {first_ranges(ranks, dots=True)})" if ranks else ""),
         severity=None if cluster.launched and uses_nccl(cluster) else Severity.INFO,
-        where=Where(host=place_hosts(slow), ranks=first_ranges(ranks) or None),
+        where=Where(host=place_hosts(slow), ranks=place_ranks(ranks)),
         evidence={"gpus": count, "hosts": len(slow), "gpus_by_reason": dict(reasons)},
         fix=Fix(
             "have an administrator check the cooling and the power supply of these hosts. Until then exclude them: "
@@ -192,7 +192,7 @@ def _share_a_gpu(shared: Sequence[Shared], severity: Severity | None) -> Finding
         severity=severity,
         where=Where(
             host=place_hosts(host for item in shared for host in item.hosts),
-            ranks=first_ranges(ranks),
+            ranks=place_ranks(ranks),
             gpu=(shared[0].device.uuid or shared[0].device.pci) if len(shared) == 1 else None,
         ),
         evidence={

@@ -18,6 +18,8 @@ _MOST_DIGITS = 18
 SHORT = 60
 #: Characters of a list that stands by itself: that of 500 hosts of which no two are neighbours.
 LONGEST_PLACE = 3000
+#: A location names all ranks of a job of so many, and some ranges of those of a larger one.
+_SMALL_JOB, _RANGES = 64, 8
 
 _NUMBER = re.compile(r"([0-9]+)")
 
@@ -69,8 +71,15 @@ def place_hosts(names: Iterable[str]) -> str | None:
     return _limited(_fold(names), LONGEST_PLACE)[0] or None
 
 
-def first_ranges(ranks: Iterable[int], most: int = 8, *, dots: bool = False) -> str:
-    """Return the first ranges of ranks, for a location that a program reads.
+def place_ranks(ranks: Iterable[int]) -> str | None:
+    """Return ranks for a finding's location, as ranges: all of a small job, the first of a large one. None: no rank."""
+    listed = sorted(set(ranks))
+    small = not listed or listed[-1] < _SMALL_JOB
+    return (rank_ranges(listed) if small else first_ranges(listed)) or None
+
+
+def first_ranges(ranks: Iterable[int], most: int = _RANGES, *, dots: bool = False) -> str:
+    """Return the first ranges of ranks, for a message.
 
     :param dots: show people that there are more
     """

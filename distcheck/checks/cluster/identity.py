@@ -16,7 +16,7 @@ from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, exp
 from distcheck.core.registry import probe
 from distcheck.rules import shared_fixes
 
-from .hostlist import SHORT, first_ranges, place_hosts, shorten_hosts
+from .hostlist import SHORT, place_hosts, place_ranks, shorten_hosts
 from .membership_check import MembershipAnswer
 from .own_record import NODE_NUMBERS
 from .records import Caller, Cluster, HostRecord, RankRecord, Roll
@@ -50,7 +50,7 @@ def every_rank_came(roll: Roll) -> Iterator[Finding]:
     yield rules.DC501.found(
         f"{_numbered(roll.missing, roll)} did not come{within}{expected}",
         where=Where(
-            ranks=None if hosts else first_ranges(roll.missing),
+            ranks=None if hosts else place_ranks(roll.missing),
             host=place_hosts(named),
         ),
         evidence={
@@ -80,7 +80,7 @@ def no_rank_came_twice(roll: Roll) -> Iterator[Finding]:
     yield rules.DC502.found(
         f"{noun}{'s' * several} {_short_ranks(ranks)} {'were' if several else 'was'} taken twice, the second time by "
         f"{_callers(doubled)}{gap}",
-        where=Where(ranks=None if hosts else first_ranges(ranks), host=place_hosts(item.host for item in doubled)),
+        where=Where(ranks=None if hosts else place_ranks(ranks), host=place_hosts(item.host for item in doubled)),
         evidence={
             "world_size": roll.world_size,
             "doubled": len(ranks),
@@ -117,7 +117,7 @@ def callers_count_alike(roll: Roll, answer: MembershipAnswer | Unavailable) -> I
     yield rules.DC103.found(
         f"the launch has {roll.world_size:,} {noun}s, but some answered that count otherwise: {'; '.join(parts)}",
         where=Where(
-            ranks=None if hosts else first_ranges(sorted({item.rank for item in strange})),
+            ranks=None if hosts else place_ranks(item.rank for item in strange),
             host=place_hosts(item.host for item in strange),
         ),
         evidence={
@@ -155,7 +155,7 @@ def ranks_fit_together(cluster: Cluster) -> Iterator[Finding]:
             where=Where(
                 variable="LOCAL_RANK",
                 host=place_hosts(other for other, _ in doubled),
-                ranks=first_ranges(sorted(rank.rank for rank in local)),
+                ranks=place_ranks(rank.rank for rank in local),
             ),
             evidence={"local_rank": local[0].local_rank, "ranks": len(local), "hosts": len(doubled)},
             fix=Fix(
@@ -398,7 +398,7 @@ def _world_sizes(cluster: Cluster) -> Iterator[Finding]:
         where=Where(
             variable="WORLD_SIZE",
             host=place_hosts(host for host, _ in odd),
-            ranks=first_ranges(rank for _, rank in odd),
+            ranks=place_ranks(rank for _, rank in odd),
         ),
         evidence={"ranks_by_world_size": {str(size): len(ranks) for size, ranks in groups[:MOST_NAMED]}},
         fix=_count_alike(),
@@ -492,7 +492,7 @@ def _one_name_two_memories(cluster: Cluster, nccl: bool) -> Iterator[Finding]:
         f"{len(group)} containers are called {group[0].host} on one kernel, so that NCCL takes them for one host, but "
         f"they share no {_what_is_not_shared(group)}{_and_elsewhere(other[0].host for other in clashes[1:])}",
         severity=None if nccl else Severity.INFO,
-        where=Where(host=place_hosts(other[0].host for other in clashes), ranks=first_ranges(ranks) or None),
+        where=Where(host=place_hosts(other[0].host for other in clashes), ranks=place_ranks(ranks)),
         evidence={
             "boot_id": group[0].boot_id,
             "shm": sorted({host.namespaces.get("shm", "") for host in group})[:MOST_NAMED],

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from distcheck import rules
 from distcheck.core.checker import Checker, load_plug_ins, make_selection
-from distcheck.core.model import Finding, Fix, NotChecked, Report, Severity, Where
+from distcheck.core.model import Finding, Fix, NotChecked, Report, Severity, Where, placement_of
 from distcheck.rules import Selection
 
 from .model import LogReading, Timeline
@@ -94,9 +94,19 @@ def diagnose(timeline: Timeline, *, selection: Selection | None = None, every_ev
         not_checked=tuple(not_checked),
         # the summary shows the timeline; as a fact it would be as long as the log
         facts={},
+        subject={**report.subject, "placement": placement_of(_host_of_each_rank(timeline))},
         story=summarize(timeline, ranked, every_event=every_event),
         elapsed_s=time.monotonic() - began,
     )
+
+
+def _host_of_each_rank(timeline: Timeline) -> dict[int, str]:
+    """Return rank → host, without ranks that moved between two starts."""
+    hosts: dict[int, set[str]] = {}
+    for stream in timeline.rank_streams:
+        if stream.who.rank is not None and stream.who.host is not None:
+            hosts.setdefault(stream.who.rank, set()).add(stream.who.host)
+    return {rank: names.pop() for rank, names in hosts.items() if len(names) == 1}
 
 
 def is_undecided(report: Report) -> bool:

@@ -6,12 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from distcheck.core.model import Finding, Fix, Report, Severity, size_text, to_plain
-from distcheck.reporters import flow_of, log_summary, source_of
+from distcheck.reporters import flow_of, log_summary, rank_grid, source_of
 from distcheck.reporters.excerpt import excerpt
 from distcheck.reporters.text_parts import BY, PLACES, brief, in_code, place_text
 
 from .header import SECTIONS
-from .parts import LONGEST, badge, code_link, command, cut, definitions, folded, marked_table, prose, section, text
+from .parts import (
+    LONGEST,
+    badge,
+    code_link,
+    command,
+    cut,
+    definitions,
+    folded,
+    marked_table,
+    prose,
+    rank_table,
+    section,
+    text,
+)
 
 #: From this many findings on, a table of the rules stands in front of them.
 _MANY = 12
@@ -35,7 +48,7 @@ def findings(report: Report) -> Iterator[str]:
         if not group:
             continue
         title = f"Other {_TITLES[severity].lower()}" if lead is not None else _TITLES[severity]
-        cards = (card(finding, f"finding-{number}") for number, finding in group)
+        cards = (card(finding, f"finding-{number}", report) for number, finding in group)
         yield from section(identifier, title, cards, count=len(group))
 
 
@@ -68,11 +81,12 @@ def _overview(numbered: Sequence[tuple[int, Finding]]) -> Iterator[str]:
     yield from section("rules", "Rules", table)
 
 
-def card(finding: Finding, identifier: str) -> str:
+def card(finding: Finding, identifier: str, report: Report) -> str:
     """Return one finding; an info finding is folded."""
     word = finding.severity.word
     title = _title(finding)
-    body = "".join([*_source(finding), *_flow(finding), *_seen_and_fix(finding)])
+    grid = rank_table(rank_grid.of_finding(finding, report))
+    body = "".join([*_source(finding), *_flow(finding), *grid, *_seen_and_fix(finding)])
     if finding.severity is Severity.INFO:
         summary = f'<h3 class="title">{title}</h3><span class="message">{prose(finding.message)}</span>'
         return f'<details class="finding info" id="{identifier}"><summary>{summary}</summary>{body}</details>'

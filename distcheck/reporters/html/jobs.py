@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distcheck.core.model import Report
-from distcheck.reporters import ranks
+from distcheck.reporters import rank_grid, ranks
 
-from .parts import folded, lines, section, text
+from .parts import folded, lines, rank_table, section, text
 
 #: Groups that are shown at once; the others are folded.
 _OPEN = 4
@@ -24,8 +24,11 @@ def jobs(report: Report) -> Iterator[str]:
 def _jobs(report: Report) -> Iterator[str]:
     for job in report.subject["jobs"]:
         yield f"<p>{text(ranks.head(job))}</p>"
-        for number, group in enumerate(job["stacks"]):
-            summary = f"<strong>{text(ranks.who(group))}</strong> {text(group['doing'])}"
+        grid = rank_grid.of_job(job)
+        yield from rank_table(grid)
+        for number, (group, letter) in enumerate(rank_grid.marked(job["stacks"])):
+            name = f"{letter} {ranks.who(group)}" if grid else ranks.who(group)
+            summary = f"<strong>{text(name.strip())}</strong> {text(group['doing'])}"
             yield folded(summary, _body(group, job), opened=number < _OPEN)
 
 

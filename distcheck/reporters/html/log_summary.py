@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from distcheck.core.model import Finding, Report, Severity
+from distcheck.reporters import rank_grid
 from distcheck.reporters.locations import story_fix
 from distcheck.reporters.log_summary import head, lead_of, nothing, ranks_in_words, who
 
 from . import findings
-from .parts import badge, code_link, definitions, folded, lines, marked_table, table, text
+from .parts import badge, code_link, definitions, folded, lines, marked_table, rank_table, table, text
 
 
 def story(report: Report) -> Iterator[str]:
@@ -20,7 +21,10 @@ def story(report: Report) -> Iterator[str]:
     if summary["outcome"] == "clean":
         yield f"<p>{text(nothing(summary))}.</p>"
     else:
-        yield from _first(summary, lead_of(report))
+        lead = lead_of(report)
+        yield from _first(summary, lead)
+        if lead is not None:
+            yield from rank_table(rank_grid.of_finding(lead, report))
     if summary.get("evidence"):
         yield from _events("Evidence", summary["evidence"])
     yield from _sources(summary["sources"])

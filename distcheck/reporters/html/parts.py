@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape as escape_html
 
 from distcheck.core.model import page_url
-from distcheck.reporters import escape, text_parts
+from distcheck.reporters import escape, rank_grid, text_parts
 
 #: In a sentence: a piece of code, as messages and fixes mark it, or an option, which must not be broken at its hyphens.
 _SPECIAL = re.compile(r"(?<!`)`(?! )([^`\n]+)(?<! )`(?!`)|(?<![\w-])(--[A-Za-z][\w-]*)")
@@ -117,6 +117,19 @@ def marked_table(
         caption,
         f"{start}<caption>{text(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>",
     )
+
+
+def rank_table(rows: Sequence[rank_grid.Row]) -> Iterator[str]:
+    """Yield the grid of ranks by host: nothing without rows."""
+    if rows:
+        cells = [(text(row.host), " ".join(map(_rank, row.ranks))) for row in rows]
+        yield from marked_table(rank_grid.title(rows), ("host", "ranks"), cells, flush_left=(0, 1))
+
+
+def _rank(cell: tuple[int, str]) -> str:
+    rank, mark = cell
+    shown = text(f"{rank}{mark}")
+    return f'<span class="rank">{f"<mark>{shown}</mark>" if mark in (rank_grid.AFFECTED, "A") else shown}</span>'
 
 
 def wide(name: str, markup: str) -> str:

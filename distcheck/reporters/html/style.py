@@ -89,6 +89,7 @@ overflow-x:auto;font-size:.86rem;line-height:1.5;white-space:pre-wrap;overflow-w
 pre.source,pre.change{white-space:pre;overflow-wrap:normal;line-height:1.35}
 .number{color:var(--soft);user-select:none;-webkit-user-select:none}
 mark{background:var(--mark);color:inherit;border-radius:2px}
+.rank{display:inline-block;min-width:3em;text-align:right}
 mark.underlined{text-decoration:underline;text-underline-offset:.2em}
 .carets{color:var(--error);font-weight:700}
 .warning .carets{color:var(--warning)}.info .carets{color:var(--info)}

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.checks.cluster.hostlist import place_hosts
+from distcheck.checks.cluster.hostlist import place_hosts, place_ranks
 from distcheck.core.model import Finding, Fix, NotChecked, Rule, Severity, Where, rank_names, rank_ranges
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.locations import few_ranges, few_rank_names, split_place
+from distcheck.runtime.coordination.locations import few_rank_names, split_place
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position
 from distcheck.runtime.coordination.rank_monitor import HANG_TIMEOUT_S
 
@@ -380,7 +380,7 @@ def _where(
         line=line,
         host=place_hosts(hosts) if hosts else None,
         rank=ranks[0].rank if one else None,
-        ranks=None if one else few_ranges(item.rank for item in ranks),
+        ranks=None if one else place_ranks(item.rank for item in ranks),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from distcheck import rules
+from distcheck.checks.cluster.hostlist import place_ranks
 from distcheck.checks.cluster.records import Cluster
 from distcheck.core.model import Finding, Fix, NotApplicable, Severity, Unavailable, Where, rank_names, rank_ranges
 from distcheck.core.registry import probe
@@ -135,7 +136,7 @@ def results_are_right(proof: Correctness, cluster: Cluster | Unavailable) -> Ite
             where=Where(
                 host=hosts.get(named) if named is not None else None,
                 rank=ranks[0] if len(ranks) == 1 else None,
-                ranks=few_ranges(ranks) if len(ranks) > 1 else None,
+                ranks=place_ranks(ranks) if len(ranks) > 1 else None,
                 phase="prove",
                 object=collective,
             ),
@@ -180,7 +181,7 @@ def peer_copies_are_right(proof: Correctness, cluster: Cluster | Unavailable) ->
         where=Where(
             host=hosts[0] if len(hosts) == 1 else None,
             rank=ranks[0] if len(ranks) == 1 else None,
-            ranks=few_ranges(ranks) if len(ranks) > 1 else None,
+            ranks=place_ranks(ranks) if len(ranks) > 1 else None,
             phase="prove",
         ),
         evidence={

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.checks.cluster.hostlist import place_hosts, shorten_hosts
+from distcheck.checks.cluster.hostlist import place_hosts, place_ranks, shorten_hosts
 from distcheck.checks.cluster.records import Cluster
 from distcheck.core.model import Finding, Fix, Rule, Unavailable, Where
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.locations import few_ranges, few_rank_names
+from distcheck.runtime.coordination.locations import few_rank_names
 from distcheck.runtime.coordination.model import Failure, RankState
 from distcheck.runtime.coordination.root_cause import reports_lost_peer
 
@@ -428,7 +428,7 @@ class _FailureText:
             where=Where(
                 host=place_hosts(self.hosts) if self.hosts else None,
                 rank=failure.culprits[0] if one else None,
-                ranks=None if one or not failure.culprits else few_ranges(failure.culprits),
+                ranks=None if one else place_ranks(failure.culprits),
                 phase=failure.phase,
             ),
             evidence={

@@ -32,6 +32,7 @@ from distcheck.core.model import (
     Unavailable,
     merge_findings,
     merge_not_checked,
+    placement_of,
     rank_ranges,
     size_text,
     sort_findings,
@@ -445,6 +446,8 @@ def report_of(
     smoke = smoke._replace(sentence=f"{_of_roll(found.roll) or sentence(smoke)}; {on}")
     subject = dict(inspected.report.subject)
     subject["line"] = _line(rank_infos, hosts, found, inspected, ask)
+    records = () if found.cluster is None else found.cluster.hosts
+    subject["placement"] = placement_of({rank.rank: record.host for record in records for rank in record.ranks})
     return Report(
         "collective",
         stage="rank",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distcheck.checks.cluster.hostlist import compress_hosts, shorten_hosts
+from distcheck.checks.cluster.hostlist import compress_hosts, place_ranks, shorten_hosts
 from distcheck.launch.schedulers import expand_hostlist
 
 
@@ -76,3 +76,10 @@ def test_sixteen_thousand_names_take_no_time_to_speak_of() -> None:
     assert compress_hosts(names) == "rack[000-255]-gpu[00-63].example"
     assert shorten_hosts(names[::3])
     assert time.perf_counter() - start < 10
+
+
+def test_a_location_names_all_ranks_of_a_small_job_and_some_of_a_large_one() -> None:
+    assert place_ranks([]) is None
+    assert place_ranks(iter([3, 1, 2])) == "1-3"
+    assert place_ranks(range(1, 64, 2)) == ",".join(map(str, range(1, 64, 2)))
+    assert place_ranks(range(1, 66, 2)) == "1,3,5,7,9,11,13,15"
