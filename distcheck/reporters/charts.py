@@ -250,8 +250,12 @@ def bars_svg(
     *,
     labels: Mapping[int, str] = {},
     loud: Iterable[int] = (),
+    baseline: Point | None = None,
 ) -> str:
-    """Return one bar for each value, in order. Bars in ``loud`` are highlighted. ``labels`` are above their bars."""
+    """Return one bar for each value, in order. Bars in ``loud`` are highlighted. ``labels`` are above their bars.
+
+    :param baseline: ``y`` is the height of a dashed line, named by ``title``
+    """
     frame = _frame(*_SMALL, y)
     step = (frame.right - frame.left) / max(len(values), 1)
     thickness = max(min(step * 0.8, 36.0), 1.0)
@@ -273,6 +277,9 @@ def bars_svg(
             half = len(labels[place]) * CHARACTER / 2
             at = min(max(middle, frame.left + half), frame.right - half)
             parts.append(_label(at, top - 5, labels[place], "middle halo"))
+    if baseline is not None:
+        at = frame.y(y.share(baseline.y))
+        parts.append(_baseline(f"M{_n(frame.left)} {_n(at)}H{_n(frame.right)}", frame.left + 4, at - 6, baseline.title))
     return _svg(parts, *_SMALL, caption)
 
 
@@ -281,10 +288,13 @@ def histogram_svg(
     x: Axis,
     caption: Caption,
     tip: Callable[[float, float, int], str],
+    baseline: Point | None = None,
 ) -> str:
     """Return a histogram of values. ``tip(low, high, count)`` returns the tooltip of a bar.
 
     The counts have a square-root scale, so that a single value is visible next to ten thousand.
+
+    :param baseline: ``x`` is the value of a dashed line, named by ``title``
     """
     counts = [0] * _BINS
     for value in values:
@@ -303,6 +313,10 @@ def histogram_svg(
         low, high = (x.low + (x.high - x.low) * (place + side) / _BINS for side in (0, 1))
         left = frame.left + place * step + 0.5
         parts.append(_bar("bar", left, top, step - 1, frame.bottom, tip(low, high, count)))
+    if baseline is not None:
+        at = frame.x(x.share(baseline.x))
+        start = min(at + 4, frame.right - len(baseline.title) * CHARACTER)
+        parts.append(_baseline(f"M{_n(at)} {_n(frame.top)}V{_n(frame.bottom)}", start, frame.top + 10, baseline.title))
     return _svg(parts, *_SMALL, caption)
 
 
@@ -508,6 +522,11 @@ def _expected(item: Series, frame: PlotArea, x: Axis, y: Axis) -> list[str]:
         ),
         f"{_label(max(at_x, frame.left) + 4, above, item.name, 'halo')}</g>",
     ]
+
+
+def _baseline(line: str, x: float, y: float, name: str) -> str:
+    """Return a dashed line with its name."""
+    return f'<g class="expected"><path d="{line}"/>{_label(x, y, name, "halo")}</g>'
 
 
 def _svg(parts: Iterable[str], width: int, height: int, caption: Caption) -> str:

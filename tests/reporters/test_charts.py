@@ -197,6 +197,24 @@ def test_a_histogram_counts_everything_once() -> None:
     assert float(bars[1].attrib["height"]) > 3
 
 
+def test_a_baseline_is_a_dashed_line_at_its_value_with_its_name() -> None:
+    axis = charts.linear_axis(10.0, 5, tick_rate)
+    median = charts.Point(5.0, 5.0, title="median 5")
+    caption = charts.Caption("b", "t", "d", "x", "y")
+    bars = ElementTree.fromstring(charts.bars_svg([5.0, 10.0], ["a", "b"], axis, caption, baseline=median))
+    (line,) = (group[0].attrib["d"] for group in bars.iter("g") if group.attrib.get("class") == "expected")
+    # as high as the bar of the same value
+    assert f"{line.partition(' ')[2].partition('H')[0]}" == next(bars.iter("rect")).attrib["y"]
+    histogram = charts.histogram_svg([1.0, 9.0], axis, caption, lambda low, high, count: "", baseline=median)
+    drawn = ElementTree.fromstring(histogram)
+    (line,) = (group[0].attrib["d"] for group in drawn.iter("g") if group.attrib.get("class") == "expected")
+    first, last = (float(bar.attrib["x"]) for bar in drawn.iter("rect"))
+    assert first < float(line[1:].partition(" ")[0]) < last
+    for root in (bars, drawn):
+        assert "median 5" in [text.text for text in root.iter("text")]
+    assert "expected" not in charts.bars_svg([5.0], ["a"], axis, caption)
+
+
 @pytest.mark.parametrize(("size", "numbered"), [(4, True), (64, False)])
 def test_a_heat_map_shows_each_pair_twice_and_says_its_value(size: int, numbered: bool) -> None:
     cells = [Cell(0, 1, 150.0, "0 and 1: 150 GB/s", "150"), Cell(2, 3, 12.0, "slow", "12.0")]

@@ -53,6 +53,7 @@ def _rank_figure(name: str, title: str, values: Sequence[float], plain: Mapping[
         f"{worst}, {seen.total} of them far above the others."
     )
     axis = charts.linear_axis(highest, 5, measured.time_ticks(highest))
+    median = charts.Point(seen.median, seen.median, title=f"median {measured.time_text(seen.median)}")
     if len(values) <= EACH_RANK:
         tips = []
         for rank, value in enumerate(values):
@@ -66,6 +67,7 @@ def _rank_figure(name: str, title: str, values: Sequence[float], plain: Mapping[
             charts.Caption(identifier, title, description, "rank", "time"),
             loud=loud,
             labels={worst: measured.time_text(highest)} if highest > 0 else {},
+            baseline=median,
         )
     else:
         picture = charts.histogram_svg(
@@ -75,6 +77,7 @@ def _rank_figure(name: str, title: str, values: Sequence[float], plain: Mapping[
             tip=lambda low, high, count: (
                 f"{count:,} rank{'s' * (count != 1)} between {measured.time_text(low)} and {measured.time_text(high)}"
             ),
+            baseline=median,
         )
     return f"<figure><figcaption>{text(title)}</figcaption>{picture}</figure>"
 
