@@ -1,4 +1,5 @@
-"""Generate the catalogue, the rules of the checker, the index of error messages and docs/rules.md from the rule pages.
+"""Generate the catalogue, the rules of the checker, the index of error messages and docs/rules.md from the rule pages,
+and the texts that signatures require from their patterns.
 
 python tools/make_rules.py           writes these files
 python tools/make_rules.py --check   exits with 1 if one of them is not current
@@ -13,7 +14,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from distcheck.core.rule_page import Page, parse_page  # noqa: E402 - the checkout's own package, not an installed one
+from distcheck.checks.logs.matching import pattern_key  # noqa: E402 - the checkout's own package, not an installed one
+from distcheck.checks.logs.patterns import required_literals  # noqa: E402 - as above
+from distcheck.checks.logs.reading import signatures  # noqa: E402 - as above
+from distcheck.core.rule_page import Page, parse_page  # noqa: E402 - as above
 
 PACKAGE = ROOT / "distcheck" / "rules"
 FAMILIES = {
@@ -76,6 +80,15 @@ MESSAGES = '''"""The error messages on the pages of the rules, by code. Generate
 # ruff: noqa: E501
 # fmt: off
 MESSAGES: dict[str, tuple[str, ...]] = {
+'''
+LITERALS = '''"""The texts one of which a signature requires, and whether in this case. Made by ``tools/make_rules.py``.
+
+By the key of the pattern: reading these texts from all patterns would take ``explain`` longer than all else.
+"""
+
+# ruff: noqa: E501
+# fmt: off
+LITERALS: dict[int, tuple[tuple[bytes, ...], bool]] = {
 '''
 #: Rules that the checker reports. They are in core/, which must not import the catalogue.
 INTERNAL = ("DC901", "DC902", "DC903")
@@ -141,6 +154,18 @@ def messages(everything: list[Page]) -> str:
     return f"{MESSAGES}{''.join(rows)}}}\n"
 
 
+def literals() -> str:
+    """Return the module ``rules/signatures/literals.py``; raises ValueError if two patterns have one key."""
+    rows: dict[int, tuple[str, str]] = {}
+    for pattern in sorted({row.pattern for row in signatures()}):
+        texts, exact = required_literals(pattern.encode().decode("latin-1"))
+        key = pattern_key(pattern.encode().decode("latin-1"))
+        if key in rows:
+            raise ValueError(f"{pattern!r} and {rows[key][0]!r} have one key")
+        rows[key] = (pattern, f"    {key}: (({', '.join(map(repr, sorted(texts)))},), {exact}),\n")
+    return f"{LITERALS}{''.join(rows[key][1] for key in sorted(rows))}}}\n"
+
+
 def index(everything: list[Page]) -> str:
     """Return ``docs/rules.md``: the rules by family."""
     parts = [HEAD]
@@ -161,6 +186,7 @@ def main() -> None:
     made = {
         PACKAGE / "catalogue.py": catalogue(everything),
         PACKAGE / "messages.py": messages(everything),
+        PACKAGE / "signatures" / "literals.py": literals(),
         ROOT / "distcheck" / "core" / "internal_rules.py": internal_rules(everything),
         ROOT / "docs" / "rules.md": index(everything),
     }

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from distcheck.checks.logs.diagnose import diagnose, read_timeline  # noqa: E402 - the checkout's own package
-from distcheck.cli.explain import NothingKnown, explain_text  # noqa: E402
+from distcheck.cli.explain_text import UnknownText, explain_text  # noqa: E402
 from distcheck.core.model import Severity  # noqa: E402
 
 FOLDER = ROOT / "tests" / "precision"
@@ -94,7 +94,7 @@ def graded_lines(held: bool) -> Iterator[Graded]:
     for row in rows_of("lines", held):
         try:
             answer = explain_text(row["line"])
-        except NothingKnown:
+        except UnknownText:
             yield _graded(row, "none", set())
             continue
         codes = [rule.code for rule in answer.rules]

@@ -3,7 +3,8 @@
 1. ``env --profile prolog`` goes to :mod:`.prolog_guard`, which must not fail where a library is missing.
 2. ``pickle FILE…`` with nothing but paths is run without click. Reading a small checkpoint takes less time than
    importing click, and scripts call this a thousand times.
-3. All other command lines go to :mod:`.main`. Options, variables, configuration files and absent paths are there,
+3. ``explain TEXT…`` without options is run without click as well: it reads an error message in the time of two imports.
+4. All other command lines go to :mod:`.main`. Options, variables, configuration files and absent paths are there,
    so that there is one parser, and usage errors come from one module.
 """
 
@@ -19,7 +20,7 @@ def main() -> None:
     """Run the command line and end the process."""
     words = sys.argv[1:]
     _run_prolog(words, os.environ)
-    run = fast_pickle(words, os.environ)
+    run = fast_pickle(words, os.environ) or fast_explain(words, os.environ)
     if run is None:
         from .main import main as run_with_click
 
@@ -58,6 +59,34 @@ def fast_pickle(words: Sequence[str], environ: Mapping[str, str]) -> Callable[[]
     if any(not os.path.lexists(path) for path in words[1:]) or _is_configured():
         return None
     return lambda: _scan(tuple(words[1:]))
+
+
+def fast_explain(words: Sequence[str], environ: Mapping[str, str]) -> Callable[[], int] | None:
+    """Return the function that runs ``explain TEXT…``, or None if the command line needs click."""
+    if len(words) < 2 or words[0] != "explain" or any(word.startswith("-") for word in words[1:]):
+        return None
+    if any(name.startswith(("DISTCHECK_EXPLAIN", "_DISTCHECK")) for name in environ):
+        return None
+    return lambda: _explain(words[1:])
+
+
+def _explain(texts: Sequence[str]) -> int:
+    from distcheck.rules import UnknownRule
+
+    from . import output
+    from .explain_text import UnknownText, answered
+
+    try:
+        output.to_stdout(answered(texts))
+    except UnknownRule:
+        # a usage error, as click writes it
+        from .main import main as run_with_click
+
+        run_with_click()
+    except UnknownText as error:
+        output.say(f"Error: {error}")
+        return output.MISUSED
+    return output.CLEAN
 
 
 def _scan(paths: tuple[str, ...]) -> int:

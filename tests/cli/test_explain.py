@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner, Result
 
+from distcheck.cli import fast_path
 from distcheck.cli.main import group
+
+from .test_cli import distcheck, environment
 
 
 def explain(*words: str, text: str | None = None) -> Result:
@@ -228,3 +233,58 @@ def test_a_line_below_the_error_names_the_line_to_read() -> None:
     assert result.exit_code == 0 and "the line above" in result.output
     result = explain("Indexing.cu:1237: block: [2,0,0], thread: [17,0,0] Assertion `i < n` failed.")
     assert "an index that is out of range" in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("DC401",),
+        ("master-port-in-use", "EADDRINUSE"),
+        ("TypeError: cannot pickle &#39;_thread.lock&#39; object",),
+        ("libtorch_cuda.so:%20undefined%20symbol:%20ncclCommRegister",),
+        ("no rule knows this sentence",),
+        ("DC4011",),
+        ("a page of its-own",),
+        ("",),
+    ],
+)
+def test_without_options_the_answer_is_that_of_click(words: tuple[str, ...]) -> None:
+    """Without click, then with it: an option makes the difference."""
+    assert fast_path.fast_explain(["explain", *words], {}) is not None
+    short, long = distcheck("explain", *words), distcheck("explain", "--output-format", "full", *words)
+    assert (short.stdout, short.stderr, short.returncode) == (long.stdout, long.stderr, long.returncode)
+    assert short.stdout or short.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "environ"),
+    [
+        (["explain"], {}),
+        (["explain", "-"], {}),
+        (["explain", "--help"], {}),
+        (["explain", "DC401", "--output-format=json"], {}),
+        (["explain", "DC401"], {"DISTCHECK_EXPLAIN_OUTPUT_FORMAT": "json"}),
+        (["explain", "DC401"], {"_DISTCHECK_COMPLETE": "bash_source"}),
+        (["rules"], {}),
+        ([], {}),
+    ],
+)
+def test_what_click_must_read_goes_the_long_way(words: list[str], environ: dict[str, str]) -> None:
+    assert fast_path.fast_explain(words, environ) is None
+
+
+def test_a_text_is_explained_without_click_re2_or_the_literals_of_all_patterns() -> None:
+    program = (
+        "import sys, os; os._exit = lambda status: None\n"
+        "from distcheck.checks.logs import patterns; read = []; own = patterns.required_literals\n"
+        "patterns.required_literals = lambda pattern: read.append(pattern) or own(pattern)\n"
+        "from distcheck.cli.fast_path import main\n"
+        "sys.argv = ['distcheck', 'explain', 'environment variable RANK expected, but not set']; main()\n"
+        "assert not {'click', 're2', 'html', 'json', 'difflib', 'torch'} & set(sys.modules), 'imported'\n"
+        "assert not read, read\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("The text fits DC101")

@@ -8,11 +8,13 @@ mean, and who wrote them, is decided by other modules.
 from __future__ import annotations
 
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.core.signature import Signature
+from distcheck.rules.signatures.literals import LITERALS
 
 from .patterns import Token, coarse, for_python, required_literals, tokens_of, without_captures
 
@@ -74,6 +76,11 @@ class Matcher:
     def identify(self, line: bytes) -> list[tuple[Signature, dict[str, str]]]:
         """The signatures that a line fits, in their order, each with its named groups that took part."""
         return [(self.rows[number], groups) for number, groups in self.fitting(line)]
+
+
+def pattern_key(pattern: str) -> int:
+    """Return the key of a pattern, searched as Latin-1, in the table of texts that patterns require."""
+    return zlib.crc32(pattern.encode("latin-1"))
 
 
 def _imports_re2() -> bool:
@@ -318,8 +325,8 @@ class _Plain(_Rows):
         self._needs: dict[bytes, list[int]] = defaultdict(list)
         self._needs_lower: dict[bytes, list[int]] = defaultdict(list)
         for number, pattern in enumerate(patterns):
-            literals, exact = required_literals(pattern)
-            for literal in literals or {b""}:
+            literals, exact = LITERALS.get(pattern_key(pattern)) or required_literals(pattern)
+            for literal in literals or (b"",):
                 (self._needs if exact else self._needs_lower)[literal.translate(_SHAPE)].append(number)
         self._shapes: dict[bytes, tuple[int, ...]] = {}
 

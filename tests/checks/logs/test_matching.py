@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distcheck.checks.logs import matching
-from distcheck.checks.logs.matching import LONGEST_LINE, Matcher
+from distcheck.checks.logs.matching import LONGEST_LINE, Matcher, pattern_key
 from distcheck.checks.logs.patterns import (
     coarse,
     ends_within,
@@ -24,6 +24,7 @@ from distcheck.checks.logs.patterns import (
 )
 from distcheck.checks.logs.reading import signatures
 from distcheck.core.signature import Kind, Signature
+from distcheck.rules.signatures.literals import LITERALS
 
 pytest.importorskip("re2")
 
@@ -247,3 +248,11 @@ def test_another_module_by_the_name_of_re2_is_left_alone(monkeypatch: pytest.Mon
 )
 def test_a_text_that_is_cut_off_within_a_pattern(text: str, pattern: str, within: bool) -> None:
     assert ends_within(text, pattern) is within
+
+
+def test_the_table_holds_what_each_row_requires_and_nothing_else() -> None:
+    """Otherwise an engine without RE2 passes over lines: run tools/make_rules.py."""
+    patterns = {row.pattern.encode().decode("latin-1") for row in ROWS}
+    made = {pattern_key(pattern): required_literals(pattern) for pattern in patterns}
+    assert len(made) == len(patterns)
+    assert {key: (frozenset(texts), exact) for key, (texts, exact) in LITERALS.items()} == made
