@@ -197,6 +197,8 @@ def _next(words: list[str], draft: Draft, depth: int) -> list[str] | None:
             read_accelerate(words[2:], draft)
     elif program == "axolotl":
         return _axolotl(words)
+    elif program == "torchx":
+        return _torchx(words, draft)
     elif re.fullmatch(PYTHON, program):
         return _python(words, draft)
     elif program in SHELLS:
@@ -257,6 +259,39 @@ def _axolotl(words: list[str]) -> list[str] | None:
     if launcher == "accelerate" or (not launcher and options):
         return ["accelerate", "launch", *options, *module]
     return ["python", *module] if launcher == "python" else None
+
+
+def _torchx(words: list[str], draft: Draft) -> list[str] | None:
+    """Return the torchrun that ``torchx run [OPTIONS] dist.ddp -j 2x8 --script train.py`` starts, or None.
+
+    torchx gives it the rendezvous (torchx 0.7, ``components/dist.py``).
+    """
+    if words[1:2] != ["run"] or "dist.ddp" not in words:
+        return None
+    draft.wrappers.append("torchx")
+    # all options of the component have a value; the arguments of the script follow
+    position = words.index("dist.ddp") + 1
+    given: dict[str, str] = {}
+    while position < len(words) and words[position].startswith("-") and words[position] != "--":
+        name, equals, value = words[position].partition("=")
+        position += 1
+        if not equals and position < len(words):
+            value = words[position]
+            position += 1
+        given[name.lstrip("-")] = value
+    rest = words[position + (words[position : position + 1] == ["--"]) :]
+    shape = given.get("j", "1x2")
+    if not has_expansion(shape) and re.fullmatch(r"(?:(?:\d+:)?\d+x)?\d+", shape) is None:
+        draft.refuse("-j", shape, "NODESxPROCESSES")
+        shape = "$NODESx$PROCESSES"
+    nodes, _, each = shape.rpartition("x")
+    nodes = nodes or ("$NODES" if has_expansion(shape) else "1")
+    endpoint = "localhost:0" if nodes == "1" else f"$TORCHX_RANK0_HOST:{given.get('rdzv_port', '29500')}"
+    started = ["-m", given["m"]] if "m" in given else [given["script"]] if "script" in given else []
+    return [
+        "torchrun", "--rdzv_backend", given.get("rdzv_backend", "c10d"), "--rdzv_endpoint", endpoint, "--rdzv_id",
+        "$TORCHX_JOB_ID", "--nnodes", nodes, "--nproc_per_node", each, *started, *rest,
+    ]  # fmt: skip
 
 
 def _python(words: list[str], draft: Draft) -> list[str] | None:

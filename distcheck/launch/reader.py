@@ -6,7 +6,8 @@ torchrun ignores an exported MASTER_PORT, and a plain ``python train.py`` uses i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from distcheck.core.redaction import mask, mask_arguments
@@ -31,7 +32,9 @@ _TORCH_NAMES = frozenset(
 )  # fmt: skip
 _TORCH_PREFIXES = ("TORCHELASTIC_", "PET_")
 #: Programs that start the job on other hosts.
-_ELSEWHERE = frozenset({"sbatch", "salloc", "kubectl", "oc", "ssh", "pdsh", "clush", "jsrun", "aprun"})
+_ELSEWHERE = frozenset({"sbatch", "salloc", "kubectl", "oc", "ssh", "pdsh", "clush", "jsrun", "aprun", "gantry", "ray"})
+#: Schedulers of torchx that start the job on this host.
+_LOCAL = ("local_cwd", "local_docker")
 #: Programs that start tasks on the hosts of the current allocation.
 _IN_ALLOCATION = frozenset({"srun", "ibrun"})
 _HOST_OPTIONS = frozenset({"-H", "-host", "--host", "--hosts", "-hosts"})
@@ -429,7 +432,7 @@ def _unbracketed(address: str | None) -> str | None:
 def _on_this_host(command: LaunchCommand, environ: Mapping[str, str], host_name: str) -> bool:
     """Return whether some ranks of the job will run here; true if unknown."""
     wrappers = frozenset(command.wrappers)
-    if wrappers & _ELSEWHERE:
+    if wrappers & _ELSEWHERE or ("torchx" in wrappers and _scheduler_of_torchx(command.argv) not in (None, *_LOCAL)):
         return False
     if wrappers & _IN_ALLOCATION:
         return bool(environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")) and _in_allocation(environ, host_name)
@@ -442,6 +445,16 @@ def _on_this_host(command: LaunchCommand, environ: Mapping[str, str], host_name:
     if hosts:
         return not host_name or any(host in LOOPBACK_NAMES or _same_host(host, host_name) for host in hosts)
     return _in_allocation(environ, host_name)
+
+
+def _scheduler_of_torchx(argv: Sequence[str]) -> str | None:
+    """Return the scheduler that ``torchx run`` names; None: its configuration decides."""
+    own = argv[: argv.index("dist.ddp")] if "dist.ddp" in argv else ()
+    for word, following in pairwise((*own, "")):
+        name, equals, value = word.partition("=")
+        if name in ("-s", "--scheduler"):
+            return value if equals else following
+    return None
 
 
 def _in_allocation(environ: Mapping[str, str], host_name: str) -> bool:

@@ -691,6 +691,8 @@ def _process_option(launch: Launch, count: int) -> str:
         return f"--num_gpus={count}"
     if launch.launcher == "accelerate":
         return f"--num_processes={count * max(launch.nnodes or 1, 1)}"
+    if launch.command is not None and "torchx" in launch.command.wrappers:
+        return f"-j {launch.nnodes or 1}x{count}"
     return f"--nproc-per-node={count}"
 
 

@@ -167,7 +167,15 @@ def _counted(step: SchedulerStep) -> SchedulerStep:
 def _launcher_at(site: LaunchSite) -> int:
     """Return the index of the launcher. Its own options and the script follow."""
     for index, word in enumerate(site.words):
-        if word.text.rpartition("/")[2] in ("torchrun", "accelerate", "deepspeed", "axolotl", "python", "python3"):
+        if word.text.rpartition("/")[2] in (
+            "torchrun",
+            "accelerate",
+            "deepspeed",
+            "axolotl",
+            "torchx",
+            "python",
+            "python3",
+        ):
             return index
     return len(site.words)
 

@@ -19,7 +19,7 @@ from .model import FileSetting, Word
 #: Suffixes of shell scripts.
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
 #: Programs that the parser of launch commands knows, besides wrappers.
-LAUNCHERS = frozenset({"torchrun", "accelerate", "accelerate-launch", "deepspeed", "ds", "axolotl"})
+LAUNCHERS = frozenset({"torchrun", "accelerate", "accelerate-launch", "deepspeed", "ds", "axolotl", "torchx"})
 #: Containers and remote shells: only named variables pass through.
 _PASSES_ON = frozenset({"docker", "podman", "nvidia-docker"})
 _CLEAN = frozenset({"-e", "--cleanenv", "-c", "--contain", "-C", "--containall"})
