@@ -1,7 +1,7 @@
 """Job files of cloud launchers in YAML: SkyPilot, MosaicML's mcli, Azure ML and dstack.
 
 The shell text runs on the machines of the job, with the variables of the file. Values that the service fills in are
-unknown. Counts of machines are not compared.
+unknown, but for SkyPilot's number of machines. Counts of machines are not compared.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from .yaml_text import Node, read_yaml
 _TEXTS = ("setup", "run", "command", "commands")
 #: Keys of the variables: SkyPilot, dstack, mcli, Azure ML.
 _VARIABLES = ("envs", "env", "env_variables", "environment_variables")
+#: SkyPilot's key for the number of machines, and the variable that holds it on each of them.
+_MACHINES, _MACHINES_VARIABLE = "num_nodes", "SKYPILOT_NUM_NODES"
 #: With these keys the service numbers machines or processes itself: Azure ML's ``distribution``, mcli's ``compute``.
 _NUMBERED = ("distribution", "compute")
 
@@ -38,6 +40,10 @@ def read_job(path: str, text: str, look_up: LookUp) -> LaunchFile:
                 name: setting for key in _VARIABLES for name, setting in table_of_variables(job.get(key)).items()
             }
             contents.settings.extend(environ.values())
+            machines = job.table.get(_MACHINES)
+            if machines is not None and machines.kind == "value" and machines.text.isdecimal():
+                number = FileSetting(_MACHINES_VARIABLE, machines.text, machines.span, machines.span)
+                environ = {_MACHINES_VARIABLE: number, **environ}
             if any(job.table.get(key) is not None for key in _NUMBERED):
                 given = {name: FileSetting(name, None, job.span, job.span) for name in RENDEZVOUS_VARIABLES}
                 environ = {**given, **environ}

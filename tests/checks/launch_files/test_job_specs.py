@@ -76,6 +76,14 @@ def test_a_fault_is_at_its_line() -> None:
     assert (finding.code, finding.where.line) == ("DC102", 9)
 
 
+@pytest.mark.parametrize(("machines", "nodes"), [("2", 2), ("${N}", None), ("[1, 2]", None), ("", None)])
+def test_skypilot_gives_the_number_of_machines(machines: str, nodes: int | None) -> None:
+    text = SKY.replace("--nnodes=2", "--nnodes=$SKYPILOT_NUM_NODES").replace("num_nodes: 2", f"num_nodes: {machines}")
+    (site,) = _read(text).sites
+    assert site.command.nnodes_min == nodes
+    assert ("nnodes_min" in site.command.unknown) is (nodes is None)
+
+
 def test_the_service_numbers_the_ranks() -> None:
     (site,) = _read(AZURE).sites
     assert {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= set(site.settings)
