@@ -4,6 +4,9 @@ stands beside it, and each launch that they show can be judged."""
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +73,50 @@ def rows(path: Path) -> Iterator[tuple[str, str]]:
 def test_a_text_leads_to_the_rule_beside_it(text: str, code: str) -> None:
     result = CliRunner().invoke(group, ["explain", text])
     assert code in result.output, f"{text}: {result.output}"
+
+
+def what_is_read() -> list[Any]:
+    """The rows of the table of frameworks: the name, and the cells of env, lint and log."""
+    text = (DOCS / "recipes" / "frameworks.md").read_text(encoding="utf-8")
+    table = text.partition("## What distcheck reads")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
+    return [pytest.param(name, *cells, id=name) for name, _, *cells in rows[2:]]
+
+
+def codes(text: str) -> set[str]:
+    return set(re.findall(r"\bDC\d{3}\b", text))
+
+
+def test_the_table_of_frameworks_has_six_of_them() -> None:
+    assert len(what_is_read()) == 6
+
+
+@pytest.mark.parametrize(("name", "env", "lint_reads", "log_reads"), what_is_read())
+def test_what_is_read_of_a_framework_is_found_in_its_files(
+    name: str, env: str, lint_reads: str, log_reads: str
+) -> None:
+    folder = DOCS / "recipes" / "files" / name.lower()
+    assert codes(lint_reads) and codes(log_reads)
+    assert codes(lint_reads) <= codes(lint(str(folder), "-v", "--extend-exclude", "fixed")[1])
+    found = CliRunner().invoke(group, ["log", "--output-format", "concise", str(folder / "run.log")])
+    assert codes(log_reads) <= codes(found.output), found.output
+    command = re.search(r"`([^`]+)`: DC", env)
+    assert (command is not None) is bool(codes(env))
+    if command is not None:
+        words = [sys.executable, "tools/recorded_host.py", "a100-pcie", "env", "--output-format", "concise", "--"]
+        ran = subprocess.run([*words, *shlex.split(command[1])], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert codes(env) <= codes(ran.stdout), ran.stderr
+        assert ran.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ray job submit -- torchrun --nproc-per-node=8 train.py", "torchx run -s slurm dist.ddp -j 1x8 --script train.py"],
+)
+def test_a_job_that_is_submitted_is_not_compared_with_this_host(command: str) -> None:
+    words = [sys.executable, "tools/recorded_host.py", "a100-pcie", "env", "--output-format", "concise", "--"]
+    ran = subprocess.run([*words, *shlex.split(command)], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, codes(ran.stdout)) == (0, set()), ran.stdout
 
 
 def exact_texts() -> list[str]:
