@@ -27,6 +27,8 @@ NUMBERED = re.compile(r"\[(\d{1,5})\]:? ?")
 NAMED = re.compile(r"(" + HOST + r"):(?: |$)")
 PIPED = re.compile(r"(" + HOST + r") {0,40}\| ?")
 PAIR = re.compile(r"((?=[a-z0-9-]*\d)[a-z0-9](?:[a-z0-9.-]{0,120}-[a-z0-9]{1,60})) [a-z][a-z0-9-]{0,60} ")
+#: What torchx writes before the lines of a replica.
+REPLICA = re.compile(r"([A-Za-z_][\w.-]{0,62}/\d{1,4}) ")
 _NOT_A_HOST = re.compile(
     r"(?:Error|Exception|Warning|Interrupt|Exit|Failure|Failed|Expired|Timeout|error|timeout|Empty|\.py|\.cpp|\.cc|\.cu|\.h)$"
 )
@@ -64,7 +66,7 @@ class LabelStyle:
             return True
         if _NOT_A_HOST.search(name):
             return False
-        return name.strip("0123456789_-.").lower() not in NOBODIES or shape(name) in self.shapes
+        return name.strip("0123456789_-./").lower() not in NOBODIES or shape(name) in self.shapes
 
     def question(self, name: str, rest: str) -> None:
         """A label like a word of a text (``n1``, ``gpu-101``) is a host's where its kind begins lines of tracebacks."""

@@ -22,6 +22,7 @@ from .labels import (
     PAIR,
     PIPED,
     PLAIN,
+    REPLICA,
     LabelStyle,
     looks_like_a_host,
     shape,
@@ -198,7 +199,10 @@ class Prefixes:
         self._named = LabelStyle(NAMED, of_hosts=True)
         self._piped = LabelStyle(PIPED, of_hosts=True)
         self._pair = LabelStyle(PAIR, of_hosts=True)
-        self._styles = (self._label, self._apart, self._numbered, self._named, self._piped, self._pair)
+        self._replica = LabelStyle(REPLICA, of_hosts=True)
+        self._styles = (
+            self._label, self._apart, self._numbered, self._named, self._piped, self._pair, self._replica,
+        )  # fmt: skip
         self._enabled: list[LabelStyle] = []
         self._whos: dict[tuple[int | None, int | None, str | None, int | None, int | None], LineAuthor] = {}
         if sample:

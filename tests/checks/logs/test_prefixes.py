@@ -221,6 +221,9 @@ def test_a_host_that_was_silent_so_far_is_known_by_its_likes() -> None:
         [f"layers.{number}.weight: float32" for number in range(40)],
         [f"epoch | {number}" for number in range(40)],
         [f"ValueError: {number}" for number in range(40)],
+        [f"epoch/{number % 4} 0.3" for number in range(40)],
+        [f"train/loss 0.{number}" for number in range(40)],
+        [f"shard-{number:05}/128 done" for number in range(40)],
     ],
 )
 def test_what_many_lines_begin_with_is_no_label(sample: list[str]) -> None:
@@ -247,6 +250,14 @@ def test_such_lines_teach() -> None:
     for rank in range(4):
         prefixes.parse(f"{rank}: Traceback (most recent call last):")
     assert prefixes.parse("2: some text") == LineHead(LineAuthor(task=2), None, "some text")
+
+
+def test_a_replica_of_torchx_is_a_host_with_the_labels_of_torchrun_behind_it() -> None:
+    prefixes = Prefixes([f"train/{replica} [{rank}]:step {rank}" for rank in (0, 1) for replica in (0, 1)] * 3)
+    assert prefixes.parse("train/1 [0]:boom") == LineHead(LineAuthor(host="train/1", task=0), None, "boom")
+    head = prefixes.parse("train/1 E1129 11:59:00.754000 18939 torch/distributed/run.py:874] failed (exitcode: 1)")
+    assert (head.who, head.text) == (LineAuthor(host="train/1", pid=18939), "failed (exitcode: 1)")
+    assert prefixes.parse('  File "train.py", line 3, in main').who == LineAuthor()
 
 
 @pytest.mark.parametrize(
