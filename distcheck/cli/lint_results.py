@@ -10,7 +10,7 @@ import click
 
 from distcheck import rules
 from distcheck.core.configuration import Configuration
-from distcheck.core.model import Finding, Report
+from distcheck.core.model import Report, grouped
 from distcheck.core.redaction import mask_forms
 
 from . import options as shared
@@ -181,9 +181,7 @@ def _of_fixes(number: int) -> str:
 
 def _statistics(report: Report, output_format: str) -> str:
     """How many findings each rule has, most first."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in report.findings:
-        groups.setdefault(finding.code, []).append(finding)
+    groups = grouped(report.findings, lambda finding: finding.code)
     rows = [
         {
             "code": code,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck.core.checker import Plan
 from distcheck.core.internal_rules import DC901
-from distcheck.core.model import Finding, Fix, NotChecked, ProbeRun, Where, merge_not_checked
+from distcheck.core.model import Finding, Fix, NotChecked, ProbeRun, Where, grouped, grouped_pairs, merge_not_checked
 
 from .lint_places import as_one_source, in_place
 
@@ -75,12 +75,10 @@ def partition(read: ReadFiles, launch: LaunchSide | None, roots: RootFinder) -> 
         for path in launch.scripts:
             # read for the sake of the launch files only, and imported by the scripts that they start
             components.join(("project", roots.of_file(path).project), path)
-    members: dict[object, list[int]] = {}
-    for number, facts in enumerate(read.files):
-        members.setdefault(components.root(facts.path), []).append(number)
-    launch_members: dict[object, list[LaunchFile]] = {}
-    for file in () if launch is None else launch.files.files:
-        launch_members.setdefault(components.root(("launch", file.path)), []).append(file)
+    members = grouped_pairs((components.root(facts.path), number) for number, facts in enumerate(read.files))
+    launch_members = grouped(
+        () if launch is None else launch.files.files, lambda file: components.root(("launch", file.path))
+    )
     units = []
     for root in dict.fromkeys([*members, *launch_members]):
         files = tuple(members.get(root, ()))

@@ -477,9 +477,14 @@ def rank_names(ranks: Iterable[int]) -> str:
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """Return the items by their key, both in their order."""
+    return grouped_pairs((key(item), item) for item in items)
+
+
+def grouped_pairs(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Return the second items of pairs by the first, both in their order."""
     found: dict[Key, list[Item]] = {}
-    for item in items:
-        found.setdefault(key(item), []).append(item)
+    for key, item in pairs:
+        found.setdefault(key, []).append(item)
     return found
 
 

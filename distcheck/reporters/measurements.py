@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Report, rank_ranges, size_text
+from distcheck.core.model import Report, grouped_pairs, rank_ranges, size_text
 
 from . import Style, charts, escape
 from .plain import visible
@@ -140,9 +140,7 @@ def _order(kind: str) -> int:
 
 def grouped(rows: Iterable[Result]) -> dict[tuple[str, str], list[Result]]:
     """Return the results by collective and dtype, in the order of measurement, each sorted by size."""
-    groups: dict[tuple[str, str], list[Result]] = {}
-    for row in rows:
-        groups.setdefault((row.collective, row.dtype), []).append(row)
+    groups = grouped_pairs(((row.collective, row.dtype), row) for row in rows)
     return {name: sorted(group, key=lambda row: row.size_bytes) for name, group in groups.items()}
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from distcheck.core.model import Finding, Report, Severity
+from distcheck.core.model import Finding, Report, Severity, grouped_pairs
 
 from . import Style, escape
 from .text_parts import closing_lines, finding_lines, first_line, info_lines, not_checked_lines, paint, wrapped
@@ -118,9 +118,7 @@ def _finding(finding: Finding, style: Style, *, brief: bool) -> Iterator[str]:
 
 def _table(files: list[Mapping[str, Any]], style: Style) -> Iterator[str]:
     """How many files have which verdict, and the first few of each; files come worst first."""
-    groups: dict[str, list[str]] = {}
-    for file in files:
-        groups.setdefault(file["verdict"], []).append(file["path"])
+    groups = grouped_pairs((file["verdict"], file["path"]) for file in files)
     wide = max(len(WORDS[verdict]) for verdict in groups)
     digits = max(len(f"{len(paths):,}") for paths in groups.values())
     for verdict, paths in groups.items():

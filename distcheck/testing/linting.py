@@ -22,7 +22,7 @@ import pytest
 from distcheck.cli import lint_inputs, lint_run, options
 from distcheck.cli.lint import command, lint_options
 from distcheck.cli.lint_results import described
-from distcheck.core.model import Finding, Report, Severity
+from distcheck.core.model import Finding, Report, Severity, grouped
 from distcheck.core.redaction import mask_all
 from distcheck.core.world import World
 from distcheck.reporters import Style, concise
@@ -58,9 +58,7 @@ class ProjectResult(NamedTuple):
 def checks(session: pytest.Session, config: pytest.Config) -> list[pytest.Item]:
     """The tests to add: the project, and each file with findings."""
     look = take_look(config)
-    by_path: dict[str | None, list[Finding]] = {}
-    for finding in look.report.findings:
-        by_path.setdefault(finding.where.path, []).append(finding)
+    by_path = grouped(look.report.findings, lambda finding: finding.where.path)
     found: list[pytest.Item] = [
         Check.from_parent(session, name=NAME, nodeid=NAME, look=look, findings=by_path.pop(None, []))
     ]

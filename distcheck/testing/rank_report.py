@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from distcheck.core.model import rank_ranges
+from distcheck.core.model import grouped_pairs, rank_ranges
 from distcheck.runtime.coordination.model import RankState
 from distcheck.runtime.coordination.root_cause import compose_failure, reports_lost_peer
 
@@ -276,9 +276,7 @@ def _is_library(path: str) -> bool:
 
 def _alike(items: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, list[int]]]:
     """Equal texts once, with all the ranks that they are about."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for title, text, rank in items:
-        groups.setdefault((title, text), []).append(rank)
+    groups = grouped_pairs(((title, text), rank) for title, text, rank in items)
     return [(title, text, ranks) for (title, text), ranks in groups.items()]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.model import Finding, Fix, Severity, Where, grouped_pairs
 from distcheck.core.registry import probe
 from distcheck.launch.settings import SITE_FILE
 
@@ -376,10 +376,7 @@ def _settings_by_value(hosts: Iterable[HostRecord], name: str) -> list[Likeness]
 
 
 def _ranks_by_value(host: HostRecord, name: str, common: str) -> dict[str, list[int]]:
-    values: dict[str, list[int]] = {}
-    for rank in host.ranks:
-        values.setdefault(rank.settings.get(name, common), []).append(rank.rank)
-    return values
+    return grouped_pairs((rank.settings.get(name, common), rank.rank) for rank in host.ranks)
 
 
 def _meaning(name: str, value: str) -> str:

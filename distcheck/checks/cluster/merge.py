@@ -18,6 +18,7 @@ from distcheck.core.model import (
     Report,
     Severity,
     Where,
+    grouped_pairs,
     merge_not_checked,
     rank_ranges,
     ranks_of,
@@ -253,10 +254,7 @@ def _missing_lines(missing: Missing) -> Iterator[NotChecked]:
         yield NotChecked(compress_hosts(missing.silent), f"sent nothing{within}")
     if missing.unnamed:
         yield NotChecked("hosts that nothing names", f"{missing.counted} sent nothing{within}")
-    reasons: dict[str, list[str]] = {}
-    for name, why in missing.damaged:
-        reasons.setdefault(why, []).append(name)
-    for why, names in reasons.items():
+    for why, names in grouped_pairs((why, name) for name, why in missing.damaged).items():
         yield NotChecked(compress_hosts(names), f"what it sent can't be used: {why}")
 
 

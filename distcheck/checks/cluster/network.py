@@ -16,7 +16,7 @@ from distcheck.checks.host.addresses import bare, is_loopback, same_subnet
 from distcheck.checks.host.fabric import LEAST_PEERS
 from distcheck.checks.host.interfaces import HOST_ONLY_NAMES, VPN_NAMES
 from distcheck.checks.host.nccl_interfaces import MOST_DEVICES, parse_filter
-from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
+from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, grouped, grouped_pairs
 from distcheck.core.registry import probe
 from distcheck.rules import shared_fixes
 
@@ -131,9 +131,7 @@ def mtu_is_equal(cluster: Cluster, reach: Reach | Unavailable) -> Iterator[Findi
     stalled = [] if isinstance(reach, Unavailable) else [item for item in reach.failed if item.outcome == "stalled"]
     carriers = _carriers(cluster)
     known = {host: item for host, item in carriers.items() if item.interface.mtu_bytes}
-    by_mtu: dict[int, list[str]] = defaultdict(list)
-    for host, item in known.items():
-        by_mtu[item.interface.mtu_bytes or 0].append(host)
+    by_mtu = grouped_pairs((item.interface.mtu_bytes or 0, host) for host, item in known.items())
     if len(by_mtu) > 1:
         yield _mtus_differ(by_mtu, known, stalled, reach)
     elif stalled:
@@ -273,10 +271,9 @@ def _explained(
 
 def _pairs(reach: Reach) -> dict[tuple[str, str], list[ConnectionAttempt]]:
     """Return the failed tries by pair; a block that did not pass is no closed port."""
-    found: dict[tuple[str, str], list[ConnectionAttempt]] = defaultdict(list)
-    for item in reach.failed:
-        if item.outcome != "stalled":
-            found[item.source, item.target].append(item)
+    found = grouped(
+        (item for item in reach.failed if item.outcome != "stalled"), lambda item: (item.source, item.target)
+    )
     for pair, items in list(found.items()):
         # a connection that is made and slow to answer is a busy host, unless none of them answers
         if all(_is_made(item) for item in items) and len(items) < max(reach.doors, 1):
@@ -344,9 +341,7 @@ def _one_address(shared: Sequence[_Carrier], library: str, reach: Reach | Unavai
 
 def _families_differ(carriers: Mapping[str, _Carrier], library: str, severity: Severity) -> Iterator[Finding]:
     """Return whether some hosts listen on IPv4 and some on IPv6."""
-    by_family: dict[str, list[str]] = defaultdict(list)
-    for host, item in carriers.items():
-        by_family[item.family].append(host)
+    by_family = grouped_pairs((item.family, host) for host, item in carriers.items())
     if len(by_family) < 2:
         return
     usual = _usual(item.family for item in carriers.values())
@@ -411,9 +406,7 @@ def _usual_network(carriers: Mapping[str, _Carrier]) -> _Carrier | None:
 
     Of two hosts in two networks the one is usual to which the other has an interface.
     """
-    networks: dict[object, list[_Carrier]] = defaultdict(list)
-    for item in carriers.values():
-        networks[_network(item.address)].append(item)
+    networks = grouped(carriers.values(), lambda item: _network(item.address))
     ranked = sorted(networks.values(), key=lambda items: (-len(items), _is_virtual(items[0].interface)))
     if len(ranked) < 2:
         return None

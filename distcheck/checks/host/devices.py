@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, grouped, rank_ranges
 from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import fact, probe
 from distcheck.launch.model import NODE_LAUNCHERS, Launch
@@ -631,9 +631,7 @@ def ranks_get_equal_gpus(
     if has_own_mask(launch, devices, scheduler) is not False:
         return
     cards = visible_gpus(devices, gpus)
-    kinds: dict[str, list[Gpu]] = {}
-    for gpu in cards[:ranks] if devices.order_known else cards:
-        kinds.setdefault(gpu.name, []).append(gpu)
+    kinds = grouped(cards[:ranks] if devices.order_known else cards, lambda gpu: gpu.name)
     # where CUDA chooses the order, the fastest come first, and those are most often the ones of one kind
     if len(kinds) < 2 or (not devices.order_known and max(map(len, kinds.values())) >= ranks):
         return

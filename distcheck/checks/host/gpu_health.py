@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, grouped_pairs, rank_ranges
 from distcheck.core.registry import probe
 from distcheck.core.world import NO_NVML
 from distcheck.launch.model import Launch
@@ -215,9 +215,7 @@ def torch_knows_the_gpus(launch: Launch, software: Software, gpus: Gpus, devices
     used = cards[:ranks] if devices.order_known else cards
     # an old display card next to the others affects no process that does not use it
     hurts = any(gpu in used for gpu in unknown) and (devices.order_known or len(cards) - len(unknown) < ranks)
-    by_kind: dict[tuple[str, str], list[int]] = {}
-    for gpu in unknown:
-        by_kind.setdefault((gpu.name, gpu.architecture), []).append(gpu.index)
+    by_kind = grouped_pairs(((gpu.name, gpu.architecture), gpu.index) for gpu in unknown)
     for (name, architecture), indices in by_kind.items():
         where = rank_ranges(indices)
         yield rules.DC335.found(

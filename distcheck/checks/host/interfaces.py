@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from distcheck.core.model import grouped_pairs
 from distcheck.core.registry import fact
 from distcheck.core.world import Address, World
 
@@ -82,9 +83,7 @@ class Interfaces(NamedTuple):
 @fact()
 def read_interfaces(world: World) -> Interfaces:
     """From netifaces and /sys/class/net on Linux, elsewhere from netifaces and psutil."""
-    addresses: dict[str, list[str]] = {}
-    for address in world.addresses():
-        addresses.setdefault(address.interface, []).append(_with_mask(address))
+    addresses = grouped_pairs((address.interface, _with_mask(address)) for address in world.addresses())
     if world.platform != "linux":
         return Interfaces(tuple(_elsewhere(world, addresses)))
     present = world.names_or_empty("/sys/class/net")

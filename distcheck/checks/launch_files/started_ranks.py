@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from distcheck.core.model import Finding
+from distcheck.core.model import Finding, grouped_pairs
 from distcheck.core.rank_evidence import ONE_PROCESS, SCRIPTS, SIGN
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
@@ -26,9 +26,7 @@ def with_launch_lines(findings: Iterable[Finding], started: Started) -> list[Fin
     program = started.program
     if program is None:
         return list(findings)
-    lines: dict[str, list[LaunchSite]] = {}
-    for start in started.starts:
-        lines.setdefault(program.index.files[start.script].path, []).append(start.site)
+    lines = grouped_pairs((program.index.files[start.script].path, start.site) for start in started.starts)
     found = []
     for finding in findings:
         sites = [site for script in finding.evidence.get(SCRIPTS, ()) for site in lines.get(script, ())]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from distcheck.core.model import rank_ranges
+from distcheck.core.model import grouped_pairs, rank_ranges
 from distcheck.rules.signatures import Kind
 
 from .model import Event, LineAuthor, Timeline
@@ -114,7 +114,4 @@ def each_line_once(events: Sequence[Event]) -> list[Event]:
 
 def grouped(events: Iterable[Event], *names: str) -> Iterator[tuple[tuple[str, ...], list[Event]]]:
     """Events by some of their values, in the order in which the groups begin."""
-    groups: dict[tuple[str, ...], list[Event]] = {}
-    for event in events:
-        groups.setdefault(tuple(event.values.get(name) or "" for name in names), []).append(event)
-    yield from groups.items()
+    yield from grouped_pairs((tuple(event.values.get(name) or "" for name in names), event) for event in events).items()

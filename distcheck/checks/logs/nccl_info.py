@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from distcheck.core.model import Unavailable
+from distcheck.core.model import Unavailable, grouped
 
 from .model import Event, LineAuthor, Timeline
 
@@ -289,10 +289,7 @@ def processes(timeline: Timeline) -> tuple[NcclProcess, ...]:
     if not lines:
         return ()
     last = max(event.attempt for event in lines)
-    groups: dict[tuple[str | int | None, ...], list[Event]] = {}
-    for event in lines:
-        if event.attempt == last:
-            groups.setdefault(_process(event), []).append(event)
+    groups = grouped((event for event in lines if event.attempt == last), _process)
     return tuple(
         NcclProcess(
             max((event.who for event in events), key=_known_fields),

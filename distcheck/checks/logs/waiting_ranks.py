@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from distcheck.core.model import rank_names
+from distcheck.core.model import grouped_pairs, rank_names
 
 from .context import each_line_once
 from .model import Event, Timeline
@@ -252,9 +252,7 @@ def differ(waits: Sequence[WaitingRank]) -> bool:
 
 def odd_one(waits: Iterable[WaitingRank]) -> int:
     """The only rank that differs from all others, which are at least two; -1 where there is no such rank."""
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for wait in waits:
-        groups.setdefault((wait.sequence, wait.operation, wait.sizes, wait.place), []).append(wait.rank)
+    groups = grouped_pairs(((wait.sequence, wait.operation, wait.sizes, wait.place), wait.rank) for wait in waits)
     if len(groups) != 2:
         return -1
     small, large = sorted(groups.values(), key=len)
@@ -266,9 +264,7 @@ def describe_waits(waits: Iterable[WaitingRank], verbs: tuple[str, str] = ("wait
 
     :param verbs: of one rank and of several
     """
-    groups: dict[str, list[int]] = {}
-    for wait in waits:
-        groups.setdefault(wait.description, []).append(wait.rank)
+    groups = grouped_pairs((wait.description, wait.rank) for wait in waits)
     parts = [
         f"{rank_names(ranks)} {verbs[len(ranks) > 1] + ' ' if number == 0 else ''}in {what}"
         for number, (what, ranks) in enumerate(groups.items())

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from distcheck.core.model import grouped
+
 from . import vocabulary
 from .program import EventRow, Program, cached
 from .source_text import last_name
@@ -34,10 +36,7 @@ def asserted(row: EventRow) -> Iterator[int]:
 
 @cached
 def _assertions(program: Program) -> dict[tuple[int, int], list[EventRow]]:
-    found: dict[tuple[int, int], list[EventRow]] = {}
-    for row in program.rows("assert"):
-        found.setdefault((row.file, row.scope), []).append(row)
-    return found
+    return grouped(program.rows("assert"), lambda row: (row.file, row.scope))
 
 
 def runs_without_other_ranks(row: EventRow) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distcheck import rules
-from distcheck.core.model import Edit, Finding, Fix, Severity, Where
+from distcheck.core.model import Edit, Finding, Fix, Severity, Where, grouped
 from distcheck.core.registry import probe
 
 from . import vocabulary
@@ -49,9 +49,7 @@ def global_rank_names_a_device(program: Program) -> Iterator[Finding]:
 def global_ranks_as_devices(program: Program) -> Iterator[HostFinding]:
     """Yield the GPUs that are chosen by the number of this process in the whole job."""
     seen: set[tuple[int, int]] = set()
-    by_line: dict[tuple[int, int], list[DeviceUse]] = {}
-    for use in device_uses(program):
-        by_line.setdefault((use.row.file, use.row.line), []).append(use)
+    by_line = grouped(device_uses(program), lambda use: (use.row.file, use.row.line))
     for use in device_uses(program):
         row = use.row
         if (row.file, row.line) in seen or is_for_one_process(use):

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from distcheck.core.model import grouped_pairs
+
 from .summary import Block, Class, FileSummary, Scope, unpack, unpack_header
 from .vocabulary import OUTSIDE
 
@@ -39,9 +41,7 @@ class _Loaded:
     def by_scope(self) -> dict[int, list[int]]:
         """The numbers of all events of each scope, in order."""
         if self._by_scope is None:
-            self._by_scope = {}
-            for number, event in enumerate(self.summary.events):
-                self._by_scope.setdefault(event[1], []).append(number)
+            self._by_scope = grouped_pairs((event[1], number) for number, event in enumerate(self.summary.events))
         return self._by_scope
 
     @property
@@ -224,10 +224,7 @@ class Index:
         self.by_scope: PerFile[dict[int, list[int]]] = table("by_scope")
         self.reads: PerFile[dict[int, int]] = _FileTables(self.files, "reads")
         self.parts: list[tuple[str, ...]] = [module_parts(file.path) for file in self.files]
-        self._by_last: dict[str, list[int]] = {}
-        for number, parts in enumerate(self.parts):
-            if parts:
-                self._by_last.setdefault(parts[-1], []).append(number)
+        self._by_last = grouped_pairs((parts[-1], number) for number, parts in enumerate(self.parts) if parts)
         self._imported: dict[int, frozenset[int]] = {}
         self._roots: list[int] | None = None
         self._exactly = {parts: number for number, parts in reversed(list(enumerate(self.parts)))}

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
+from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where, grouped, grouped_pairs
 
 from . import source_text
 from . import vocabulary as names
@@ -80,10 +80,7 @@ def cached(
 @cached
 def _stores_by_line(program: Program, file: int) -> dict[int, list[EventRow]]:
     """Return the assignments to attributes in a file, by line."""
-    found: dict[int, list[EventRow]] = {}
-    for row in program.rows("attribute", (file,)):
-        found.setdefault(row.line, []).append(row)
-    return found
+    return grouped(program.rows("attribute", (file,)), lambda row: row.line)
 
 
 def severity_for(rule: Rule, level: Severity, certainty: int) -> Severity:
@@ -807,10 +804,7 @@ class Program(SourceSpans):
 
     @cached
     def _components(self) -> dict[int, list[int]]:
-        members: dict[int, list[int]] = {}
-        for number, root in enumerate(self.index.roots()):
-            members.setdefault(root, []).append(number)
-        return members
+        return grouped_pairs((root, number) for number, root in enumerate(self.index.roots()))
 
     def importers(self, file: int) -> list[int]:
         """Return the files that import a file."""
@@ -819,12 +813,12 @@ class Program(SourceSpans):
     @cached
     def _importing(self) -> dict[int, list[int]]:
         """Return the files that import each file, in order."""
-        found: dict[int, list[int]] = {}
-        for other in range(len(self.index.files)):
-            for file in self.index.imported(other):
-                if file != other:
-                    found.setdefault(file, []).append(other)
-        return found
+        return grouped_pairs(
+            (file, other)
+            for other in range(len(self.index.files))
+            for file in self.index.imported(other)
+            if file != other
+        )
 
     def in_component(self, file: int, *dotted: str) -> bool:
         """Return whether a file, or one that hangs together with it by imports, calls one of these."""

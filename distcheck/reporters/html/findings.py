@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from distcheck.core.model import Finding, Fix, Report, Severity, size_text, to_plain
+from distcheck.core.model import Finding, Fix, Report, Severity, grouped_pairs, size_text, to_plain
 from distcheck.reporters import flow_of, log_summary, rank_grid, source_of
 from distcheck.reporters.excerpt import excerpt
 from distcheck.reporters.text_parts import BY, PLACES, brief, in_code, place_text
@@ -62,9 +62,7 @@ def _of_all(finding: Finding, report: Report) -> Finding:
 
 def _overview(numbered: Sequence[tuple[int, Finding]]) -> Iterator[str]:
     """How often which rule is broken."""
-    groups: dict[tuple[Severity, str, str], list[int]] = {}
-    for number, finding in numbered:
-        groups.setdefault((finding.severity, finding.code, finding.name), []).append(number)
+    groups = grouped_pairs(((finding.severity, finding.code, finding.name), number) for number, finding in numbered)
     table = marked_table(
         "How often each was broken",
         ("rule", "severity", "findings"),

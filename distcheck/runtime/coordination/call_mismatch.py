@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from distcheck.core.code_blocks import CodeBlock
+from distcheck.core.model import grouped_pairs
 
 from .call_signatures import agreed
 from .locations import split_place
@@ -29,9 +30,7 @@ def sides_of(
     :param calls: rank and call
     :param key: what the calls of one side share
     """
-    sides: dict[object, list[tuple[int, CollectiveCall]]] = {}
-    for rank, call in calls:
-        sides.setdefault(key(call), []).append((rank, call))
+    sides = grouped_pairs((key(call), (rank, call)) for rank, call in calls)
     found = [(tuple(rank for rank, _ in side), side[0][1]) for side in sides.values()]
     return tuple(sorted(found, key=lambda side: (-len(side[0]), side[0])))
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Fix, Severity, grouped
 from distcheck.core.registry import probe
 
 from .locations import where_of
-from .sampling import SHOWN, LoaderUse, Samples, Split, SubsetLayer, few
+from .sampling import SHOWN, LoaderUse, Samples, SubsetLayer, few
 
 
 @probe(rules.DC733)
@@ -134,10 +134,7 @@ def _from_one_whole(loaders: Sequence[LoaderUse]) -> bool:
 
 
 def _scikit_splits(samples: Samples) -> Iterator[Finding]:
-    by_key: dict[Any, list[Split]] = {}
-    for split in samples.splits:
-        by_key.setdefault(split.key, []).append(split)
-    for splits in by_key.values():
+    for splits in grouped(samples.splits, lambda split: split.key).values():
         for group in samples.groups:
             those = [one for one in splits if one.rank in group and one.given is not None and one.train is not None]
             other = next((one for one in those if one.train != those[0].train), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import rank_names, rank_ranges
+from distcheck.core.model import grouped_pairs, rank_names, rank_ranges
 
 from .model import Frame, Position, Positions
 
@@ -38,9 +38,7 @@ class StackGroup(NamedTuple):
 
 def group_stacks(positions: Iterable[Position]) -> tuple[StackGroup, ...]:
     """Return groups of equal stacks, the smallest group first, and ranks that wait last."""
-    groups: dict[tuple[str, tuple[Frame, ...]], list[int]] = {}
-    for position in positions:
-        groups.setdefault((doing(position), position.stack), []).append(position.rank)
+    groups = grouped_pairs(((doing(position), position.stack), position.rank) for position in positions)
     made = (StackGroup(tuple(ranks), frames, text) for (text, frames), ranks in groups.items())
     return tuple(sorted(made, key=lambda group: (len(group.ranks), group.doing.startswith("waiting"), group.ranks)))
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from distcheck.checks.logs.model import Dump
-from distcheck.core.model import Unavailable
+from distcheck.core.model import Unavailable, grouped
 from distcheck.core.world import World
 from distcheck.runtime.coordination.model import CollectiveCall, Frame, Position, Positions
 
@@ -266,9 +266,7 @@ def _joined(recorded: CollectiveCall, seen: CollectiveCall | None) -> Collective
 
 def merge(snapshots: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
     """Return the snapshots of one job from several hosts as one, for each job."""
-    jobs: dict[tuple[str, int], list[Snapshot]] = {}
-    for item in snapshots:
-        jobs.setdefault((item.job, item.positions.world_size), []).append(item)
+    jobs = grouped(snapshots, lambda item: (item.job, item.positions.world_size))
     return tuple(_merged(group) for group in jobs.values())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Fix, Severity, grouped_pairs
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.locations import few_rank_names, where_of
@@ -62,9 +62,7 @@ class Drift(NamedTuple):
     @property
     def minority(self) -> tuple[int, ...]:
         """Return the ranks with another value than most; those without the lowest rank if there are two halves."""
-        sides: dict[Any, list[int]] = {}
-        for row in self.rows:
-            sides.setdefault(_value(row, self.what, self.name), []).append(row.rank)
+        sides = grouped_pairs((_value(row, self.what, self.name), row.rank) for row in self.rows)
         most = max(sides.values(), key=lambda ranks: (len(ranks), -min(ranks)))
         return tuple(row.rank for row in self.rows if row.rank not in most)
 

@@ -12,10 +12,10 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, NotChecked, Severity, rank_names, rank_ranges
+from distcheck.core.model import Finding, Fix, NotChecked, Severity, grouped, rank_names, rank_ranges
 from distcheck.core.registry import probe
 from distcheck.rules import shared_fixes
-from distcheck.runtime.coordination.ledger import _TOGETHER, CallSiteTotals, Ledger, Summary
+from distcheck.runtime.coordination.ledger import _TOGETHER, CallSiteTotals, Summary
 from distcheck.runtime.coordination.locations import where_of
 from distcheck.runtime.coordination.long_waits import LongWait
 
@@ -91,9 +91,7 @@ def arrival(summary: Summary, *, least_calls: int = 1) -> Arrival | None:
 
 def crowded(summary: Summary) -> str:
     """Return a host whose ranks have fewer cores than there are ranks; "" if there is none."""
-    there: dict[str, list[Ledger]] = {}
-    for ledger in summary.ledgers:
-        there.setdefault(ledger.host, []).append(ledger)
+    there = grouped(summary.ledgers, lambda ledger: ledger.host)
     return next((host for host, items in there.items() if len(items) > max(item.cores for item in items)), "")
 
 

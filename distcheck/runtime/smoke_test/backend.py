@@ -13,7 +13,7 @@ from distcheck import rules
 from distcheck.checks.cluster.hostlist import place_hosts, shorten_hosts
 from distcheck.checks.cluster.records import Cluster, HostRecord, RankRecord
 from distcheck.checks.host.gpu_access import GpuAccess, GpuState, count_names
-from distcheck.core.model import Finding, Fix, Severity, Where, rank_names, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, Where, grouped_pairs, rank_names, rank_ranges
 from distcheck.core.registry import probe
 
 from .model import Options
@@ -128,10 +128,7 @@ Members = list[tuple[HostRecord, RankRecord]]
 
 def _by_access(cluster: Cluster) -> Iterator[tuple[GpuAccess, Members]]:
     """The ranks of the same access, as far as GPUs are concerned."""
-    groups: dict[GpuAccess, Members] = {}
-    for host in cluster.hosts:
-        for rank in host.ranks:
-            groups.setdefault(rank.gpu_access, []).append((host, rank))
+    groups = grouped_pairs((rank.gpu_access, (host, rank)) for host in cluster.hosts for rank in host.ranks)
     yield from groups.items()
 
 

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from distcheck.core.model import grouped
+
 from .live_group import LiveGroup
 from .model import Lateness, Pair, Pairs, Step
 from .straggler_checks import (
@@ -143,9 +145,7 @@ def rounds_of(size: int, hosts: Sequence[int]) -> tuple[Round, ...]:
 
     :param hosts: the host of each rank
     """
-    members: dict[int, list[int]] = {}
-    for rank in range(size):
-        members.setdefault(hosts[rank], []).append(rank)
+    members = grouped(range(size), lambda rank: hosts[rank])
     groups = list(members.values())
     complete = size <= COMPLETE_RANKS
     rounds: list[Round] = []
@@ -268,9 +268,7 @@ def _with_the_well(
         partners.setdefault(b, set()).add(a)
     busy: set[int] = set()
     chosen = []
-    at_home: dict[int, list[int]] = {}
-    for rank in well:
-        at_home.setdefault(hosts[rank], []).append(rank)
+    at_home = grouped(well, lambda rank: hosts[rank])
     for a, b in outliers:
         for rank in (a, b):
             if rank in busy:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, rank_names
+from distcheck.core.model import Finding, Fix, Severity, grouped_pairs, rank_names
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.hang_detector import is_hung
 from distcheck.runtime.coordination.locations import where_of
@@ -58,9 +58,7 @@ def ranks_have_as_many_batches(samples: Samples, positions: Positions) -> Iterat
 
 
 def _counts_text(counts: dict[int, int]) -> str:
-    ranks: dict[int, list[int]] = {}
-    for rank, count in counts.items():
-        ranks.setdefault(count, []).append(rank)
+    ranks = grouped_pairs((count, rank) for rank, count in counts.items())
     return ", ".join(f"{count} on {rank_names(those)}" for count, those in sorted(ranks.items()))
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from distcheck.core.model import grouped
 from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.coordination.model import Positions
 
@@ -278,9 +279,7 @@ def ends_of(
     :param started: the processes that are ranks, or start them
     :param stopped: the numbers of those that we have ended
     """
-    by_pid: dict[int, list[LoggedEvent]] = {}
-    for row in rows:
-        by_pid.setdefault(row.pid, []).append(row)
+    by_pid = grouped(rows, lambda row: row.pid)
     if plan.launcher == "script":
         ours = {one.process.pid for one in started}
         ends = [
