@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from . import vocabulary
 from .conditions import runs_without_other_ranks
 from .program import EventRow, Program, SourceCall, cached
-from .rank_reach import Guard, assume, truth_of
+from .rank_reach import Guard, assume, truth_by, truth_of
 from .source_text import last_name
+from .term_queries import given_term, given_terms
 from .values import NOTHING_KNOWN, PARTIAL, RANKS, Certainty, Kind, NoConstant, RankCondition, Value, Who
 
 #: Deeper calls are not followed.
@@ -272,23 +273,11 @@ class Sequences:
         found = []
         for one in assumed:
             parts = terms[one.term]
-            given = self._given(call, function, parts[2]) if parts[0] == "p" and parts[1] == function[1] else -1
+            given = given_term(call, function, parts[2]) if parts[0] == "p" and parts[1] == function[1] else -1
             if given >= 0:
                 base, names = self._path(call.file, given)
                 found.append(_Assumed(base, (*names, *one.attributes), one.truth))
         return tuple(found)
-
-    def _given(self, call: SourceCall, function: tuple[int, int], name: str) -> int:
-        """Return the term that a call gives for a parameter (also for the object of a method), or -1."""
-        positional = [parameter for parameter, _, star in self.program.scope(function).parameters if not star]
-        if name not in positional:
-            return call.argument_term(None, name)
-        callee = call.terms[call.term[1]]
-        bound = any(atom.kind == Kind.FUNCTION and atom.of for atom in call.callee)
-        position = positional.index(name) - (1 if bound else 0)
-        if position < 0:
-            return int(callee[1]) if callee[0] == "a" else -1
-        return call.argument_term(position, name)
 
     def is_switched_off(self, collective: CollectiveSite, guard: Guard) -> bool:
         """Return whether a guard lets all ranks through wherever the collectives inside of the call are reached.
@@ -316,24 +305,11 @@ class Sequences:
         self, call: SourceCall, function: tuple[int, int], outer: tuple[tuple[int, int], dict[str, Value]] | None
     ) -> dict[str, Value]:
         """Return what the parameters of a function hold in one call, where it is a constant."""
-        scope = self.program.scope(function)
-        own = [name for name, _, star in scope.parameters if star not in ("*", "**")]
-        positional = [name for name, _, star in scope.parameters if not star]
-        offset = 1 if scope.owner >= 0 and scope.kind == "function" and not call.callee.has(Kind.MODULE) else 0
-        if scope.owner >= 0 and self.program.evaluator.is_static(function[0], scope):
-            offset = 0
-        if scope.owner >= 0 and any(atom.kind == Kind.FUNCTION and not atom.of for atom in call.callee):
-            offset = 0
-        found: dict[str, Value] = {}
-        for name in own:
-            position = positional.index(name) - offset if name in positional else None
-            term = call.argument_term(position, name)
-            if term >= 0:
-                found[name] = self._constant(call.file, term, outer)
-            elif not call.has_star:
-                default = next((default for one, default, _ in scope.parameters if one == name), -1)
-                if default >= 0:
-                    found[name] = self.program.evaluator.value(function[0], default)
+        given = given_terms(call, function)
+        found = {name: self._constant(call.file, term, outer) for name, term in given.items()}
+        for name, default, _ in self.program.scope(function).parameters:
+            if name not in given and default >= 0 and not call.has_star:
+                found[name] = self.program.evaluator.value(function[0], default)
         return found
 
     def _constant(self, file: int, term: int, outer: tuple[tuple[int, int], dict[str, Value]] | None) -> Value:
@@ -344,17 +320,17 @@ class Sequences:
 
     def _may_hold(self, file: int, scope: int, term: int, polarity: bool, parameters: dict[str, Value]) -> bool:
         """Return whether a condition can hold in this call, and holds on all ranks together."""
-        truth = self._truth(file, scope, term, parameters)
-        if truth is not None:
-            return truth is polarity
+        if term >= 0:
+            terms = self.program.terms[file]
+            truth = truth_by(terms, term, lambda one: self._decided(file, scope, one, parameters))
+            if truth is not None:
+                return truth is polarity
         who = self.program.evaluator.test(file, term)
         # a switch that can't be seen through: it may well be off where this call stands
         return who.who != Who.UNCLEAR
 
-    def _truth(self, file: int, scope: int, term: int, parameters: dict[str, Value]) -> bool | None:
-        """A condition's value for these arguments; None where they do not decide."""
-        if term < 0:
-            return None
+    def _decided(self, file: int, scope: int, term: int, parameters: dict[str, Value]) -> bool | None:
+        """Return the truth of a constant, a parameter or a comparison for these arguments; None if unknown."""
         parts = self.program.terms[file][term]
         if parts[0] == "k":
             return bool(parts[2])
@@ -364,15 +340,6 @@ class Sequences:
                 return None
             constant = known.constant
             return None if constant is NoConstant else bool(constant)
-        if parts[0] == "u" and parts[1] == "not":
-            inner = self._truth(file, scope, parts[2], parameters)
-            return None if inner is None else not inner
-        if parts[0] in ("and", "or"):
-            values = [self._truth(file, scope, part, parameters) for part in parts[1]]
-            decisive: bool = parts[0] == "or"
-            if decisive in values:
-                return decisive
-            return None if None in values else not decisive
         if parts[0] == "=" and parts[1] in ("==", "!=", "is", "is not"):
             sides = [self._side(file, scope, part, parameters) for part in (parts[2], parts[3])]
             if NoConstant not in sides:

@@ -19,6 +19,7 @@ from .models import is_backward
 from .program import Program, SourceCall
 from .rank_reach import Guard
 from .source_text import last_name
+from .term_queries import given_terms
 from .values import PARTIAL, Atom, Kind, Value, Who
 from .vocabulary import words
 
@@ -278,12 +279,7 @@ def _forward_inside(
             return row, wrapper
         inner = program.functions(row)
         if len(inner) == 1 and inner[0] != function:
-            passed = {}
-            for name, term in _layout(program, row, inner[0]).items():
-                parts = terms[term]
-                if parts[0] == "p" and parts[1] == scope and parts[2] in given:
-                    passed[name] = given[parts[2]]
-            found = _forward_inside(program, inner[0], passed, depth + 1)
+            found = _forward_inside(program, inner[0], _handed_on(row, inner[0], given), depth + 1)
             if found is not None:
                 return found
     return None
@@ -308,28 +304,20 @@ def _parameters(terms: list[tuple[Any, ...]], number: int, scope: int) -> list[s
     return []
 
 
-def _layout(program: Program, call: SourceCall, function: tuple[int, int]) -> dict[str, int]:
-    """Return the terms that a call gives for the parameters of a function."""
-    scope = program.scope(function)
-    positional = [name for name, _, star in scope.parameters if not star]
-    bound = scope.owner >= 0 and scope.kind == "function" and not program.evaluator.is_static(function[0], scope)
-    if bound and any(atom.kind == Kind.FUNCTION and not atom.of for atom in call.callee):
-        bound = False
-    found = {}
-    for name, _, star in scope.parameters:
-        if star in ("*", "**"):
-            continue
-        position = positional.index(name) - bound if name in positional else None
-        term = call.argument_term(position, name)
-        if term >= 0:
-            found[name] = term
-    return found
+def _handed_on(call: SourceCall, function: tuple[int, int], given: dict[str, Atom]) -> dict[str, Atom]:
+    """Return what of its parameters a function hands on in a call, by the names that they have in what is called."""
+    handed = {name: call.terms[term] for name, term in given_terms(call, function).items()}
+    return {
+        name: given[parts[2]]
+        for name, parts in handed.items()
+        if parts[0] == "p" and parts[1] == call.scope and parts[2] in given
+    }
 
 
 def _arguments(program: Program, call: SourceCall, function: tuple[int, int], ways: tuple[str, ...]) -> dict[str, Atom]:
     """Return the wrapped models among what a call gives, by the names of the parameters."""
     found = {}
-    for name, term in _layout(program, call, function).items():
+    for name, term in given_terms(call, function).items():
         value = call.term_value(term)
         wrapper = _synchronising(program, value) if ways == ("ddp",) else _sharded(value)
         if wrapper is not None:
@@ -380,11 +368,7 @@ def _gathering_inside(
                     return row.method, row, wrapper
         inner = program.functions(row)
         if len(inner) == 1 and inner[0] != function:
-            passed = {}
-            for name, term in _layout(program, row, inner[0]).items():
-                parts = terms[term]
-                if parts[0] == "p" and parts[1] == scope and parts[2] in given:
-                    passed[name] = given[parts[2]]
+            passed = _handed_on(row, inner[0], given)
             if passed and (found := _gathering_inside(program, inner[0], passed, depth + 1)) is not None:
                 return found
     return None

@@ -100,22 +100,17 @@ class RankReach(CallSites):
 
     def settled(self, file: int, term: int, context: CallContext) -> bool | None:
         """Return whether a condition is always true, or never, for the arguments of one call; else None."""
-        parts = self.terms[file][term]
-        if parts[0] == "u" and parts[1] == "not":
-            inner = self.settled(file, parts[2], context)
-            return None if inner is None else not inner
-        if parts[0] in ("and", "or"):
-            values = [self.settled(file, part, context) for part in parts[1]]
-            decisive: bool = parts[0] == "or"
-            if decisive in values:
-                return decisive
-            return None if None in values else not decisive
-        # what is counted or collected in a loop is no constant: only what the call passes is
-        sides = parts[2:4] if parts[0] == "=" else (term,)
-        if any(self.terms[file][side][0] not in ("p", "k") for side in sides):
-            return None
-        constant = self.value(file, term, context).constant
-        return bool(constant) if constant is None or isinstance(constant, (bool, int, str)) else None
+
+        def decided(term: int) -> bool | None:
+            # what is counted or collected in a loop is no constant: only what the call passes is
+            parts = self.terms[file][term]
+            sides = parts[2:4] if parts[0] == "=" else (term,)
+            if any(self.terms[file][side][0] not in ("p", "k") for side in sides):
+                return None
+            constant = self.value(file, term, context).constant
+            return bool(constant) if constant is None or isinstance(constant, (bool, int, str)) else None
+
+        return truth_by(self.terms[file], term, decided)
 
     def in_each_call(self, guard: Guard, file: int, scope: int) -> Guard | None:
         """Return a guard as the call makes it that proves most; None where the arguments of all calls switch it off.
@@ -237,16 +232,20 @@ def assume(terms: list[tuple[Any, ...]], term: int, truth: bool, known: dict[int
 
 def truth_of(terms: list[tuple[Any, ...]], term: int, known: dict[int, bool]) -> bool | None:
     """Return whether a condition is true for certain, or false for certain, given that of other terms; else None."""
-    if term in known:
-        return known[term]
+    return truth_by(terms, term, lambda one: known.get(one, bool(terms[one][2]) if terms[one][0] == "k" else None))
+
+
+def truth_by(terms: list[tuple[Any, ...]], term: int, decided: Callable[[int], bool | None]) -> bool | None:
+    """Return whether a condition is true or false for certain, by the terms in it that are decided; else None."""
+    known = decided(term)
+    if known is not None:
+        return known
     parts = terms[term]
-    if parts[0] == "k":
-        return bool(parts[2])
     if parts[0] == "u" and parts[1] == "not":
-        inner = truth_of(terms, parts[2], known)
+        inner = truth_by(terms, parts[2], decided)
         return None if inner is None else not inner
     if parts[0] in ("and", "or"):
-        values = [truth_of(terms, part, known) for part in parts[1]]
+        values = [truth_by(terms, part, decided) for part in parts[1]]
         decisive: bool = parts[0] == "or"
         if decisive in values:
             return decisive

@@ -170,6 +170,37 @@ def _passed(program: Program, file: int, scope: int, name: str) -> list[Ref]:
     return found
 
 
+def given_terms(call: SourceCall, function: tuple[int, int]) -> dict[str, int]:
+    """Return the terms that a call gives for the parameters of a function, the object of a method not included."""
+    program, scope = call.program, call.program.scope(function)
+    positional = [name for name, _, star in scope.parameters if not star]
+    bound = scope.owner >= 0 and scope.kind == "function" and not program.evaluator.is_static(function[0], scope)
+    if bound and any(atom.kind == Kind.FUNCTION and not atom.of for atom in call.callee):
+        bound = False
+    found = {}
+    for name, _, star in scope.parameters:
+        if star in ("*", "**"):
+            continue
+        position = positional.index(name) - bound if name in positional else None
+        term = call.argument_term(position, name)
+        if term >= 0:
+            found[name] = term
+    return found
+
+
+def given_term(call: SourceCall, function: tuple[int, int], name: str) -> int:
+    """Return the term that a call gives for a parameter (also for the object of a method), or -1."""
+    positional = [parameter for parameter, _, star in call.program.scope(function).parameters if not star]
+    if name not in positional:
+        return call.argument_term(None, name)
+    callee = call.terms[call.term[1]]
+    bound = any(atom.kind == Kind.FUNCTION and atom.of for atom in call.callee)
+    position = positional.index(name) - bound
+    if position < 0:
+        return int(callee[1]) if callee[0] == "a" else -1
+    return call.argument_term(position, name)
+
+
 def _bound(program: Program, file: int, scope: int, name: str) -> list[Ref]:
     """Return all that is assigned to a variable."""
     scopes = program.index.scopes[file]

@@ -27,7 +27,7 @@ from .models import (
 from .partial_models import unmatched
 from .program import Program, SourceCall
 from .rank_reach import Guard
-from .term_queries import parts
+from .term_queries import given_term, parts
 from .values import Atom, Kind, RankCondition, Value
 from .vocabulary import D, word_set
 
@@ -201,7 +201,6 @@ def _averaged(program: Program, call: SourceCall) -> set[int]:
     if len(functions) != 1:
         return set()
     file, scope = functions[0]
-    names = [name for name, _, star in program.scope(functions[0]).parameters if not star]
     found: set[int] = set()
     for row in calls_in(program, functions[0]):
         callee = row.terms[row.term[1]]
@@ -215,15 +214,9 @@ def _averaged(program: Program, call: SourceCall) -> set[int]:
             model = row.terms[model][1]
         if model < 0 or row.terms[model][0] != "p" or row.terms[model][1] != scope:
             continue
-        position = names.index(row.terms[model][2]) if row.terms[model][2] in names else -1
-        terms = call.terms
-        bound = any(atom.kind == Kind.FUNCTION and atom.of for atom in call.callee)
-        if bound and position == 0 and terms[call.term[1]][0] == "a":
-            found.add(terms[call.term[1]][1])
-        elif position >= 0:
-            given = call.argument_term(position - bound, row.terms[model][2])
-            if given >= 0:
-                found.add(stripped(program, call.file, given))
+        given = given_term(call, functions[0], row.terms[model][2])
+        if given >= 0:
+            found.add(stripped(program, call.file, given))
     return found
 
 
