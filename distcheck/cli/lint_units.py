@@ -59,7 +59,8 @@ class UnitVerdict(NamedTuple):
 
 def partition(read: ReadFiles, launch: LaunchSide | None, roots: RootFinder) -> list[LintUnit]:
     """Return the parts of the input: each file is in one of them."""
-    from distcheck.checks.source.components import Components, join_files
+    from distcheck.checks.source.components import join_files
+    from distcheck.checks.source.link import Components
 
     components = Components()
     join_files(components, read.files, [roots.of_file(file.path).project for file in read.files])

@@ -6,29 +6,9 @@ anywhere in a project. A launch file belongs to its project, and to the scripts 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from .link import FileFacts, Index
-
-
-class Components:
-    """Sets of things that belong together (union-find)."""
-
-    def __init__(self) -> None:
-        self._parents: dict[Hashable, Hashable] = {}
-
-    def root(self, thing: Hashable) -> Hashable:
-        """Return what stands for all that belong together with a thing."""
-        parents = self._parents
-        parents.setdefault(thing, thing)
-        while parents[thing] != thing:
-            parents[thing] = parents[parents[thing]]
-            thing = parents[thing]
-        return thing
-
-    def join(self, one: Hashable, other: Hashable) -> None:
-        """Record that two things belong together."""
-        self._parents[self.root(other)] = self.root(one)
+from .link import Components, FileFacts, Index
 
 
 def join_files(components: Components, files: Sequence[FileFacts], projects: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ It resolves names only; what values mean is for :mod:`.evaluate`, which works on
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from distcheck.core.model import grouped_pairs
@@ -21,6 +21,26 @@ _LINE_END = re.compile(r"\r\n?|\n")
 def split_lines(text: str) -> list[str]:
     """Return the lines of a source, without their ends, numbered as the parser numbers them."""
     return _LINE_END.split(text)
+
+
+class Components:
+    """Sets of things that belong together (union-find)."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Hashable, Hashable] = {}
+
+    def root(self, thing: Hashable) -> Hashable:
+        """Return what stands for all that belong together with a thing."""
+        parents = self._parents
+        parents.setdefault(thing, thing)
+        while parents[thing] != thing:
+            parents[thing] = parents[parents[thing]]
+            thing = parents[thing]
+        return thing
+
+    def join(self, one: Hashable, other: Hashable) -> None:
+        """Record that two things belong together."""
+        self._parents[self.root(other)] = self.root(one)
 
 
 class _Loaded:
@@ -226,7 +246,7 @@ class Index:
         self.parts: list[tuple[str, ...]] = [module_parts(file.path) for file in self.files]
         self._by_last = grouped_pairs((parts[-1], number) for number, parts in enumerate(self.parts) if parts)
         self._imported: dict[int, frozenset[int]] = {}
-        self._roots: list[int] | None = None
+        self._roots: list[Hashable] | None = None
         self._exactly = {parts: number for number, parts in reversed(list(enumerate(self.parts)))}
         self._found: dict[tuple[int, str], tuple[int, tuple[str, ...]] | None] = {}
 
@@ -248,21 +268,14 @@ class Index:
             found = self._imported[file] = frozenset(item[0] for item in located if item is not None)
         return found
 
-    def roots(self) -> list[int]:
-        """Return one number for each file; files that hang together by imports have the same one."""
+    def roots(self) -> list[Hashable]:
+        """Return one value for each file; files that hang together by imports have the same one."""
         if self._roots is None:
-            parents = list(range(len(self.files)))
-
-            def root(number: int) -> int:
-                while parents[number] != number:
-                    parents[number] = parents[parents[number]]
-                    number = parents[number]
-                return number
-
-            for file in range(len(parents)):
+            components = Components()
+            for file in range(len(self.files)):
                 for other in self.imported(file):
-                    parents[root(other)] = root(file)
-            self._roots = [root(number) for number in range(len(parents))]
+                    components.join(file, other)
+            self._roots = [components.root(number) for number in range(len(self.files))]
         return self._roots
 
     def _locate(self, file: int, dotted: str) -> tuple[int, tuple[str, ...]] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from array import array
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where, grouped, grouped_pairs
@@ -803,7 +803,7 @@ class Program(SourceSpans):
         return self._components()[self.index.roots()[file]]
 
     @cached
-    def _components(self) -> dict[int, list[int]]:
+    def _components(self) -> dict[Hashable, list[int]]:
         return grouped_pairs((root, number) for number, root in enumerate(self.index.roots()))
 
     def importers(self, file: int) -> list[int]:
@@ -825,7 +825,7 @@ class Program(SourceSpans):
         return self.index.roots()[file] in self._roots_calling(dotted)
 
     @cached
-    def _roots_calling(self, dotted: tuple[str, ...]) -> frozenset[int]:
+    def _roots_calling(self, dotted: tuple[str, ...]) -> frozenset[Hashable]:
         """Return the roots of the components in which one of these is called."""
         roots = self.index.roots()
         return frozenset(roots[file] for file in self._files_calling(dotted))

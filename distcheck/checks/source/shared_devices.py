@@ -33,8 +33,8 @@ from .environment_variables import writes
 from .program import FEW, EventRow, Program, SourceCall, cached
 from .several_ranks import has_one_gpu, signs
 from .source_text import last_name
-from .unbound_groups import GROUP_WRAPPERS, binds_device, on_current_gpu, uses_nccl, world_of_one
-from .values import RANKS, Kind, NoConstant, Value, Who
+from .unbound_groups import GROUP_WRAPPERS, binds_device, masked_by_rank, on_current_gpu, uses_nccl, world_of_one
+from .values import RANKS, Kind, Value, Who
 from .vocabulary import INIT_GROUP, PROCESSES, SPAWNS
 
 #: What binds a GPU that NCCL serves.
@@ -54,7 +54,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
         ):
             continue
         init = _init_with_nccl(program, call)
-        if init is None or _masked_by_rank(program, call.file) or program.is_test(call.file):
+        if init is None or masked_by_rank(program, set(program.component(call.file))) or program.is_test(call.file):
             continue
         if program.imports_from(call.file, "ray"):  # it gives each actor a mask of its own
             continue
@@ -119,15 +119,6 @@ def _init_with_nccl(program: Program, row: EventRow) -> SourceCall | None:
     return None
 
 
-def _masked_by_rank(program: Program, file: int) -> bool:
-    """Return whether something of the program gives each process a mask of its own, or may do so."""
-    files = set(program.component(file))
-    return any(
-        write.row.file in files and write.name in MASKS and write.value.constant is NoConstant
-        for write in writes(program)
-    )
-
-
 def _arm_of_one_process(program: Program, row: EventRow) -> bool:
     """Whether a row stands in the arm of an ``if`` whose other arm is the distributed one, or the other way round."""
     if row.inside("except"):
@@ -135,8 +126,6 @@ def _arm_of_one_process(program: Program, row: EventRow) -> bool:
     for other in _distributed_rows(program).get((row.file, row.scope), ()):
         if program.excludes(row, other):
             return True
-        if any(node[1].startswith("exit:") for _, node in other.blocks) and not program.may_precede(row, other):
-            continue
     # what returns from an arm of its own is excluded by the rest of the function as well
     for one, term, polarity in around(row, 0):
         if program.evaluator.test(one.file, term).who == Who.SINGLE and polarity:
@@ -330,7 +319,7 @@ def _all_ranks_run(program: Program, row: EventRow) -> bool:
     reached_by = row.reached_by
     if reached_by.who in FEW or reached_by.who == Who.SINGLE or program.is_test(row.file) or row.inside("except"):
         return False
-    if _arm_of_one_process(program, row) or _masked_by_rank(program, row.file):
+    if _arm_of_one_process(program, row) or masked_by_rank(program, set(program.component(row.file))):
         return False
     files = set(program.component(row.file))
     inits = called_in(program, files, INIT_GROUP)

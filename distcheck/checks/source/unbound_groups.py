@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
@@ -105,8 +105,13 @@ def binds_device(program: Program, files: Iterable[int]) -> bool:
         return True
     if any(_gives(call, "device_id") for call in called_in(program, wanted, INIT_GROUP)):
         return True
+    return masked_by_rank(program, wanted)
+
+
+def masked_by_rank(program: Program, files: Container[int]) -> bool:
+    """Return whether something in some files gives each process a mask of its own, or may do so."""
     return any(
-        write.row.file in wanted and write.name in MASKS and write.value.constant is NoConstant
+        write.row.file in files and write.name in MASKS and write.value.constant is NoConstant
         for write in writes(program)
     )
 
