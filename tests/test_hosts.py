@@ -101,7 +101,7 @@ def facts_of(host: str, case: Mapping[str, Any]) -> Mapping[type, object]:
         whole = "unavailable" in fields or "unavailable" in plain.get(name, {})
         plain[name] = fields if whole else patched(plain.get(name, {}), fields)
     text = json.dumps({"kind": "distcheck facts", "schema_version": 1, "facts": plain})
-    return load_facts(text, known_facts()).facts
+    return load_facts(text, known_facts())
 
 
 def patched(plain: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_host_gives_what_it_must_and_no_more(host: str, case: Mapping[str, Any],
 
     known = known_facts()
     facts = {known[name]: value for name, value in report.facts.items() if name in known}
-    saved = load_facts(dump_facts({**facts, Launch: launch}, tool_version="test", saved_at=""), known).facts
+    saved = load_facts(dump_facts({**facts, Launch: launch}, tool_version="test", saved_at=""), known)
     replayed = saved[Launch]
     assert isinstance(replayed, Launch) and replayed == launch
     again = examine(replayed, facts={made: fact for made, fact in saved.items() if made is not Launch})

@@ -36,7 +36,7 @@ def stand_on(name: str, folder: Path) -> None:
     path = HOSTS / name / "facts.json"
     plain = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     saved = json.dumps({"kind": "distcheck facts", "schema_version": 1, "facts": plain})
-    recorded = load_facts(saved, env.known_facts()).facts
+    recorded = load_facts(saved, env.known_facts())
 
     def examine_there(launch: Any, seen: Any = None, **given: Any) -> Any:
         # what is in no file (GPUs) was recorded as a fact; the command's own facts stay

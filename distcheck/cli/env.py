@@ -237,7 +237,7 @@ def judged_facts(text: str, *, given: Mapping[str, Any], options: MergeOptions, 
 
     from . import env_merge as merging
 
-    launch, facts = replayed_launch(load_facts(text, known_facts()).facts, given)
+    launch, facts = replayed_launch(load_facts(text, known_facts()), given)
     report = examine(
         launch,
         facts=facts,
@@ -388,9 +388,9 @@ def read_facts(path: str) -> Mapping[type, object]:
     known = known_facts()
     try:
         if path == "-":
-            return load_facts(sys.stdin.read(), known).facts
+            return load_facts(sys.stdin.read(), known)
         with open(path, encoding="utf-8") as file:
-            return load_facts(file.read(), known).facts
+            return load_facts(file.read(), known)
     except IsADirectoryError:
         raise click.UsageError(f"--facts {path}: it is a folder; name a file that --save-facts wrote") from None
     except OSError as error:

@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from .model import NotApplicable, Unavailable, to_plain
 from .redaction import mask_all
@@ -23,14 +23,6 @@ FACTS_SCHEMA_VERSION = 1
 
 class FactsFileError(ValueError):
     """The file can't be used; the message has the reason and the fix."""
-
-
-class FactsFile(NamedTuple):
-    """What a facts file holds."""
-
-    tool_version: str
-    saved_at: str
-    facts: Mapping[type, object]
 
 
 def dump_facts(facts: Mapping[type, object], *, tool_version: str, saved_at: str) -> str:
@@ -51,8 +43,8 @@ def dump_facts(facts: Mapping[type, object], *, tool_version: str, saved_at: str
     )
 
 
-def load_facts(text: str, known: Mapping[str, type]) -> FactsFile:
-    """Read the text of a facts file.
+def load_facts(text: str, known: Mapping[str, type]) -> dict[type, object]:
+    """Return the facts of the text of a facts file.
 
     :param known: the types of fact by their names; facts of other names are dropped
     :raises FactsFileError: damaged, of another kind, or of another schema version
@@ -67,8 +59,8 @@ def load_facts(text: str, known: Mapping[str, type]) -> FactsFile:
         raise FactsFileError("it is JSON, but no facts file; expected a file that 'distcheck env --save-facts' wrote")
     version = plain.get("schema_version")
     tool = plain.get("tool")
-    tool_version = str(tool.get("version", "?")) if isinstance(tool, dict) else "?"
     if version != FACTS_SCHEMA_VERSION:
+        tool_version = tool.get("version", "?") if isinstance(tool, dict) else "?"
         newer = isinstance(version, int) and version > FACTS_SCHEMA_VERSION
         advice = "judge it with that distcheck, or newer" if newer else "save the facts again with this distcheck"
         raise FactsFileError(
@@ -87,7 +79,7 @@ def load_facts(text: str, known: Mapping[str, type]) -> FactsFile:
             facts[made] = from_plain(made, value)
         except (TypeError, ValueError, KeyError) as error:
             raise FactsFileError(f"its fact {name!r} is damaged: {error}") from None
-    return FactsFile(tool_version, str(plain.get("saved_at", "")), facts)
+    return facts
 
 
 def from_plain(made: Any, value: Any) -> Any:

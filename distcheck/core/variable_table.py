@@ -225,11 +225,8 @@ class Variable(NamedTuple):
 class VariableTable:
     """The table, read once as bytes. A line is parsed only when its name is requested."""
 
-    def __init__(self, data: bytes | None = None) -> None:
-        """
-        :param data: the table's lines instead of those that are shipped
-        """
-        self._lines = _shipped_lines() if data is None else _lines_by_name(data)
+    def __init__(self) -> None:
+        self._lines = _shipped_lines()
 
     def lookup(self, name: str) -> Variable | None:
         """What is known about a name, None where nothing is."""
@@ -310,10 +307,7 @@ class VariableTable:
 @functools.cache
 def _shipped_lines() -> dict[str, bytes]:
     """The lines that come with distcheck, by name; many hosts are judged with one reading of them."""
-    return _lines_by_name(read_shipped("distcheck.core", "variables.jsonl"))
-
-
-def _lines_by_name(data: bytes) -> dict[str, bytes]:
+    data = read_shipped("distcheck.core", "variables.jsonl")
     start = len(b'{"name":"')
     return {line[start : line.index(b'"', start)].decode(): line for line in data.splitlines()}
 

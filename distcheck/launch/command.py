@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ._draft import Draft
 from ._launchers import read_accelerate, read_deepspeed, read_distributed_launch, read_torchrun
-from ._shell import has_expansion, quote_unexpanded, split_commands
+from ._shell import has_expansion, split_commands
 from ._wrapper_table import PYTHON_WRAPPERS, WRAPPERS, Wrapper
 from ._wrappers import holds_options, is_assignment, note_assignments, note_tasks, own_words
 from .model import LaunchCommand, integer
@@ -137,16 +137,12 @@ def line_with_processes(command: LaunchCommand, count: int) -> str | None:
     return None
 
 
-def shell_line(command: LaunchCommand, *, expanded: bool = True) -> str:
+def shell_line(command: LaunchCommand) -> str:
     """Return the command as a line to paste, with its assignments.
 
     An assignment that was added to ``command.assignments``, changed or removed there is written so. New ones come first
-    in
-    the line. The caller must know whether they pass a container, ssh or sbatch. Assignments inside the text of ``bash
-    -c``
-    stay as they are.
-
-    :param expanded: a shell has expanded the words; false: they are from a file, and ``$X`` is kept
+    in the line. The caller must know whether they pass a container, ssh or sbatch. Assignments inside the text of
+    ``bash -c`` stay as they are.
     """
     wanted = command.assignments
     written = parse_command(command.argv).assignments
@@ -159,20 +155,12 @@ def shell_line(command: LaunchCommand, *, expanded: bool = True) -> str:
         if equals and index < before_arguments and written.get(name) == value != wanted.get(name):
             if name not in wanted:
                 if not leading:
-                    words.append(_quote(word, expanded=expanded))
+                    words.append(shlex.quote(word))
                 continue
             value = wanted[name]
         # Quoted as a whole, X='a b' would be the name of a program.
-        words.append(
-            f"{name}={_quote(value, expanded=expanded)}"
-            if leading
-            else _quote(f"{name}{equals}{value}", expanded=expanded)
-        )
+        words.append(f"{name}={shlex.quote(value)}" if leading else shlex.quote(f"{name}{equals}{value}"))
     return " ".join(words)
-
-
-def _quote(word: str, *, expanded: bool) -> str:
-    return quote_unexpanded(word) if not expanded and has_expansion(word) else shlex.quote(word)
 
 
 def _read(words: list[str], draft: Draft, depth: int) -> None:

@@ -59,7 +59,7 @@ OUTERS = st.builds(
 def test_facts_survive(outer: Outer) -> None:
     facts: dict[type, object] = {Outer: outer, Missing: Unavailable("no driver")}
     text = dump_facts(facts, tool_version="1", saved_at="now")
-    assert load_facts(text, KNOWN).facts == facts
+    assert load_facts(text, KNOWN) == facts
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
@@ -97,7 +97,7 @@ def test_bad_files_are_refused_with_a_reason(change: dict[str, object], words: s
 
 def test_unknown_facts_are_left_out() -> None:
     text = dump_facts({Missing: Missing(1)}, tool_version="1", saved_at="now")
-    assert load_facts(text, {}).facts == {}
+    assert load_facts(text, {}) == {}
 
 
 def test_redaction_replaces_names_and_addresses_alike_everywhere() -> None:

@@ -898,12 +898,6 @@ def test_the_line_to_paste_has_the_same_words(line: str) -> None:
     assert shlex.split(shell_line(parse_command(argv))) == argv
 
 
-@pytest.mark.parametrize("line", [line for line, _, _ in UNEXPANDED_COMMANDS])
-def test_the_line_to_paste_keeps_what_the_shell_is_to_expand(line: str) -> None:
-    argv = split_commands(line)[0]
-    assert split_commands(shell_line(parse_command(argv), expanded=False)) == [argv]
-
-
 @pytest.mark.parametrize(
     ("line", "assignments", "expected"),
     [
@@ -964,7 +958,6 @@ def test_nothing_raises(argv: list[str], environ: dict[str, str]) -> None:
     assert command.argv == tuple(argv)
     assert nproc_on(command, gpus=8, cpus=64) is None or command.launcher != "other"
     assert shlex.split(shell_line(command)) == argv
-    assert isinstance(shell_line(command, expanded=False), str)
 
 
 @given(st.text(alphabet=" \n\t'\"\\$`(){};&|<>#abc=-2", max_size=40))

@@ -130,7 +130,6 @@ class Listener:
         *,
         low: int,
         high: int,
-        count: int = DOORS,
         reserved: Collection[int] = (),
     ) -> None:
         self.address = address.partition("/")[0]
@@ -142,7 +141,7 @@ class Listener:
         self._stop, self._stopped = socket.socketpair()
         self._thread: threading.Thread | None = None
         if self.address:
-            self._open(low, high, count)
+            self._open(low, high)
         else:
             self.error = "no address was given"
         ports = tuple(sorted(int(item.getsockname()[1]) for item in self._sockets))
@@ -168,13 +167,13 @@ class Listener:
         for item in (*self._sockets, self._stop, self._stopped):
             item.close()
 
-    def _open(self, low: int, high: int, count: int) -> None:
-        """Return one port in each of ``count`` equal parts of the range: its first, its last, and any between them."""
-        width = (high - low + 1) / count
-        for part in range(count):
+    def _open(self, low: int, high: int) -> None:
+        """Return one port in each of DOORS equal parts of the range: its first, its last, and any between them."""
+        width = (high - low + 1) / DOORS
+        for part in range(DOORS):
             first, last = low + int(part * width), max(low + int(part * width), low + int((part + 1) * width) - 1)
             try:
-                self._sockets.append(self._open_in(first, last, at_end=part == count - 1, at_start=part == 0))
+                self._sockets.append(self._open_in(first, last, at_end=part == DOORS - 1, at_start=part == 0))
             except OSError as error:
                 self.error = error.strerror or str(error)
                 if error.errno not in (errno.EADDRINUSE, errno.EACCES):

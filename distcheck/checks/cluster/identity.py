@@ -307,13 +307,13 @@ def _numbered(numbers: Sequence[int], roll: Roll) -> str:
     return f"{len(numbers):,} of {roll.world_size:,} {noun}s ({_short_ranks(numbers)})"
 
 
-def _short_ranks(ranks: Iterable[int], most: int = SHORT) -> str:
+def _short_ranks(ranks: Iterable[int]) -> str:
     """Return ranks as ranges; those that do not fit into so many characters are counted."""
     everyone = sorted(set(ranks))
     text = rank_ranges(everyone)
-    if len(text) <= most:
+    if len(text) <= SHORT:
         return text
-    kept = text[:most].rpartition(",")[0]
+    kept = text[:SHORT].rpartition(",")[0]
     return f"{kept} and {len(everyone) - len(expand_ranges(kept)):,} more"
 
 

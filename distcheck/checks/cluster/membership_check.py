@@ -156,7 +156,6 @@ def call_roll(
     payload: str = "",
     nproc: int | None = None,
     key: str = "",
-    expected: Mapping[int, str] | None = None,
     progress: Progress | None = None,
 ) -> MembershipAnswer:
     """Check that all hosts of a job are there; return at the latest one second after ``timeout_s``.
@@ -168,7 +167,6 @@ def call_roll(
     :param name: what this host is called
     :param payload: anything short; at most MOST_PAYLOAD_BYTES
     :param key: what names the job (the rendezvous id, the scheduler's job): callers of another one are refused
-    :param expected: the host of each node rank, if a scheduler lists them; it only goes into ``Roll.expected``
     :raises MembershipError: where this host has to listen and can't
     :raises ValueError: for a payload that is too long, or numbers that can't be
     """
@@ -181,12 +179,7 @@ def call_roll(
     rendezvous = _Rendezvous(
         own, host_count, address, port, start, timeout_s, _digest(key), os.urandom(8).hex(), progress
     )
-    answer = _join(rendezvous)
-    roll = answer.roll
-    if roll is not None and expected:
-        hosts = {number: expected[number] for number in roll.missing if number in expected}
-        answer = answer._replace(roll=roll._replace(expected=hosts))
-    return answer._replace(host=own.host, node_rank=node_rank)
+    return _join(rendezvous)._replace(host=own.host, node_rank=node_rank)
 
 
 def recognise(address: str, port: int, timeout_s: float = 1.0) -> str | None:

@@ -91,8 +91,6 @@ class GlooChoice(NamedTuple):
     interfaces: tuple[Chosen, ...]
     #: names of GLOO_SOCKET_IFNAME, as they were written, for which no address is found: gloo fails
     missing: tuple[str, ...] = ()
-    #: the host name leads to none of this host's addresses, so loopback is taken
-    fallback: bool = False
 
 
 def parse_filter(text: str, most: int = MOST_INTERFACES) -> NameFilter:
@@ -156,12 +154,13 @@ def gloo_interfaces(interfaces: Interfaces, *, ifname: str | None, host_addresse
             for entry in item.addresses:
                 if bare(entry) == wanted.split("%")[0]:
                     return GlooChoice((Chosen(item.name, entry.partition("/")[0]),))
+    # the host name leads to none of this host's addresses
     loopback = [
         Chosen(item.name, address)
         for item in interfaces.interfaces
         if item.loopback and (address := _first_address(item))
     ]
-    return GlooChoice(tuple(loopback[:1]), fallback=True)
+    return GlooChoice(tuple(loopback[:1]))
 
 
 def uses_nccl(launch: Launch, gpus: Gpus | Unavailable) -> bool:

@@ -251,7 +251,7 @@ class _ManifestReader:
 
 
 def make_site(
-    words: Iterable[Word], span: Span, environ: Mapping[str, FileSetting], pods: Pods | None, *, kind: str = "pod"
+    words: Iterable[Word], span: Span, environ: Mapping[str, FileSetting], pods: Pods | None
 ) -> LaunchSite | None:
     """Return the launch line of a list of words without a shell, or None if it starts no ranks."""
     from distcheck.launch.command import parse_command
@@ -265,7 +265,7 @@ def make_site(
     command = parse_command([word.text for word in taken], variables)
     if not _starts_ranks(command):
         return None
-    return LaunchSite(command, taken, span, kind=kind, settings=dict(environ), pods=pods)
+    return LaunchSite(command, taken, span, kind="pod", settings=dict(environ), pods=pods)
 
 
 def _starts_ranks(command: LaunchCommand) -> bool:

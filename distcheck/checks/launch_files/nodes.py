@@ -53,7 +53,7 @@ def parse_nodes(text: str, origin: str) -> Nodes:
 
     known: dict[str, type] = {made.__name__: made for made in (Gpus, Platform, Limits, Interfaces)}
     try:
-        facts = load_facts(text, known).facts
+        facts = load_facts(text, known)
     except FactsFileError as error:
         raise NodesError(str(error)) from None
     nodes = nodes_of_facts(facts, origin)

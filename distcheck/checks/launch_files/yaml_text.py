@@ -175,12 +175,9 @@ class YamlText(NamedTuple):
     problems: tuple[tuple[str, int, int], ...] = ()
 
 
-def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
-    """Return all documents of a text. Never raises.
-
-    :param templates: ``{{ }}``, ``{% %}`` and ``${{ }}`` are templates; false for JSON
-    """
-    source = _Source(fragment, templates=templates)
+def read_yaml(fragment: Fragment) -> YamlText:
+    """Return all documents of a text; ``{{ }}``, ``{% %}`` and ``${{ }}`` are templates. Never raises."""
+    source = _Source(fragment)
     documents: list[Node] = []
     problems: list[tuple[str, int, int]] = []
     # a byte order mark is a character of the file, but not of YAML
@@ -202,7 +199,7 @@ def read_yaml(fragment: Fragment, *, templates: bool = True) -> YamlText:
 class _Source:
     """A text, the same text without templates, and their locations."""
 
-    def __init__(self, fragment: Fragment, *, templates: bool) -> None:
+    def __init__(self, fragment: Fragment) -> None:
         self.fragment = fragment
         text = fragment.text
         if _UNPRINTABLE.search(text) or any(mark in text for mark in _MARKS):
@@ -216,7 +213,7 @@ class _Source:
         #: ranges between an if and its end
         self.conditional: list[tuple[int, int]] = []
         self.harmless = text
-        if templates and ("{{" in text or "{%" in text):
+        if "{{" in text or "{%" in text:
             self._make_harmless(text)
 
     def _make_harmless(self, text: str) -> None:

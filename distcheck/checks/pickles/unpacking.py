@@ -150,14 +150,11 @@ class UnpackedSource:
     :param size: of the unpacked bytes where a container states it; None: they are unpacked once to see
     """
 
-    def __init__(
-        self, packed: ByteSource, kind: str, notes: Collector, *, size: int | None = None, start: int = 0
-    ) -> None:
+    def __init__(self, packed: ByteSource, kind: str, notes: Collector, *, size: int | None = None) -> None:
         self._packed = packed
         self._kind = kind
         self._notes = notes
-        self._start = start
-        self._state = _DecoderState(decoder(kind), start, 0)
+        self._state = _DecoderState(decoder(kind), 0, 0)
         self._snapshots: list[_DecoderState] = []
         self._step = KEPT
         self._window = bytearray()
@@ -226,7 +223,7 @@ class UnpackedSource:
         twin = best.machine.copy() if best is not None else None
         if best is not None and twin is not None:
             return _DecoderState(twin, best.position, best.produced)
-        return _DecoderState(decoder(self._kind), self._start, 0)
+        return _DecoderState(decoder(self._kind), 0, 0)
 
     def _feed(self, limit: int) -> bytes | None:
         """At most ``limit`` bytes more, perhaps none yet; None where the packed bytes end too early.

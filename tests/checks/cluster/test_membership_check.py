@@ -296,7 +296,7 @@ def test_good_progress_is_told() -> None:
 def test_bad_a_missing_host_is_named_within_the_limit() -> None:
     port = free_port()
     answers = together(
-        lambda: call(port, 0, 3, timeout_s=1.0, expected={1: "gpu02", 2: "gpu03"}),
+        lambda: call(port, 0, 3, timeout_s=1.0),
         lambda: call(port, 1, 3, timeout_s=1.5),
     )
     for answer in answers:
@@ -304,7 +304,6 @@ def test_bad_a_missing_host_is_named_within_the_limit() -> None:
         assert answer.roll.missing == (2,)
         assert answer.roll.present == 2
         assert answer.roll.waited_s < LATE_S
-    assert answers[0].roll.expected == {2: "gpu03"}
 
 
 def test_bad_a_name_server_that_hangs_takes_no_more_than_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,7 @@ def test_it_survives_pickling_and_the_facts_file(tmp_path: Path) -> None:
     found = gpus_of(tmp_path, sick_card(processes=[(99, 5 * GIB)]))
     assert pickle.loads(pickle.dumps(found)) == found
     text = dump_facts({Gpus: found}, tool_version="1", saved_at="now")
-    assert load_facts(text, {"Gpus": Gpus}).facts[Gpus] == found
+    assert load_facts(text, {"Gpus": Gpus})[Gpus] == found
 
 
 def test_no_context_and_no_change_is_asked_for(tmp_path: Path) -> None:

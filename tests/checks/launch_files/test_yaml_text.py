@@ -385,12 +385,6 @@ def test_comments_by_line() -> None:
     )
 
 
-def test_json_takes_no_templates() -> None:
-    got = read_yaml(Fragment('{"a": {"b": 1}, "c": "{{ x }}"}', "ds.json"), templates=False)
-    assert got.documents[0].get("c").scalar.known  # type: ignore[union-attr]
-    assert got.documents[0].plain() == {"a": {"b": 1}, "c": "{{ x }}"}
-
-
 @pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 50_000, "a: &x [*x" * 10_000, "- " * 100_000, "? " * 50_000])
 def test_hostile_nesting_ends(text: str) -> None:
     started = time.monotonic()

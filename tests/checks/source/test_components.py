@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from distcheck.checks.source.components import join_files
-from distcheck.checks.source.link import Components
 from distcheck.checks.source.engine import SourceFile, read
-from distcheck.checks.source.link import Index
+from distcheck.checks.source.link import Components, Index
 from distcheck.core.project_roots import RootFinder, Roots
 
 HEAD = "import torch.distributed as dist\n"
