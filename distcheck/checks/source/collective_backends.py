@@ -24,8 +24,7 @@ def _backends(program: Program, file: int) -> set[Any]:
     for call in program.calls_to(*INIT):
         if call.file not in files:
             continue
-        value = call.argument(0, "backend" if call.is_to(D + "init_process_group") else "dist_backend")
-        constant = None if value is None else value.constant
+        constant = call.constant(0, "backend" if call.is_to(D + "init_process_group") else "dist_backend")
         found.add(constant.lower() if isinstance(constant, str) else None)
     return found
 
@@ -39,10 +38,10 @@ def _group_backend(program: Program, call: SourceCall, position: int | None) -> 
             made = origin_call(program, ref)
             if made is None or not made.is_to(D + "new_group"):
                 return None
-            value = made.argument(2, "backend")
-            if value is None or value.constant is None:
+            constant = made.constant(2, "backend")
+            if constant is None:
                 return None
-            found.add(str(value.constant).lower() if isinstance(value.constant, str) else None)
+            found.add(constant.lower() if isinstance(constant, str) else None)
         return next(iter(found)) if len(found) == 1 else None
     backends = _backends(program, call.file)
     return next(iter(backends)) if len(backends) == 1 else None
@@ -142,8 +141,7 @@ def _nccl_everywhere(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(D + "init_process_group"):
         if call.file not in copes or call.file in bound or call.has_star:
             continue
-        value = call.argument(0, "backend")
-        if value is None or value.constant != "nccl" or call.inside("if", "try", "except"):
+        if call.constant(0, "backend") != "nccl" or call.inside("if", "try", "except"):
             continue
         yield call.found(
             rules.DC120,

@@ -155,9 +155,8 @@ def _collective_in(program: Program, function: tuple[int, int], depth: int = 0) 
 def _loaded(program: Program) -> Iterator[tuple[SourceCall, tuple[int, int], str]]:
     """Yield what the workers of loaders call: the call that makes the loader, and the function."""
     for call in program.calls_to("torch.utils.data.DataLoader"):
-        workers = call.argument(5, "num_workers")
         # without workers the main process reads the data
-        if workers is None or workers.constant in (0, None):
+        if call.constant(5, "num_workers") in (0, None):
             continue
         dataset = call.argument(0, "dataset")
         for atom in dataset or ():

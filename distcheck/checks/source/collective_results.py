@@ -229,10 +229,7 @@ _UNPICKLES = tuple(
 def object_collective_unpickles(program: Program) -> Iterator[Finding]:
     """Objects from other ranks are read with weights_only, or their ranks are trusted."""
     for call in program.calls_to(*_UNPICKLES):
-        if call.has_star:
-            continue
-        given = call.argument(None, "weights_only")
-        if given is not None and given.constant is not False:
+        if call.has_star or call.constant(None, "weights_only", False) is not False:
             continue
         yield call.found(
             rules.DC616,

@@ -129,10 +129,9 @@ class Sequences:
         if not call.targets and (receiver, call.method) in _OF_RECEIVERS:
             return _OF_RECEIVERS[receiver, call.method]
         lightning = self.program.imports_from(call.file, "lightning", "pytorch_lightning")
-        if lightning and call.method in ("log", "log_dict") and receiver in ("self", "pl_module", "module"):
-            synchronised = call.argument(None, "sync_dist")
-            if synchronised is not None and synchronised.constant is True:
-                return "lightning.pytorch.LightningModule.log"
+        logs = call.method in ("log", "log_dict") and receiver in ("self", "pl_module", "module")
+        if lightning and logs and call.constant(None, "sync_dist") is True:
+            return "lightning.pytorch.LightningModule.log"
         # it has a barrier from 2.0 on: pytorch_lightning may be older
         if (
             call.method == "save_checkpoint"

@@ -53,8 +53,7 @@ def _starts_afresh(program: Program, file: int) -> bool:
     for call in called_in(
         program, program.component(file), "torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"
     ):
-        method = call.argument(0, "method")
-        if method is None or method.constant != "fork":
+        if call.constant(0, "method") != "fork":
             return True
     return False
 

@@ -172,9 +172,8 @@ def _chosen_otherwise(program: Program, write: VariableWrite) -> EventRow | None
     if isinstance(write.value.constant, str):
         return None
     for call in called_in(program, (write.row.file,), *BINDERS):
-        index = call.argument(0, "device")
         same = (call.file, call.scope) == (write.row.file, write.row.scope)
-        if index is not None and index.constant is NoConstant and same and not program.excludes(call, write.row):
+        if call.constant(0, "device") is NoConstant and same and not program.excludes(call, write.row):
             return call
     for use in device_uses(program):
         if use.row.file == write.row.file and use.way != LOADED and is_made_of_rank(use.number):

@@ -627,8 +627,7 @@ def _heard_of(program: Program, row: EventRow, guard: Guard) -> bool:
 def _is_local(collective: CollectiveSite) -> bool:
     """Return whether only the members have to make the group."""
     call = collective.innermost
-    given = call.argument(None, "use_local_synchronization")
-    return call.has_star or (given is not None and given.constant is not False)
+    return call.has_star or call.constant(None, "use_local_synchronization", False) is not False
 
 
 def _same_group_elsewhere(sequences: Sequences, call: SourceCall, guard: Guard) -> bool:

@@ -77,11 +77,11 @@ def _writes(program: Program) -> Iterator[VariableWrite]:
             if isinstance(name, str):
                 yield VariableWrite(row, name, row.term_value(value), value, "=", partial(_assigned, row))
     for call in program.calls_to(*_SETTERS):
-        name = _constant(call.argument(0, "key"))
+        variable = call.constant(0, "key")
         value = call.argument(1, "value")
-        if isinstance(name, str) and value is not None:
+        if isinstance(variable, str) and value is not None:
             term = call.argument_term(1, "value")
-            yield VariableWrite(call, name, value, term, call.method, partial(call.argument_span, 1, "value"))
+            yield VariableWrite(call, variable, value, term, call.method, partial(call.argument_span, 1, "value"))
     for call in program.calls_to("os.environ.update"):
         yield from _updates(program, call)
 
@@ -120,7 +120,7 @@ def _reads(program: Program) -> Iterator[Read]:
         if atom is not None:
             yield Read(row, str(atom.const), True)
     for call in program.calls_to(*_READERS):
-        name = _constant(call.argument(0, "key"))
+        name = call.constant(0, "key")
         if isinstance(name, str):
             yield Read(call, name, False)
 
@@ -136,10 +136,6 @@ def version_is_tested(program: Program, row: EventRow) -> bool:
                 if "version" in text.lower() or "TORCH_" in text:
                     return True
     return False
-
-
-def _constant(value: Value | None) -> Any:
-    return None if value is None else value.constant
 
 
 def traced(atom: Atom | None) -> bool:
@@ -459,12 +455,10 @@ def _is_numeric_option(call: SourceCall) -> bool:
 
 def _dest(call: SourceCall) -> str:
     """Return the attribute that an option of argparse is stored as."""
-    dest = _constant(call.argument(None, "dest"))
+    dest = call.constant(None, "dest")
     if isinstance(dest, str):
         return dest
-    spellings = [
-        text for position in range(call.positional) if isinstance(text := _constant(call.argument(position)), str)
-    ]
+    spellings = [text for position in range(call.positional) if isinstance(text := call.constant(position), str)]
     long = [text for text in spellings if text.startswith("--")] or spellings
     return long[0].lstrip("-").replace("-", "_") if long else ""
 
@@ -520,9 +514,7 @@ def error_handling_switched_off(program: Program) -> Iterator[Finding]:
     """No code stops torch's watchdog from ending failed collectives."""
     every = program.table(writes)
     waiting = {
-        write.row.file
-        for write in every
-        if write.name in _BLOCKING_WAIT and str(_constant(write.value)) not in ("0", "")
+        write.row.file for write in every if write.name in _BLOCKING_WAIT and str(write.value.constant) not in ("0", "")
     }
     for write in every:
         if write.name in _ERROR_HANDLING and write.value.constant == "0" and write.row.file not in waiting:

@@ -32,8 +32,7 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
     """An evaluation does not count the items that a sampler repeats to make all ranks even."""
     loaders = list(program.calls_to(*LOADERS))
     for sampler in program.calls_to(SAMPLER):
-        shuffle, drop = sampler.argument(3, "shuffle"), sampler.argument(5, "drop_last")
-        if shuffle is None or shuffle.constant is not False or (drop is not None and drop.constant is not False):
+        if sampler.constant(3, "shuffle") is not False or sampler.constant(5, "drop_last", False) is not False:
             continue
         own = {
             (loader.file, loader.number)

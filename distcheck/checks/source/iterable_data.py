@@ -45,8 +45,7 @@ def iterables_are_divided_among_workers(program: Program) -> Iterator[Finding]:
     """An iterable data set that is divided by rank is divided among the workers of its loader as well."""
     seen: set[Any] = set()
     for loader in program.calls_to(*LOADERS):
-        workers = loader.argument(None, "num_workers")
-        count = workers.constant if workers is not None else None
+        count = loader.constant(None, "num_workers")
         if loader.has_star or loader.gives(None, "worker_init_fn") or not isinstance(count, int) or count < 2:
             continue
         for atom in loader.argument(0, "dataset") or ():

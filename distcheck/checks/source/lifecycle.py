@@ -645,8 +645,7 @@ def _spawns(
 
 
 def _method_is_spawn(call: SourceCall) -> bool:
-    value = call.argument(5, "start_method")
-    return (value is None and not call.has_star) or (value is not None and value.constant == "spawn")
+    return call.constant(5, "start_method", "" if call.has_star else "spawn") == "spawn"
 
 
 def _tests_start_method(program: Program, call: SourceCall) -> bool:
@@ -675,8 +674,7 @@ def _is_spawned_process(program: Program, call: SourceCall) -> bool:
         context = program.call_of(made.receiver.atoms[0]) if made.receiver.atoms else None
         if context is None or context.method != "get_context":
             return False
-        value = context.argument(0, "method")
-        return value is not None and value.constant == "spawn"
+        return context.constant(0, "method") == "spawn"
     return False
 
 

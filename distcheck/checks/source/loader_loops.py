@@ -264,5 +264,4 @@ def _is_single_pass(program: Program, row: EventRow, node: Block) -> bool:
 
 
 def is_given(call: SourceCall, position: int, name: str) -> bool:
-    value = call.argument(position, name)
-    return value is not None and value.constant is not None
+    return call.constant(position, name) is not None

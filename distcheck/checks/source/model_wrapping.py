@@ -411,8 +411,7 @@ def unused_parameters(program: Program) -> Iterator[Finding]:
                 or call.term_value(call.argument_term(None, "find_unused_parameters")).constant is not True
             ):
                 continue
-            static = call.argument(None, "static_graph")
-            if static is not None and static.constant is not False:
+            if call.constant(None, "static_graph", False) is not False:
                 continue
             message = "find_unused_parameters=True makes DDP walk the whole graph in every step"
         elif _queries_by_name(call):

@@ -58,8 +58,7 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
         if isinstance(wanted, bool) and model >= 0:
             yield _Switch(row, model, wanted, _is_chosen(row))
     for call in program.calls_named("requires_grad_", files=files):
-        argument = call.argument(0, "requires_grad")
-        wanted = True if argument is None else argument.constant
+        wanted = call.constant(0, "requires_grad", True)
         terms = program.terms[call.file]
         callee = terms[call.term[1]]
         if not isinstance(wanted, bool) or callee[0] != "a" or last_name(terms, callee[1]) == "grad":
@@ -146,11 +145,8 @@ def _frozen_before(program: Program, switches: list[_Switch], root: Root, row: E
 
 def _spares_unused(call: SourceCall) -> bool:
     """Return whether DDP expects that some parameters get no gradient, or may expect it."""
-    for name in ("find_unused_parameters", "static_graph"):
-        given = call.argument(None, name)
-        if given is not None and given.constant is not False:
-            return True
-    return call.has_star
+    names = ("find_unused_parameters", "static_graph")
+    return call.has_star or any(call.constant(None, name, False) is not False for name in names)
 
 
 def _wrapped_again(program: Program, root: Root, row: EventRow) -> bool:
@@ -246,8 +242,7 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
 
 def _keeps_parameters(call: SourceCall) -> bool:
     """Return whether FSDP keeps the parameters that the model has, or may keep them."""
-    given = call.argument(None, "use_orig_params")
-    return call.has_star or (given is not None and given.constant is not False)
+    return call.has_star or call.constant(None, "use_orig_params", False) is not False
 
 
 def _sharded_later(program: Program, call: SourceCall, known: list[WrappedModel]) -> WrappedModel | None:

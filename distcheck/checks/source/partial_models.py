@@ -228,10 +228,8 @@ def _synchronising(program: Program, value: Value) -> Atom | None:
     if wrapper is None or value.has(Kind.BARE):
         return None
     made = program.call_of(wrapper)
-    if made is not None:
-        given = made.argument(None, "broadcast_buffers")
-        if given is not None and given.constant is not True:
-            return None
+    if made is not None and made.constant(None, "broadcast_buffers", True) is not True:
+        return None
     return wrapper
 
 
@@ -376,10 +374,7 @@ def _gathering_inside(
 
 def _is_alone(program: Program, call: SourceCall, target: str) -> bool:
     """Whether such a call concerns this rank only: its arguments, its group, or the model is whole."""
-    if call.has_star or call.gives(None, "process_group"):
-        return True
-    alone = call.argument(None, "no_dist")
-    if alone is not None and alone.constant is not False:
+    if call.has_star or call.gives(None, "process_group") or call.constant(None, "no_dist", False) is not False:
         return True
     if target.startswith(_OF_A_MODEL):
         model = call.argument(0, "model")

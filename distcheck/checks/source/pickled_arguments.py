@@ -233,8 +233,7 @@ _FRESH = frozenset({"spawn", "forkserver"})
 def _started(program: Program) -> Iterator[tuple[SourceCall, int, list[int]]]:
     """Processes that begin as a fresh Python: the call, the term of the function, the terms of its arguments."""
     for call in program.calls_to(*SPAWNS):
-        method = call.argument(5, "start_method")
-        if method is not None and method.constant not in _FRESH:
+        if call.constant(5, "start_method", "spawn") not in _FRESH:
             continue
         yield call, call.argument_term(0, "fn"), _items(program, call.file, call.argument_term(1, "args"))
     for call in program.calls_named("Process"):
@@ -251,8 +250,7 @@ def _is_fresh_context(program: Program, value: Value) -> bool:
         if atom.kind != Kind.RESULT or atom.const not in _CONTEXTS:
             return False
         made = program.call_of(atom)
-        method = made.argument(0, "method") if made is not None else None
-        if method is None or method.constant not in _FRESH:
+        if made is None or made.constant(0, "method") not in _FRESH:
             return False
         found = True
     return found
@@ -263,8 +261,7 @@ def _fresh_by_default(program: Program, call: SourceCall) -> bool:
     if not call.is_to(*PROCESSES):
         return False
     for other in program.calls_to("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method"):
-        method = other.argument(0, "method")
-        if other.file == call.file and method is not None and method.constant in _FRESH:
+        if other.file == call.file and other.constant(0, "method") in _FRESH:
             return not any(node[1] == "if" and "__name__" not in other.term_text(node[2]) for _, node in other.blocks)
     return False
 
@@ -380,8 +377,7 @@ def _unpicklable_atom(program: Program, atom: Atom, depth: int) -> tuple[str, st
 def _of_loader(program: Program, call: SourceCall) -> tuple[str, str, str] | None:
     """Return what a loader whose workers are spawned can't hand to them."""
     context = call.argument(11, "multiprocessing_context")
-    workers = call.argument(5, "num_workers")
-    if context is None or workers is None or workers.constant == 0:
+    if context is None or call.constant(5, "num_workers", 0) == 0:
         return None
     if context.constant not in _FRESH and not _is_fresh_context(program, context):
         return None

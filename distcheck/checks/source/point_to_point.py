@@ -108,14 +108,13 @@ def _message(call: SourceCall) -> _Message | None:
         sends = operation is not None and operation.named(*_SENDS) is not None
         if not sends and (operation is None or operation.named(*_RECEIVES) is None):
             return None
-        peer, tag = call.argument_term(2, "peer"), call.argument(4, "tag")
+        peer, tag = call.argument_term(2, "peer"), call.constant(4, "tag", 0)
     elif call.is_to(*_SENDS, *_RECEIVES):
         sends = call.is_to(*_SENDS)
-        peer, tag = call.argument_term(1, "dst" if sends else "src"), call.argument(3, "tag")
+        peer, tag = call.argument_term(1, "dst" if sends else "src"), call.constant(3, "tag", 0)
     else:
         return None
-    number = 0 if tag is None else tag.constant
-    return _Message(call, sends, peer, number if isinstance(number, int) else None)
+    return _Message(call, sends, peer, tag if isinstance(tag, int) else None)
 
 
 def _missing_neighbor(program: Program, messages: list[_Message]) -> Iterator[Finding]:

@@ -202,8 +202,7 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
             continue
         if given.intersection(program.component(call.file)):
             continue
-        count = call.argument(2, "nprocs")
-        if count is not None and count.constant in (0, 1):
+        if call.constant(2, "nprocs") in (0, 1):
             continue
         before = entered_from(program, call)
         started = _targets(program, call)
@@ -376,10 +375,8 @@ def _hard_coded(program: Program, constant: RendezvousConstant) -> Severity | No
 
 def _is_of_one_process(init: SourceCall) -> bool:
     """Return whether a group has one rank."""
-    size, rank = init.argument(3, "world_size"), init.argument(4, "rank")
-    return (size is not None and size.constant == 1) or (
-        rank is not None and rank.constant == 0 and (size is None or size.constant is None)
-    )
+    size = init.constant(3, "world_size")
+    return size == 1 or (init.constant(4, "rank") == 0 and size is None)
 
 
 @probe(rules.DC744)
@@ -530,7 +527,7 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
     """A script that takes the local rank as an option takes both spellings, or reads LOCAL_RANK."""
     options: dict[int, list[tuple[SourceCall, list[str]]]] = {}
     for call in program.calls_named("add_argument", "option"):
-        spelled = [text for position in range(call.positional) if (text := _constant(call, position)) in _SPELLINGS]
+        spelled = [text for position in range(call.positional) if (text := call.constant(position)) in _SPELLINGS]
         if spelled:
             options.setdefault(call.file, []).append((call, spelled))
     if not options:
@@ -551,7 +548,7 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         spelling, reader = every.pop(), bool(readers.intersection(files))
         if _completed(program, call, files) or (reader and spelling == _SPELLINGS[1]):
             continue
-        dest = _constant_of(call.argument(None, "dest")) or "local_rank"
+        dest = _destination(call)
         together = frozenset(files).union(program.importers(file))
         known = bool(readers & together)
         alone = not any(start.file in together for start in program.calls_to(*INIT))
@@ -606,17 +603,12 @@ def _is_taken_whole(program: Program, files: frozenset[int]) -> bool:
 _PASSED_BY_OTHERS = ("accelerate", "lightning", "pytorch_lightning", "ray.train", "transformers.Trainer")
 
 
-def _constant(call: SourceCall, position: int) -> Any:
-    value = call.argument(position)
-    return None if value is None else value.constant
-
-
 def _completed(program: Program, call: SourceCall, files: set[int]) -> bool:
     """Whether an option gets its value from LOCAL_RANK: as its default, or assigned where it was parsed or is used."""
     default = call.argument(None, "default")
     if default is not None and any(_of_local_rank(atom) for atom in default):
         return True
-    dest = _constant_of(call.argument(None, "dest")) or "local_rank"
+    dest = _destination(call)
     for row in program.rows("attribute"):
         if row.file in files and row.payload[1] == dest:
             terms = program.subterms(row.file, row.payload[2], names=False)
@@ -629,9 +621,10 @@ def _of_local_rank(atom: Atom) -> bool:
     return atom.const == "LOCAL_RANK" and atom.kind in (Kind.ENV_TEXT, Kind.LOCAL_RANK)
 
 
-def _constant_of(value: Value | None) -> Any:
-    constant = None if value is None else value.constant
-    return constant if isinstance(constant, str) else None
+def _destination(call: SourceCall) -> str:
+    """Return the name of the attribute that an option of the local rank is stored under."""
+    given = call.constant(None, "dest")
+    return given if isinstance(given, str) and given else "local_rank"
 
 
 def _used_files(program: Program, file: int) -> set[int]:
@@ -692,7 +685,7 @@ def _scripts_of(program: Program, call: SourceCall) -> dict[str, Any]:
 
 def _both_spellings(program: Program, call: SourceCall) -> tuple[Edit, ...]:
     """Return the edits that make an option take both spellings, and LOCAL_RANK for its default; none if not sure."""
-    position = next((item for item in range(call.positional) if _constant(call, item) in _SPELLINGS), -1)
+    position = next((item for item in range(call.positional) if call.constant(item) in _SPELLINGS), -1)
     span = call.argument_span(position)
     place = import_place(program, call.file)
     if position < 0 or span is None or call.has_star or place is None or program.index.files[call.file].cells:
@@ -836,7 +829,7 @@ def starts_the_old_launcher(program: Program) -> Iterator[Finding]:
     takes_option = {
         call.file
         for call in program.calls_named("add_argument", "option")
-        if any(_constant(call, position) in _SPELLINGS for position in range(call.positional))
+        if any(call.constant(position) in _SPELLINGS for position in range(call.positional))
     }
     for row in texts:
         text = row.payload[0]

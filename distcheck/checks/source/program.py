@@ -445,6 +445,11 @@ class SourceCall(EventRow):
         term = self.argument_term(position, name)
         return None if term < 0 else self.term_value(term)
 
+    def constant(self, position: int | None, name: str | None = None, default: object = None) -> object:
+        """Return a parameter's constant, NoConstant for another value, and ``default`` if it is not written out."""
+        given = self.argument(position, name)
+        return default if given is None else given.constant
+
     def argument_text(self, position: int | None, name: str | None = None) -> str:
         """An argument as source on one line, shortened; empty where it is not written out."""
         span = self.argument_span(position, name)

@@ -47,11 +47,9 @@ def splits_agree(program: Program) -> Iterator[Finding]:
             "add generator=torch.Generator().manual_seed(0), or another seed that all ranks share",
         )
     for call in program.calls_to(*_SKLEARN_SPLITS):
-        state = call.argument(None, "random_state")
-        shuffle = call.argument(None, "shuffle")
-        if call.has_star or (state is not None and state.constant is not None):
+        if call.has_star or call.constant(None, "random_state") is not None:
             continue
-        if shuffle is not None and shuffle.constant is False:
+        if call.constant(None, "shuffle") is False:
             continue
         call_path = call_paths.path_of_all_ranks(program, call)
         if call_path is None or _is_broadcast(program, call):

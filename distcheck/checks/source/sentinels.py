@@ -217,8 +217,7 @@ def _may_be_filled_in(program: Program, file: int, name: str) -> bool:
         return True
     for call in program.calls_named("setattr", "set_defaults", "update", "__setattr__", files=files):
         if call.method == "setattr":
-            given = call.argument(1)
-            if given is None or given.constant in (name, NoConstant):
+            if call.constant(1, default=name) in (name, NoConstant):
                 return True
         elif call.method == "set_defaults":
             if call.has_star or name in call.keywords:

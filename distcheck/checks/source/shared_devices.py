@@ -151,8 +151,7 @@ def _one_gpu_for_spawned(program: Program) -> Iterator[Finding]:
         if write.name not in MASKS or not isinstance(mask, str) or not mask.strip().isdigit():
             continue
         for spawn in called_in(program, (write.row.file,), *SPAWNS):
-            count = spawn.argument(2, "nprocs")
-            number = count.constant if count is not None else None
+            number = spawn.constant(2, "nprocs")
             if type(number) is not int or number < 2:
                 continue
             targets = [atom.const for atom in spawn.argument(0, "fn") or () if atom.kind == Kind.FUNCTION]

@@ -132,8 +132,7 @@ def _term(call: SourceCall, position: int, name: str) -> int:
 
 
 def _mode(call: SourceCall, position: int) -> str:
-    value = call.argument(position, "mode")
-    constant = "" if value is None else value.constant
+    constant = call.constant(position, "mode", "")
     return constant if isinstance(constant, str) else "?"
 
 

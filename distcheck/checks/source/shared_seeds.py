@@ -188,8 +188,7 @@ def _precedes_a_backward(program: Program, call: SourceCall) -> bool:
 def spawned_ranks_are_seeded(program: Program) -> Iterator[Finding]:
     """Each spawned rank sets the seed: a new process does not inherit it."""
     for spawn in program.calls_to(*SPAWNS):
-        method = spawn.argument(5, "start_method")
-        if method is not None and method.constant != "spawn":
+        if spawn.constant(5, "start_method", "spawn") != "spawn":
             continue
         target = spawn.argument(0, "fn")
         started = [atom.const for atom in target or () if atom.kind == Kind.FUNCTION]

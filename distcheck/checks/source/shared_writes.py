@@ -20,7 +20,7 @@ from .program import FEW, EventRow, Program, SourceCall, cached
 from .several_ranks import signs
 from .source_text import last_name
 from .term_queries import attributes_of, same_path, uses_path
-from .values import PARTIAL, Certainty, Kind, NoConstant, Value, Who
+from .values import PARTIAL, Certainty, Kind, Value, Who
 from .vocabulary import COLLECTIVES, INIT, SPAWNS
 
 # saving
@@ -502,14 +502,12 @@ def folder_made(call: SourceCall) -> int:
 def _kind_of_folder_call(call: SourceCall) -> str | None:
     """How a folder is created; None where it may be there already, or where it is no folder of this file system."""
     if call.is_to("os.makedirs"):
-        given = call.argument(2, "exist_ok")
-        return "makedirs" if given is None or given.constant is False else None
+        return "makedirs" if call.constant(2, "exist_ok", False) is False else None
     if call.is_to("os.mkdir"):
         return "mkdir"
     if call.method != "mkdir" or ((call.positional or call.targets) and not _of_pathlib(call)):
         return None
-    given = call.argument(2, "exist_ok")
-    if given is not None and given.constant is not False:
+    if call.constant(2, "exist_ok", False) is not False:
         return None
     receiver = call.receiver
     if receiver.has(Kind.OBJECT, Kind.MODULE, Kind.NAMED, Kind.WRAPPED) or not call.receiver_text:
@@ -787,14 +785,11 @@ def _never_on_gpus(program: Program, call_path: CallPath) -> bool:
     """Return whether all process groups of the program are for CPUs."""
     files = call_paths.related(program, call_path.root[0])
     backends = [
-        call.argument(0, "backend")
+        call.constant(0, "backend")
         for call in program.calls_to("torch.distributed.init_process_group")
         if call.file in files
     ]
-    return bool(backends) and all(
-        backend is not None and backend.constant is not NoConstant and backend.constant in ("gloo", "mpi")
-        for backend in backends
-    )
+    return bool(backends) and all(backend in ("gloo", "mpi") for backend in backends)
 
 
 def _written_from_the_host(program: Program, call: SourceCall) -> bool:
@@ -886,8 +881,7 @@ _DATA_SETS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datase
 def _downloads(program: Program) -> Iterator[tuple[SourceCall, int]]:
     """Calls that fetch something, and the term of its destination."""
     for call in program.calls_to(*_FETCHES):
-        source = call.argument(None, "source") if call.is_to("torch.hub.load") else None
-        if source is not None and source.constant == "local":
+        if call.is_to("torch.hub.load") and call.constant(None, "source") == "local":
             continue
         position, keyword = next(_FETCHES[target] for target in call.targets if target in _FETCHES)
         yield call, call.argument_term(position, keyword)

@@ -38,7 +38,7 @@ GROUP_WRAPPERS = tuple(dotted for dotted, way in vocabulary.WRAPPERS.items() if 
 def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
     """A program that uses NCCL binds each rank to its GPU."""
     for call in program.calls_to(INIT_GROUP):
-        if not uses_nccl(call) or _gives(call, "device_id") or call.has_star or world_of_one(call):
+        if not uses_nccl(call) or _has_device(call) or call.has_star or world_of_one(call):
             continue
         roots = roots_of(program, call)
         if not roots:
@@ -55,7 +55,7 @@ def ranks_have_devices_before_their_first_barrier(program: Program) -> Iterator[
     """A rank is bound to its GPU before it first waits for others: a barrier of NCCL needs one."""
     sequences = sequences_of(program)
     for call in program.calls_to(INIT_GROUP):
-        if not uses_nccl(call) or _gives(call, "device_id") or call.has_star:
+        if not uses_nccl(call) or _has_device(call) or call.has_star:
             continue
         own = [row for row in program.rows_of(call.file, call.scope) if isinstance(row, SourceCall)]
         binders = [row for row in own if row.is_to(*BINDERS)]
@@ -86,14 +86,12 @@ def uses_nccl(call: SourceCall) -> bool:
     return any(isinstance(one, str) and one.lower() == "nccl" for one in backend.constants)
 
 
-def _gives(call: SourceCall, name: str) -> bool:
-    value = call.argument(None, name)
-    return value is not None and value.constant is not None
+def _has_device(init: SourceCall) -> bool:
+    return init.constant(None, "device_id") is not None
 
 
-def world_of_one(call: SourceCall) -> bool:
-    size = call.argument(3, "world_size")
-    return size is not None and size.constant == 1
+def world_of_one(init: SourceCall) -> bool:
+    return init.constant(3, "world_size") == 1
 
 
 def binds_device(program: Program, files: Iterable[int]) -> bool:
@@ -103,7 +101,7 @@ def binds_device(program: Program, files: Iterable[int]) -> bool:
         return True
     if any(call.use != "drop" for call in called_in(program, wanted, *CONTEXTS)):
         return True
-    if any(_gives(call, "device_id") for call in called_in(program, wanted, INIT_GROUP)):
+    if any(_has_device(call) for call in called_in(program, wanted, INIT_GROUP)):
         return True
     return masked_by_rank(program, wanted)
 

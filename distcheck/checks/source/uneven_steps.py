@@ -198,8 +198,7 @@ class _Shares:
         """Return whether the result of a call is such a share."""
         file = call.file
         if call.method == "islice":
-            stop = call.argument(2)
-            endless = stop is not None and stop.constant is None
+            endless = call.gives(2) and call.constant(2) is None
             return endless and self.is_size(file, call.argument_term(3)) and self.is_rank(file, call.argument_term(1))
         if call.method == "range":
             whole = _is_multiple(self.program.terms[file], call.argument_term(1)) if call.positional == 3 else True
@@ -207,8 +206,7 @@ class _Shares:
         if call.method == "Subset":
             return self.uneven(file, call.argument_term(1, "indices"), depth + 1)
         if call.method == "DataLoader":
-            drops = call.argument(8, "drop_last")
-            settled = drops is not None and drops.constant is not False
+            settled = call.constant(8, "drop_last", False) is not False
             if settled or call.gives(3, "sampler") or call.gives(4, "batch_sampler") or call.has_star:
                 return False
             return self.uneven(file, call.argument_term(0, "dataset"), depth + 1)

@@ -42,7 +42,7 @@ _WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.fsd
 def failed_rendezvous_ends_the_rank(program: Program) -> Iterator[Finding]:
     """A rank whose process group can't be created ends, and does not go on alone."""
     for init in program.calls_to(*INIT):
-        if _is_of_one_process(init) or _wraps_anyway(program, init):
+        if init.constant(3, "world_size") == 1 or _wraps_anyway(program, init):
             continue
         for row in _raising_rows(program, init):
             found = _alone_after(program, row)
@@ -124,11 +124,6 @@ def _is_a_trial(program: Program, row: EventRow, attempt: Block) -> bool:
         and any(node == attempt for _, node in one.blocks)
         for one in program.rows_of(row.file, row.scope)
     )
-
-
-def _is_of_one_process(init: SourceCall) -> bool:
-    size = init.argument(3, "world_size")
-    return size is not None and size.constant == 1
 
 
 def _raising_rows(program: Program, init: SourceCall, depth: int = 3) -> Iterator[EventRow]:
