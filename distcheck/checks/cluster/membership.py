@@ -67,29 +67,26 @@ def _address(problem: MembershipProblem) -> str:
 
 def _not_listening(problem: MembershipProblem, answer: MembershipAnswer) -> Finding:
     """This host should take the calls of the others, and can't."""
-    where = Where(host=answer.host or None, phase="roll")
-    evidence = {"port": problem.port, "outcome": problem.kind, "detail": problem.detail}
     text = "give all hosts another port that is free on the first one (--roll-port)"
     if problem.kind == "port-taken":
-        return rules.DC401.found(
+        rule = rules.DC401
+        message = (
             f"this host is the first one, and port {problem.port}, on which it would run the membership check, is taken"
-            + (f": {problem.detail}" if problem.detail else ""),
-            where=where,
-            evidence=evidence,
-            fix=Fix(text, where="launch-line"),
+            + (f": {problem.detail}" if problem.detail else "")
         )
-    if problem.kind == "port-privileged":
-        return rules.DC402.found(
-            f"port {problem.port}, on which this host would run the membership check, is privileged: {problem.detail}",
-            severity=Severity.ERROR,
-            where=where,
-            evidence=evidence,
-            fix=Fix(f"{text}, from 1024 on", where="launch-line"),
+    elif problem.kind == "port-privileged":
+        rule, text = rules.DC402, f"{text}, from 1024 on"
+        message = (
+            f"port {problem.port}, on which this host would run the membership check, is privileged: {problem.detail}"
         )
-    return rules.DC403.found(
-        f"this host can't listen on port {problem.port} to run the membership check: {problem.detail}",
-        where=where,
-        evidence=evidence,
+    else:
+        rule = rules.DC403
+        message = f"this host can't listen on port {problem.port} to run the membership check: {problem.detail}"
+    return rule.found(
+        message,
+        severity=Severity.ERROR,
+        where=Where(host=answer.host or None, phase="roll"),
+        evidence={"port": problem.port, "outcome": problem.kind, "detail": problem.detail},
         fix=Fix(text, where="launch-line"),
     )
 
@@ -106,13 +103,6 @@ def _not_reached(problem: MembershipProblem, answer: MembershipAnswer) -> Findin
     }
     kind = problem.kind
     way = f"ip route get {problem.address.split('%')[0]}" if is_address(problem.address) else None
-    if kind == "unresolvable":
-        return rules.DC404.found(
-            f"{problem.address} leads to no address: {problem.detail}",
-            where=where,
-            evidence=evidence,
-            fix=Fix("give the address of the first host in place of its name", where="launch-line"),
-        )
     if kind == "refused":
         message = f"no membership check runs at {place}: its host answers, and the first host's distcheck does not"
         text = (
@@ -124,14 +114,15 @@ def _not_reached(problem: MembershipProblem, answer: MembershipAnswer) -> Findin
             message = f"no membership check was started at {place}, an address of this host itself{rank}"
             text = "give the address of the host with --node-rank 0; here it is another host's turn to be the first"
         return rules.DC501.found(message, where=where, evidence=evidence, fix=Fix(text, where="launch-line"))
-    if kind == "lost":
-        return rules.DC501.found(
-            f"the first host answered at {place} and then went away: {problem.detail}",
-            where=where,
-            evidence=evidence,
-            fix=Fix("see on the first host what became of distcheck there, and start all hosts again", where="host"),
-        )
     message, fix = {
+        "unresolvable": (
+            f"{problem.address} leads to no address: {problem.detail}",
+            Fix("give the address of the first host in place of its name", where="launch-line"),
+        ),
+        "lost": (
+            f"the first host answered at {place} and then went away: {problem.detail}",
+            Fix("see on the first host what became of distcheck there, and start all hosts again", where="host"),
+        ),
         "timeout": (
             f"{place} does not answer: it is down, or a firewall drops the packets",
             Fix(
@@ -183,7 +174,8 @@ def _not_reached(problem: MembershipProblem, answer: MembershipAnswer) -> Findin
             Fix("install the same version of distcheck on all hosts", where="host"),
         ),
     }[kind]
-    return rules.DC403.found(message, where=where, evidence=evidence, fix=fix)
+    rule = {"unresolvable": rules.DC404, "lost": rules.DC501}.get(kind, rules.DC403)
+    return rule.found(message, where=where, evidence=evidence, fix=fix)
 
 
 def _kept_away(problem: MembershipProblem, answer: MembershipAnswer) -> Finding:

@@ -6,6 +6,7 @@ of ``interfaces.py``.
 
 from __future__ import annotations
 
+import functools
 import re
 import socket
 import threading
@@ -141,12 +142,10 @@ def own_name_resolves(
     given = host.full if host.full is not None else host.name
     exported = _gives_own_name(launch)
     evidence = {"host_name": host.name.name, "full_name": host.full_name, "error": given.error}
-    where = Where(object=given.name)
+    found = functools.partial(rules.DC404.found, where=Where(object=given.name), evidence=evidence)
     if exported and _system(platform) == "win32" and given.name == DOCKER_DESKTOP_NAME:
-        yield rules.DC404.found(
+        yield found(
             f"this host calls itself {DOCKER_DESKTOP_NAME}, and torchrun would hand that to the ranks as MASTER_ADDR",
-            where=where,
-            evidence=evidence,
             fix=Fix(
                 "add --local-addr=127.0.0.1 for a job on this machine alone; the name comes from the line that Docker "
                 "Desktop writes into the hosts file",
@@ -158,11 +157,9 @@ def own_name_resolves(
     elif given.error == NO_ANSWER:
         raise Unavailable(f"{given.name}: {NO_ANSWER}")
     elif exported:
-        yield rules.DC404.found(
+        yield found(
             f"this host's own name {given.name!r} does not resolve ({given.error}), "
             "and torchrun would hand it to the ranks as MASTER_ADDR",
-            where=where,
-            evidence=evidence,
             fix=Fix(
                 f"add --local-addr={_own_address(launch, interfaces)} to the launch on this node, or have "
                 f"{given.name} added to /etc/hosts or DNS",
@@ -170,19 +167,15 @@ def own_name_resolves(
             ),
         )
     elif _gloo_between_nodes(launch, gpus, settings):
-        yield rules.DC404.found(
+        yield found(
             f"this host's own name {given.name!r} does not resolve ({given.error}), "
             "so gloo falls back to loopback, where other nodes can't reach it",
-            where=where,
-            evidence=evidence,
             fix=_name_the_interface(interfaces),
         )
     elif not launch.launched:
-        yield rules.DC404.found(
+        yield found(
             f"this host's own name {given.name!r} does not resolve ({given.error}); torchrun needs it",
             severity=Severity.INFO,
-            where=where,
-            evidence=evidence,
             fix=Fix(
                 f"have {given.name} added to /etc/hosts or DNS, or give --local-addr with an address when you launch",
                 by="admin",
@@ -203,13 +196,11 @@ def own_name_is_no_loopback(
         return
     first = name.addresses[0]
     evidence = {"host_name": name.name, "full_name": host.full_name, "addresses": list(name.addresses)}
-    where = Where(object=name.name)
+    found = functools.partial(rules.DC405.found, where=Where(object=name.name), evidence=evidence)
     if launch.several_nodes and _gives_own_name(launch) and host.full_name in LOOPBACK_NAMES:
-        yield rules.DC405.found(
+        yield found(
             f"this host's full name is {host.full_name}, and torchrun would hand it to the ranks of all nodes as "
             "MASTER_ADDR",
-            where=where,
-            evidence=evidence,
             fix=Fix(
                 f"add --local-addr={_own_address(launch, interfaces)} to the launch on this node, or have an "
                 f"administrator give {name.name} a line of its own in /etc/hosts, with its network address",
@@ -218,11 +209,9 @@ def own_name_is_no_loopback(
         )
     elif _is_number(first):
         hurts = _gives_own_name(launch) or _gloo_between_nodes(launch, gpus, settings)
-        yield rules.DC405.found(
+        yield found(
             f"this host's name {name.name!r} is read as the number {first}, where its ranks would wait in vain",
             severity=None if hurts else Severity.INFO,
-            where=where,
-            evidence=evidence,
             fix=Fix(
                 f"add --local-addr={_own_address(launch, interfaces)} to the launch on this node, or have the host "
                 "given a name with a letter in it",
@@ -233,11 +222,9 @@ def own_name_is_no_loopback(
         if settings.get("GLOO_SOCKET_IFNAME"):
             return
         hurts = _gloo_between_nodes(launch, gpus, settings)
-        yield rules.DC405.found(
+        yield found(
             f"this host's name {name.name!r} resolves to {first}, where no other node can reach it",
             severity=None if hurts else Severity.INFO,
-            where=where,
-            evidence=evidence,
             fix=_name_the_interface(interfaces),
         )
 

@@ -6,6 +6,7 @@ Driver and GPU architectures are the matter of ``gpus.py``; comparing hosts that
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -246,33 +247,27 @@ def backend_is_built_in(
         "backend": launch.backend,
         "gpus": cards,
     }
-    where = Where(object=f"torch {software.torch}")
+    found = functools.partial(rules.DC120.found, where=Where(object=f"torch {software.torch}"), evidence=evidence)
     if stated and system != "linux":
-        yield rules.DC120.found(
+        yield found(
             f"the launch uses nccl, and no torch for {'Windows' if system == 'win32' else 'macOS'} has it",
             severity=Severity.ERROR if launch.launched else Severity.INFO,
-            where=where,
-            evidence=evidence,
             fix=shared_fixes.GLOO_ON_WINDOWS,
         )
     elif "nccl" not in software.backends and (stated or cards):
         requested = stated or launch.nproc_text == "gpu"
-        yield rules.DC120.found(
+        yield found(
             f"torch {software.torch} is built without CUDA and NCCL, "
             + ("and the launch requests nccl" if stated else f"and this host has {cards} GPU{'s' * (cards != 1)}"),
             severity=Severity.ERROR if requested and launch.launched else Severity.INFO,
-            where=where,
-            evidence=evidence,
             fix=shared_fixes.BUILD_FOR_GPUS,
         )
     elif isinstance(gpus, Gpus) and cards and (software.cuda if gpus.vendor == "amd" else software.hip):
         requested = stated or launch.nproc_text == "gpu"
-        yield rules.DC120.found(
+        yield found(
             f"torch {software.torch} is built for {'ROCm' if software.hip else 'CUDA'}, and this host has {cards} "
             f"{'AMD' if gpus.vendor == 'amd' else 'NVIDIA'} GPU{'s' * (cards != 1)}",
             severity=Severity.ERROR if requested and launch.launched else Severity.INFO,
-            where=where,
-            evidence=evidence,
             fix=shared_fixes.BUILD_FOR_GPUS,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from distcheck.checks.launch_files.fragments import Fragment
@@ -406,8 +406,9 @@ VALUES = st.recursive(
 @given(VALUES, st.booleans(), st.integers(20, 100))
 def test_it_reads_what_yaml_reads(value: Any, flow: bool, width: int) -> None:
     text = yaml.safe_dump({"v": value}, allow_unicode=True, default_flow_style=flow, width=width)
+    assume("{{" not in text and "{%" not in text)  # templates
     expected = yaml.safe_load(text)
-    got = read_yaml(Fragment(text, "a"), templates=False)
+    got = read(text)
     assert got.problems == ()
 
     def same(node: Node, other: Any) -> None:
