@@ -12,6 +12,7 @@ import re
 import sys
 import tokenize
 import warnings
+from functools import partial, reduce
 from typing import Any
 
 from .summary import Block, FileSummary, Header
@@ -41,6 +42,9 @@ _OPERATORS: dict[type, str] = {
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
     ast.Not: "not", ast.USub: "-", ast.UAdd: "+", ast.Invert: "~",
 }  # fmt: skip
+
+#: How a statement leaves its block, where it always does; all others return.
+_LEAVES: dict[type, str] = {ast.Raise: "raise", ast.Break: "break", ast.Continue: "continue", ast.Expr: "call"}
 
 #: An exit of a block: the term under which it is taken (-1: always), its kind, its line.
 Exit = tuple[int, str, int]
@@ -120,17 +124,16 @@ _MOST_EXITS = 8
 class _Frame:
     """The state within one scope: what each name holds at this point."""
 
-    __slots__ = ("dotted", "env", "globals", "leaving", "outer", "scope")
+    __slots__ = ("dotted", "env", "globals", "leaving", "scope")
 
-    def __init__(self, scope: int, outer: _Frame | None) -> None:
+    def __init__(self, scope: int, env: dict[str, int]) -> None:
         self.scope = scope
-        self.env: dict[str, int] = {}
+        self.env = env
         #: whether ``env`` may hold attributes as well
         self.dotted = False
         self.globals: set[str] = set()
         #: what names hold where ``break`` or ``continue`` leaves a step, for each loop around this point
         self.leaving: list[list[dict[str, int]]] = []
-        self.outer = outer
 
 
 class _Extractor:
@@ -148,11 +151,11 @@ class _Extractor:
         self.owner = -1
         self.use = "value"
         self.has_main_guard = False
-        self.frame = _Frame(0, None)
+        self.frame = _Frame(0, {})
         self.statements: dict[type, Any] = {
             ast.Expr: self.expression, ast.Assign: self.assign, ast.AugAssign: self.augmented,
             ast.AnnAssign: self.annotated, ast.If: self.branch, ast.For: self.loop, ast.AsyncFor: self.loop,
-            ast.While: self.while_loop, ast.Try: self.attempt, ast.With: self.with_block,
+            ast.While: self.loop, ast.Try: self.attempt, ast.With: self.with_block,
             ast.AsyncWith: self.with_block,
             ast.FunctionDef: self.function, ast.AsyncFunctionDef: self.function, ast.ClassDef: self.class_body,
             ast.Return: self.give_back, ast.Raise: self.throw, ast.Break: self.leave_loop,
@@ -175,7 +178,7 @@ class _Extractor:
         }  # fmt: skip
 
     def run(self, tree: ast.Module) -> FileSummary:
-        self.new_scope("", "", "module", -1, (), (), 1, 0)
+        self.scopes.append(["", "", "module", -1, self.owner, (), (), self.block, 1, 0, {}, []])
         self.suite(tree.body)
         # bound methods make a circle: without it all of this goes as soon as the summary is made
         self.statements, self.expressions = {}, {}
@@ -232,35 +235,19 @@ class _Extractor:
         self.blocks.append((self.block, kind, term, polarity, line, end_line))
         return len(self.blocks) - 1
 
-    def event(self, kind: str, node: Any, *payload: Any) -> int:
-        self.events.append(
-            (
-                kind,
-                self.frame.scope,
-                self.block,
-                node.lineno,
-                node.col_offset,
-                node.end_lineno or node.lineno,
-                node.end_col_offset or node.col_offset,
-                *payload,
-            )
-        )
-        return len(self.events) - 1
+    def event(self, kind: str, node: Any, *payload: Any) -> None:
+        begin = (node.lineno, node.col_offset)
+        end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        self.events.append((kind, self.frame.scope, self.block, *begin, *end, *payload))
 
     def new_scope(
-        self,
-        name: str,
-        qualified: str,
-        kind: str,
-        parent: int,
-        parameters: tuple[tuple[str, int, str], ...],
-        decorators: tuple[int, ...],
-        line: int,
-        end_line: int,
+        self, name: str, kind: str, parameters: tuple[tuple[str, int, str], ...], decorators: tuple[int, ...], node: Any
     ) -> int:
-        self.scopes.append(
-            [name, qualified, kind, parent, self.owner, parameters, decorators, self.block, line, end_line, {}, []]
-        )
+        parent = self.frame.scope
+        outer = self.scopes[parent][1]
+        qualified = f"{outer}.{name}" if outer else name
+        place = (self.block, node.lineno, node.end_lineno or node.lineno)
+        self.scopes.append([name, qualified, kind, parent, self.owner, parameters, decorators, *place, {}, []])
         return len(self.scopes) - 1
 
     # names
@@ -300,7 +287,12 @@ class _Extractor:
             merged[name] = self.term("?", test, first, second) if test >= 0 else self.term("|", first, second)
         return merged
 
-    # statements: each returns whether control never gets past it, and the conditions of partial exits
+    def join(self, ways: list[dict[str, int]]) -> None:
+        """Go on with what names hold after one of several ways, it is not known which."""
+        self.frame.env = reduce(partial(self.merge, -1), ways)
+
+    # statements: each returns whether control never gets past it, and the conditions of partial exits; None where it
+    # always goes on
 
     def suite(self, body: list[Any]) -> tuple[bool, list[Exit]]:
         """Visit statements; what stands after a partial exit is placed below a node for that exit."""
@@ -308,9 +300,10 @@ class _Extractor:
         exits: list[Exit] = []
         for statement in body:
             handler = self.statements.get(type(statement))
-            if handler is None:
+            left = None if handler is None else handler(statement)
+            if left is None:
                 continue
-            ended, new = handler(statement)
+            ended, new = left
             exits.extend(new)
             if ended:
                 self.block = before
@@ -320,37 +313,34 @@ class _Extractor:
         self.block = before
         return False, exits
 
-    def nothing(self) -> tuple[bool, list[Exit]]:
-        return False, []
-
-    def expression(self, node: ast.Expr) -> tuple[bool, list[Exit]]:
+    def expression(self, node: ast.Expr) -> tuple[bool, list[Exit]] | None:
         value = node.value
         if isinstance(value, ast.Constant):
-            return False, []
-        term = self.visit(value, "drop")
-        if isinstance(value, ast.Call) and _dotted(value.func) in _LEAVING:
+            return None
+        self.visit(value, "drop")
+        if not isinstance(value, ast.Call):
+            return None
+        if _dotted(value.func) in _LEAVING:
             self.event("exit", node, "call")
             return True, []
-        self.after_in_place(value, term)
-        return False, []
+        if value.args:
+            self.after_in_place(value)
+        return None
 
-    def after_in_place(self, value: ast.expr, term: int) -> None:
+    def after_in_place(self, value: ast.Call) -> None:
         """An in-place collective leaves the same value on all ranks: the name holds something new."""
-        if not isinstance(value, ast.Call) or not value.args:
-            return
         function = value.func
         method = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         first = value.args[0]
         if method in _IN_PLACE and isinstance(first, ast.Name) and first.id in self.frame.env:
             self.frame.env[first.id] = self.term("u", "reduced", self.frame.env[first.id])
 
-    def assign(self, node: ast.Assign) -> tuple[bool, list[Exit]]:
+    def assign(self, node: ast.Assign) -> None:
         first = node.targets[0]
         use = f"assign:{first.id}" if isinstance(first, ast.Name) else "assign:"
         value = self.visit(node.value, use)
         for target in node.targets:
             self.store(target, value, node)
-        return False, []
 
     def store(self, target: ast.expr, value: int, node: ast.stmt | ast.expr) -> None:
         if isinstance(target, ast.Name):
@@ -377,7 +367,7 @@ class _Extractor:
         elif isinstance(target, ast.Starred):
             self.store(target.value, value, node)
 
-    def augmented(self, node: ast.AugAssign) -> tuple[bool, list[Exit]]:
+    def augmented(self, node: ast.AugAssign) -> None:
         operator = _OPERATORS.get(type(node.op), "?")
         target = node.target
         value = self.visit(node.value, "arithmetic")
@@ -385,17 +375,13 @@ class _Extractor:
             base = self.visit(target.value)
             index = self.visit(target.slice)
             self.event("store", node, base, index, value, operator + "=")
-            return False, []
-        old = self.visit(target)
-        new = self.term("o", operator, old, value)
-        self.store(target, new, node)
-        return False, []
+        else:
+            self.store(target, self.term("o", operator, self.visit(target), value), node)
 
-    def annotated(self, node: ast.AnnAssign) -> tuple[bool, list[Exit]]:
+    def annotated(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             use = f"assign:{node.target.id}" if isinstance(node.target, ast.Name) else "assign:"
             self.store(node.target, self.visit(node.value, use), node)
-        return False, []
 
     def branch(self, node: ast.If) -> tuple[bool, list[Exit]]:
         test = self.visit(node.test, "test")
@@ -436,21 +422,9 @@ class _Extractor:
     def kind_of(self, body: list[ast.stmt]) -> str:
         """Return how a block that always leaves does it."""
         last = body[-1] if body else None
-        if isinstance(last, ast.Return):
-            return "return"
-        if isinstance(last, ast.Raise):
-            return "raise"
-        if isinstance(last, ast.Break):
-            return "break"
-        if isinstance(last, ast.Continue):
-            return "continue"
-        if isinstance(last, ast.Expr):
-            return "call"
-        if isinstance(last, ast.If):
+        if isinstance(last, (ast.If, ast.With, ast.Try)):
             return self.kind_of(last.body)
-        if isinstance(last, (ast.With, ast.Try)):
-            return self.kind_of(last.body)
-        return "return"
+        return _LEAVES.get(type(last), "return")
 
     def both(self, first: int, second: int) -> int:
         if first < 0:
@@ -459,24 +433,16 @@ class _Extractor:
             return first
         return self.term("and", (first, second))
 
-    def loop(self, node: ast.For | ast.AsyncFor) -> tuple[bool, list[Exit]]:
-        iterable = self.visit(node.iter)
+    def loop(self, node: ast.For | ast.AsyncFor | ast.While) -> tuple[bool, list[Exit]]:
+        if isinstance(node, ast.While):
+            kind, term = "while", self.visit(node.test, "test")
+        else:
+            kind, term = "for", self.visit(node.iter)
         before, env = self.block, self.frame.env
         self.frame.env = dict(env)
-        self.block = self.node("for", iterable, True, node.lineno, node.end_lineno or node.lineno)
-        self.store(node.target, self.term("e", iterable), node.target)
-        return self.rest_of_loop(node, before, env)
-
-    def while_loop(self, node: ast.While) -> tuple[bool, list[Exit]]:
-        test = self.visit(node.test, "test")
-        before, env = self.block, self.frame.env
-        self.frame.env = dict(env)
-        self.block = self.node("while", test, True, node.lineno, node.end_lineno or node.lineno)
-        return self.rest_of_loop(node, before, env)
-
-    def rest_of_loop(
-        self, node: ast.For | ast.AsyncFor | ast.While, before: int, env: dict[str, int]
-    ) -> tuple[bool, list[Exit]]:
+        self.block = self.node(kind, term, True, node.lineno, node.end_lineno or node.lineno)
+        if not isinstance(node, ast.While):
+            self.store(node.target, self.term("e", term), node.target)
         self.frame.leaving.append([])
         _, exits = self.suite(node.body)
         for left in self.frame.leaving.pop():
@@ -516,10 +482,7 @@ class _Extractor:
             all_ended = all_ended and handler_ended
             if not handler_ended:
                 ways.append(self.frame.env)
-        merged = ways[0] if ways else entry
-        for way in ways[1:]:
-            merged = self.merge(-1, merged, way)
-        self.frame.env = merged
+        self.join(ways or [entry])
         self.block = before
         if node.finalbody:
             self.block = self.node("finally", self.unknown, True, node.lineno, end)
@@ -569,10 +532,7 @@ class _Extractor:
             all_ended = all_ended and ended
         if not default:
             ways.append(env)
-        merged = ways[0] if ways else env
-        for way in ways[1:]:
-            merged = self.merge(-1, merged, way)
-        self.frame.env = merged
+        self.join(ways or [env])
         self.block = before
         return all_ended and default and bool(node.cases), exits
 
@@ -594,24 +554,21 @@ class _Extractor:
             self.frame.leaving[-1].append(dict(self.frame.env))
         return True, []
 
-    def asserted(self, node: ast.Assert) -> tuple[bool, list[Exit]]:
+    def asserted(self, node: ast.Assert) -> None:
         self.event("assert", node, self.visit(node.test))
-        return False, []
 
-    def deleted(self, node: ast.Delete) -> tuple[bool, list[Exit]]:
+    def deleted(self, node: ast.Delete) -> None:
         for target in node.targets:
             if isinstance(target, ast.Name):
                 self.frame.env.pop(target.id, None)
             elif isinstance(target, ast.Subscript):
                 base, index = self.visit(target.value), self.visit(target.slice)
                 self.event("store", node, base, index, self.unknown, "del")
-        return False, []
 
-    def declared_global(self, node: ast.Global) -> tuple[bool, list[Exit]]:
+    def declared_global(self, node: ast.Global) -> None:
         self.frame.globals.update(node.names)
-        return False, []
 
-    def imported(self, node: ast.Import) -> tuple[bool, list[Exit]]:
+    def imported(self, node: ast.Import) -> None:
         for alias in node.names:
             self.imports.append(alias.name)
             self.event("import", alias, alias.name)
@@ -620,9 +577,8 @@ class _Extractor:
             else:
                 first = alias.name.split(".")[0]
                 self.bind(first, self.term("i", first))
-        return False, []
 
-    def imported_from(self, node: ast.ImportFrom) -> tuple[bool, list[Exit]]:
+    def imported_from(self, node: ast.ImportFrom) -> None:
         module = "." * node.level + (node.module or "")
         for alias in node.names:
             if alias.name == "*":
@@ -633,20 +589,16 @@ class _Extractor:
             self.imports.append(dotted)
             self.event("import", alias, dotted)
             self.bind(alias.asname or alias.name, self.term("i", dotted))
-        return False, []
 
-    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[bool, list[Exit]]:
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         decorators = tuple(self.visit(decorator) for decorator in node.decorator_list)
         scope = self.enter(node.name, "function", node.args, decorators, node)
         self.bind(node.name, self.term("fn", scope, node.name))
-        self.body_of(scope, node.args, node.body)
-        return False, []
+        self.body_of(scope, node.body)
 
     def enter(
         self, name: str, kind: str, arguments: ast.arguments, decorators: tuple[int, ...], node: ast.stmt | ast.expr
     ) -> int:
-        outer = self.scopes[self.frame.scope]
-        qualified = f"{outer[1]}.{name}" if outer[1] else name
         positional = [*arguments.posonlyargs, *arguments.args]
         first_default = len(positional) - len(arguments.defaults)
         parameters: list[tuple[str, int, str]] = []
@@ -661,49 +613,29 @@ class _Extractor:
             parameters.append((argument.arg, self.visit(value) if value is not None else -1, "k"))
         if arguments.kwarg is not None:
             parameters.append((arguments.kwarg.arg, -1, "**"))
-        return self.new_scope(
-            name,
-            qualified,
-            kind,
-            self.frame.scope,
-            tuple(parameters),
-            decorators,
-            node.lineno,
-            node.end_lineno or node.lineno,
-        )
+        return self.new_scope(name, kind, tuple(parameters), decorators, node)
 
-    def body_of(self, scope: int, arguments: ast.arguments, body: list[ast.stmt]) -> None:
-        frame = _Frame(scope, self.frame)
-        for name, _, _ in self.scopes[scope][5]:
-            frame.env[name] = self.term("p", scope, name)
-        saved, self.frame, block, self.block = self.frame, frame, self.block, 0
+    def frame_of(self, scope: int) -> _Frame:
+        """Return the frame in which a function begins: its names are its parameters."""
+        return _Frame(scope, {name: self.term("p", scope, name) for name, _, _ in self.scopes[scope][5]})
+
+    def body_of(self, scope: int, body: list[ast.stmt]) -> None:
+        saved, self.frame, block, self.block = self.frame, self.frame_of(scope), self.block, 0
         owner, self.owner = self.owner, -1
         self.suite(body)
         self.frame, self.block, self.owner = saved, block, owner
 
-    def class_body(self, node: ast.ClassDef) -> tuple[bool, list[Exit]]:
+    def class_body(self, node: ast.ClassDef) -> None:
         decorators = tuple(self.visit(decorator) for decorator in node.decorator_list)
         bases = tuple(self.visit(base) for base in node.bases)
-        outer = self.scopes[self.frame.scope]
-        qualified = f"{outer[1]}.{node.name}" if outer[1] else node.name
         number = len(self.classes)
         saved_owner, self.owner = self.owner, number
-        scope = self.new_scope(
-            node.name,
-            qualified,
-            "class",
-            self.frame.scope,
-            (),
-            decorators,
-            node.lineno,
-            node.end_lineno or node.lineno,
-        )
+        scope = self.new_scope(node.name, "class", (), decorators, node)
         self.classes.append((node.name, scope, bases, node.lineno))
-        saved, self.frame = self.frame, _Frame(scope, self.frame)
+        saved, self.frame = self.frame, _Frame(scope, {})
         self.suite(node.body)
         self.frame, self.owner = saved, saved_owner
         self.bind(node.name, self.term("cls", number, node.name))
-        return False, []
 
     # expressions: each returns the index of its term
 
@@ -862,10 +794,7 @@ class _Extractor:
 
     def lambda_(self, node: ast.Lambda) -> int:
         scope = self.enter("<lambda>", "lambda", node.args, (), node)
-        frame = _Frame(scope, self.frame)
-        for name, _, _ in self.scopes[scope][5]:
-            frame.env[name] = self.term("p", scope, name)
-        saved, self.frame, block, self.block = self.frame, frame, self.block, 0
+        saved, self.frame, block, self.block = self.frame, self.frame_of(scope), self.block, 0
         value = self.visit(node.body, "return")
         self.event("return", node, value)
         self.frame, self.block = saved, block
@@ -958,13 +887,8 @@ def _breaks(body: list[ast.stmt]) -> bool:
             if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)) and _breaks(statement.orelse):
                 return True
             continue
-        for field in ("body", "orelse", "finalbody"):
-            if _breaks(getattr(statement, field, [])):
-                return True
-        for handler in getattr(statement, "handlers", []):
-            if _breaks(handler.body):
-                return True
-        for case in getattr(statement, "cases", []):
-            if _breaks(case.body):
-                return True
+        inner = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
+        inner += [part.body for field in ("handlers", "cases") for part in getattr(statement, field, [])]
+        if any(map(_breaks, inner)):
+            return True
     return False

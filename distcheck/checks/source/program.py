@@ -486,9 +486,6 @@ class Program(SourceSpans):
         self._named: dict[str, array[int]] = {}
         # rows are immutable: each is made once
         self._row_of: dict[int, EventRow] = {}
-        self._rows_of_kind: dict[str, list[EventRow]] = {}
-        self._rows_of_files: dict[str, dict[int, list[EventRow]]] = {}
-        self._calls_by_name: dict[str, list[SourceCall]] = {}
         self._rows_of_scope: dict[tuple[int, int], list[EventRow]] = {}
         self._blocks_around: dict[tuple[int, int], list[tuple[int, Block]]] = {}
         #: what probes have worked out and share, by a key of theirs
@@ -532,9 +529,6 @@ class Program(SourceSpans):
         """Drop all that refers back to the program, so that it is freed at once."""
         self.notes.clear()
         self._row_of.clear()
-        self._rows_of_kind.clear()
-        self._rows_of_files.clear()
-        self._calls_by_name.clear()
         self._rows_of_scope.clear()
 
     def _aliases(self, file: int) -> dict[str, set[str]]:
@@ -558,19 +552,13 @@ class Program(SourceSpans):
             return iter(self._all_rows(kind))
         return (row for file, rows in self._rows_by_file(kind).items() if file in files for row in rows)
 
+    @cached
     def _rows_by_file(self, kind: str) -> dict[int, list[EventRow]]:
-        found = self._rows_of_files.get(kind)
-        if found is None:
-            found = self._rows_of_files[kind] = {}
-            for row in self._all_rows(kind):
-                found.setdefault(row.file, []).append(row)
-        return found
+        return grouped(self._all_rows(kind), lambda row: row.file)
 
+    @cached
     def _all_rows(self, kind: str) -> list[EventRow]:
-        found = self._rows_of_kind.get(kind)
-        if found is None:
-            found = self._rows_of_kind[kind] = [self.row(packed) for packed in self._rows.get(kind, ())]
-        return found
+        return [self.row(packed) for packed in self._rows.get(kind, ())]
 
     @property
     def calls(self) -> Sequence[SourceCall]:
@@ -589,12 +577,9 @@ class Program(SourceSpans):
             calls = self._all_named(name)
             yield from calls if files is None else (call for call in calls if call.file in files)
 
+    @cached
     def _all_named(self, name: str) -> list[SourceCall]:
-        found = self._calls_by_name.get(name)
-        if found is None:
-            found = [cast(SourceCall, self.row(packed)) for packed in self._named.get(name, ())]
-            self._calls_by_name[name] = found
-        return found
+        return [cast(SourceCall, self.row(packed)) for packed in self._named.get(name, ())]
 
     def calls_to(self, *dotted: str) -> Iterator[SourceCall]:
         """Calls of things outside of the project by their canonical names, in order of files."""
