@@ -273,16 +273,9 @@ class _Extractor:
                 merged[name] = first
                 continue
             if first < 0 or second < 0:
-                if "." in name:
-                    # an attribute that only one way has assigned may hold anything on the other
-                    continue
-                other = self.term("v", self.frame.scope, name) if self.frame.scope else -1
-                known = first if first >= 0 else second
-                if other < 0:
-                    merged[name] = known
-                    continue
-                first, second = (known, other) if first >= 0 else (other, known)
-                merged[name] = known
+                # an attribute that only one way has assigned may hold anything on the other
+                if "." not in name:
+                    merged[name] = max(first, second)
                 continue
             merged[name] = self.term("?", test, first, second) if test >= 0 else self.term("|", first, second)
         return merged
