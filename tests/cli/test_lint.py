@@ -738,7 +738,7 @@ def test_a_cache_that_a_project_brings_is_not_read(tmp_path: Path, what: str, op
     expected = lint(folder, "--no-cache", "--output-format", "concise")
     assert expected.returncode == 1
     cache = Cache(str(folder / ".distcheck_cache"), f"{__version__}-{ENGINE_VERSION}")
-    cache.put(engine._digest("train.py", TRAIN.encode()), BROUGHT[what])
+    cache.put(engine._summary_key("train.py", engine.content_digest(TRAIN.encode())), BROUGHT[what])
     assert cache.save() is None
     for _ in range(2):
         result = lint(folder, *option, "--output-format", "concise")

@@ -123,7 +123,7 @@ def read_ancestry(world: World) -> Ancestry:
         tuple(ancestors),
         terminal=terminal,
         ignores_hangup=_ignores_hangup(world, world.pid),
-        launchers=_each_once(_launcher(ancestor) for ancestor in ancestors),
+        launchers=_each_once(launcher_of(ancestor) for ancestor in ancestors),
         keepers=_each_once(_keeper(ancestor) for ancestor in ancestors),
         surroundings=next(filter(None, map(_surroundings, (this, *ancestors))), None),
         complete=parent == 0,
@@ -136,11 +136,6 @@ def read_process(world: World, pid: int) -> Ancestor:
     """Return any process by its number: its name and the words that identify its program. A hidden one has neither."""
     found = _stat(world, pid)
     return Ancestor(pid, "" if found is None else found[0], _arguments(world, pid))
-
-
-def launcher_of(process: Ancestor) -> str | None:
-    """``torchrun``, ``srun`` … for a process that starts ranks or tasks; None for any other."""
-    return _launcher(process)
 
 
 def read_users(world: World) -> dict[int, str]:
@@ -222,7 +217,8 @@ def _base(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _launcher(ancestor: Ancestor) -> str | None:
+def launcher_of(ancestor: Ancestor) -> str | None:
+    """``torchrun``, ``srun`` … for a process that starts ranks or tasks; None for any other."""
     return next((_LAUNCHERS[name] for name in _programs(ancestor) if name in _LAUNCHERS), None)
 
 

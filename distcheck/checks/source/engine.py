@@ -396,11 +396,6 @@ def content_digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=20).digest()
 
 
-def _digest(path: str, data: bytes) -> bytes:
-    """Return the key of the summary of a file."""
-    return _summary_key(path, content_digest(data))
-
-
 def _summary_key(path: str, digest: bytes) -> bytes:
     kind = b"notebook" if path.endswith(".ipynb") else b""
     return hashlib.blake2b(_VERSION + kind + digest, digest_size=20).digest()

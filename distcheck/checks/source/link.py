@@ -197,8 +197,6 @@ class PerFile(Protocol[Table]):
 
     def __getitem__(self, file: int) -> Table: ...
 
-    def __len__(self) -> int: ...
-
 
 class _FileTables:
     """``tables[file]`` for one table of the loaded summaries. The table that was read last stays at hand."""
@@ -216,9 +214,6 @@ class _FileTables:
             self.table = getattr(self.files[file].loaded, self.name)
             self.file = file
         return self.table
-
-    def __len__(self) -> int:
-        return len(self.files)
 
 
 class Index:

@@ -90,11 +90,6 @@ class RehearsalCoordinator(MonitorReporter):
         ended = {*self._finished, *self._gone, *self._departed}
         return tuple(rank for rank in sorted(self._rank_infos) if rank not in ended)
 
-    def rank_infos(self) -> dict[int, RankInfo]:
-        """Return the ranks that have connected."""
-        with self._changed:
-            return dict(self._rank_infos)
-
     def gone(self, rank: int, status: int) -> None:
         """Record that the process of a rank exited.
 
