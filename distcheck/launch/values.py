@@ -78,6 +78,8 @@ def read_value(variable: Variable, text: str) -> ValueReading:
 
     A variable without a known parser accepts every text.
     """
+    if not text and variable.parse in _EMPTY_IS_UNSET:
+        return ValueReading(None)
     reader = _READERS.get(variable.parse or "")
     return ValueReading(text) if reader is None else reader(variable, text)
 
@@ -121,8 +123,6 @@ def unknown_log_names(text: str) -> tuple[str, ...]:
 def _c_int(variable: Variable, text: str) -> ValueReading:
     """All NCCL_PARAM variables: ``ncclLoadParam`` in src/misc/param.cc."""
     library = _library(variable)
-    if not text:
-        return ValueReading(None)
     value, rest = c_integer(text)
     if value is None:
         return _default(f"does not fit 64 bits, and {library} falls back to its default")
@@ -233,8 +233,6 @@ def torch_long(text: str) -> int | None:
 
 def _nccl_bool(variable: Variable, text: str) -> ValueReading:
     """``ncclParamParserDefault<bool>`` (from 2.30); before that they were numbers."""
-    if not text:
-        return ValueReading(None)
     word = text.lower()
     if word in ("1", "t", "true"):
         return ValueReading("1")
@@ -330,12 +328,8 @@ def _torch_logs(variable: Variable, text: str) -> ValueReading:
         near = _near_log_name(name)
         hint = "" if near is None else f"; {near!r} is one"
         certain = name[0].isdigit() or name.lower() in _LEVEL_WORDS
-        return ValueReading(
-            None,
-            f"{raises} ValueError: {name!r} is no log of torch{hint}",
-            "crash",
-            None if certain else f"a module called {name!r} can be imported",
-        )
+        unless = None if certain else f"a module called {name!r} can be imported"
+        return _crash(f"{raises} ValueError: {name!r} is no log of torch{hint}", unless)
     return ValueReading(text)
 
 
@@ -353,8 +347,6 @@ def _near_log_name(name: str) -> str | None:
 
 def _word(variable: Variable, text: str) -> ValueReading:
     """One of a few words; any other has no effect, and no message is printed."""
-    if not text:
-        return ValueReading(None)
     exact = "exact" in (variable.values or "")
     for word in variable.words:
         if text == word or (not exact and text.upper() == word.upper()):
@@ -364,8 +356,6 @@ def _word(variable: Variable, text: str) -> ValueReading:
 
 def _nccl_word(variable: Variable, text: str) -> ValueReading:
     """``ncclParamOneOf`` (from 2.30); earlier versions did not remove blanks."""
-    if not text:
-        return ValueReading(None)
     word = text.strip(_C_BLANK).upper()
     if word not in variable.words:
         return _no_effect(f"acts as if it were not set: NCCL knows {', '.join(variable.words)}")
@@ -395,8 +385,6 @@ def _nccl_words(variable: Variable, text: str) -> ValueReading:
 
 def _nccl_level(variable: Variable, text: str) -> ValueReading:
     """``ncclGetLevel`` in src/graph/paths.cc: a path type in upper case, or a number of an older scale."""
-    if not text:
-        return ValueReading(None)
     if text in variable.words:
         return ValueReading(text)
     if text[0] in "0123456789":
@@ -422,12 +410,8 @@ def _nccl_selection(variable: Variable, text: str) -> ValueReading:
                 continue
             if word.strip().upper() in known:
                 return _crash(f"makes NCCL stop: the blank in {word!r} belongs to the word", unless=old)
-            return ValueReading(
-                None,
-                f"makes NCCL stop: {word!r} is none of {', '.join(variable.words)}",
-                "crash",
-                f"{old}, or knows it by now",
-            )
+            problem = f"makes NCCL stop: {word!r} is none of {', '.join(variable.words)}"
+            return _crash(problem, f"{old}, or knows it by now")
     return ValueReading(text or None)
 
 
@@ -437,8 +421,6 @@ def _nccl_selection(variable: Variable, text: str) -> ValueReading:
 def _nccl_interfaces(variable: Variable, text: str) -> ValueReading:
     """``parseStringList`` in src/misc/utils.cc and its callers: nothing is trimmed, and marks come before the list."""
     devices = variable.name == "NCCL_IB_HCA"
-    if not text:
-        return ValueReading(None)
     if len(text) == 1 and not devices:
         return _no_effect("is ignored by NCCL: a single character is no setting")
     if text.startswith("=^"):
@@ -471,8 +453,6 @@ def _nothing(devices: bool) -> Consequence:
 
 def _gloo_interfaces(variable: Variable, text: str) -> ValueReading:
     """Exact names; run with torch 2.13.0."""
-    if not text:
-        return ValueReading(None)
     names = text.split(",")
     if names[-1] == "":
         names.pop()
@@ -501,8 +481,6 @@ def _gloo_transport(variable: Variable, text: str) -> ValueReading:
 
 def _host_port(variable: Variable, text: str) -> ValueReading:
     """``ncclSocketGetAddrFromString`` in src/misc/socket.cc."""
-    if not text:
-        return ValueReading(None)
     match = re.fullmatch(r"(?:\[[^\]\s]+\]|[^\s:\[\]]+):(\d{1,5})", text)
     if match is None or int(match[1]) > 65535:
         return _default(f"is not of the form {variable.values}")
@@ -679,6 +657,11 @@ _READERS: Mapping[str, Callable[[Variable, str], ValueReading]] = {
     "torch-logs": _torch_logs,
     "word": _word,
 }
+
+#: Parsers for which a variable without a text is not set.
+_EMPTY_IS_UNSET = frozenset({
+    "c-int", "c-one", "gloo-interfaces", "host-port", "nccl-bool", "nccl-interfaces", "nccl-level", "nccl-word", "word",
+})  # fmt: skip
 
 #: The known parsers: the table of variables names no other.
 KINDS = frozenset(_READERS)

@@ -5,7 +5,9 @@ Pure functions of values; where a value comes from is for :mod:`.evaluate`.
 
 from __future__ import annotations
 
+import operator as op
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import vocabulary
@@ -168,9 +170,7 @@ def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> RankCon
     if atom.kind == Kind.CONST and constant is not NoConstant:
         return compare_constants(operator, atom.const, constant)
     if constant is None and operator in ("is", "is not", "==", "!="):
-        if atom.kind == Kind.ENV_TEXT:
-            return RankCondition(Who.DISTRIBUTED if negative else Who.SINGLE)
-        if atom.kind in RANKS:
+        if atom.kind == Kind.ENV_TEXT or atom.kind in RANKS:
             return RankCondition(Who.DISTRIBUTED if negative else Who.SINGLE)
         return (
             NOT_CLEAR
@@ -263,16 +263,17 @@ def under(value: Value, who: RankCondition) -> Value:
     return Value(atom._replace(when=both((atom.when, who))) for atom in value)
 
 
+#: Kinds whose way matters.
+_FOLLOWED = frozenset((*RANKS, Kind.WRAPPED, Kind.DEVICE, Kind.RANK_DEPENDENT))
+
+
 def stepped(value: Value, file: int, line: int, text: str) -> Value:
     """Return the value with one step more on its way, where the way matters."""
-    if not any(atom.kind in RANKS or atom.kind in (Kind.WRAPPED, Kind.DEVICE, Kind.RANK_DEPENDENT) for atom in value):
+    if not any(atom.kind in _FOLLOWED for atom in value):
         return value
     step = FlowStep(file, line, text)
     return Value(
-        atom._replace(flow=(*atom.flow, step)[-MOST_STEPS:])
-        if atom.kind in RANKS or atom.kind in (Kind.WRAPPED, Kind.DEVICE, Kind.RANK_DEPENDENT)
-        else atom
-        for atom in value
+        atom._replace(flow=(*atom.flow, step)[-MOST_STEPS:]) if atom.kind in _FOLLOWED else atom for atom in value
     )
 
 
@@ -289,6 +290,15 @@ def item_of(value: Value, position: int) -> Value:
     return join(found) if found else NOTHING_KNOWN
 
 
+#: For whom a number is not 0.
+_TRUE_FOR = {
+    **dict.fromkeys((Kind.GLOBAL_RANK, Kind.RANK), Who.OTHERS),
+    Kind.LOCAL_RANK: Who.LOCAL_OTHERS,
+    Kind.RANK_DEPENDENT: Who.SOME,
+    Kind.BATCH: Who.BY_DATA,
+}
+
+
 def truth(value: Value) -> RankCondition:
     """For whom a value counts as true."""
     true: list[RankCondition] = []
@@ -300,14 +310,8 @@ def truth(value: Value) -> RankCondition:
             continue
         if atom.kind == Kind.TEST:
             who = RankCondition(atom.const, atom.certainty)
-        elif atom.kind in (Kind.GLOBAL_RANK, Kind.RANK):
-            who = RankCondition(Who.OTHERS, atom.certainty)
-        elif atom.kind == Kind.LOCAL_RANK:
-            who = RankCondition(Who.LOCAL_OTHERS, atom.certainty)
-        elif atom.kind == Kind.RANK_DEPENDENT:
-            who = RankCondition(Who.SOME, atom.certainty)
-        elif atom.kind == Kind.BATCH:
-            who = RankCondition(Who.BY_DATA, atom.certainty)
+        elif atom.kind in _TRUE_FOR:
+            who = RankCondition(_TRUE_FOR[atom.kind], atom.certainty)
         elif atom.kind in (Kind.UNIFORM, *SIZES, Kind.ENV_TEXT):
             who = ALWAYS
         elif (
@@ -398,38 +402,24 @@ def as_number(value: Any) -> Any:
 
 def compute(operator: str, one: float, other: float) -> float | None:
     """Return the result, where it is one that costs nothing: a power may be as long as the memory."""
+    calculate = _CALCULATIONS.get(operator)
     try:
-        if operator == "+":
-            return one + other
-        if operator == "-":
-            return one - other
-        if operator == "*":
-            return one * other
-        if operator == "/":
-            return one / other
-        if operator == "//":
-            return one // other
-        if operator == "%":
-            return one % other
+        return None if calculate is None else calculate(one, other)
     except (ZeroDivisionError, OverflowError):
         return None
-    return None
 
 
 def compare_constants(operator: str, one: Any, other: Any) -> RankCondition | bool:
+    compare = _COMPARISONS.get(operator)
     try:
-        if operator in ("==", "is"):
-            return bool(one == other)
-        if operator in ("!=", "is not"):
-            return bool(one != other)
-        if operator == "<":
-            return bool(one < other)
-        if operator == "<=":
-            return bool(one <= other)
-        if operator == ">":
-            return bool(one > other)
-        if operator == ">=":
-            return bool(one >= other)
+        return NOT_CLEAR if compare is None else bool(compare(one, other))
     except TypeError:
         return NOT_CLEAR
-    return NOT_CLEAR
+
+
+_CALCULATIONS: Mapping[str, Callable[[float, float], float]] = {
+    "+": op.add, "-": op.sub, "*": op.mul, "/": op.truediv, "//": op.floordiv, "%": op.mod,
+}  # fmt: skip
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": op.eq, "is": op.eq, "!=": op.ne, "is not": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge,
+}  # fmt: skip
