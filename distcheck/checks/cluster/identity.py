@@ -35,6 +35,11 @@ _MASKS = (CUDA_MASK, HIP_MASK, ROCR_MASK)
 
 
 # membership
+_COUNT_ALIKE = Fix(
+    "give every node the same --nnodes and --nproc-per-node, and let the launcher set WORLD_SIZE and "
+    "LOCAL_WORLD_SIZE: export them nowhere",
+    where="launch-line",
+)
 
 
 @probe(rules.DC501)
@@ -127,7 +132,7 @@ def callers_count_alike(roll: Roll, answer: MembershipAnswer | Unavailable) -> I
             ],
             "missing": len(roll.missing),
         },
-        fix=_count_alike(),
+        fix=_COUNT_ALIKE,
     )
 
 
@@ -173,7 +178,7 @@ def ranks_fit_together(cluster: Cluster) -> Iterator[Finding]:
             + _and_elsewhere(other for other, _ in sizes[1:]),
             where=Where(variable="LOCAL_WORLD_SIZE", host=place_hosts(other for other, _ in sizes)),
             evidence={"local_world_sizes": stated[:MOST_NAMED], "ranks": len(ranks), "hosts": len(sizes)},
-            fix=_count_alike(),
+            fix=_COUNT_ALIKE,
         )
 
 
@@ -363,14 +368,6 @@ def _fetch_them(roll: Roll, named: Sequence[str]) -> Fix:
     )
 
 
-def _count_alike() -> Fix:
-    return Fix(
-        "give every node the same --nnodes and --nproc-per-node, and let the launcher set WORLD_SIZE and "
-        "LOCAL_WORLD_SIZE: export them nowhere",
-        where="launch-line",
-    )
-
-
 def _and_elsewhere(names: Iterable[str]) -> str:
     others = shorten_hosts(names)
     return f"; likewise on {others}" if others else ""
@@ -401,7 +398,7 @@ def _world_sizes(cluster: Cluster) -> Iterator[Finding]:
             ranks=place_ranks(rank for _, rank in odd),
         ),
         evidence={"ranks_by_world_size": {str(size): len(ranks) for size, ranks in groups[:MOST_NAMED]}},
-        fix=_count_alike(),
+        fix=_COUNT_ALIKE,
     )
 
 

@@ -52,6 +52,12 @@ MEMORY_PER_GPU_RANK_BYTES = GIB
 #: A rank with gloo and two data-loader workers has 12 threads with one OpenMP thread each (torch 2.13, CPU build);
 #: CUDA, NCCL and autograd bring about as many.
 THREADS_PER_RANK = 24
+_PASS_CPUS_ON = Fix(
+    "pass the number on in the batch script, before the srun; srun of Slurm 22.05 and newer does not inherit it",
+    command="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK",
+    where="job-script",
+    safe=True,
+)
 
 
 class Limits(NamedTuple):
@@ -301,7 +307,7 @@ def srun_passes_the_cpus_on(launch: Launch, settings: Settings) -> Iterator[Find
         f"srun does not take over the batch script's {requested} CPUs per task, so that each task may run on one CPU",
         where=Where(variable="SLURM_CPUS_PER_TASK"),
         evidence={"SLURM_CPUS_PER_TASK": requested, "SRUN_CPUS_PER_TASK": None},
-        fix=_pass_cpus_on(),
+        fix=_PASS_CPUS_ON,
     )
 
 
@@ -612,19 +618,10 @@ def _raise_processes(platform: Platform | Unavailable, limit: str) -> Fix:
     )
 
 
-def _pass_cpus_on() -> Fix:
-    return Fix(
-        "pass the number on in the batch script, before the srun; srun of Slurm 22.05 and newer does not inherit it",
-        command="export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK",
-        where="job-script",
-        safe=True,
-    )
-
-
 def _more_cpus(launch: Launch, settings: Settings, platform: Platform | Unavailable) -> Fix:
     container = _container(platform)
     if settings.get("SLURM_CPUS_PER_TASK") and not settings.get("SRUN_CPUS_PER_TASK"):
-        return _pass_cpus_on()
+        return _PASS_CPUS_ON
     if launch.scheduler == "slurm":
         return Fix("request more CPUs with --cpus-per-task, in the batch script and at the srun", where="job-script")
     if container == "kubernetes":

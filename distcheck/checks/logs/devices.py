@@ -30,6 +30,11 @@ _INDEX = re.compile(
 _LOCAL = re.compile(r"local|LOCALID", re.IGNORECASE)
 _GLOBAL = re.compile(r"\b(?:global_rank|world_rank|dist_rank|rank|RANK|SLURM_PROCID|get_rank|get_global_rank)\b")
 _MASK = re.compile(r"VISIBLE_DEVICES")
+_SEE_ALL = Fix(
+    "use device 0 in the script instead of LOCAL_RANK. If each task needs all GPUs of its node: request them "
+    "with --gpus-per-node and add --gpu-bind=none to srun",
+    where="code",
+)
 
 
 class _Beyond(NamedTuple):
@@ -261,7 +266,7 @@ def _lightnings(timeline: Timeline, code: str) -> Iterator[LogFinding]:
         yield LogFinding(
             events,
             f"{requested}, and the process sees one only, which is its GPU 0",
-            _see_all(),
+            _SEE_ALL,
         )
     else:
         yield LogFinding(
@@ -275,14 +280,6 @@ def _lightnings(timeline: Timeline, code: str) -> Iterator[LogFinding]:
             ),
             evidence={"usable": len(have)},
         )
-
-
-def _see_all() -> Fix:
-    return Fix(
-        "use device 0 in the script instead of LOCAL_RANK. If each task needs all GPUs of its node: request them "
-        "with --gpus-per-node and add --gpu-bind=none to srun",
-        where="code",
-    )
 
 
 @log_probe(rules.DC201)
@@ -332,7 +329,7 @@ def tasks_saw_all_gpus(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             beyond.events,
             "each task sees one GPU, its device 0, and uses LOCAL_RANK as the device",
-            _see_all(),
+            _SEE_ALL,
             evidence={"failed_local_ranks": list(beyond.failed)},
         )
     yield from _lightnings(timeline, "DC203")

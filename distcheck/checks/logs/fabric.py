@@ -39,6 +39,44 @@ _RETRY = re.compile(r"retrying \d+/\d+")
 _MOST_NAMED = 4
 #: A line is the end of a text if at most this many lines follow.
 _LAST_LINES = 3
+_SAME_PLUG_IN = Fix(
+    "put the folder of the plug-in on LD_LIBRARY_PATH or into the container, the same on all nodes, in a "
+    "version that fits this NCCL. NCCL_NET_PLUGIN=none selects NCCL's own network",
+    where="job-script",
+)
+_INTERFACE = Fix(
+    "set NCCL_SOCKET_IFNAME in the job script, to the interface that leads to the other nodes, for every rank. Run "
+    "'ip route get ADDRESS-OF-ANOTHER-NODE' to see its name. If nodes use different names, list them with commas",
+    command="export NCCL_SOCKET_IFNAME==eth0",
+    where="job-script",
+)
+_GIVE_DEVICES = Fix(
+    "let every task open /dev/infiniband and find libibverbs (libibverbs1 and ibverbs-providers in the "
+    "image). With Docker: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1. With Kubernetes: "
+    "the RDMA resource of the cluster. NCCL_IB_HCA takes the names of this host's devices",
+    command="ls -l /dev/infiniband",
+    where="each-task",
+)
+_RAISE_PORT = Fix(
+    "exclude this host from the job. Have an administrator check the cable, the transceiver and the switch "
+    "port: phys_state below /sys/class/infiniband/DEVICE/ports/1 and 'ibstat' show the state of the link",
+    command="ibstat",
+    by="admin",
+    where="host",
+)
+_OPEN_EFA = Fix(
+    "let the security group admit all traffic from and to itself, inbound and outbound, since EFA is not IP. Give "
+    "each container its own EFA device. Install the same plug-in, libfabric and NCCL on all hosts ('fi_info -p "
+    "efa' shows what a host has)",
+    by="admin",
+    where="host",
+)
+_USE_EFA = Fix(
+    "use an image with libfabric and an aws-ofi-nccl that fits this NCCL. Give the container the EFA devices "
+    "(vpc.amazonaws.com/efa in Kubernetes, --device=/dev/infiniband with Docker). Unset FI_PROVIDER, or set "
+    "it to efa. The log then shows 'Using network AWS Libfabric' or 'Libfabric'",
+    where="job-script",
+)
 
 
 @log_probe(rules.DC113, per_attempt=True)
@@ -112,7 +150,7 @@ def plug_in_fits(timeline: Timeline) -> Iterator[LogFinding]:
             f"NCCL can't use the configured network {name}"
             if first.values.get("network")
             else f"NCCL can't use its network plug-in{f' {name}' if name else ''}",
-            _same_plug_in(),
+            _SAME_PLUG_IN,
         )
         return
     everyone = [process for process in processes(timeline) if process.transport.network]
@@ -124,7 +162,7 @@ def plug_in_fits(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             lines,
             f"{_hosts(with_one)} use a network plug-in of NCCL, and {_hosts(without)} none",
-            _same_plug_in(),
+            _SAME_PLUG_IN,
             severity=Severity.INFO if failed(timeline) and not dead else None,
             role="cause" if dead else "context",
             rank=-1,
@@ -136,7 +174,7 @@ def plug_in_fits(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             lines,
             _misfit(lines[0]),
-            _same_plug_in(),
+            _SAME_PLUG_IN,
             severity=None if slow else Severity.INFO,
             role="context",
         )
@@ -155,7 +193,7 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[LogFinding]:
             events,
             "NCCL finds no network interface that it may use"
             + (f": NCCL_SOCKET_IFNAME={value} fits none here" if value else ""),
-            _interface(),
+            _INTERFACE,
         )
         return
     everyone = processes(timeline)
@@ -174,7 +212,7 @@ def interfaces_reach_the_others(timeline: Timeline) -> Iterator[LogFinding]:
         [event for process in wrong for event in process.events if event.values.get("interface")],
         f"NCCL's bootstrap used {first.bootstrap} ({first.address}){f' on {_hosts(there)}' if there else ''}, which "
         "leads to no other host",
-        _interface(),
+        _INTERFACE,
     )
 
 
@@ -188,7 +226,7 @@ def infiniband_is_used(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             missing,
             f"NCCL is configured to use {missing[0].values['network']} and finds no such device that it can open",
-            _give_devices(),
+            _GIVE_DEVICES,
             severity=rules.DC413.severity,
             role="context" if survived(timeline, missing[0]) else "cause",
         )
@@ -204,7 +242,7 @@ def infiniband_is_used(timeline: Timeline) -> Iterator[LogFinding]:
     yield LogFinding(
         [event for process in tcp for event in process.events if event.values.get("network")] or tcp[0].events,
         f"NCCL sends over TCP on {_hosts(slow_hosts) or 'all hosts'}, although {evidence}",
-        _give_devices(),
+        _GIVE_DEVICES,
         severity=Severity.INFO if failed(timeline) and not dead else rules.DC413.severity,
         role="cause" if dead else "context",
         rank=-1,
@@ -226,9 +264,9 @@ def infiniband_ports_are_up(timeline: Timeline) -> Iterator[LogFinding]:
         # a card that gives up is the end of its process, whether a failure is written or not
         dead = (broken or (failed(timeline) and bool(ports or lost))) and not survived(timeline, first)
         names = sorted({event.values["hca"] for event in (*ports, *links) if event.values.get("hca")})
-        yield LogFinding([*ports, *links, *lost], _went_down(names, broken), _raise_port(), notice=not dead)
+        yield LogFinding([*ports, *links, *lost], _went_down(names, broken), _RAISE_PORT, notice=not dead)
     elif lost and _layer(timeline) == "IB" and not another_cause(timeline):
-        yield LogFinding(lost, f"{_no_answer(lost)} over InfiniBand", _raise_port())
+        yield LogFinding(lost, f"{_no_answer(lost)} over InfiniBand", _RAISE_PORT)
 
 
 def _went_down(names: Sequence[str], broken: bool) -> str:
@@ -313,12 +351,12 @@ def efa_is_used(timeline: Timeline) -> Iterator[LogFinding]:
     On machines without EFA the plug-in of an image fails in the same words, and nothing is wrong.
     """
     if missing := _missing_networks(timeline, "EFA"):
-        yield LogFinding(missing, "NCCL must use EFA's plug-in, which is missing or unusable", _use_efa())
+        yield LogFinding(missing, "NCCL must use EFA's plug-in, which is missing or unusable", _USE_EFA)
     elif broken := timeline.of("efa-endpoint"):
         yield LogFinding(
             broken,
             f"EFA's plug-in can't use the device or reach the peer: {broken[0].values['what']}",
-            _open_efa(),
+            _OPEN_EFA,
         )
     elif lost := timeline.of("efa-unreachable"):
         if another_cause(timeline):
@@ -353,7 +391,7 @@ def efa_is_used(timeline: Timeline) -> Iterator[LogFinding]:
         yield LogFinding(
             unusable,
             "the plug-in for EFA can't be used" + (", and NCCL sends over TCP between the nodes" if everyone else ""),
-            _use_efa(),
+            _USE_EFA,
             severity=severity,
             role=part,
         )
@@ -618,23 +656,6 @@ def _misfit(event: Event) -> str:
     return f"NCCL does not find the network plug-in {values['plugin']} that NCCL_NET_PLUGIN names"
 
 
-def _same_plug_in() -> Fix:
-    return Fix(
-        "put the folder of the plug-in on LD_LIBRARY_PATH or into the container, the same on all nodes, in a "
-        "version that fits this NCCL. NCCL_NET_PLUGIN=none selects NCCL's own network",
-        where="job-script",
-    )
-
-
-def _interface() -> Fix:
-    return Fix(
-        "set NCCL_SOCKET_IFNAME in the job script, to the interface that leads to the other nodes, for every rank. Run "
-        "'ip route get ADDRESS-OF-ANOTHER-NODE' to see its name. If nodes use different names, list them with commas",
-        command="export NCCL_SOCKET_IFNAME==eth0",
-        where="job-script",
-    )
-
-
 def _leads_nowhere(process: NcclProcess) -> bool:
     transport = process.transport
     return transport.bootstrap.startswith(_VIRTUAL) or transport.address.startswith(("127.", "fe80", "169.254."))
@@ -651,7 +672,7 @@ def _sends_over_a_bridge(timeline: Timeline, everyone: Sequence[NcclProcess]) ->
                     [*(event for event in process.events if address in event.text), *missed],
                     f"NCCL sends over {name} ({address}){f' on {process.host}' if process.host else ''}, which leads "
                     "to no other host",
-                    _interface(),
+                    _INTERFACE,
                     rank=-1,
                 )
                 return
@@ -664,45 +685,6 @@ def _same_address(chosen: Sequence[NcclProcess]) -> list[NcclProcess]:
         if process.host and process.transport.address:
             hosts.setdefault(process.transport.address, {}).setdefault(process.host, process)
     return next((list(found_.values()) for found_ in hosts.values() if len(found_) > 1), [])
-
-
-def _give_devices() -> Fix:
-    return Fix(
-        "let every task open /dev/infiniband and find libibverbs (libibverbs1 and ibverbs-providers in the "
-        "image). With Docker: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1. With Kubernetes: "
-        "the RDMA resource of the cluster. NCCL_IB_HCA takes the names of this host's devices",
-        command="ls -l /dev/infiniband",
-        where="each-task",
-    )
-
-
-def _raise_port() -> Fix:
-    return Fix(
-        "exclude this host from the job. Have an administrator check the cable, the transceiver and the switch "
-        "port: phys_state below /sys/class/infiniband/DEVICE/ports/1 and 'ibstat' show the state of the link",
-        command="ibstat",
-        by="admin",
-        where="host",
-    )
-
-
-def _open_efa() -> Fix:
-    return Fix(
-        "let the security group admit all traffic from and to itself, inbound and outbound, since EFA is not IP. Give "
-        "each container its own EFA device. Install the same plug-in, libfabric and NCCL on all hosts ('fi_info -p "
-        "efa' shows what a host has)",
-        by="admin",
-        where="host",
-    )
-
-
-def _use_efa() -> Fix:
-    return Fix(
-        "use an image with libfabric and an aws-ofi-nccl that fits this NCCL. Give the container the EFA devices "
-        "(vpc.amazonaws.com/efa in Kubernetes, --device=/dev/infiniband with Docker). Unset FI_PROVIDER, or set "
-        "it to efa. The log then shows 'Using network AWS Libfabric' or 'Libfabric'",
-        where="job-script",
-    )
 
 
 def _is_port_error(event: Event) -> bool:

@@ -26,6 +26,11 @@ _RANGES = 4
 _LONGER = "distcheck stuck --hang-timeout 30"
 #: Calls that do not identify the collective, or whose other side makes another call on purpose.
 _VAGUE = frozenset({"backward", "cuda.synchronize", "send", "recv", "isend", "irecv", "batch_isend_irecv"})
+_AGAIN = Fix(
+    "inspect again for longer: a rank without progress then hangs, and is in no long step",
+    command=_LONGER,
+    where="host",
+)
 
 
 class _JobState(NamedTuple):
@@ -168,7 +173,7 @@ def _all_wait(case: _JobState) -> Iterator[Finding]:
             where="launch-line",
         )
         if case.long
-        else _again(),
+        else _AGAIN,
         severity=None if case.long and not synchronizes else Severity.INFO,
     )
 
@@ -188,7 +193,7 @@ def _at_several_lines(case: _JobState) -> Finding:
             "see whether both lines use the same group, and whether all ranks use the groups in one order", where="code"
         )
         if case.long
-        else _again(),
+        else _AGAIN,
         severity=None if case.long else Severity.INFO,
     )
 
@@ -237,7 +242,7 @@ def no_rank_is_elsewhere(snapshot: Snapshot) -> Iterator[Finding]:
         f"{_who(away)} {_is(away)}{_at(away[0])} and {_does(away, snapshot)}; {_waits(case.waiting)}; {case.since}",
         where=_where(snapshot, away, case.waiting[0].call, away[0].own_frame),
         evidence=_evidence(case),
-        fix=_come(rule) if case.long else _again(),
+        fix=_come(rule) if case.long else _AGAIN,
         severity=Severity.ERROR if hangs else Severity.WARNING,
     )
 
@@ -395,14 +400,6 @@ def _evidence(case: _JobState) -> dict[str, object]:
         "waiting": rank_ranges([item.rank for item in case.waiting]),
         "processes": {str(item.rank): item.pid for item in (*case.others, *case.stopped) if item.pid},
     }
-
-
-def _again() -> Fix:
-    return Fix(
-        "inspect again for longer: a rank without progress then hangs, and is in no long step",
-        command=_LONGER,
-        where="host",
-    )
 
 
 def _inspect_other_hosts(snapshot: Snapshot) -> Fix:
