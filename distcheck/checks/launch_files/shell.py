@@ -29,7 +29,7 @@ from .shell_commands import (
     settings_on_line,
     starts_ranks,
 )
-from .shell_flow import EXITS, GOES_ON, Flow, Stdin
+from .shell_flow import EXITS, GOES_ON, Flow
 from .shell_grammar import PARSE_LIMIT_S, comments_of, parse, problem_of, unread_of, why_missing, with_plain_line_ends
 from .shell_state import (
     ABSENT,
@@ -179,7 +179,7 @@ class _CommandReader(Builtins):
 
     # commands
 
-    def command(self, node: Any, stdin: Stdin | None = None, more: Sequence[Any] = ()) -> int:
+    def command(self, node: Any, stdin: Any = None, more: Sequence[Any] = ()) -> int:
         assignments: list[Any] = []
         rest: list[Any] = []
         for child in node.children:
@@ -187,7 +187,7 @@ class _CommandReader(Builtins):
             if kind == "variable_assignment" and not rest:
                 assignments.append(child)
             elif kind == "herestring_redirect":
-                stdin = Stdin(child)
+                stdin = child
             elif not kind.endswith("_redirect"):
                 rest.append(child)
         rest.extend(more)
@@ -238,7 +238,7 @@ class _CommandReader(Builtins):
         self.settings[-1] = self.settings[-1]._replace(reach="line")
         return self.settings[-1]
 
-    def _run(self, fields: list[Field], assignments: Sequence[Any], stdin: Stdin | None, node: Any) -> int:
+    def _run(self, fields: list[Field], assignments: Sequence[Any], stdin: Any, node: Any) -> int:
         name = fields[0].text
         if fields[0].known:
             if self._is_function(name):
@@ -307,9 +307,8 @@ class _CommandReader(Builtins):
                 made.add_text(part.text, outer.location(part.start))
         return ShellSource(made.fragment(outer.path), opaque)
 
-    def _given_on_stdin(self, stdin: Stdin) -> ShellSource | None:
+    def _given_on_stdin(self, node: Any) -> ShellSource | None:
         """Return the text of a heredoc or here-string as the inner shell gets it."""
-        node = stdin.node
         if node.type == "herestring_redirect":
             words = [child for child in node.children if child.is_named]
             return self._spliced(self.words().value(words)) if words else None
@@ -332,7 +331,7 @@ class _CommandReader(Builtins):
     def for_each_task(self) -> bool:
         return any(step.program in TASK_STARTERS or step.program in _FAR for step in self.context.steps)
 
-    def _launch(self, fields: list[Field], assignments: Sequence[Any], stdin: Stdin | None, node: Any) -> None:
+    def _launch(self, fields: list[Field], assignments: Sequence[Any], stdin: Any, node: Any) -> None:
         """Handle a command that may be, or contain, a launch line."""
         source = self.context.source
         chain = read_chain([field.text for field in fields])

@@ -86,8 +86,8 @@ class Flow(ABC):
         self._locals: list[dict[str, Any]] = []
 
     @abstractmethod
-    def command(self, node: Any, stdin: Stdin | None = None, more: Sequence[Any] = ()) -> int:
-        """Run a simple command; ``more`` are its words after a redirection."""
+    def command(self, node: Any, stdin: Any = None, more: Sequence[Any] = ()) -> int:
+        """Run a simple command with a heredoc or here-string; ``more`` are its words after a redirection."""
 
     @abstractmethod
     def declaration(self, node: Any) -> int:
@@ -190,7 +190,7 @@ class Flow(ABC):
         more: list[Any] = []
         for child in node.children:
             if child.type in ("heredoc_redirect", "herestring_redirect"):
-                stdin = Stdin(child)
+                stdin = child
             if child.type == "file_redirect":
                 # the grammar treats words after a redirection as further targets
                 more.extend(
@@ -198,8 +198,8 @@ class Flow(ABC):
                 )
             elif child.type == "heredoc_redirect":
                 more.extend(inner for inner in child.children if inner.type in _WORDS)
-        pipe = _piped_from(stdin.node) if stdin is not None else None
-        if stdin is not None and pipe is not None:
+        pipe = _piped_from(stdin) if stdin is not None else None
+        if pipe is not None:
             # cat <<EOF | sbatch: the grammar puts the pipe's target into the heredoc
             target = pipe
             text = "cat" if body is None else self.context.source.text[body.start_byte : body.end_byte]
@@ -216,7 +216,7 @@ class Flow(ABC):
             return self._go(lambda flow, command: flow.command(command, stdin, more), body)
         return self._with_stdin(body, stdin) if stdin is not None else self.statement(body)
 
-    def _with_stdin(self, node: Any, stdin: Stdin) -> int:
+    def _with_stdin(self, node: Any, stdin: Any) -> int:
         if node.type == "command":
             return self._go(lambda flow, body: flow.command(body, stdin), node)
         children = [child for child in node.children if child.type in _HANDLERS]
@@ -583,12 +583,6 @@ class Flow(ABC):
                 self.context = outside._replace(certain=False)
                 self.state.attempt(lambda key=key: self.call(key[1], None))  # type: ignore[misc]
         self.context = outside
-
-
-class Stdin(NamedTuple):
-    """The standard input of a command: a heredoc or here-string."""
-
-    node: Any
 
 
 #: Words among the children of a redirection.

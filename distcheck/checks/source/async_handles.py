@@ -12,18 +12,17 @@ from distcheck.core.registry import probe
 from .collective_outputs import is_constant_tensor
 from .collective_signatures import ALWAYS_ASYNC, ASYNC, MANAGERS, OUTPUT, SETTLES
 from .program import Program, SourceCall
-from .term_queries import Users, callee_text, parts, payload_terms, users
+from .term_queries import callee_text, parts, payload_terms, users
 from .vocabulary import D
 
 
 @probe(rules.DC713)
 def handle_is_kept(program: Program) -> Iterator[Finding]:
     """The handle of an asynchronous collective is kept, so the code can wait for it."""
-    tables: dict[int, Users] = {}
     for call in program.calls_to(*ASYNC, *ALWAYS_ASYNC):
         if not call.is_to(*ALWAYS_ASYNC) and call.is_async is not True:
             continue
-        if not _is_dropped(program, call, tables):
+        if not _is_dropped(program, call):
             continue
         if call.within(*MANAGERS) or _settles_later(program, call) or _is_load_only(program, call):
             continue
@@ -44,15 +43,13 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
         )
 
 
-def _is_dropped(program: Program, call: SourceCall, tables: dict[int, Users]) -> bool:
+def _is_dropped(program: Program, call: SourceCall) -> bool:
     if call.use == "drop":
         return True
     name = call.use.removeprefix("assign:")
     if not call.use.startswith("assign:") or not name.strip("_"):
         return False  # "_ = …" drops it on purpose
-    if call.file not in tables:
-        tables[call.file] = users(program, call.file)
-    if tables[call.file].of.get(call.event[7]):
+    if users(program, call.file).get(call.event[7]):
         return False
     # handles go round loops and into closures under their names, which terms do not show
     function = call.function

@@ -13,7 +13,7 @@ from .collective_outputs import copy_of, is_name, may_be_temporary, originals
 from .collective_signatures import ASYNC, NEVER_A_HANDLE, OUTPUT
 from .program import EventRow, Program, SourceCall
 from .source_text import last_name
-from .term_queries import Users, callee_text, passed_on, users
+from .term_queries import callee_text, passed_on, users
 from .values import Kind
 from .vocabulary import D
 
@@ -21,7 +21,6 @@ from .vocabulary import D
 @probe(rules.DC710)
 def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
     """The return value of a synchronous collective is None, and no code computes with it."""
-    tables: dict[int, Users] = {}
     for call in program.calls_to(*ASYNC, *NEVER_A_HANDLE):
         if call.has_star or call.use == "drop":
             continue
@@ -29,7 +28,7 @@ def result_of_collective_is_used(program: Program) -> Iterator[Finding]:
             continue
         if len(call.callee.atoms) != 1:
             continue  # only one of several functions that may stand here
-        how = _used_how(program, call, tables)
+        how = _used_how(program, call)
         if how is None:
             continue
         name, tensor = callee_text(call), _written(call)
@@ -53,7 +52,7 @@ def _written(call: SourceCall) -> str:
     return call.argument_text(0) or "its argument"
 
 
-def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> str | None:
+def _used_how(program: Program, call: SourceCall) -> str | None:
     """Return how the result of a call is used; None where it is not, or where the code copes with None."""
     use = call.use
     if call.is_to(D + "barrier", D + "monitored_barrier", D + "send") and use not in (
@@ -62,21 +61,20 @@ def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> s
         "subscript",
     ):
         return None
-    if call.file not in tables:
-        tables[call.file] = users(program, call.file)
+    used_in = users(program, call.file).get(call.event[7], ())
     if use == "arithmetic":
         return "computed with"
     if use in ("attribute", "callee"):
-        return _attribute_read(program, call.file, tables[call.file], call.event[7])
+        return _attribute_read(program, call.file, call.event[7])
     if use == "subscript":
         return "indexed"
     if use == "compare":
-        compared = (program.terms[call.file][user] for user in tables[call.file].of.get(call.event[7], ()))
+        compared = (program.terms[call.file][user] for user in used_in)
         return None if any(term[0] == "=" and term[1] in ("is", "is not") for term in compared) else "compared"
     if use == "test":
         return "tested" if not call.inside("while") else None
     if use == "return":
-        return _used_by_callers(program, call, tables)
+        return _used_by_callers(program, call)
     name = use.removeprefix("assign:") if use.startswith("assign:") else ""
     if name and name == _written(call):
         return f"assigned to {name}"
@@ -84,9 +82,9 @@ def _used_how(program: Program, call: SourceCall, tables: dict[int, Users]) -> s
         return f"assigned to {_written(call)}"
     if name and _is_bound_again(program, call, name):
         return None
-    if name.strip("_") and _is_temporary(program, call) and tables[call.file].of.get(call.event[7]):
+    if name.strip("_") and _is_temporary(program, call) and used_in:
         return f"kept as {name}"
-    return _later_use(program, call, tables[call.file], name)
+    return _later_use(program, call, name)
 
 
 def _is_bound_again(program: Program, call: SourceCall, name: str) -> bool:
@@ -123,9 +121,9 @@ def _is_temporary(program: Program, call: SourceCall) -> bool:
     return copy is not None and any(terms[root][0] != "k" for base in copy.bases for root in originals(terms, base))
 
 
-def _attribute_read(program: Program, file: int, users_of: Users, term: int) -> str:
+def _attribute_read(program: Program, file: int, term: int) -> str:
     terms = program.terms[file]
-    names = [terms[user][2] for user in users_of.of.get(term, ()) if terms[user][0] == "a"]
+    names = [terms[user][2] for user in users(program, file).get(term, ()) if terms[user][0] == "a"]
     if names and names[0] in ("wait", "is_completed", "is_success", "get_future", "result"):
         return f"used as a handle (.{names[0]})"
     return f"read for .{names[0]}" if names else "read for an attribute"
@@ -150,16 +148,16 @@ def _text_before(row: EventRow) -> str:
     return row.text().partition("=")[0].strip()
 
 
-def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -> str | None:
+def _later_use(program: Program, call: SourceCall, name: str) -> str | None:
     terms = program.terms[call.file]
-    same = passed_on(program, call.file, users_of, call.event[7])
+    same = passed_on(program, call.file, call.event[7])
     tested = {node[2] for node in program.blocks[call.file] if node[1] in ("if", "while")}
     if any(number in tested for number in same):
         return None
     found = None
     prefix = f"kept as {name} and " if name else ""
     for number in same:
-        for user in users_of.of.get(number, ()):
+        for user in users(program, call.file).get(number, ()):
             term = terms[user]
             if term[0] == "=":
                 if term[1] in ("is", "is not"):
@@ -170,7 +168,7 @@ def _later_use(program: Program, call: SourceCall, users_of: Users, name: str) -
             elif term[0] == "o":
                 found = found or f"{prefix}computed with"
             elif term[0] == "a":
-                found = found or prefix + _attribute_read(program, call.file, users_of, number)
+                found = found or prefix + _attribute_read(program, call.file, number)
             elif term[0] == "s" and term[1] == number:
                 found = found or f"{prefix}indexed"
             elif (term[0] == "e" and term[1] == number) or (term[0] == "*" and term[2] == number):
@@ -195,7 +193,7 @@ def _needs_a_value(program: Program, file: int, term: tuple[Any, ...]) -> bool:
     return True
 
 
-def _used_by_callers(program: Program, call: SourceCall, tables: dict[int, Users]) -> str | None:
+def _used_by_callers(program: Program, call: SourceCall) -> str | None:
     """A function that returns the return value: whether one of its callers computes with it."""
     function = call.function
     if function.kind != "function" or any(star for _, _, star in function.parameters if star in ("*", "**")):
@@ -207,8 +205,6 @@ def _used_by_callers(program: Program, call: SourceCall, tables: dict[int, Users
         if outer.use == "arithmetic":
             return f"computed with in {outer.path}, line {outer.line}"
         if outer.use in ("attribute", "subscript"):
-            if site.file not in tables:
-                tables[site.file] = users(program, site.file)
             return f"used at {outer.path}:{outer.line}"
     return None
 

@@ -5,9 +5,9 @@ where it comes from. It works on tables only and judges nothing.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Program, SourceCall, cached
 from .source_text import argument_terms, last_name, operands
 from .values import PARTIAL, RANKS, Atom, Kind, RankCondition, Value
 
@@ -50,27 +50,22 @@ def payload_terms(row: EventRow) -> Iterator[int]:
         yield from payload[:3]
 
 
-class Users(NamedTuple):
-    """For each term of a file the terms that are made of it."""
-
-    of: dict[int, list[int]]
-
-
-def users(program: Program, file: int) -> Users:
-    """Turn the table of terms around."""
+@cached
+def users(program: Program, file: int) -> dict[int, list[int]]:
+    """Return for each term of a file the terms that are made of it."""
     found: dict[int, list[int]] = {}
     for number, term in enumerate(program.terms[file]):
         for operand in dict.fromkeys(operands(term)):
             found.setdefault(operand, []).append(number)
-    return Users(found)
+    return found
 
 
-def passed_on(program: Program, file: int, users_of: Users, term: int) -> list[int]:
+def passed_on(program: Program, file: int, term: int) -> list[int]:
     """A term, and those that may be the same value: after a branch, a loop, an in-place collective."""
     terms = program.terms[file]
     found = [term]
     for number in found:
-        for user in users_of.of.get(number, ()):
+        for user in users(program, file).get(number, ()):
             kind = terms[user]
             same = (
                 kind[0] == "|" or (kind[0] == "?" and number in kind[2:4]) or (kind[0] == "u" and kind[1] == "reduced")
