@@ -330,6 +330,28 @@ _STARTERS = {
 TASK_STARTERS = frozenset(_STARTERS)
 
 
+class SchedulerStep(NamedTuple):
+    """How often, and on how many nodes, a command is started by the program before it. None: unknown."""
+
+    #: ``srun``, ``mpirun`` …; None: a shell starts it, of a file or one that it reaches through ssh
+    starter: str | None = None
+    nodes: int | None = None
+    tasks: int | None = None
+    tasks_on_node: int | None = None
+    #: it uses some of the job's nodes, so that other lines may start the rest
+    partial: bool = False
+
+    def counted(self) -> SchedulerStep:
+        """Return the step with the counts that follow from the others."""
+        if self.tasks == 1:
+            return self._replace(nodes=1, tasks_on_node=1)
+        if self.tasks is None and self.tasks_on_node and self.nodes:
+            return self._replace(tasks=self.tasks_on_node * self.nodes)
+        if self.tasks_on_node is None and self.tasks and self.nodes:
+            return self._replace(tasks_on_node=-(-self.tasks // self.nodes))
+        return self
+
+
 def task_starter(command: LaunchCommand) -> str | None:
     """Return the innermost program that starts one process per task (``srun``, ``mpirun``), or None."""
     return next((program for program in reversed(command.wrappers) if program in _STARTERS), None)

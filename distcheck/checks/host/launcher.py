@@ -17,7 +17,7 @@ from distcheck.core.registry import fact, probe
 from distcheck.core.world import World
 from distcheck.launch.misplaced import misplaced_options
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, Launch, LaunchCommand
-from distcheck.launch.schedulers import Scheduler, task_starter
+from distcheck.launch.schedulers import Scheduler, SchedulerStep, task_starter
 from distcheck.rules import shared_fixes
 from distcheck.rules.double_launch import start_once, tasks_start_launchers
 
@@ -153,17 +153,7 @@ def paste(command: LaunchCommand) -> str | None:
     return shell_line(command) if mask_arguments(command.argv) == command.argv else None
 
 
-class TaskPlan(NamedTuple):
-    """How often a launcher is started: once by each task of a scheduler or of MPI. None: not known."""
-
-    #: ``srun``, ``mpirun`` …, as it stands in the command, or the name of what numbered this process
-    starter: str
-    tasks: int | None = None
-    tasks_on_node: int | None = None
-    nodes: int | None = None
-
-
-def task_plan(launch: Launch, scheduler: Scheduler | Unavailable) -> TaskPlan | None:
+def task_plan(launch: Launch, scheduler: Scheduler | Unavailable) -> SchedulerStep | None:
     """The tasks that start the launcher, None where it is started once, by a person or a job script's body."""
     job = None if isinstance(scheduler, Unavailable) else scheduler
     command = launch.command
@@ -171,8 +161,10 @@ def task_plan(launch: Launch, scheduler: Scheduler | Unavailable) -> TaskPlan | 
     if command is None or starter is None:
         if job is None or job.numbered_by is None or (command is not None and not launch.on_this_host):
             return None
-        return TaskPlan(_STARTER_NAMES.get(job.numbered_by, job.numbered_by), job.tasks, job.tasks_on_node, job.nodes)
-    plan = TaskPlan(starter, command.tasks, command.tasks_per_node, command.nodes)
+        return SchedulerStep(
+            _STARTER_NAMES.get(job.numbered_by, job.numbered_by), job.nodes, job.tasks, job.tasks_on_node
+        )
+    plan = SchedulerStep(starter, command.nodes, command.tasks, command.tasks_per_node)
     in_body = job is not None and job.name == "slurm" and job.place == "batch"
     if starter == "srun" and in_body and job is not None:
         # srun takes from the job what its own options do not set (srun(1), input environment variables)
@@ -184,19 +176,10 @@ def task_plan(launch: Launch, scheduler: Scheduler | Unavailable) -> TaskPlan | 
     if starter.startswith(("mpirun", "mpiexec", "orterun")) and plan.nodes is None and "nodes" not in command.unknown:
         hosts_named = any(name in word for word in command.argv for name in _HOST_FILES)
         plan = plan._replace(nodes=None if hosts_named else job.nodes if in_body and job is not None else 1)
-    return _counted(plan)
+    return plan.counted()
 
 
 _STARTER_NAMES = {"slurm": "srun", "openmpi": "mpirun", "pmi": "mpiexec", "mvapich": "mpirun_rsh", "flux": "flux run"}
-
-
-def _counted(plan: TaskPlan) -> TaskPlan:
-    """The counts that follow from the others."""
-    if plan.tasks is None and plan.tasks_on_node and plan.nodes:
-        return plan._replace(tasks=plan.tasks_on_node * plan.nodes)
-    if plan.tasks_on_node is None and plan.tasks and plan.nodes:
-        return plan._replace(tasks_on_node=-(-plan.tasks // plan.nodes))
-    return plan
 
 
 # probes
@@ -219,7 +202,7 @@ def ranks_are_started_once(launch: Launch, scheduler: Scheduler | Unavailable) -
     if shares and (launch.nnodes_max is None or launch.nnodes_max > 1):
         return
     yield tasks_start_launchers(
-        plan.starter,
+        plan.starter or "",
         launch.launcher,
         tasks_on_node=plan.tasks_on_node,
         tasks=plan.tasks,
@@ -230,12 +213,12 @@ def ranks_are_started_once(launch: Launch, scheduler: Scheduler | Unavailable) -
     )
 
 
-def _start_once(launch: Launch, plan: TaskPlan) -> Fix:
+def _start_once(launch: Launch, plan: SchedulerStep) -> Fix:
     by_mpi_here = plan.starter != "srun" and plan.nodes == 1 and launch.on_this_host
     if by_mpi_here and launch.launcher in ELASTIC_LAUNCHERS and launch.ranks_here and launch.stage == "planned":
         alone = launch_line(launch, launch.ranks_here)
         return alone._replace(text=f"omit {plan.starter} on a single node; {alone.text}")
-    return start_once(launch.launcher or "", plan.starter)
+    return start_once(launch.launcher or "", plan.starter or "")
 
 
 @probe(rules.DC803)

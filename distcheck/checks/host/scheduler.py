@@ -170,7 +170,7 @@ def task_count_fits_the_launch(launch: Launch, scheduler: Scheduler | Unavailabl
     if plan.tasks is None:
         return
     if launch.launcher in NODE_LAUNCHERS:
-        yield from _agents_fit(launch, plan.starter, plan.tasks, plan.tasks_on_node)
+        yield from _agents_fit(launch, plan.starter or "", plan.tasks, plan.tasks_on_node)
     elif (
         launch.stage == "rank" and launch.world_size is not None and plan.tasks > 1 and launch.world_size != plan.tasks
     ):

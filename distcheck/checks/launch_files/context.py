@@ -13,7 +13,7 @@ from typing import NamedTuple, ParamSpec
 from distcheck.core.model import Edit, Finding, Where
 from distcheck.core.redaction import mask
 from distcheck.launch.model import NODE_LAUNCHERS, LaunchCommand
-from distcheck.launch.schedulers import task_starter
+from distcheck.launch.schedulers import SchedulerStep, task_starter
 
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, Allocation, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Word, known
@@ -45,18 +45,6 @@ _MAX_SHOWN_LENGTH = 60
 _CHOOSES_NODES = ("-w", "--nodelist", "-r", "--relative", "-x", "--exclude", "--het-group", "-F", "--nodefile")
 #: A test on the number of nodes or processes, or on a choice of the caller.
 _BEARS_ON_NODES = re.compile(r"(?i)node|nproc|world|host|rank|multi|single|\bmode\b|gpus?\b|\$\{?[0-9#@*]")
-
-
-class SchedulerStep(NamedTuple):
-    """How often, and on how many nodes, a command is started by the program before it. None: unknown."""
-
-    #: ``srun``, ``mpirun`` …; None: the shell of the file starts it, or one that it reaches through ssh
-    starter: str | None = None
-    nodes: int | None = None
-    tasks: int | None = None
-    tasks_on_node: int | None = None
-    #: it uses some of the job's nodes, so that other lines may start the rest
-    partial: bool = False
 
 
 class ExpectedNodes(NamedTuple):
@@ -121,7 +109,7 @@ def step_of(site: LaunchSite) -> SchedulerStep:
         return SchedulerStep()
     if starter != "srun":
         on_node = None if "tasks_per_node" in command.unknown else command.tasks_per_node
-        return _counted(SchedulerStep(starter, command.nodes, command.tasks, on_node))
+        return SchedulerStep(starter, command.nodes, command.tasks, on_node).counted()
     around = site.allocation
     if around is not None and around.heterogeneous:
         return SchedulerStep(starter, partial=True)
@@ -135,7 +123,7 @@ def step_of(site: LaunchSite) -> SchedulerStep:
     chooses = any(_is_option(word.text, _CHOOSES_NODES) for word in site.words[: _launcher_at(site)])
     # the iterations of a plain loop run one after another, each with all nodes of the job
     shares = site.background or any(repeat.what != "loop" for repeat in site.repeats)
-    return _counted(SchedulerStep(starter, nodes, tasks, on_node, chooses or shares))
+    return SchedulerStep(starter, nodes, tasks, on_node, chooses or shares).counted()
 
 
 def _honoured(site: LaunchSite, nodes: int | None, tasks: int | None, on_node: int | None) -> int | None:
@@ -152,16 +140,6 @@ def _honoured(site: LaunchSite, nodes: int | None, tasks: int | None, on_node: i
     total = None if site.job is None else known(site.job.tasks)
     each = None if site.job is None else known(site.job.tasks_per_node)
     return None if (total is not None and total != on_node * (nodes or 0)) or (each or 0) > on_node else on_node
-
-
-def _counted(step: SchedulerStep) -> SchedulerStep:
-    if step.tasks == 1:
-        return step._replace(nodes=1, tasks_on_node=1)
-    if step.tasks is None and step.tasks_on_node and step.nodes:
-        return step._replace(tasks=step.tasks_on_node * step.nodes)
-    if step.tasks_on_node is None and step.tasks and step.nodes:
-        return step._replace(tasks_on_node=-(-step.tasks // step.nodes))
-    return step
 
 
 def _launcher_at(site: LaunchSite) -> int:

@@ -14,6 +14,7 @@ from distcheck.core.model import Edit, Finding, Fix, Severity, Unavailable
 from distcheck.core.registry import probe
 from distcheck.launch.misplaced import misplaced_options
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchCommand
+from distcheck.launch.schedulers import SchedulerStep
 from distcheck.rules import shared_fixes
 from distcheck.rules.double_launch import start_once, tasks_start_launchers
 from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE
@@ -21,7 +22,6 @@ from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE
 from .context import (
     CONTAINER_PROGRAMS,
     REMOTE_SHELLS,
-    SchedulerStep,
     bears_on_nodes,
     counted,
     edit_word,

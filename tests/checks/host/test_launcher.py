@@ -9,11 +9,11 @@ import pytest
 
 from distcheck.checks.host.devices import Devices
 from distcheck.checks.host.gpus import Driver
-from distcheck.checks.host.launcher import TaskPlan, options_stand_before_the_script, read_script, task_plan
+from distcheck.checks.host.launcher import options_stand_before_the_script, read_script, task_plan
 from distcheck.checks.host.processes import Ancestry
 from distcheck.core.model import Severity, Unavailable
 from distcheck.launch.reader import LaunchOptions
-from distcheck.launch.schedulers import scheduler_of
+from distcheck.launch.schedulers import SchedulerStep, scheduler_of
 from tests.recorded import recorded_world
 
 from .launches import (
@@ -134,17 +134,19 @@ def test_good_one_launcher(environ: Mapping[str, str], facts: tuple[object, ...]
     ("environ", "command", "plan"),
     [
         ({}, "torchrun t.py", None),
-        ({}, "srun -N 2 -n 16 torchrun t.py", TaskPlan("srun", 16, 8, 2)),
-        ({}, "srun -N 2 --ntasks-per-node=3 torchrun t.py", TaskPlan("srun", 6, 3, 2)),
-        ({}, "srun torchrun t.py", TaskPlan("srun")),
-        (SBATCH_BODY, "srun torchrun t.py", TaskPlan("srun", 16, 8, 2)),
-        (SBATCH_BODY, "srun -n 4 torchrun t.py", TaskPlan("srun", 4, 2, 2)),
-        (SBATCH_BODY, "mpirun -np 16 torchrun t.py", TaskPlan("mpirun", 16, 8, 2)),
-        (SRUN_TASK, "", TaskPlan("srun", 16, 8, 2)),
+        ({}, "srun -N 2 -n 16 torchrun t.py", SchedulerStep("srun", 2, 16, 8)),
+        ({}, "srun -N 2 --ntasks-per-node=3 torchrun t.py", SchedulerStep("srun", 2, 6, 3)),
+        ({}, "srun torchrun t.py", SchedulerStep("srun")),
+        # with a total it is a maximum: one task
+        ({}, "srun -n 1 --ntasks-per-node=8 torchrun t.py", SchedulerStep("srun", 1, 1, 1)),
+        (SBATCH_BODY, "srun torchrun t.py", SchedulerStep("srun", 2, 16, 8)),
+        (SBATCH_BODY, "srun -n 4 torchrun t.py", SchedulerStep("srun", 2, 4, 2)),
+        (SBATCH_BODY, "mpirun -np 16 torchrun t.py", SchedulerStep("mpirun", 2, 16, 8)),
+        (SRUN_TASK, "", SchedulerStep("srun", 2, 16, 8)),
         (SBATCH_BODY, "", None),
     ],
 )
-def test_task_plan(environ: Mapping[str, str], command: str, plan: TaskPlan | None) -> None:
+def test_task_plan(environ: Mapping[str, str], command: str, plan: SchedulerStep | None) -> None:
     launch = make(environ, command=command, launched=not command, host_name="gpu01")
     assert task_plan(launch, scheduler_of(environ) or Unavailable("none")) == plan
 

@@ -7,7 +7,6 @@ import pytest
 from distcheck.checks.launch_files.context import (
     NODES_OPTIONS,
     ExpectedNodes,
-    SchedulerStep,
     edit_value,
     expected_nodes,
     host_of,
@@ -24,6 +23,7 @@ from distcheck.checks.launch_files.context import (
 )
 from distcheck.checks.launch_files.model import LaunchFiles, LaunchSite
 from distcheck.checks.launch_files.node_ranks import launcher_expects_the_nodes_there_are
+from distcheck.launch.schedulers import SchedulerStep
 
 from .judging import TWO_NODES, findings, read
 from .sites import site_of
