@@ -18,7 +18,7 @@ def is_leftover(program: Program, file: int) -> bool:
     A file that is read alone shows nothing about that.
     """
     facts = program.index.files[file]
-    if program.importers(file) or len(program.index.files) < 2 or facts.has_main_guard or facts.cells:
+    if program.index.importers(file) or len(program.index.files) < 2 or facts.has_main_guard or facts.cells:
         return False
     name = facts.path.replace("\\", "/").rsplit("/", 1)[-1]
     if name in _USED_BY_NAME or program.is_test(file) or name.removesuffix(".py") in _imported_names(program):
@@ -56,7 +56,7 @@ def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool
 
     :param qualified: its dotted name in the file; code of the module itself always runs
     """
-    if not qualified or not depth or not program.importers(file):
+    if not qualified or not depth or not program.index.importers(file):
         return False
     name = qualified.split(".", 1)[0]
     users: set[tuple[int, str]] = set()

@@ -241,6 +241,7 @@ class Index:
         self.parts: list[tuple[str, ...]] = [module_parts(file.path) for file in self.files]
         self._by_last = grouped_pairs((parts[-1], number) for number, parts in enumerate(self.parts) if parts)
         self._imported: dict[int, frozenset[int]] = {}
+        self._importing: dict[int, list[int]] | None = None
         self._roots: list[Hashable] | None = None
         self._exactly = {parts: number for number, parts in reversed(list(enumerate(self.parts)))}
         self._found: dict[tuple[int, str], tuple[int, tuple[str, ...]] | None] = {}
@@ -262,6 +263,13 @@ class Index:
             located = (self.locate(file, dotted) for dotted in self.files[file].imports)
             found = self._imported[file] = frozenset(item[0] for item in located if item is not None)
         return found
+
+    def importers(self, file: int) -> list[int]:
+        """Return the other files that import a file, in order."""
+        if self._importing is None:
+            pairs = ((one, other) for other in range(len(self.files)) for one in self.imported(other) if one != other)
+            self._importing = grouped_pairs(pairs)
+        return self._importing.get(file, [])
 
     def roots(self) -> list[Hashable]:
         """Return one value for each file; files that hang together by imports have the same one."""

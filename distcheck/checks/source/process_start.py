@@ -541,7 +541,7 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         every = {text for _, spelled in found for text in spelled}
         if len(every) == 2 or program.imports_from(file, *_PASSED_BY_OTHERS):
             continue
-        if any(_is_of_deepspeed(program, other) for other in (file, *program.importers(file))):
+        if any(_is_of_deepspeed(program, other) for other in (file, *program.index.importers(file))):
             continue
         call = found[0][0]
         files = _used_files(program, file)
@@ -549,7 +549,7 @@ def one_spelling_of_local_rank(program: Program) -> Iterator[Finding]:
         if _completed(program, call, files) or (reader and spelling == _SPELLINGS[1]):
             continue
         dest = _destination(call)
-        together = frozenset(files).union(program.importers(file))
+        together = frozenset(files).union(program.index.importers(file))
         known = bool(readers & together)
         alone = not any(start.file in together for start in program.calls_to(*INIT))
         # an option that no code reads decides nothing; a launcher that passes it starts scripts with a group

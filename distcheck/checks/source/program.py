@@ -767,7 +767,7 @@ class Program(SourceSpans):
         class gets to see, and a public method of a class that is used, may be called from there.
         """
         facts = self.index.files[file]
-        if not facts.has_main_guard or facts.cells or self.importers(file):
+        if not facts.has_main_guard or facts.cells or self.index.importers(file):
             return False
         scopes = self.index.scopes[file]
         around = []
@@ -795,20 +795,6 @@ class Program(SourceSpans):
     @cached
     def _components(self) -> dict[Hashable, list[int]]:
         return grouped_pairs((root, number) for number, root in enumerate(self.index.roots()))
-
-    def importers(self, file: int) -> list[int]:
-        """Return the files that import a file."""
-        return self._importing().get(file, [])
-
-    @cached
-    def _importing(self) -> dict[int, list[int]]:
-        """Return the files that import each file, in order."""
-        return grouped_pairs(
-            (file, other)
-            for other in range(len(self.index.files))
-            for file in self.index.imported(other)
-            if file != other
-        )
 
     def in_component(self, file: int, *dotted: str) -> bool:
         """Return whether a file, or one that hangs together with it by imports, calls one of these."""

@@ -277,7 +277,7 @@ def _counted(value: Value | None) -> bool:
 def _starts_processes(program: Program, row: EventRow) -> bool:
     """Return whether something of the program starts processes alone, so that it knows how many there are."""
     files = set(files_from(program, row.file))
-    for other in program.importers(row.file):
+    for other in program.index.importers(row.file):
         files |= files_from(program, other)
     if called_in(program, files, *_STARTERS):
         return True

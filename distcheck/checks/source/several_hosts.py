@@ -126,7 +126,7 @@ def _files_around(program: Program, file: int, scope: int) -> frozenset[int]:
     row = next(iter(program.rows_of(file, scope)), None)
     roots = {root[0] for root in roots_of(program, row)} if row is not None else set()
     if not roots - {file}:
-        roots |= {file, *program.importers(file)}
+        roots |= {file, *program.index.importers(file)}
     return frozenset().union(*(files_from(program, root) for root in roots))
 
 

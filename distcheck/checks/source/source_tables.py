@@ -62,8 +62,6 @@ class SourceTables:
         self.by_scope = index.by_scope
         self.reads = index.reads
         self.depth = 0
-        self._related: dict[tuple[int, int], bool] = {}
-        self._importing: dict[int, list[int]] | None = None
         self._importers: dict[int, frozenset[int]] = {}
         self.linking = True
         self.distributed_files = [_speaks_of_ranks(file.imports) for file in self.files]
@@ -252,11 +250,7 @@ class SourceTables:
 
     def related(self, one: int, other: int) -> bool:
         """Return whether one of two files imports the other."""
-        key = (min(one, other), max(one, other))
-        known = self._related.get(key)
-        if known is None:
-            known = self._related[key] = other in self.index.imported(one) or one in self.index.imported(other)
-        return known
+        return other in self.index.imported(one) or one in self.index.imported(other)
 
     def in_one_program(self, one: int, other: int) -> bool:
         """Return whether some file imports both, itself or through others."""
@@ -264,13 +258,7 @@ class SourceTables:
 
     def importers(self, file: int) -> frozenset[int]:
         """Return a file and all that import it, themselves or through others."""
-        if self._importing is None:
-            self._importing = {}
-            for number in range(len(self.files)):
-                for imported in self.index.imported(number):
-                    self._importing.setdefault(imported, []).append(number)
         known = self._importers.get(file)
         if known is None:
-            importing = self._importing
-            known = self._importers[file] = frozenset(reachable((file,), lambda node: importing.get(node, ())))
+            known = self._importers[file] = frozenset(reachable((file,), self.index.importers))
         return known
