@@ -27,7 +27,20 @@ from .values import (
     join,
     value_of,
 )
+from .vocabulary import word_set
 
+#: Functions whose result is their argument, in another form.
+_OF_ONE_VALUE = word_set("int float str bool abs operator.index copy.copy round list tuple iter next sorted reversed")
+#: What iterates over its arguments.
+_ITERATORS = word_set(
+    "enumerate zip tqdm.tqdm tqdm tqdm.auto.tqdm tqdm.trange itertools.cycle itertools.islice tqdm.std.tqdm "
+    "tqdm.autonotebook.tqdm cycle itertools.chain"
+)
+#: What depends on the data or the clock of this rank.
+_OF_THIS_RANK = word_set(
+    "torch.isnan torch.isinf math.isnan math.isfinite numpy.isnan torch.isfinite time.time time.perf_counter "
+    "time.monotonic random.random numpy.random.rand"
+)
 #: Calls within calls that are answered for their own arguments; deeper ones for all arguments that are ever passed.
 _MOST_NESTED = 2
 
@@ -117,22 +130,7 @@ class CallResults(Operators):
                 if kind == "test"
                 else value_of(kind, detail, call=(file, event), flow=(step,))
             )
-        if dotted in (
-            "int",
-            "float",
-            "str",
-            "bool",
-            "abs",
-            "operator.index",
-            "copy.copy",
-            "round",
-            "list",
-            "tuple",
-            "iter",
-            "next",
-            "sorted",
-            "reversed",
-        ):
+        if dotted in _OF_ONE_VALUE:
             inner = self.value(file, term[2][0], context) if term[2] else NOTHING_KNOWN
             if dotted in ("int", "float"):
                 return self.to_number(file, inner, term)
@@ -196,24 +194,7 @@ class CallResults(Operators):
                 call=(file, event),
                 items=tuple(self.value(file, item, context) for item in term[2]),
             )
-        if (
-            dotted
-            in (
-                "enumerate",
-                "zip",
-                "tqdm.tqdm",
-                "tqdm",
-                "tqdm.auto.tqdm",
-                "tqdm.trange",
-                "itertools.cycle",
-                "itertools.islice",
-                "tqdm.std.tqdm",
-                "tqdm.autonotebook.tqdm",
-                "cycle",
-                "itertools.chain",
-            )
-            and term[2]
-        ):
+        if dotted in _ITERATORS and term[2]:
             items = tuple(self.value(file, item, context) for item in term[2])
             return value_of(Kind.RESULT, dotted, call=(file, event), items=items)
         if dotted in vocabulary.WRAPPERS:
@@ -243,19 +224,7 @@ class CallResults(Operators):
             return value_of(Kind.TUPLE, 2, items=(value_of(Kind.GLOBAL_RANK), value_of(Kind.WORLD_SIZE)))
         if dotted in ("torch.distributed.new_group", "torch.distributed.split_group"):
             return value_of(Kind.GROUP, "sub", call=(file, event))
-        if dotted in (
-            "torch.isnan",
-            "torch.isinf",
-            "math.isnan",
-            "math.isfinite",
-            "numpy.isnan",
-            "torch.isfinite",
-            "time.time",
-            "time.perf_counter",
-            "time.monotonic",
-            "random.random",
-            "numpy.random.rand",
-        ):
+        if dotted in _OF_THIS_RANK:
             given = [self.value(file, item, context) for item in term[2]]
             return (
                 value_of(Kind.BATCH, dotted, call=(file, event))

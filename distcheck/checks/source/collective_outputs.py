@@ -26,7 +26,7 @@ from .tensor_devices import (
 )
 from .term_queries import Ref, callee_text, first_event, origins, parts, payload_terms
 from .values import Kind
-from .vocabulary import D
+from .vocabulary import D, word_set
 
 
 @probe(rules.DC711)
@@ -57,6 +57,10 @@ def result_lands_in_temporary(program: Program) -> Iterator[Finding]:
             fix=f"name it (reduced = {shown}), call {callee_text(call)}(reduced, …), and read reduced afterwards",
             severity=severity,
         )
+
+
+#: What makes a tensor of others, or of numbers.
+_MAKE_TENSORS = word_set("torch.tensor torch.stack torch.cat torch.Tensor torch.FloatTensor torch.cuda.FloatTensor")
 
 
 class _Copy:
@@ -113,14 +117,7 @@ def copy_of(program: Program, call: SourceCall, number: int, top: bool = False) 
     for atom in program.evaluator.value(call.file, term[1]):
         if atom.kind != Kind.NAMED:
             return None
-        if atom.const in (
-            "torch.tensor",
-            "torch.stack",
-            "torch.cat",
-            "torch.Tensor",
-            "torch.FloatTensor",
-            "torch.cuda.FloatTensor",
-        ):
+        if atom.const in _MAKE_TENSORS:
             return _Copy(list(term[2][:1]), "a tensor made on the spot")
     return None
 

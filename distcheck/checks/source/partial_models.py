@@ -23,6 +23,8 @@ from .term_queries import given_terms
 from .values import PARTIAL, Atom, Kind, Value, Who
 from .vocabulary import words
 
+#: What writes or reads the part of each rank.
+_OF_PARTS = frozenset(words("save async_save save_checkpoint save_16bit_model save_state_dict load load_checkpoint"))
 #: How deep helpers are followed.
 _DEEPEST = 3
 #: Methods of a sharded model that gather its parts.
@@ -104,15 +106,7 @@ def sharded_state_is_collected_by_all_ranks(program: Program) -> Iterator[Findin
         done.add((call.file, guard.block, what))
         here = _place(call, inner)
         behind = "" if here == inner else f" ({what} at {inner.path}:{inner.line})"
-        writes = what.rsplit(".", 1)[-1] in (
-            "save",
-            "async_save",
-            "save_checkpoint",
-            "save_16bit_model",
-            "save_state_dict",
-            "load",
-            "load_checkpoint",
-        )
+        writes = what.rsplit(".", 1)[-1] in _OF_PARTS
         yield here.found(
             rules.DC705,
             f"`{here.text()}`{behind} gathers parts from all ranks, but {_by(program, call, here, guard)}",

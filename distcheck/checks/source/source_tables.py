@@ -30,25 +30,15 @@ class CallContext(NamedTuple):
     memo: dict[int, Value]
 
 
+#: What is imported to start ranks, or to train on several of them.
+_OF_RANKS = vocabulary.words(
+    "torch.distributed torch.multiprocessing torch.nn.parallel horovod deepspeed accelerate torch_xla"
+)
+
+
 def _speaks_of_ranks(imports: list[str]) -> bool:
     """Return whether a file imports what makes a name like ``rank`` a rank of a job."""
-    for dotted in imports:
-        if (
-            dotted.startswith(
-                (
-                    "torch.distributed",
-                    "torch.multiprocessing",
-                    "torch.nn.parallel",
-                    "horovod",
-                    "deepspeed",
-                    "accelerate",
-                    "torch_xla",
-                )
-            )
-            or "dist" in dotted.lower()
-        ):
-            return True
-    return False
+    return any(dotted.startswith(_OF_RANKS) or "dist" in dotted.lower() for dotted in imports)
 
 
 class SourceTables:
