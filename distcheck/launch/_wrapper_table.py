@@ -1,8 +1,7 @@
 """One row for each program that starts a launcher: which words belong to it.
 
 The row decides whether an unlisted option is a flag or has a value. No message is printed, because these programs
-change
-often. ``_wrappers.py`` uses the rows.
+change often. ``_wrappers.py`` uses the rows.
 """
 
 from __future__ import annotations

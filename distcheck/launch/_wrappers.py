@@ -1,8 +1,7 @@
 """The programs before a launcher, read with the rows of ``_wrapper_table.py``: their end and their options.
 
 Options are parsed like getopt, as these programs do. Tasks, nodes, GPUs and variables go to the draft. The launcher
-after
-them is not read here.
+after them is not read here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a scheduler or an MPI launcher sets for this process: Slurm, Kubernetes, PBS, LSF, Flux, Open MPI, PMI …
 
 It reads the variables of a job and its tasks, expands Slurm's host lists, and writes the lines that pass a task's
-number
-to torch. Other modules check whether the numbers fit the launch.
+number to torch. Other modules check whether the numbers fit the launch.
 """
 
 from __future__ import annotations
@@ -381,10 +380,8 @@ def mapping_lines(scheduler: Scheduler, run: str = "python train.py") -> tuple[s
     """Return the lines that pass a task's number to torch: a comment, then the command.
 
     They must run in each task: the body of a job script would use the number 0 for all tasks. For Slurm and MPI the
-    second
-    line starts the tasks itself, so it works in a job script. Unknown values (the host of task 0 under Flux or jsrun)
-    are
-    in angle brackets.
+    second line starts the tasks itself, so it works in a job script. Unknown values (the host of task 0 under Flux or
+    jsrun) are in angle brackets.
 
     :param run: the command of each task, as a shell text without single quotes
     """

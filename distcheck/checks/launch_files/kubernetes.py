@@ -1,9 +1,8 @@
 """Kubernetes manifests: the pods that a file requests, what their containers get, and the launch lines in them.
 
 It knows the workloads for training: PyTorchJob, TrainJob, MPIJob, JobSet, Volcano and LeaderWorkerSet, Job,
-StatefulSet,
-Pod. It finds the containers of other kinds by their shape. Values from a template, a patch or a ConfigMap in another
-file are unknown. ``shell.py`` reads the text after ``bash -c``, and ``pods.py`` checks the pods.
+StatefulSet, Pod. It finds the containers of other kinds by their shape. Values from a template, a patch or a ConfigMap
+in another file are unknown. ``shell.py`` reads the text after ``bash -c``, and ``pods.py`` checks the pods.
 """
 
 from __future__ import annotations

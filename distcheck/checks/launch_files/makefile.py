@@ -443,10 +443,8 @@ def _for_shell(line: Fragment, target: str, made: _Makefile) -> tuple[Fragment, 
     """Return a line of a recipe as the shell gets it, and the variables.
 
     A reference stays one, in the shell's form and with the same length (``$(GPUS)`` as ``${GPUS}``), so that each word
-    keeps
-    its location. Its value is given as a variable. A value of several words is assigned in a line before, with its
-    location
-    in the makefile. ``$$`` becomes one character.
+    keeps its location. Its value is given as a variable. A value of several words is assigned in a line before, with
+    its location in the makefile. ``$$`` becomes one character.
     """
     environ = dict(_exported_to(target, made))
     shells_own = set(re.findall(r"\$\$\{?([A-Za-z_]\w*)", line.text)) - set(environ)

@@ -262,8 +262,7 @@ def step_of(job: Allocation | None, words: Sequence[Word]) -> Allocation:
     """Return what a step gets: its own options, and the rest from its job.
 
     Since Slurm 22.05 a step does not inherit CPUs per task. The job's tasks per node are a maximum if the step gives a
-    number
-    of tasks.
+    number of tasks.
 
     :param words: of srun, its name first
     """

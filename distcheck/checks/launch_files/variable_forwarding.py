@@ -1,8 +1,7 @@
 """Whether variables reach the ranks, and whether they are the launcher's to set: exports, forwarding, presets.
 
 ``variables.py`` checks the values. A variable does not reach the ranks if nothing exports it, or if a program before
-the
-launcher starts with its own environment.
+the launcher starts with its own environment.
 """
 
 from __future__ import annotations

@@ -103,8 +103,7 @@ class Node(NamedTuple):
         """Return the typed value of a node; tables and lists are known only as such, with the value None.
 
         Plain words are typed as in YAML 1.1, like in Kubernetes and accelerate (``yes`` is true). Templates, a single
-        variable
-        (``${REPLICAS}``), and values in a conditional template are unknown.
+        variable (``${REPLICAS}``), and values in a conditional template are unknown.
         """
         if self.kind != "value" or self.open_ended:
             return Scalar(None, self.span, self.written, known=False)
@@ -254,8 +253,7 @@ class _Source:
         """Return the replacement for a template alone in a line of a block scalar, with the blanks before it.
 
         It begins at the block's indentation. Text further left ends the block, and a longer line of blanks is not empty
-        for
-        YAML.
+        for YAML.
         """
         first, sign, rest = (blanks + template).partition("\n")
         room = len(first) - block.indent
