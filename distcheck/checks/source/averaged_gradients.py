@@ -96,10 +96,9 @@ def _scaled_twice(program: Program) -> Iterator[Finding]:
     if not wraps(program, *_AVERAGING) or list(program.calls_named("register_comm_hook", "set_gradient_divide_factor")):
         return
     for call in program.calls_named("backward"):
-        callee = call.terms[call.term[1]]
-        if callee[0] != "a" or not is_backward(call):
+        if call.receiver_term < 0 or not is_backward(call):
             continue
-        scaled = _scaling(program, call.file, callee[1])
+        scaled = _scaling(program, call.file, call.receiver_term)
         if scaled is None:
             continue
         operator, loss = scaled

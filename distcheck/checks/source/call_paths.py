@@ -307,10 +307,10 @@ def _without_other_things(text: str) -> str:
 
 def has_stand_in(row: EventRow) -> bool:
     """Return whether the object of a call differs between ranks: ``saver = Saver() if rank == 0 else NoOp()``."""
-    if not isinstance(row, SourceCall) or row.terms[row.term[1]][0] != "a":
+    object_term = row.receiver_term if isinstance(row, SourceCall) else -1
+    if object_term < 0:
         return False
     program = row.program
-    object_term = int(row.terms[row.term[1]][1])
     parts = row.terms[object_term]
     if parts[0] == "?":
         return program.evaluator.test(row.file, parts[1]).who in PARTIAL
@@ -550,10 +550,9 @@ _OF_TORCH = vocabulary.word_set(
 def _is_named_after(program: Program, call: SourceCall, function: Function) -> bool:
     """Return whether the object of a call is called like the class of a method: ``self.trainer.train()``."""
     owner = program.evaluator.owner_of(*function)
-    callee = call.terms[call.term[1]]
-    if owner < 0 or callee[0] != "a":
+    if owner < 0 or call.receiver_term < 0:
         return False
-    variable = _letters(last_name(call.terms, callee[1]))
+    variable = _letters(last_name(call.terms, call.receiver_term))
     name = _letters(program.index.classes[function[0]][owner].name)
     return len(variable) >= _SHORTEST_NAME and (name.endswith(variable) or variable.endswith(name))
 

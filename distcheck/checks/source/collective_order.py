@@ -91,8 +91,7 @@ def _holds_texts(program: Program, ref: Ref) -> bool:
     if any(terms[number][0] == "f" or terms[number][1] == "str" for number in inner):
         return True
     for call in program.calls_named("add", files={ref[0]}):
-        callee = call.terms[call.term[1]]
-        if callee[0] != "a" or ref not in origins(program, ref[0], callee[1]):
+        if call.receiver_term < 0 or ref not in origins(program, ref[0], call.receiver_term):
             continue
         added = call.argument(0)
         if added is not None and any(

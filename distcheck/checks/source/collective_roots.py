@@ -143,12 +143,10 @@ def _has_element(program: Program, file: int, number: int) -> bool:
 
 def _dimensions(program: Program, call: SourceCall) -> list[Any] | None:
     """Return the sizes of the dimensions of the mesh that a group is taken from; None where they are not seen."""
-    terms = program.terms[call.file]
-    callee = terms[call.term[1]]
-    if callee[0] != "a":
+    if call.receiver_term < 0:
         return None
     sizes: list[Any] | None = None
-    for file, number in origins(program, call.file, callee[1]):
+    for file, number in origins(program, call.file, call.receiver_term):
         term = program.terms[file][number]
         while term[0] == "s":
             inner = origins(program, file, term[1])

@@ -654,11 +654,9 @@ def _tests_start_method(program: Program, call: SourceCall) -> bool:
 
 def _is_spawned_process(program: Program, call: SourceCall) -> bool:
     """Return whether ``start`` is called on a Process that is spawned, not forked."""
-    terms = program.terms[call.file]
-    callee = terms[call.term[1]]
-    if callee[0] != "a":
+    if call.receiver_term < 0:
         return False
-    for ref in origins(program, call.file, callee[1]):
+    for ref in origins(program, call.file, call.receiver_term):
         made = origin_call(program, ref)
         if made is None or made.method != "Process":
             return False

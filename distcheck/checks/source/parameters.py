@@ -59,12 +59,11 @@ def _switches(program: Program, files: set[int]) -> Iterator[_Switch]:
             yield _Switch(row, model, wanted, _is_chosen(row))
     for call in program.calls_named("requires_grad_", files=files):
         wanted = call.constant(0, "requires_grad", True)
-        terms = program.terms[call.file]
-        callee = terms[call.term[1]]
-        if not isinstance(wanted, bool) or callee[0] != "a" or last_name(terms, callee[1]) == "grad":
+        term = call.receiver_term
+        if not isinstance(wanted, bool) or term < 0 or last_name(call.terms, term) == "grad":
             continue
-        model = model_of_parameters(program, call.file, callee[1])
-        yield _Switch(call, model if model >= 0 else callee[1], wanted, model >= 0 and _is_chosen(call))
+        model = model_of_parameters(program, call.file, term)
+        yield _Switch(call, model if model >= 0 else term, wanted, model >= 0 and _is_chosen(call))
 
 
 def _is_chosen(row: EventRow) -> bool:
@@ -353,11 +352,11 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
     moves = program.calls_named("to", *_TO_CPU, *_TO_GPU, *_CASTS, files=files)
     for call in sorted(moves, key=lambda call: (call.file, call.number)):
         terms = program.terms[call.file]
-        callee = terms[call.term[1]]
+        term = call.receiver_term
         # a tensor is copied, and stays where it is
-        if callee[0] != "a" or (terms[callee[1]][0] == "a" and terms[callee[1]][2] in _TENSORS):
+        if term < 0 or (terms[term][0] == "a" and terms[term][2] in _TENSORS):
             continue
-        found = _moved(program, call, int(callee[1]), known)
+        found = _moved(program, call, term, known)
         if found is None:
             continue
         root, what = found
@@ -431,7 +430,6 @@ def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
     makers = [SourceCall(program, *made) for made in wrap.made]
     if any((maker.file, maker.scope) != (call.file, call.scope) for maker in makers):
         return False
-    terms = program.terms[call.file]
     for other in calls_in(program, (call.file, call.scope)):
         if other.number > call.number:
             break
@@ -439,11 +437,10 @@ def _was_on_cpu(program: Program, wrap: WrappedModel) -> bool:
             return False
         if any(name in ("device", "device_map") for name in other.keywords) and other in makers:
             return False
-        callee = terms[other.term[1]]
         # who gets the model may move it
         given = list(other.term[2]) if other.number < call.number and other not in makers else []
-        if callee[0] == "a" and (other.method in _TO_GPU or other.method in ("to", "to_empty")):
-            given.append(callee[1])
+        if other.receiver_term >= 0 and (other.method in _TO_GPU or other.method in ("to", "to_empty")):
+            given.append(other.receiver_term)
         if any(made_by(program, other.term_value(number), (call.file, call.scope)) & wrap.made for number in given):
             return False
     return all(_builds_on_cpu(maker) for maker in makers)
@@ -457,8 +454,7 @@ def _is_untouched_parameter(program: Program, call: SourceCall) -> bool:
         return False
     return not any(
         other.number < call.number
-        and terms[other.term[1]][0] == "a"
-        and terms[other.term[1]][1] == term
+        and other.receiver_term == term
         and (other.method in _TO_GPU or other.method in ("to", "to_empty"))
         for other in calls_in(program, (call.file, call.scope))
     )

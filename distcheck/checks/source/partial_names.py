@@ -312,8 +312,6 @@ def _is_closed(program: Program, ref: tuple[int, int], name: str) -> bool:
 def _reads_attribute(call: SourceCall, name: str) -> bool:
     """Return whether a method of the object in an attribute is called, or the attribute is handed to a call."""
     terms = call.terms
-    callee = terms[call.term[1]]
-    places = [*call.argument_terms, *([callee[1]] if callee[0] == "a" else ())]
     return any(
         term >= 0
         and terms[term][0] == "a"
@@ -321,7 +319,7 @@ def _reads_attribute(call: SourceCall, name: str) -> bool:
         and terms[terms[term][1]][0] == "p"
         and call.function.parameters
         and terms[terms[term][1]][2] == call.function.parameters[0][0]
-        for term in places
+        for term in (*call.argument_terms, call.receiver_term)
     )
 
 

@@ -105,8 +105,7 @@ def _used_before(program: Program, call: SourceCall, buffer: int) -> tuple[Event
 
 def _is_handle(program: Program, wait: SourceCall, call: SourceCall) -> bool:
     """Return whether a wait is for the handle of a call."""
-    callee = wait.terms[wait.term[1]]
-    pending, seen = [callee[1]] if callee[0] == "a" else [], set()
+    pending, seen = [wait.receiver_term] if wait.receiver_term >= 0 else [], set()
     while pending:
         number = pending.pop()
         if number == call.event[7]:

@@ -383,20 +383,22 @@ class SourceCall(EventRow):
         return None
 
     @property
+    def receiver_term(self) -> int:
+        """The term of the object that a method is called on, -1 where it is no method."""
+        callee = self.terms[self.term[1]]
+        return int(callee[1]) if callee[0] == "a" else -1
+
+    @property
     def receiver(self) -> Value:
         """The object that a method is called on; nothing known where it is no method."""
-        terms = self.terms
-        callee = terms[self.term[1]]
-        if callee[0] == "a":
-            return self.program.evaluator.value(self.file, callee[1])
-        return NOTHING_KNOWN
+        term = self.receiver_term
+        return NOTHING_KNOWN if term < 0 else self.program.evaluator.value(self.file, term)
 
     @property
     def receiver_text(self) -> str:
         """The source of the object that a method is called on, empty where it is no method."""
-        terms = self.terms
-        callee = terms[self.term[1]]
-        return source_text.render(terms, callee[1]) if callee[0] == "a" else ""
+        term = self.receiver_term
+        return "" if term < 0 else source_text.render(self.terms, term)
 
     def unproven_reach(self, by_rank: bool) -> FlowStep | None:
         """Return the condition on the way to this call that is not proven, or that it may call something else."""

@@ -406,15 +406,13 @@ def _never_bound(program: Program, seen: set[tuple[int, int]]) -> Iterator[Findi
             continue
         if any(program.framework(file) for file in files):
             continue
-        terms = wrap.terms
-        model = set(_arms(terms, wrap.argument_term(0, "module")))
+        model = set(_arms(wrap.terms, wrap.argument_term(0, "module")))
         for call in program.rows_of(wrap.file, wrap.scope):
             if call.number >= wrap.number:
                 break
             if not isinstance(call, SourceCall) or (call.file, call.line) in seen or not on_current_gpu(program, call):
                 continue
-            callee = terms[call.term[1]]
-            moved = {call.event[7], callee[1]} if callee[0] == "a" else {call.event[7]}
+            moved = (call.event[7], call.receiver_term)
             if not model.isdisjoint(moved) and not program.excludes(call, wrap) and _all_ranks_run(program, call):
                 seen.add((call.file, call.line))
                 yield _shared(

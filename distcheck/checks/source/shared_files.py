@@ -95,13 +95,12 @@ def _written(program: Program, call: SourceCall) -> tuple[int, bool] | None:
             return (_term(call, 0, "file"), False) if _mode(call, 1)[:1] in ("w", "x") else None
     if program.functions(call):
         return None
-    callee = program.terms[call.file][call.term[1]]
-    if callee[0] != "a":
+    if call.receiver_term < 0:
         return None
     if call.method in _WRITING_METHODS or (call.method == "open" and _mode(call, 0)[:1] in ("w", "x")):
-        return callee[1], False
+        return call.receiver_term, False
     if call.method == "mkdir":
-        return callee[1], True
+        return call.receiver_term, True
     return None
 
 
@@ -118,12 +117,10 @@ def _read(program: Program, call: SourceCall, folder: bool) -> int:
             return _term(call, *_WRITERS[target])
     if program.functions(call):
         return -1
-    callee = program.terms[call.file][call.term[1]]
-    if callee[0] == "a" and call.method in (_WRITING_METHODS | {"iterdir"} if folder else _READING_METHODS):
-        return int(callee[1])
-    if callee[0] == "a" and call.method == "open" and not call.targets:
-        reads = _mode(call, 0)[:1] in ("r", "")
-        return int(callee[1]) if reads is not folder else -1
+    if call.method in (_WRITING_METHODS | {"iterdir"} if folder else _READING_METHODS):
+        return call.receiver_term
+    if call.method == "open" and not call.targets and (_mode(call, 0)[:1] in ("r", "")) is not folder:
+        return call.receiver_term
     return -1
 
 

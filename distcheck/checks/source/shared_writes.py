@@ -148,9 +148,8 @@ def _is_written_by_few(call: SourceCall) -> bool:
 
 def _handed_to(call: SourceCall) -> Iterator[int]:
     """Yield the terms that a call uses directly: its arguments, and the object whose method it is."""
-    callee = call.terms[call.term[1]]
-    if callee[0] == "a":
-        yield callee[1]
+    if call.receiver_term >= 0:
+        yield call.receiver_term
     yield from call.argument_terms
 
 
@@ -417,9 +416,9 @@ def ranks_race_for_a_folder(program: Program) -> Iterator[Finding]:
         kind = _kind_of_folder_call(call)
         if kind is None or call.has_star or call.inside("try") or call.within("suppress"):
             continue
-        path = call.argument_term(0, "name") if kind == "makedirs" else call.argument_term(0, "path")
-        if kind == "Path.mkdir":
-            path = int(call.terms[call.term[1]][1])
+        path = call.receiver_term
+        if kind != "Path.mkdir":
+            path = call.argument_term(0, "name" if kind == "makedirs" else "path")
         call_path = call_paths.path_of_all_ranks(program, call, first_is_a_guard=True)
         trained = call_paths.path_past_a_trainer(program, call) if call_path is None else None
         call_path = call_path or trained
@@ -493,9 +492,8 @@ def folder_made(call: SourceCall) -> int:
         return call.argument_term(0, "save_directory")
     if call.is_to("os.makedirs"):
         return call.argument_term(0, "name")
-    callee = call.terms[call.term[1]]
-    if call.method == "mkdir" and callee[0] == "a" and call.gives(None, "exist_ok") and not call.targets:
-        return int(callee[1])
+    if call.method == "mkdir" and call.gives(None, "exist_ok") and not call.targets:
+        return call.receiver_term
     return -1
 
 

@@ -188,11 +188,10 @@ def given_term(call: SourceCall, function: tuple[int, int], name: str) -> int:
     positional = [parameter for parameter, _, star in call.program.scope(function).parameters if not star]
     if name not in positional:
         return call.argument_term(None, name)
-    callee = call.terms[call.term[1]]
     bound = any(atom.kind == Kind.FUNCTION and atom.of for atom in call.callee)
     position = positional.index(name) - bound
     if position < 0:
-        return int(callee[1]) if callee[0] == "a" else -1
+        return call.receiver_term
     return call.argument_term(position, name)
 
 

@@ -158,8 +158,8 @@ def _optimizes(program: Program, value: Value, known: list[WrappedModel]) -> boo
 
 def _is_replicated(program: Program, call: SourceCall, known: list[WrappedModel]) -> bool:
     """Return whether a method belongs to a model that was wrapped before."""
-    callee = call.terms[call.term[1]]
-    found = roots(program, call.file, call.scope, callee[1], known) if callee[0] == "a" else []
+    term = call.receiver_term
+    found = roots(program, call.file, call.scope, term, known) if term >= 0 else []
     return bool(found) and all(
         root.steps == 0 and (root.kind != "raw" or comes_after(program, root.wrap.call, call)) for root in found
     )
@@ -203,10 +203,9 @@ def _averaged(program: Program, call: SourceCall) -> set[int]:
     file, scope = functions[0]
     found: set[int] = set()
     for row in calls_in(program, functions[0]):
-        callee = row.terms[row.term[1]]
-        if row.method not in _IN_PLACE or callee[0] != "a":
+        base = row.receiver_term
+        if row.method not in _IN_PLACE or base < 0:
             continue
-        base = callee[1]
         while base >= 0 and row.terms[base][0] == "c" and row.terms[row.terms[base][1]][0] == "a":
             base = row.terms[row.terms[base][1]][1]
         model = model_of_parameters(program, file, _zipped(program, file, base))
