@@ -45,6 +45,10 @@ _OF_THIS_RANK = word_set(
 _MOST_NESTED = 2
 
 
+#: What stands for the name of a call of a generator of the project.
+_GENERATOR = "generator"
+
+
 #: Names of calls that make a process group.
 _GROUP_STARTS = frozenset({"init_process_group", "init_distributed"})
 
@@ -319,7 +323,9 @@ class CallResults(Operators):
         if self.linking:
             return self.returned_quickly(atom.const)
         if self.nested >= _MOST_NESTED or self.depth > DEEPEST // 2 or not self.depends_on_parameters(atom.const):
-            return self.returned(atom.const)
+            value = self.returned(atom.const)
+            # what a generator walks through was given to this call
+            return value_of(Kind.RESULT, _GENERATOR, call=(file, term[5])) if _is_generator(value) else value
         parameters: dict[str, Value] = {}
         own = [parameter for parameter, _, star in scope.parameters if not star]
         offset = 1 if atom.of else 0
@@ -494,7 +500,7 @@ class CallResults(Operators):
             elif event[0] == "call" and last_name(self.terms[file], self.terms[file][event[7]][1]) in _GROUP_STARTS:
                 starts.append(len(found))
         if generator:
-            return value_of(Kind.RESULT, "generator", call=call)
+            return value_of(Kind.RESULT, _GENERATOR, call=call)
         if not found:
             return const(None)
         found = _without_a_group(found, starts)
@@ -528,6 +534,10 @@ def _without_a_group(returned: list[Value], starts: list[int]) -> list[Value]:
         else value
         for position, value in enumerate(returned)
     ]
+
+
+def _is_generator(value: Value) -> bool:
+    return value.only(Kind.RESULT) and value.atoms[0].const == _GENERATOR
 
 
 def _holds_ranks(value: Value) -> bool:

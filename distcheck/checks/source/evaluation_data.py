@@ -21,8 +21,9 @@ from .loader_loops import (
     training_loops,
 )
 from .models import without_gradients
-from .program import Program, SourceCall
+from .program import EventRow, Program, SourceCall
 from .samplers import loader_samplers
+from .source_text import last_name
 from .undivided_data import OTHER_DIVISIONS, RANK_WORDS, data_set_of, is_divided, wraps_somewhere
 from .values import Certainty
 
@@ -62,8 +63,11 @@ def evaluations(program: Program) -> Iterator[LoaderLoop]:
 
 
 def _cuts_repeats(program: Program, loop: LoaderLoop) -> bool:
-    """Return whether the function of an evaluation cuts something to a length: most likely the repeats."""
+    """Return whether the function of an evaluation cuts something to a length, or passes over what is beyond one."""
     for row in program.rows_of(*loop.function):
+        around = [number for number, _ in row.blocks]
+        if row.kind == "exit" and loop.block in around[:-1] and _is_beyond_a_length(row):
+            return True
         if isinstance(row, SourceCall) and row.method == "gather_for_metrics":
             return True
         if row.kind in ("return", "bind") and row.line > loop.line:
@@ -72,6 +76,17 @@ def _cuts_repeats(program: Program, loop: LoaderLoop) -> bool:
             if parts[0] == "s" and row.terms[parts[2]][0] in (":", "-"):
                 return True
     return False
+
+
+def _is_beyond_a_length(row: EventRow) -> bool:
+    """Return whether a turn of a loop ends where an index is not below a length."""
+    _, kind, term, polarity, _, _ = row.blocks[-1][1]
+    if row.payload[0] not in ("continue", "break") or kind != "if" or not polarity:
+        return False
+    test = row.terms[term]
+    if test[0] != "=" or test[1] not in (">=", ">", "<=", "<"):
+        return False
+    return last_name(row.terms, test[3 if test[1] in (">=", ">") else 2]) == "len"
 
 
 @probe(rules.DC732)

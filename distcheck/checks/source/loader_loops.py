@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from . import call_paths
 from .call_paths import Function
 from .link import reachable
+from .models import is_backward
 from .program import EventRow, Program, SourceCall, cached
 from .source_text import last_name
 from .summary import Block
@@ -60,7 +61,8 @@ class LoaderLoop(NamedTuple):
         return self.file, self.scope
 
 
-_BACKWARD = ("backward", "manual_backward")
+#: Names of calls that may be a backward pass.
+_BACKWARD = ("backward", "manual_backward", "loss_scaler")
 #: Methods that take a step of training.
 _STEPS = re.compile(r"^(optimi[sz]e|train|fit|update|learn)|_step$|^step$|train_", re.I)
 
@@ -76,7 +78,7 @@ def training_loops(program: Program) -> Iterator[LoaderLoop]:
         return
     lines: dict[int, list[int]] = {}
     passes: set[Function] = set()
-    for call in program.calls_named(*_BACKWARD):
+    for call in filter(is_backward, program.calls_named(*_BACKWARD)):
         lines.setdefault(call.file, []).append(call.line)
         passes.add((call.file, call.scope))
     passes = _callers_of(program, passes)
@@ -164,7 +166,7 @@ def _tests_of_training(
     found: list[set[tuple[int, bool]]] = []
     for event in events:
         call = SourceCall(program, file, event)
-        if event in entering or call.method in _BACKWARD:
+        if event in entering or is_backward(call):
             found.append({(node[2], node[3]) for number, node in call.blocks if node[1] == "if" and number > block})
     return dict(set.intersection(*found)) if found else {}
 
