@@ -9,7 +9,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
-from . import call_paths
+from . import call_paths, sampler_classes
 from .call_paths import CallPath
 from .loader_loops import (
     DEEPEST_FLOW,
@@ -31,11 +31,10 @@ def _samplers_in(program: Program, value: Value | None, depth: int = 0) -> Itera
     if value is None or depth > DEEPEST_FLOW:
         return
     for atom in value:
-        if (atom.kind == Kind.RESULT and atom.const in SAMPLERS) or (
-            atom.kind == Kind.OBJECT and program.evaluator.derives(atom.const, SAMPLER, "torch.utils.data.Sampler")
-        ):
+        own = atom.kind == Kind.OBJECT and program.evaluator.derives(atom.const, *sampler_classes.BASES)
+        if own or (atom.kind == Kind.RESULT and atom.const in SAMPLERS):
             yield atom
-        elif atom.kind == Kind.RESULT and atom.call is not None and str(atom.const).endswith("Sampler"):
+        if atom.call is not None and (own or (atom.kind == Kind.RESULT and str(atom.const).endswith("Sampler"))):
             call = SourceCall(program, *atom.call)
             for term in (*call.term[2][:2], *(given for name, given in call.term[3] if name == "sampler")):
                 yield from _samplers_in(program, call.term_value(term), depth + 1)
@@ -56,12 +55,13 @@ _EVALUATION = re.compile(r"val|eval|test|infer", re.IGNORECASE)
 @probe(rules.DC730)
 def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
     """A sampler that shuffles gets the number of the epoch, in every epoch."""
-    samplers = [call for call in program.calls_to(SAMPLER) if _shuffles(call) and not call.loops]
-    if not samplers:
-        return
     of_loader = {
         (loader.file, loader.number): loader_samplers(program, loader) for loader in program.calls_to(*LOADERS)
     }
+    if not of_loader:
+        return
+    made = (*program.calls_to(SAMPLER), *sampler_classes.made_in_project(program))
+    samplers = [call for call in made if _shuffles(call) and not call.loops]
     for sampler in samplers:
         own = {key for key, made in of_loader.items() if (sampler.file, sampler.number) in made}
         repeated = None
@@ -85,7 +85,21 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
         loud = not (
             program.framework(sampler.file) or program.framework(repeated.file) or program.is_test(sampler.file)
         )
-        yield _set_epoch_finding(program, sampler, repeated, loud)
+        yield _set_epoch_finding(program, sampler, repeated, loud, _same_in_each(program, sampler, own))
+
+
+def _same_in_each(program: Program, sampler: SourceCall, loaders: set[tuple[int, int]]) -> str:
+    """Return what does not change from epoch to epoch: a class of the project may reorder what a sampler gives it."""
+    made = (program.event_row(*loader) for loader in loaders)
+    given = (
+        atom
+        for loader in made
+        if isinstance(loader, SourceCall)
+        for value in (loader.argument(3, "sampler"), loader.argument(4, "batch_sampler"))
+        for atom in value or ()
+    )
+    around = any(atom.kind == Kind.OBJECT and atom.call != (sampler.file, sampler.number) for atom in given)
+    return "the same samples on each rank" if around else "the same order"
 
 
 def _repeated_by_a_generator(program: Program, sampler: SourceCall, loaders: set[tuple[int, int]]) -> EventRow | None:
@@ -151,7 +165,7 @@ def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
 def _shuffles(call: SourceCall) -> bool:
     if call.has_star or _is_fed_a_seed(call):
         return False
-    shuffle = call.argument(3, "shuffle")
+    shuffle = sampler_classes.shuffle_of(call.program, call)
     if shuffle is None:
         return True
     known = [constant for constant in shuffle.constants if isinstance(constant, bool)]
@@ -160,7 +174,7 @@ def _shuffles(call: SourceCall) -> bool:
 
 
 def _is_fed_a_seed(call: SourceCall) -> bool:
-    seed = call.argument(4, "seed")
+    seed = call.argument(4 if sampler_classes.class_of(call) is None else None, "seed")
     return seed is not None and not seed.only(Kind.CONST) and call.inside("for", "while")
 
 
@@ -178,7 +192,12 @@ def _may_get_epochs(
     for call in program.calls_to("getattr", "operator.methodcaller"):
         if call.file in files and any("set_epoch" in call.term_value(term).constants for term in call.term[2]):
             return True
-    return False
+    return any(
+        row.payload[1] == "epoch"
+        and row.term_text(row.payload[0]) != "self"
+        and _receivers(program, row.term_value(row.payload[0]), of_loader)
+        for row in program.rows("attribute", files)
+    )
 
 
 def _dataset_shuffles_itself(program: Program, sampler: SourceCall) -> bool:
@@ -199,7 +218,10 @@ def _receivers(
     """Return the samplers that ``set_epoch`` is called on; None where they are not all known."""
     found: set[tuple[int, int]] = set()
     for atom in value:
-        if atom.kind == Kind.RESULT and atom.const in SAMPLERS and atom.call is not None:
+        if atom.call is not None and (
+            (atom.kind == Kind.RESULT and atom.const in SAMPLERS)
+            or (atom.kind == Kind.OBJECT and program.evaluator.derives(atom.const, *sampler_classes.BASES))
+        ):
             found.add(atom.call)
         elif atom.kind == Kind.METHOD and atom.const in ("sampler", "batch_sampler") and atom.of:
             loaders = set(loaders_in(program, Value(atom.of)))
@@ -212,7 +234,7 @@ def _receivers(
     return found or None
 
 
-def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow, loud: bool) -> Finding:
+def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow, loud: bool, same: str) -> Finding:
     name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
     outer = next(node for _, node in repeated.blocks if node[1] in ("for", "while"))
     epoch = _loop_variable(program, repeated, outer)
@@ -224,7 +246,7 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
     return sampler.found(
         rules.DC730,
         f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that all epochs of the "
-        f"loop at {program.index.files[repeated.file].path}:{outer[4]} have the same order",
+        f"loop at {program.index.files[repeated.file].path}:{outer[4]} have {same}",
         fix=f"{sampler_text}.set_epoch({counter}) as the first line of that loop"
         + ("" if counter == epoch else ", with the number of the epoch"),
         edits=edits,
