@@ -9,49 +9,119 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
-from .call_paths import related
-from .models import WrappedModel, name_of, wraps
+from .call_paths import names_in, related
+from .models import name_of, wraps
 from .program import Program, SourceCall
+from .source_text import last_name
+from .values import Kind
 
 #: What a program mentions that decides itself when gradients are averaged.
-_DECIDES = re.compile(r"no_sync|grad_sync|gradient_sync|delay_allreduce|register_comm_hook|accumulate\(")
+_DECIDES = re.compile(
+    r"no_sync|grad_sync|gradient_sync|(dis|en)able_allreduce|register_comm_hook|(?<!itertools\.)accumulate\(|_do_sync"
+)
 #: Objects that step: optimizers and what scales their loss.
 _STEPPERS = re.compile(r"opt(im|$|_)|scaler", re.IGNORECASE)
+#: Words in the number of turns of a loop that accumulates.
+_ACCUMULATES = re.compile(r"accum|micro", re.IGNORECASE)
+_ACCELERATOR = "accelerate.Accelerator"
+
+
+#: A program that mentions it may leave the number of steps to DeepSpeed's engine.
+_BY_AN_ENGINE = "deepspeed"
 
 
 @probe(rules.DC762)
 def gradients_are_averaged_once_a_step(program: Program) -> Iterator[Finding]:
     """The gradients that one optimizer step uses are averaged once."""
     known = wraps(program, "ddp")
-    if not known:
-        return
     done: set[tuple[int, int]] = set()
     for call in program.calls_named("backward", "loss_scaler"):
-        if not call.loops or program.framework(call.file) is not None:
+        made = _accelerator_of(program, call)
+        if (made is None and not known) or program.framework(call.file) != (None if made is None else "accelerate"):
             continue
-        loop = (call.file, call.loops[-1][0])
-        line = _waits(program, call)
-        if line is None or loop in done:
+        why = _why_accumulated(program, call) if call.loops else ""
+        if not why and made is not None and _is_for_several(made):
+            why = _NOT_ENTERED
+        loop = (call.file, call.loops[-1][0] if call.loops else -call.number)
+        if not why or loop in done:
             continue
         files = related(program, call.file)
-        wrap = next((wrap for wrap in known if wrap.call.file in files), None)
+        wrap = next((wrap.call for wrap in known if wrap.call.file in files), None) if made is None else made
         if wrap is None or any(_DECIDES.search(program.index.files[file].text) for file in files):
             continue
+        if made is not None and _BY_AN_ENGINE in program.index.files[call.file].text.lower():
+            continue
         done.add(loop)
-        yield _found(call, wrap, line)
+        yield _found(call, wrap, why) if made is None else _found_of_accelerator(call, made, why)
 
 
-def _found(call: SourceCall, wrap: WrappedModel, line: int) -> Finding:
-    where = "" if line == call.line else f" in line {line}"
-    model = name_of(call.program, wrap.call) or "model"
+_NOT_ENTERED = "no code enters accumulate(): every step is taken, with a part of its loss"
+
+
+def _found(call: SourceCall, wrap: SourceCall, why: str) -> Finding:
+    model = name_of(call.program, wrap) or "model"
     return call.found(
         rules.DC762,
-        f"{call.method}() averages the gradients of all ranks in each turn of the loop, "
-        f"but a condition{where} lets the optimizer skip turns",
+        f"{call.method}() averages the gradients of all ranks in each turn of the loop, but {why}",
         fix=f"put forward and backward of all turns but the last into `with {model}.no_sync():`",
         severity=Severity.INFO,
-        wrapped_at=f"{wrap.call.path}:{wrap.call.line}",
+        wrapped_at=f"{wrap.path}:{wrap.line}",
     )
+
+
+def _found_of_accelerator(call: SourceCall, made: SourceCall, why: str) -> Finding:
+    name = call.receiver_text
+    if why == _NOT_ENTERED:
+        text = "this Accelerator has gradient_accumulation_steps, but "
+        fix = f"put forward, backward and step into `with {name}.accumulate(model):`"
+    else:
+        text = "backward() averages the gradients of all ranks in each turn of the loop, but "
+        fix = f"put forward and backward of all turns but the last into `with {name}.no_sync(model):`"
+    return call.found(rules.DC762, text + why, fix=fix, severity=Severity.INFO, accelerator=f"{made.path}:{made.line}")
+
+
+def _accelerator_of(program: Program, call: SourceCall) -> SourceCall | None:
+    """Return the call that made the Accelerator of a backward pass; None for a backward pass of a tensor."""
+    for atom in call.receiver if call.method == "backward" else ():
+        if atom.kind == Kind.RESULT and atom.const == _ACCELERATOR:
+            return program.call_of(atom)
+    return None
+
+
+def _is_for_several(made: SourceCall) -> bool:
+    """Return whether an Accelerator is given a number of steps to accumulate: it divides each loss by that."""
+    steps = made.argument(None, "gradient_accumulation_steps")
+    return steps is not None and steps.constant != 1
+
+
+def _why_accumulated(program: Program, call: SourceCall) -> str:
+    """Return what shows that several turns of the loop around a backward pass are for one step; empty without it."""
+    line = _waits(program, call)
+    if line is not None:
+        where = "" if line == call.line else f" in line {line}"
+        return f"a condition{where} lets the optimizer skip turns"
+    line = _steps_behind(program, call)
+    return f"the optimizer steps after the loop, in line {line}" if line is not None else ""
+
+
+def _steps_behind(program: Program, call: SourceCall) -> int | None:
+    """Return the line of the one step behind a loop ``for _ in range(accumulation_steps)``; None for another loop."""
+    loop, turns = call.loops[-1]
+    head = call.terms[turns]
+    if head[0] != "c" or last_name(call.terms, head[1]) != "range" or not _ACCUMULATES.search(names_in(call, turns)):
+        return None
+    around = [number for number, _ in call.blocks]
+    outer = around[: around.index(loop)]
+    line = None
+    for row in program.rows_of(call.file, call.scope):
+        if not isinstance(row, SourceCall) or row.method != "step" or not _STEPPERS.search(row.receiver_text):
+            continue
+        inside = [number for number, _ in row.blocks]
+        if loop in inside:
+            return None
+        if row.number > call.number and inside[: len(outer)] == outer:
+            line = line or row.line
+    return line
 
 
 def _waits(program: Program, call: SourceCall) -> int | None:

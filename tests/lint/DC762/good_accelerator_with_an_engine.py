@@ -1,0 +1,15 @@
+import torch
+from accelerate import Accelerator
+
+
+def main(loader, steps):
+    accelerator = Accelerator(gradient_accumulation_steps=steps)
+    if accelerator.state.deepspeed_plugin is None:
+        raise SystemExit("start it with DeepSpeed")
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for x, y in loader:
+        accelerator.backward(torch.nn.functional.mse_loss(model(x), y))
+        optimizer.step()
+        optimizer.zero_grad()
