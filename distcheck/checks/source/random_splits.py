@@ -1,4 +1,4 @@
-"""Random splits of a data set that differ between ranks (DC733)."""
+"""Random splits of a data set, and orders before it is divided, that differ between ranks (DC733)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath
-from .loader_loops import is_given
+from .loader_loops import DEEPEST_FLOW, LOADERS, SAMPLER, is_given, loaders_in
 from .program import EventRow, Program, SourceCall
-from .values import Certainty, Kind
+from .values import RANKS, Certainty, Kind, Value
 
 _SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed", "torch.seed", "torch.random.seed"})
 _NUMPY_SEEDS = frozenset({"numpy.random.seed"})
@@ -24,6 +24,7 @@ _SEEDING = (
     "init_seeds", "set_seeds", "fix_random_seeds", "seed_torch", "set_all_seeds", "random_seed", "initialize_seeds",
     "fix_seeds", "set_global_seed", "same_seeds", "set_rng_seed", "reset_seed",
 )  # fmt: skip
+_ACCELERATOR = "accelerate.Accelerator"
 _TIMES = ("time.", "os.urandom", "secrets.", "uuid.", "random.", "numpy.random.")
 
 
@@ -69,6 +70,88 @@ def splits_agree(program: Program) -> Iterator[Finding]:
             "each rank splits the data in another way",
             "add random_state=0, or another number that all ranks share",
         )
+
+
+@probe(rules.DC733)
+def orders_agree(program: Program) -> Iterator[Finding]:
+    """Data that is divided among the ranks by position has the same order on all of them."""
+    for call in program.calls_named("shuffle"):
+        seed = call.argument_term(0, "seed")
+        if seed < 0 or call.has_star or call.use == "drop" or any(one.startswith(_TIMES) for one in call.targets):
+            continue
+        value = call.term_value(seed)
+        differs = value.get(*RANKS, Kind.RANK_DEPENDENT) if value.only(*RANKS, Kind.RANK_DEPENDENT) else None
+        if differs is None or _is_streamed(program, call):
+            continue
+        call_path = call_paths.path_of_all_ranks(program, call)
+        by = None if call_path is None else _divided_by(program, call)
+        if call_path is None or by is None:
+            continue
+        text = call.argument_text(0, "seed")
+        yield call.found(
+            rules.DC733,
+            f"the seed {text} differs between ranks, so that each has the data in another order. Then "
+            f"{by.method}() divides it by position: some samples are read twice, and others never",
+            fix="shuffle with a seed that all ranks share",
+            basis=(differs, call_path.certainty),
+            severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
+            flow=[*program.flow(differs.flow), f"{by.path}:{by.line}: the data is divided among the ranks"],
+        )
+
+
+def _divided_by(program: Program, shuffle: SourceCall) -> SourceCall | None:
+    """Return the call that gives each rank a part of shuffled data: a sampler, or ``prepare`` of an Accelerator."""
+    made = (shuffle.file, shuffle.number)
+    for sampler in program.calls_to(SAMPLER):
+        data = sampler.argument(0, "dataset")
+        if data is not None and _is_made_from(program, data, made):
+            return sampler
+    prepared = list(program.calls_to(f"{_ACCELERATOR}.prepare", f"{_ACCELERATOR}.prepare_data_loader"))
+    for loader in program.calls_to(*LOADERS) if prepared else ():
+        data = loader.argument(0, "dataset")
+        if data is None or not _is_made_from(program, data, made):
+            continue
+        for call in prepared:
+            loaders = (one for term in call.argument_terms for one in loaders_in(program, call.term_value(term)))
+            if (loader.file, loader.number) in loaders and not _dispatches(program, call):
+                return call
+    return None
+
+
+def _is_made_from(program: Program, value: Value, made: tuple[int, int], depth: int = 0) -> bool:
+    """Return whether data is the result of a call, or made from it: by its methods, or as a data set of the project."""
+    for atom in value if depth < DEEPEST_FLOW else ():
+        if atom.call == made:
+            return True
+        call = program.call_of(atom) if atom.kind in (Kind.RESULT, Kind.OBJECT) else None
+        if call is not None and any(
+            _is_made_from(program, given, made, depth + 1)
+            for given in (call.receiver, *(call.term_value(term) for term in call.term[2][:1]))
+        ):
+            return True
+    return False
+
+
+def _is_streamed(program: Program, shuffle: SourceCall) -> bool:
+    """Return whether data is a stream, which an Accelerator reads in one process and hands out."""
+    if shuffle.gives(1, "buffer_size"):
+        return True
+    call: SourceCall | None = shuffle
+    for _ in range(DEEPEST_FLOW):
+        atom = None if call is None else call.receiver.get(Kind.RESULT)
+        call = None if atom is None else program.call_of(atom)
+        if call is not None and (call.gives(None, "streaming") or call.method == "to_iterable_dataset"):
+            return True
+    return False
+
+
+def _dispatches(program: Program, prepare: SourceCall) -> bool:
+    """Return whether an Accelerator may read the data in one process: it has options for its loaders."""
+    accelerators = (program.call_of(atom) for atom in prepare.receiver if atom.kind == Kind.RESULT)
+    return any(
+        made is None or made.has_star or made.gives(None, "dispatch_batches") or made.gives(None, "dataloader_config")
+        for made in accelerators
+    )
 
 
 def _split_finding(program: Program, call_path: CallPath, message: str, fix: str) -> Finding:
