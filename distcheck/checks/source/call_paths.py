@@ -521,7 +521,14 @@ class _Search:
                 yield CallPath(self.target, calls, function, certainty)
         if sites:
             return
+        handed_in = _handed_in(program, function)
+        for inner, call in handed_in:
+            entered = (inner.file, inner.scope)
+            if entered not in seen and not is_guarded(inner, first_is_a_guard=self.first):
+                yield from self.ways(call, (*calls, inner, call), certainty, seen | {entered})
         for call in _handed_on(program, function):
+            if any(call == known for _, known in handed_in):
+                continue
             yield from self.ways(call, (*calls, call), added(certainty, Certainty.MERGED), seen)
         if _starts_by_itself(program, function):
             yield CallPath(self.target, calls, function, added(certainty, Certainty.MERGED))
@@ -577,6 +584,27 @@ def _is_base(program: Program, one: Function, other: Function, depth: int = 0) -
 def _block_guards(program: Program, file: int, block: int) -> Iterator[bool]:
     for guard in program.evaluator.guards(file, block):
         yield guard.who.who in PARTIAL
+
+
+@cached
+def _handed_in(program: Program, function: Function) -> list[tuple[SourceCall, SourceCall]]:
+    """Return the calls of a parameter that a function is handed to, each with the call that hands it over."""
+    found: list[tuple[SourceCall, SourceCall]] = []
+    for site in program.evaluator.handed.get(function, ())[:10]:
+        call = SourceCall(program, *site)
+        for file, scope in program.functions(call):
+            for name, _, star in program.scope((file, scope)).parameters:
+                given = None if star else passed_term(program, call, (file, scope), name)
+                if given is None or given[1] < 0:
+                    continue
+                value = program.evaluator.value(*given)
+                if value.only(Kind.FUNCTION) and value.atoms[0].const == function:
+                    found.extend(
+                        (row, call)
+                        for row in program.rows_of(file, scope)
+                        if isinstance(row, SourceCall) and row.terms[row.term[1]] == ("p", scope, name)
+                    )
+    return found
 
 
 def _handed_on(program: Program, function: Function) -> list[SourceCall]:
@@ -726,6 +754,9 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
             # what else the object was made from does not matter
             return False
     inner = operands(parts)
+    if kind == "e" and row.terms[parts[1]][0] == "c" and last_name(row.terms, row.terms[parts[1]][1]) == "range":
+        # a number that is counted, wherever its first one was loaded from
+        inner, by_data = row.terms[parts[1]][2], False
     if kind == "c":
         # what is made from a path is a path of this rank; what a model makes from data is not
         called = last_name(row.terms, parts[1])
