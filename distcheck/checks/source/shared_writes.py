@@ -48,6 +48,8 @@ _WRITERS = {
     "open": _WriteCall(0, "file"),
 }
 _ACCELERATOR = "accelerate.Accelerator"
+#: Modes of a file that is written from its beginning.
+_WRITING = re.compile(r"[wx][bt]?\+?$")
 #: What is written to memory, or to a file that only this process has.
 _IN_MEMORY = ("io.BytesIO", "BytesIO", "io.StringIO", "StringIO")
 
@@ -65,12 +67,28 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
         ):
             continue
         yield from _unguarded_save(program, call, path, writer.checkpoint)
+    for call in program.calls_named("write_text", "write_bytes", "open"):
+        path = _path_object(call)
+        if path >= 0:
+            yield from _unguarded_save(program, call, path, False)
     for call in program.calls_named("save_pretrained"):
         path = call.argument_term(0, "save_directory")
         if path < 0 or call.gives(None, "is_main_process") or call.has_star:
             continue
         if not any(atom.kind in (Kind.WRAPPED,) and atom.const != "ddp" for atom in call.receiver):
             yield from _unguarded_save(program, call, path, True)
+
+
+def _path_object(call: SourceCall) -> int:
+    """Return the term of the path that a method of a path writes to: ``path.write_text(…)``, ``path.open("w")``."""
+    callee = call.terms[call.term[1]]
+    if callee[0] != "a" or (call.targets and not _of_pathlib(call)):
+        return -1
+    if call.method == "open":
+        mode = call.argument(0, "mode")
+        if mode is None or not isinstance(mode.constant, str) or not _WRITING.match(mode.constant):
+            return -1
+    return int(callee[1])
 
 
 def _goes_where_ranks_start(program: Program, call_path: CallPath) -> bool:
@@ -121,7 +139,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
     if appends:
         severity = Severity.INFO  # the lines of all ranks stand in it, and none is lost
     name = _called(call)
-    shown = call.argument_text(_position_of(call, path), _keyword_of(call, path))
+    shown = call.argument_text(_position_of(call, path), _keyword_of(call, path)) or call.term_text(path)
     yield call.found(
         rules.DC720,
         f"every rank {'appends to' if appends else 'writes'} "
