@@ -380,6 +380,10 @@ class _Extractor:
         test = self.visit(node.test, "test")
         if _is_main_guard(node.test):
             self.has_main_guard = True
+        constant = _constant_truth(node.test)
+        if constant is not None:
+            # the other arm never runs
+            return self.suite(node.body if constant else node.orelse)
         env = self.frame.env
         before = self.block
         end = node.end_lineno or node.lineno
@@ -756,6 +760,9 @@ class _Extractor:
 
     def choice(self, node: ast.IfExp) -> int:
         use = self.use
+        constant = _constant_truth(node.test)
+        if constant is not None:
+            return self.visit(node.body if constant else node.orelse, use)
         test = self.visit(node.test, "test")
         before = self.block
         self.block = self.node("if", test, True, node.lineno, node.end_lineno or node.lineno)
@@ -867,6 +874,14 @@ def _is_main_guard(test: ast.expr) -> bool:
         and isinstance(test.comparators[0], ast.Constant)
         and test.comparators[0].value == "__main__"
     )
+
+
+def _constant_truth(test: ast.expr) -> bool | None:
+    """Return whether a test is true if it is a constant, as in ``if 0:``; else None."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _constant_truth(test.operand)
+        return None if inner is None else not inner
+    return bool(test.value) if isinstance(test, ast.Constant) else None
 
 
 def _breaks(body: list[ast.stmt]) -> bool:
