@@ -143,6 +143,19 @@ def inputs_of(options: LintOptions) -> LintFiles:
     return LintFiles(found.files, {}, problems, launch=found.launch_files, named=found.named)
 
 
+def covers_repositories(options: LintOptions) -> bool:
+    """Return whether each path that was given is a folder, and no part of a repository that has more."""
+    for path in options.given["paths"] or (".",):
+        above = os.path.abspath(path)
+        if not os.path.isdir(above):
+            return False
+        while not os.path.exists(os.path.join(above, ".git")) and os.path.dirname(above) != above:
+            above = os.path.dirname(above)
+        if os.path.dirname(above) != above and above != os.path.abspath(path):
+            return False
+    return True
+
+
 def _is_no_python(name: str, data: bytes) -> bool:
     """Return whether standard input is a launch file, by its name, or by its first line."""
     from distcheck.checks.source.discovery import SUFFIXES, may_be_a_launch_file

@@ -18,13 +18,14 @@ from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity
 from distcheck.core.rank_evidence import SCRIPTS
 from distcheck.rules import Selection
 
-from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, has_changed, say
+from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, covers_repositories, has_changed, say
 from .lint_places import in_place
 from .lint_verdicts import RunMemory, Seen, memory_of
 
 if TYPE_CHECKING:
     from distcheck.checks.source.engine import SourceFile
     from distcheck.checks.source.link import FileFacts
+    from distcheck.checks.source.project_texts import ProjectTexts
     from distcheck.core.project_roots import RootFinder
 
     from .lint_launch_files import LaunchSide
@@ -108,20 +109,25 @@ def _check(
     progress.show("judging")
     plan = Checker(options.selection, modules=("distcheck.checks.source",)).plan(Program, command="lint", closed=True)
     units = partition(read, launch, roots)
+    texts = _texts(options, inputs, changed, roots, memory)
     keys = [None if memory is None else memory.unit_key(unit, read.files) for unit in units]
-    verdicts = [None if memory is None else memory.verdict(key) for key in keys]
+    verdicts = [None if memory is None else memory.verdict(key, texts) for key in keys]
     missing = [number for number, verdict in enumerate(verdicts) if verdict is None]
     made = judge_units(
         [units[number] for number in missing],
         read.files,
         plan._replace(early=()),
         launch_judge,
+        texts,
         jobs=options.jobs,
         progress=lambda done, total: progress.show("judging", done, total),
     )
     for number, verdict in zip(missing, made, strict=True):
         verdicts[number] = verdict
         if memory is not None:
+            if texts is not None:
+                for name, _ in verdict.searched:
+                    texts.uses(*name)  # another process may have read the files: this one records what they are
             memory.keep_verdict(keys[number], verdict)
     verdict = joined([one for one in verdicts if one is not None])
     verdict = verdict._replace(
@@ -244,10 +250,29 @@ def _source_files(
     for path in paths:
         repository = roots.of_file(path).repository
         if memory is None:
-            found.append(SourceFile(path, partial(bytes_of, path, inputs, changed), repository))
+            read, digest = partial(bytes_of, path, inputs, changed), b""
         else:
-            found.append(SourceFile(path, partial(memory.read, path), repository, memory.known_digest(path)))
+            read, digest = partial(memory.read, path), memory.known_digest(path)
+        found.append(SourceFile(path, read, repository, digest, roots.is_packaged(path)))
     return found
+
+
+def _texts(
+    options: LintOptions,
+    inputs: LintFiles,
+    changed: Mapping[str, bytes],
+    roots: RootFinder,
+    memory: RunMemory | None,
+) -> ProjectTexts | None:
+    """Return the texts of all files, or None if only a part of a repository is checked."""
+    from distcheck.checks.source.project_texts import ProjectTexts
+
+    if inputs.standard_input or not covers_repositories(options):
+        return None
+    read = partial(bytes_of, inputs=inputs, changed=changed) if memory is None else memory.read
+    return ProjectTexts(
+        (roots.of_file(path).repository, partial(read, path)) for path in (*inputs.paths, *inputs.launch)
+    )
 
 
 def _unread(inputs: LintFiles) -> list[Finding]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from distcheck.checks.launch_files.model import LaunchFile, LaunchSite
     from distcheck.checks.source.engine import ReadFiles
     from distcheck.checks.source.link import FileFacts
+    from distcheck.checks.source.project_texts import ProjectTexts
     from distcheck.core.project_roots import RootFinder
 
     from .lint_launch_files import LaunchJudge, LaunchSide
@@ -54,6 +55,8 @@ class UnitVerdict(NamedTuple):
     #: codes of the rules that were checked
     checked: frozenset[str] = frozenset()
     #: the same result is to be expected from the same files
+    #: names that were searched in all files of their repository, and whether they are used there
+    searched: tuple[tuple[tuple[str, str], bool], ...] = ()
     repeatable: bool = True
 
 
@@ -89,14 +92,20 @@ def partition(read: ReadFiles, launch: LaunchSide | None, roots: RootFinder) -> 
     return units
 
 
-def judge_unit(unit: LintUnit, files: Sequence[FileFacts], plan: Plan, launch_judge: LaunchJudge | None) -> UnitVerdict:
+def judge_unit(
+    unit: LintUnit,
+    files: Sequence[FileFacts],
+    plan: Plan,
+    launch_judge: LaunchJudge | None,
+    texts: ProjectTexts | None = None,
+) -> UnitVerdict:
     """Link and judge the files of a part."""
     from distcheck.checks.source.engine import without_cycle_search
     from distcheck.checks.source.program import Program
     from distcheck.checks.source.suppressions import apply_suppressions
 
     with without_cycle_search():
-        program = Program(files[number] for number in unit.files)
+        program = Program((files[number] for number in unit.files), texts=texts)
         report = plan.run(program)
         launch = unit.launch
         if launch is not None and launch_judge is not None:
@@ -123,6 +132,7 @@ def judge_unit(unit: LintUnit, files: Sequence[FileFacts], plan: Plan, launch_ju
         report.not_checked,
         report.probes,
         report.checked,
+        tuple(program.searched.items()),
         all(probe.status != "failed" for probe in report.probes),
     )
     program.forget()
@@ -136,6 +146,7 @@ def judge_units(
     files: Sequence[FileFacts],
     plan: Plan,
     launch_judge: LaunchJudge | None,
+    texts: ProjectTexts | None,
     *,
     jobs: int,
     progress: Callable[[int, int], None],
@@ -158,7 +169,7 @@ def judge_units(
             return UnitVerdict((finding,), repeatable=False)
 
         made = in_processes(
-            lambda number, _: judge_unit(units[number], files, plan, launch_judge),
+            lambda number, _: judge_unit(units[number], files, plan, launch_judge, texts),
             order,
             jobs=jobs,
             lost=lost,
@@ -168,7 +179,7 @@ def judge_units(
     verdicts = []
     for number, unit in enumerate(units):
         progress(number, len(units))
-        verdicts.append(judge_unit(unit, files, plan, launch_judge))
+        verdicts.append(judge_unit(unit, files, plan, launch_judge, texts))
     return verdicts
 
 
@@ -200,6 +211,7 @@ def joined(verdicts: Sequence[UnitVerdict]) -> UnitVerdict:
         merge_not_checked(item for verdict in verdicts for item in verdict.not_checked),
         tuple(runs.values()),
         frozenset(checked),
+        (),
         all(verdict.repeatable for verdict in verdicts),
     )
 

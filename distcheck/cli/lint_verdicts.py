@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from distcheck.core.model import Edit, Finding, Fix, NotChecked, ProbeRun, Severity, Where
 from distcheck.core.registry import has_plug_ins
 
-from .lint_inputs import FileStamp, LintFiles, LintOptions, bytes_of
+from .lint_inputs import FileStamp, LintFiles, LintOptions, bytes_of, covers_repositories
 from .lint_units import LintUnit, UnitVerdict
 
 if TYPE_CHECKING:
     from distcheck.checks.source.cache import Cache
     from distcheck.checks.source.link import FileFacts
+    from distcheck.checks.source.project_texts import ProjectTexts
     from distcheck.core.project_roots import RootFinder
 
 _DIGEST_SIZE = 20
@@ -85,6 +86,7 @@ class RunMemory:
         decisive = (
             _fingerprint(),
             os.getcwd(),
+            covers_repositories(options),
             options.selection,
             options.include_markdown,
             options.nodes,
@@ -226,7 +228,8 @@ class RunMemory:
     def _places(self, roots: RootFinder) -> bytes:
         """Return a digest of the folders that the files belong to."""
         found = dict.fromkeys(roots.of_file(path) for path in (*self.inputs.paths, *self.inputs.launch))
-        return digest_of(repr([tuple(one) for one in found]).encode("utf-8", "surrogateescape"))
+        packaged = [roots.is_packaged(path) for path in self.inputs.paths]
+        return digest_of(repr(([tuple(one) for one in found], packaged)).encode("utf-8", "surrogateescape"))
 
     # parts
 
@@ -237,7 +240,7 @@ class RunMemory:
             facts = files[number]
             if facts.problem is None and not facts.digest:
                 return None
-            rows.append((facts.path, facts.digest, facts.repository, repr(facts.problem)))
+            rows.append((facts.path, facts.digest, facts.repository, repr(facts.problem), facts.packaged))
         launch: Any = None
         if unit.launch is not None:
             own = unit.launch.files.files
@@ -251,13 +254,15 @@ class RunMemory:
             )
         return digest_of(marshal.dumps(("part", self._options, rows, launch)))
 
-    def verdict(self, key: bytes | None) -> UnitVerdict | None:
-        """Return the verdict that is kept for a key."""
+    def verdict(self, key: bytes | None, texts: ProjectTexts | None) -> UnitVerdict | None:
+        """Return the verdict that is kept for a key, if a search for the names that it rests on finds the same."""
         data = None if key is None else self.cache.get(key)
         if data is None:
             return None
         try:
-            return _verdict_from(marshal.loads(data))  # noqa: S302 - written by this user, and holds plain values
+            found = _verdict_from(marshal.loads(data))  # noqa: S302 - written by this user, and holds plain values
+            same = all(texts is not None and texts.uses(*name) is used for name, used in found.searched)
+            return found if same else None
         except (ValueError, TypeError, EOFError, IndexError, KeyError):
             return None
 
@@ -356,11 +361,12 @@ def _plain_verdict(verdict: UnitVerdict) -> tuple[Any, ...]:
         # what took time in another run takes none in this one
         tuple((run.name, run.status) for run in verdict.probes),
         sorted(verdict.checked),
+        verdict.searched,
     )
 
 
 def _verdict_from(plain: Any) -> UnitVerdict:
-    kept, unused, silenced, unknown, not_checked, probes, checked = plain
+    kept, unused, silenced, unknown, not_checked, probes, checked, searched = plain
     return UnitVerdict(
         _findings_from(kept),
         _findings_from(unused),
@@ -369,6 +375,7 @@ def _verdict_from(plain: Any) -> UnitVerdict:
         tuple(NotChecked(*item) for item in not_checked),
         tuple(ProbeRun(name, status) for name, status in probes),
         frozenset(checked),
+        tuple(((repository, name), used) for (repository, name), used in searched),
     )
 
 

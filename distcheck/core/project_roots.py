@@ -29,10 +29,27 @@ class RootFinder:
     def __init__(self, exists: Callable[[str], bool]) -> None:
         self._exists = exists
         self._known: dict[str, tuple[Roots, bool]] = {"": (Roots("", ""), False)}
+        self._packaged: dict[str, bool] = {}
 
     def of_file(self, path: str) -> Roots:
         """Return the folders that a file belongs to, from those in its path."""
         return self._of_folder(path.replace("\\", "/").rpartition("/")[0])[0]
+
+    def is_packaged(self, path: str) -> bool:
+        """Return whether a file is a module of a package in a project that can be installed."""
+        folder = path.replace("\\", "/").rpartition("/")[0]
+        if folder not in self._packaged:
+            repository, above = self.of_file(path).repository, folder
+            while above and self._exists(f"{above}/__init__.py"):
+                above = above.rpartition("/")[0]
+            found = False
+            while above != folder and not found:
+                found = any(self._exists(f"{above}/{name}" if above else name) for name in _PROJECT)
+                if above in ("", repository):
+                    break
+                above = above.rpartition("/")[0]
+            self._packaged[folder] = found
+        return self._packaged[folder]
 
     def _of_folder(self, folder: str) -> tuple[Roots, bool]:
         """Return the roots of a folder, and whether its repository is one by its own mark."""

@@ -339,3 +339,63 @@ def test_an_open_python_file_changes_levels_and_no_verdict(tree: Tree) -> None:
     tree.write("helper.py", HELPER)
     assert tree.check() == ["DC701 train.py"] and tree.judged == 1
     assert tree.check(named=frozenset(["train.py"])) == ["DC701 train.py"] and tree.judged == 0
+
+
+#: A function that no file names unless ``plain.py`` does, which is not linked with the others.
+APPLY = """\
+import torch.multiprocessing as mp
+
+
+def apply_all():
+    def worker():
+        pass
+
+    mp.get_context("spawn").Process(target=worker).start()
+
+
+def count():
+    return 2
+"""
+COUNT = """\
+import torch.distributed as dist
+from tool.apply import count
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    print(count())
+"""
+
+
+def test_a_name_in_a_file_that_is_not_linked_decides(tree: Tree) -> None:
+    def levels() -> list[str]:
+        assert tree.check() in (["DC605 tool/apply.py"], [])
+        return [item["severity"] for item in tree.run("-v")[0] if item["code"] == "DC605"]
+
+    tree.write("tool/apply.py", APPLY)
+    tree.write("train.py", COUNT)
+    tree.write("plain.py", "x = 1\n")
+    assert levels() == ["info"]
+    assert levels() == ["info"]
+    tree.write("plain.py", "x = 'apply_all'\n", at=OLD + 10)
+    assert levels() == ["error"]
+    tree.write("plain.py", "x = 2\n", at=OLD + 20)
+    assert levels() == ["info"]
+    tree.write("conf/plain.yaml", "_target_: tool.apply.apply_all\n", at=OLD + 30)
+    assert levels() == ["error"]
+    tree.write("conf/plain.yaml", "_target_: tool.apply.count\n", at=OLD + 40)
+    assert levels() == ["info"]
+    tree.write("tool/__init__.py", "", at=OLD + 50)
+    assert levels() == ["info"]
+    tree.write("setup.py", "", at=OLD + 60)
+    assert levels() == ["error"]
+
+
+def test_a_part_of_a_repository_shows_no_function_without_a_caller(tree: Tree) -> None:
+    tree.write("part/tool/apply.py", APPLY)
+    tree.write("part/train.py", COUNT)
+    tree.write("caller.py", "from part.tool.apply import apply_all\n")
+    tree.write(".git/HEAD", "")
+    assert tree.check("part") == ["DC605 part/tool/apply.py"]
+    assert tree.check("part/tool/apply.py", "part/train.py") == ["DC605 part/tool/apply.py"]
+    tree.write("caller.py", "", at=OLD + 10)
+    assert tree.check(".") == []

@@ -26,7 +26,7 @@ def judge(case: Case, folder: Path) -> list[Finding]:
     from distcheck.checks.source.engine import SourceFile, analyse
 
     case.copy_to(folder)
-    program = analyse([SourceFile(path, (folder / path).read_bytes) for path in case.paths])
+    program = analyse([SourceFile(path, (folder / path).read_bytes) for path in case.paths], whole=True)
     problems = {path: facts.problem for path, facts in program.files.items() if facts.problem}
     assert not problems, f"a case must be valid Python: {problems}"
     checker = Checker(Selection(extend_select=(case.code,)), modules=("distcheck.checks.source",), plug_ins=False)

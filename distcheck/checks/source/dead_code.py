@@ -1,37 +1,11 @@
-"""Code that most likely never runs: functions that no code of a project uses, modules that no file imports.
+"""Code that most likely never runs: functions that no code of a project uses.
 
 What is called by its name only, or by code that was not read, can't be seen. So this never silences a finding.
 """
 
 from __future__ import annotations
 
-from .program import Program, SourceCall, cached
-
-#: Names of files that are used without an import.
-_USED_BY_NAME = ("__init__.py", "__main__.py", "setup.py", "conftest.py", "hubconf.py", "noxfile.py")
-
-
-@cached
-def is_leftover(program: Program, file: int) -> bool:
-    """Return whether a file is a module that no other file of its project imports, and no script.
-
-    A file that is read alone shows nothing about that.
-    """
-    facts = program.index.files[file]
-    if program.index.importers(file) or len(program.index.files) < 2 or facts.has_main_guard or facts.cells:
-        return False
-    name = facts.path.replace("\\", "/").rsplit("/", 1)[-1]
-    if name in _USED_BY_NAME or program.is_test(file) or name.removesuffix(".py") in _imported_names(program):
-        return False
-    # a statement that is only a call: the file does something by itself
-    return not any(isinstance(row, SourceCall) and row.use == "drop" for row in program.rows_of(file, 0))
-
-
-@cached
-def _imported_names(program: Program) -> frozenset[str]:
-    """Return all parts of imported names, of files that were not found, too: two modules may have one name."""
-    files = range(len(program.index.files))
-    return frozenset(part for file in files for dotted in program.imports(file) for part in dotted.split("."))
+from .program import Program, cached
 
 
 @cached

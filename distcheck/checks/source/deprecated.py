@@ -14,7 +14,7 @@ from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
 from distcheck.core.torch_pins import SINCE
 
-from .dead_code import is_dead, is_leftover
+from .dead_code import is_dead
 from .environment_variables import version_is_tested
 from .program import EventRow, Program, SourceCall
 from .source_spans import SourceSpan
@@ -269,7 +269,7 @@ def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Fin
     severity = Severity.ERROR if old.state == "removed" else Severity.INFO if old.state in _QUIET else Severity.WARNING
     message_ends = ""
     if severity > Severity.INFO:
-        if is_leftover(program, row.file):
+        if program.is_leftover(row.file):
             message_ends = "; no import of this file was found"
         elif is_dead(program, row.file, row.function.qualified or ""):
             message_ends = "; no code of the project uses the function"

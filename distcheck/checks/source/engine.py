@@ -18,6 +18,7 @@ from . import prefilter
 from .extract import extract
 from .link import FileFacts, SummaryCache, module_parts
 from .program import Program
+from .project_texts import ProjectTexts
 from .summary import ENGINE_VERSION, FileSummary, Header, pack
 from .vocabulary import OUTSIDE
 
@@ -41,6 +42,8 @@ class SourceFile(NamedTuple):
     repository: str = ""
     #: the digest of its bytes (:func:`content_digest`) if that is known without reading it
     digest: bytes = b""
+    #: it is a module of a package that users install
+    packaged: bool = False
 
 
 class SummaryStore(Protocol):
@@ -68,11 +71,16 @@ def analyse(
     jobs: int = 1,
     cache: SummaryStore | None = None,
     progress: Callable[[int, int], None] | None = None,
+    whole: bool = False,
 ) -> Program:
-    """Read, summarise and link files as one program. See :func:`read`."""
+    """Read, summarise and link files as one program. See :func:`read`.
+
+    :param whole: the files are all that their repositories hold
+    """
     found = read(files, jobs=jobs, cache=cache, progress=progress)
+    texts = ProjectTexts((file.repository, file.read) for file in files) if whole else None
     with without_cycle_search():
-        return Program(found.files, put_aside=found.put_aside)
+        return Program(found.files, put_aside=found.put_aside, texts=texts)
 
 
 @contextlib.contextmanager
@@ -362,7 +370,7 @@ def _facts(
     if cells is None:
         cells = _source_of(file.path, data)[1]
     try:
-        return FileFacts(file.path, stored, read, cells, shelf, file.repository, digest)
+        return FileFacts(file.path, stored, read, cells, shelf, file.repository, digest, packaged=file.packaged)
     except ValueError:
         return None
 

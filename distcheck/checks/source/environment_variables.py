@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.model import Edit, Finding, Severity
 from distcheck.core.registry import probe
 
-from .dead_code import is_dead, is_leftover
+from .dead_code import is_dead
 from .program import EventRow, Program, SourceCall, device_of
 from .source_spans import SourceSpan
 from .source_text import last_name
@@ -526,7 +526,7 @@ def error_handling_switched_off(program: Program) -> Iterator[Finding]:
                 severity=Severity.INFO
                 if program.is_test(write.row.file)
                 or _captures(program, write.row.file)
-                or is_leftover(program, write.row.file)
+                or program.is_leftover(write.row.file)
                 or is_dead(program, write.row.file, write.row.function.qualified or "")
                 else None,
                 variable=write.name,

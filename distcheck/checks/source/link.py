@@ -129,6 +129,7 @@ class FileFacts:
         "has_main_guard",
         "header",
         "imports",
+        "packaged",
         "path",
         "problem",
         "repository",
@@ -145,8 +146,12 @@ class FileFacts:
         shelf: SummaryCache | None = None,
         repository: str = "",
         digest: bytes = b"",
+        *,
+        packaged: bool = False,
     ) -> None:
         self.path = path
+        #: it is a module of a package that users install
+        self.packaged = packaged
         #: of the bytes of the file
         self.digest = digest
         #: the folder of its repository, from the working directory

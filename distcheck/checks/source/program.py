@@ -20,6 +20,7 @@ from .algebra import device_of
 from .collective_signatures import ASYNC, GROUPS
 from .evaluate import Evaluator
 from .link import FileFacts, Index, chain
+from .project_texts import ProjectTexts
 from .rank_reach import Guard
 from .source_spans import SourceSpan, SourceSpans
 from .source_tables import CallContext
@@ -47,7 +48,24 @@ _EXAMPLES = re.compile(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchm
 
 
 #: What may call any function of a file by its name.
-_USES_ANY_NAME = re.compile(r"\b(?:globals|locals|vars|eval|exec|getattr|import_module)\(|\b[Ff]ire\b|__main__['\"]\]")
+_USES_ANY_NAME = re.compile(
+    r"(?<![\w.])(?:globals|locals|vars|eval|exec|getattr)\(|\bimport_module\(|\b[Ff]ire\b|__main__['\"]\]"
+)
+#: What may use a name that it composes: of this module, or of the one that is named.
+_USES_NAMES_OF = re.compile(
+    r"(?<![\w.])(?:globals|locals|vars|eval|exec)\(|\b[Ff]ire\b|__main__['\"]\]"
+    r"|(?<![\w.])getattr\(\s*(\w+)|(?<![\w.])(\w+)\.__dict__\["
+)
+#: What may use names of modules that it composes.
+_LOADS_MODULES = ("import_module", "__import__")
+#: Names of files that are used without an import.
+_USED_BY_NAME = ("__init__.py", "__main__.py", "setup.py", "conftest.py", "hubconf.py", "noxfile.py")
+#: Words in the path of code that was replaced.
+_REPLACED = re.compile(
+    r"(?:^|[/_.-])(?:old|legacy|deprecated|depreciated|obsolete|backup|unused|archived?)(?:[/_.-]|$)"
+)
+#: Bases outside of a project that call no method of a class by its name.
+_PLAIN_BASES = ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
 #: Rules with a level of their own for code that nothing uses.
 _ALSO_WHERE_UNUSED = frozenset(["DC760"])
 
@@ -473,7 +491,7 @@ class SourceCall(EventRow):
 class Program(SourceSpans):
     """All analysed files, linked."""
 
-    def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0) -> None:
+    def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0, texts: ProjectTexts | None = None) -> None:
         self.index = Index(files, loaded=True)
         super().__init__(self.index.files)
         #: by file, see :mod:`.summary`
@@ -482,6 +500,10 @@ class Program(SourceSpans):
         self.files: Mapping[str, FileFacts] = {file.path: file for file in self.index.files}
         #: files without distributed code
         self.put_aside = put_aside
+        #: the texts of all files of the repositories; None where only a part of them was read
+        self.texts = texts
+        #: names that were searched in these texts, by repository, and whether they are used there
+        self.searched: dict[tuple[str, str], bool] = {}
         self._targets: dict[tuple[int, int], tuple[str, ...]] = {}
         # by kind and by last name: the file's number and the event's in one, since a large tree has millions
         self._rows: dict[str, array[int]] = {}
@@ -763,7 +785,20 @@ class Program(SourceSpans):
 
     @cached
     def is_unused(self, file: int, scope: int) -> bool:
-        """Return whether a scope belongs to a function of a script that no code of it names, so that it never runs.
+        """Return whether nothing reaches a scope: no code names its function, or another one replaces it."""
+        around = []
+        while scope > 0:
+            around.append(self.index.scopes[file][scope])
+            scope = self.index.scopes[file][scope].parent
+        around.reverse()
+        return (
+            self._is_unused_in_script(file, around)
+            or any(self._is_replaced(file, one) for one in around)
+            or self._is_unused_in_project(file, around)
+        )
+
+    def _is_unused_in_script(self, file: int, around: list[Scope]) -> bool:
+        """Return whether scopes belong to a function of a script that no code of it names, so that it never runs.
 
         Other code can't import a script by accident, but may use all that a module offers. What a decorator or a base
         class gets to see, and a public method of a class that is used, may be called from there.
@@ -771,24 +806,105 @@ class Program(SourceSpans):
         facts = self.index.files[file]
         if not facts.has_main_guard or facts.cells or self.index.importers(file):
             return False
-        scopes = self.index.scopes[file]
-        around = []
-        while scope > 0:
-            around.append(scopes[scope])
-            scope = scopes[scope].parent
-        if not around or around[-1].kind not in ("function", "class") or any(one.decorators for one in around):
+        if not around or around[0].kind not in ("function", "class") or any(one.decorators for one in around):
             return False
         text = facts.text
         if _USES_ANY_NAME.search(text):
             return False
-        outermost = around[-1]
+        outermost = around[0]
         if outermost.kind == "function":
             return _is_named_once(outermost.name, text)
-        if any(one.bases for one in self.index.classes[file] if scopes[one.scope] is outermost):
+        if any(one.bases for one in self.index.classes[file] if self.scope((file, one.scope)) is outermost):
             return False
-        method = around[-2].name if len(around) > 1 else ""
+        method = around[1].name if len(around) > 1 else ""
         private = method.startswith("_") and not method.startswith("__")
         return _is_named_once(outermost.name, text) or (private and _is_named_once(method, text))
+
+    def _is_replaced(self, file: int, scope: Scope) -> bool:
+        """Return whether a later definition of the same name replaces a function before anything can use it."""
+        if scope.kind != "function" or scope.decorators:
+            return False
+        after = [
+            one
+            for one in self.index.scopes[file]
+            if (one.name, one.parent, one.block, one.kind) == (scope.name, scope.parent, scope.block, "function")
+            and one.line > scope.end_line
+        ]
+        if not after or any(one.decorators for one in after):
+            return False
+        between = "\n".join(self.lines(file)[scope.end_line : min(one.line for one in after) - 1])
+        return re.search(rf"\b{re.escape(scope.name)}\b", between) is None
+
+    def _is_unused_in_project(self, file: int, around: list[Scope]) -> bool:
+        """Return whether scopes belong to a module that no file imports, or to a function that no file names.
+
+        That is known only if all files of the repository were read. Users may import what a package offers.
+        """
+        facts = self.index.files[file]
+        path = facts.path.replace("\\", "/")
+        if self.texts is None or len(self.index.files) < 2 or facts.cells or self.is_test(file):
+            return False
+        is_public = facts.packaged and _REPLACED.search(path.removesuffix(".py").lower()) is None
+        if around and self.is_leftover(file) and self._has_scripts():
+            stem = path.rpartition("/")[2].removesuffix(".py")
+            starts = any(isinstance(row, SourceCall) and self.functions(row) for row in self.rows_of(file, 0))
+            return not (is_public or starts or any(self._is_named(file, name) for name in (stem, *_LOADS_MODULES)))
+        if not around or around[0].kind not in ("function", "class") or any(one.decorators for one in around):
+            return False
+        if not any(self.index.files[one].has_main_guard for one in self.evaluator.importers(file) - {file}):
+            return False
+        outermost, text = around[0], facts.text
+        if outermost.kind == "function":
+            return not (
+                (is_public and not outermost.name.startswith("_"))
+                or self._is_named(file, outermost.name)
+                or any(self._is_named(file, name) for name in _LOADS_MODULES)
+                or any(_composes_names(self.index.files[one].text) for one in self.evaluator.importers(file))
+            )
+        if len(around) < 2 or around[1].kind != "function" or re.search(r"getattr\(\s*(?:self|cls)\b", text):
+            return False
+        owner = next(number for number, one in enumerate(self.index.classes[file]) if one.scope == around[1].parent)
+        name = around[1].name
+        return not (
+            name.startswith("__")
+            or (is_public and not name.startswith("_"))
+            or any(base not in _PLAIN_BASES for base in self.evaluator.outer_bases((file, owner)))
+            or any(base.kind == Kind.UNKNOWN for base in self.evaluator.bases((file, owner)))
+            or self._is_named(file, name)
+        )
+
+    @cached
+    def _has_scripts(self) -> bool:
+        """Return whether a file is meant to be started."""
+        return any(one.has_main_guard for one in self.index.files)
+
+    def _is_named(self, file: int, name: str) -> bool:
+        """Return whether a file of the repository of a file uses a name."""
+        key = (self.index.files[file].repository, name)
+        if key not in self.searched:
+            self.searched[key] = self.texts is None or self.texts.uses(*key)
+        return self.searched[key]
+
+    @cached
+    def is_leftover(self, file: int) -> bool:
+        """Return whether a file is a module that no other file of its project imports, and no script.
+
+        A file that is read alone shows nothing about that.
+        """
+        facts = self.index.files[file]
+        if self.index.importers(file) or len(self.index.files) < 2 or facts.has_main_guard or facts.cells:
+            return False
+        name = facts.path.replace("\\", "/").rsplit("/", 1)[-1]
+        if name in _USED_BY_NAME or self.is_test(file) or name.removesuffix(".py") in self._imported_names():
+            return False
+        # a statement that is only a call: the file does something by itself
+        return not any(isinstance(row, SourceCall) and row.use == "drop" for row in self.rows_of(file, 0))
+
+    @cached
+    def _imported_names(self) -> frozenset[str]:
+        """Return all parts of imported names, of files that were not found, too: two modules may have one name."""
+        files = range(len(self.index.files))
+        return frozenset(part for file in files for dotted in self.imports(file) for part in dotted.split("."))
 
     def component(self, file: int) -> list[int]:
         """Return the files that hang together with a file by imports, itself included."""
@@ -858,6 +974,14 @@ class Program(SourceSpans):
 def _is_named_once(name: str, text: str) -> bool:
     """Return whether a name stands in a text once only: where it is defined."""
     return len(re.findall(rf"\b{re.escape(name)}\b", text)) == 1
+
+
+def _composes_names(text: str) -> bool:
+    """Return whether code may use a name of its module, or of one that it imports, which does not stand in it."""
+    return any(
+        (module := match[1] or match[2]) is None or re.search(rf"\bimport\b.*\b{module}\b", text)
+        for match in _USES_NAMES_OF.finditer(text)
+    )
 
 
 #: What makes a program one that several ranks run.

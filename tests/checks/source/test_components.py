@@ -46,6 +46,22 @@ def test_the_folders_that_a_file_belongs_to(path: str, marks: tuple[str, ...], e
     assert RootFinder(set(marks).__contains__).of_file(path) == expected
 
 
+@pytest.mark.parametrize(
+    ("path", "marks", "expected"),
+    [
+        ("train.py", ("setup.py",), False),
+        ("tools/train.py", ("setup.py",), False),
+        ("pkg/train.py", ("pkg/__init__.py",), False),
+        ("pkg/train.py", ("setup.py", "pkg/__init__.py"), True),
+        ("src/pkg/sub/train.py", ("pyproject.toml", "src/pkg/__init__.py", "src/pkg/sub/__init__.py"), True),
+        ("r/pkg/train.py", ("setup.py", "r/.git", "r/pkg/__init__.py"), False),
+        ("r/pkg/train.py", ("r/setup.cfg", "r/.git", "r/pkg/__init__.py"), True),
+    ],
+)
+def test_a_module_of_a_package_that_users_install(path: str, marks: tuple[str, ...], expected: bool) -> None:
+    assert RootFinder(set(marks).__contains__).is_packaged(path) is expected
+
+
 def test_files_of_one_project_belong_together() -> None:
     assert together({"a/x.py": "", "b/y.py": ""}) == [["a/x.py", "b/y.py"]]
     marks = frozenset(["a/setup.py", "b/setup.py"])
