@@ -211,12 +211,13 @@ def _once_per_script(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
-    """The findings, with the torch that the project pins."""
-    from distcheck.core.torch_pins import SINCE, TorchPins, respect_pins
+    """The findings, with the torch and the accelerate that the project pins."""
+    from distcheck.core.torch_pins import ACCELERATE_SINCE, SINCE, TorchPins, respect_pins
 
-    if not any(SINCE in finding.evidence for finding in findings):
+    if all(finding.evidence.keys().isdisjoint((SINCE, ACCELERATE_SINCE)) for finding in findings):
         return findings
-    return list(respect_pins(findings, TorchPins(_roots(options))))
+    roots = _roots(options)
+    return respect_pins(findings, TorchPins(roots), TorchPins(roots, "accelerate"))
 
 
 def _with_documents(options: LintOptions, findings: list[Finding]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""The newest torch that a project allows: pins and upper bounds in its requirements, setup files and environments.
+"""The newest torch or accelerate that a project allows, by pins and bounds in requirements, setup files, environments.
 
 Instructions to install count as well: lines of documents with ``pip install`` or ``conda install``, and a release that
 is quoted as code (```torch==1.13.1```), or is an item of a list. So do the image that a Dockerfile starts from, and
@@ -21,6 +21,8 @@ from .model import Finding, Severity
 
 #: Evidence of a finding that only concerns torch from a release on, such as ``"2.0"``.
 SINCE = "torch_since"
+#: Evidence of a finding about what accelerate refuses, with the oldest release that is known to refuse it.
+ACCELERATE_SINCE = "accelerate_since"
 #: Files that declare what a project needs, by name.
 _DECLARING = re.compile(
     r"(?:.*[_-])?requirements?(?:[._-].*)?\.(?:txt|in)|setup\.(?:py|cfg)|pyproject\.toml|Pipfile"
@@ -37,16 +39,19 @@ _INSTALLATION = re.compile(
 _FOLDER = re.compile(r"requirements?|reqs?|envs?|environments?|conda", re.IGNORECASE)
 _LISTED = re.compile(r".*\.(?:txt|in|ya?ml)", re.IGNORECASE)
 #: ``torch==1.6.0+cu92``, ``torch>=1.6,<1.8``, ``pytorch=1.9.0=py3.7``, ``pytorch::pytorch=1.12``, ``torch = "^1.13"``.
-_TORCH = re.compile(
-    r"""
-    (?: ^ | [\s"'\[,(] | :: ) (?P<name> torch | pytorch ) (?![\w./:*-]) (?: \[ [^\]\n]* \] )?
-    (?P<text> [ \t]* ["']? [ \t]*
-        (?: \(? [ \t]* (?: ===? | = | ~= | <=? | >=? | != ) [ \t]*
-            ["']? [\^~]? [ \t]* \d [^\s"',;)\#]* [ \t]* ,? [ \t]* )*
+_DECLARATIONS = {
+    package: re.compile(
+        rf"""
+        (?: ^ | [\s"'\[,(] | :: ) (?P<name> {names} ) (?![\w./:*-]) (?: \[ [^\]\n]* \] )?
+        (?P<text> [ \t]* ["']? [ \t]*
+            (?: \(? [ \t]* (?: ===? | = | ~= | <=? | >=? | != ) [ \t]*
+                ["']? [\^~]? [ \t]* \d [^\s"',;)\#]* [ \t]* ,? [ \t]* )*
+        )
+        """,
+        re.MULTILINE | re.VERBOSE,
     )
-    """,
-    re.MULTILINE | re.VERBOSE,
-)
+    for package, names in (("torch", "torch | pytorch"), ("accelerate", "accelerate"))
+}
 #: Lines of a text for readers that install packages, and a release that is quoted as code or is an item of a list.
 _INSTALLING = re.compile(
     r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
@@ -85,7 +90,7 @@ class Newest(NamedTuple):
         )
 
 
-def newest_in(text: str, path: str) -> list[Newest | None]:
+def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | None]:
     """Return the newest allowed release of each declaration in a text; None for one without an upper bound."""
     of_image = "dockerfile" in path.lower()
     if of_image:
@@ -101,7 +106,7 @@ def newest_in(text: str, path: str) -> list[Newest | None]:
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
     text = _EXTRAS.sub("", text)
     found: list[Newest | None] = []
-    for match in _TORCH.finditer(text):
+    for match in _DECLARATIONS[package].finditer(text):
         given = _BOUND.findall(match["text"])
         if not given and path.endswith((".py", ".toml", ".cfg")):
             before, after = text[match.start() : match.start("name")], text[match.end("name") : match.end("name") + 1]
@@ -111,7 +116,7 @@ def newest_in(text: str, path: str) -> list[Newest | None]:
             continue  # whatever is newest when the image is built
         bounds = [bound for one in given if (bound := _bound(path, *one)) is not None]
         found.append(_lowest(bounds))
-    companions = _bound_of_companions(text, path)
+    companions = _bound_of_companions(text, path) if package == "torch" else None
     if companions is None:
         return found
     return [_lowest([companions, *([] if one is None else [one])]) for one in found or [None]]
@@ -163,16 +168,17 @@ def _bound_of_companions(text: str, path: str) -> Newest | None:
 
 
 class TorchPins:
-    """The newest torch for each folder, read once."""
+    """The newest torch, or another package, for each folder, read once."""
 
-    def __init__(self, roots: Iterable[str] = (".",)) -> None:
+    def __init__(self, roots: Iterable[str] = (".",), package: str = "torch") -> None:
+        self._package = package
         self._roots = tuple(os.path.abspath(root) for root in roots)
         self._known: dict[str, Newest | None] = {}
 
     def of(self, path: str) -> Newest | None:
         """Return the newest torch for a file, by its imports and the nearest folder above it that declares torch."""
         folders = self._of_folder(path)
-        if path.endswith(".py") and _REMOVED.search(_content(path)):
+        if self._package == "torch" and path.endswith(".py") and _REMOVED.search(_content(path)):
             own = Newest((2, 0), f"{posixpath.basename(path)} (torch._six)", True)
             return own if folders is None else _lowest([own, folders])
         return folders
@@ -215,7 +221,7 @@ class TorchPins:
         found: list[Newest | None] = []
         for path in paths[:_MAX_FILES]:
             text = _content(path).decode("utf-8", "replace").replace("\r\n", "\n")
-            found.extend(newest_in(text, posixpath.basename(path)))
+            found.extend(newest_in(text, posixpath.basename(path), self._package))
         return found
 
 
@@ -230,19 +236,34 @@ def _content(path: str) -> bytes:
     return b""
 
 
-def respect_pins(findings: Iterable[Finding], pins: TorchPins) -> list[Finding]:
-    """Return the findings; those about a torch that the project excludes are notes."""
+def respect_pins(findings: Iterable[Finding], pins: TorchPins, accelerate: TorchPins) -> list[Finding]:
+    """Return the findings; those about a torch that the project excludes are notes.
+
+    What accelerate refuses is a warning where the project pins a release that is not known to refuse it.
+    """
     found = []
     for finding in findings:
-        since, path = finding.evidence.get(SINCE), finding.where.path
-        if finding.severity > Severity.INFO and isinstance(since, str) and re.fullmatch(r"\d+(\.\d+)*", since) and path:
-            newest = pins.of(path)
-            if newest is not None and newest.is_before(since):
-                shown = ".".join(map(str, newest.version))
-                bound = f"before {shown}" if newest.excluded else shown
-                finding = finding._replace(
-                    severity=Severity.INFO,
-                    message=f"{finding.message}; {newest.path} pins torch {bound}, which it does not concern",
-                )
+        newest = _older_pin(finding, SINCE, pins)
+        if newest is not None:
+            message = f"{finding.message}; {_pin(newest)}, which it does not concern"
+            finding = finding._replace(severity=Severity.INFO, message=message)
+        newest = _older_pin(finding, ACCELERATE_SINCE, accelerate)
+        if newest is not None:
+            message = f"{finding.message}; {_pin(newest, 'accelerate')}, which may accept it"
+            finding = finding._replace(severity=min(finding.severity, Severity.WARNING), message=message)
         found.append(finding)
     return found
+
+
+def _older_pin(finding: Finding, evidence: str, pins: TorchPins) -> Newest | None:
+    """Return the pin of a release that is older than the one that a finding is about."""
+    since, path = finding.evidence.get(evidence), finding.where.path
+    if finding.severity == Severity.INFO or not isinstance(since, str) or not path:
+        return None
+    newest = pins.of(path) if re.fullmatch(r"\d+(\.\d+)*", since) else None
+    return newest if newest is not None and newest.is_before(since) else None
+
+
+def _pin(newest: Newest, package: str = "torch") -> str:
+    shown = ".".join(map(str, newest.version))
+    return f"{newest.path} pins {package} {f'before {shown}' if newest.excluded else shown}"

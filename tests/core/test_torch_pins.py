@@ -8,7 +8,7 @@ import pytest
 
 from distcheck import rules
 from distcheck.core.model import Fix, Severity, Where
-from distcheck.core.torch_pins import SINCE, Newest, TorchPins, newest_in, respect_pins
+from distcheck.core.torch_pins import ACCELERATE_SINCE, SINCE, Newest, TorchPins, newest_in, respect_pins
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_finding_about_a_newer_torch_is_a_note(tmp_path: Path) -> None:
     where = Where(path=f"{tmp_path}/train.py", line=1)
     old = rules.DC207.found("one spelling", where=where, fix=Fix("x"), evidence={SINCE: "2.0"})
     always = rules.DC207.found("one spelling", where=where, fix=Fix("x"))
-    first, second = respect_pins([old, always], TorchPins([str(tmp_path)]))
+    first, second = respect_pins([old, always], TorchPins([str(tmp_path)]), TorchPins([str(tmp_path)], "accelerate"))
     assert first.severity is Severity.INFO
     assert "requirements.txt pins torch 1.6" in first.message
     assert second == always
@@ -186,6 +186,40 @@ def test_an_import_that_a_release_removed_bounds_torch(tmp_path: Path, text: str
     (tmp_path / "train.py").write_text(text)
     where = Where(path=f"{tmp_path}/train.py", line=1)
     old = rules.DC611.found("weights_only", where=where, fix=Fix("x"), evidence={SINCE: "2.6"})
-    (found,) = respect_pins([old], TorchPins([str(tmp_path)]))
+    (found,) = respect_pins([old], TorchPins([str(tmp_path)]), TorchPins([str(tmp_path)], "accelerate"))
     assert (found.severity is Severity.INFO) == noted
     assert ("train.py (torch._six) pins torch before 2.0" in found.message) == noted
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "severity", "ends"),
+    [
+        (
+            "environment.yml",
+            "dependencies:\n  - pip:\n    - accelerate==0.10.0\n    - torch==2.1\n",
+            Severity.WARNING,
+            "; environment.yml pins accelerate 0.10.0, which may accept it",
+        ),
+        (
+            "requirements.txt",
+            "accelerate<1\n",
+            Severity.WARNING,
+            "; requirements.txt pins accelerate before 1, which may accept it",
+        ),
+        ("requirements.txt", "accelerate==1.2.1\ntorch==0.4\n", Severity.ERROR, ""),
+        ("requirements.txt", "accelerate>=0.10\ntorchvision==0.10\n", Severity.ERROR, ""),
+    ],
+)
+def test_what_accelerate_refuses_is_a_warning_for_an_older_pin(
+    tmp_path: Path, name: str, text: str, severity: Severity, ends: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    finding = rules.DC102.found(
+        "--num_processes is 1",
+        where=Where(path=str(tmp_path / "job.sh")),
+        fix=Fix("drop --multi_gpu"),
+        evidence={ACCELERATE_SINCE: "1.0"},
+    )
+    roots = [str(tmp_path)]
+    (found,) = respect_pins([finding], TorchPins(roots), TorchPins(roots, "accelerate"))
+    assert (found.severity, found.message) == (severity, f"--num_processes is 1{ends}")

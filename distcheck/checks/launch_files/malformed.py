@@ -12,6 +12,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
+from distcheck.core.torch_pins import ACCELERATE_SINCE
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProblem
 from distcheck.rules import shared_fixes
 
@@ -207,7 +208,7 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
         yield rules.DC102.found(
             problem.text,
             where=_of_problem(site, problem),
-            evidence={"option": problem.word},
+            evidence={"option": problem.word, **_since(site, problem)},
             fix=shared_fixes.of_refused_option(problem.kind, problem.word),
         )
     backend = command.rdzv_backend
@@ -221,6 +222,12 @@ def _options(site: LaunchSite) -> Iterator[Finding]:
                 edits=edit_value(site, ("--rdzv-backend",), "c10d"), risk="a plug-in may bring a backend of this name"
             ),
         )
+
+
+def _since(site: LaunchSite, problem: LaunchProblem) -> dict[str, str]:
+    """Return the first release that is known to refuse one process with ``--multi_gpu``: the first of accelerate 1."""
+    of_multi_gpu = site.command.launcher == "accelerate" and "--multi_gpu" in problem.text
+    return {ACCELERATE_SINCE: "1.0"} if of_multi_gpu else {}
 
 
 def _is_usage(site: LaunchSite, problem: LaunchProblem) -> bool:
