@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from . import source_text, vocabulary
 from .collective_sequences import sequences_of
 from .conditions import asserted, leaves_one_process
+from .evaluate import Evaluator
 from .link import reachable
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall, cached
 from .source_text import last_name
@@ -376,11 +377,24 @@ def _waits_first(program: Program, function: Function) -> bool:
 
 
 def _has_no_rank(row: EventRow, term: int, polarity: bool) -> bool:
-    """Return whether a condition means that there is no rank or GPU, as ``gpu is None`` outside a distributed job."""
+    """Return whether a condition means that there is no rank or GPU, as ``gpu is None`` outside a distributed job.
+
+    So does an object without an attribute that the project gives it in such a job: ``not hasattr(args, "rank")``.
+    """
     parts = row.terms[term]
+    while parts[0] == "u" and parts[1] == "not":
+        parts, polarity = row.terms[parts[2]], not polarity
+    if parts[0] == "c" and last_name(row.terms, parts[1]) == "hasattr" and len(parts[2]) == 2 and not polarity:
+        name, evaluator = row.terms[parts[2][1]], row.program.evaluator
+        return name[0] == "k" and _PLAUSIBLE.search(str(name[2])) is not None and _is_set(evaluator, str(name[2]))
     if parts[0] != "=" or parts[1] not in ("is", "is not") or row.terms[parts[3]] != ("k", "none", None):
         return False
     return (parts[1] == "is") == polarity and row.term_value(parts[2]).rank is not None
+
+
+def _is_set(evaluator: Evaluator, name: str) -> bool:
+    """Return whether an option or an assignment gives some object an attribute of a name."""
+    return name in evaluator.options or any(attribute == name for _, attribute in evaluator.outside)
 
 
 def paths_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool = False) -> Iterator[CallPath]:
@@ -659,9 +673,12 @@ def _fails(call_path: CallPath, term: int, polarity: bool) -> bool:
     elif parts[0] == "=" and parts[1] == "==" and polarity and row.terms[parts[2]][0] == "p":
         given, wanted = value_on(call_path, parts[2]).constant, row.term_value(parts[3]).constant
         return bool(call_path.calls) and NoConstant not in (given, wanted) and given != wanted
-    if not polarity or row.terms[tested][0] != "p" or row.terms[tested][1] != row.scope:
+    if row.terms[tested][0] != "p" or row.terms[tested][1] != row.scope:
         return False
     value = value_on(call_path, tested)
+    if not polarity:
+        # what the call switches on: `train` in the arm for `not train`
+        return bool(call_path.calls) and value.constant is True
     if not call_path.calls:
         # nothing is seen to call it: what is off by default may be on where there is one process only
         default = next((given for name, given, _ in row.function.parameters if name == row.terms[tested][2]), -1)
