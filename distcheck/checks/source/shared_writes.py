@@ -493,7 +493,53 @@ def exists_by_then(call_path: CallPath, path: int) -> bool:
             break
         base, more = attributes_of(found.terms, given)
         row, names = found, (*more, *names)
-    return False
+    return (row.file, row.scope) == call_path.root and _is_made_by_the_parent(row, base, names)
+
+
+def _is_made_by_the_parent(row: EventRow, base: int, names: tuple[str, ...]) -> bool:
+    """Return whether each process that starts ranks has made a folder before: that of an attribute, or of a constant.
+
+    :param row: one of the function that the ranks start with
+    """
+    program, root = row.program, (row.file, row.scope)
+    if names and row.terms[base][0] != "p":
+        return False
+    constant = None if names else row.term_value(base).constant
+    sites = program.evaluator.callers.get(root, ())
+    return bool(sites) and all(
+        site.kind != "call"
+        and any(
+            _makes(made, names, constant) for made in _calls_before(program, program.event_row(site.file, site.event))
+        )
+        for site in sites
+    )
+
+
+def _calls_before(program: Program, row: EventRow) -> Iterator[SourceCall]:
+    """Yield the calls that stand before a row in its function, and those in functions that it has entered by then."""
+    for call in program.rows_of(row.file, row.scope):
+        if isinstance(call, SourceCall) and call.number < row.number:
+            yield call
+            if program.dominates(call, row):
+                for function in program.functions(call):
+                    for inner in sorted(call_paths.reached_from(program, function)):
+                        yield from (one for one in program.rows_of(*inner) if isinstance(one, SourceCall))
+
+
+def _makes(call: SourceCall, names: tuple[str, ...], constant: object) -> bool:
+    """Return whether a call makes the folder of an attribute, or of a constant, wherever it was not there before."""
+    made = folder_made(call)
+    if made < 0 or any(
+        node[1] == "if" and "exist" not in (text := call.term_text(node[2])) and "isdir" not in text
+        for _, node in call.blocks
+    ):
+        return False
+    if not names:
+        return isinstance(constant, str) and call.term_value(made).constant == constant
+    return attributes_of(call.terms, made)[1] == names or any(
+        row.kind == "attribute" and row.payload[1] == names[-1] and same_path(call.terms, row.payload[2], made)
+        for row in call.program.rows_of(call.file, call.scope)
+    )
 
 
 def _is_in(terms: list[tuple[Any, ...]], made: int, base: int, names: tuple[str, ...]) -> bool:
