@@ -11,6 +11,7 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .call_paths import Function
 from .collective_sequences import sequences_of
+from .conditions import asserted
 from .device_indices import is_spawned
 from .device_uses import (
     ACCELERATORS,
@@ -27,7 +28,7 @@ from .device_uses import (
 from .environment_variables import writes
 from .program import EventRow, Program, SourceCall
 from .several_hosts import sign_of_hosts
-from .values import RANKS, Kind, NoConstant, Value
+from .values import FEW, RANKS, Kind, NoConstant, Value
 from .vocabulary import INIT_GROUP
 
 #: What a model of several ranks is wrapped by.
@@ -40,6 +41,8 @@ def ranks_have_devices_before_they_meet(program: Program) -> Iterator[Finding]:
     for call in program.calls_to(INIT_GROUP):
         if not uses_nccl(call) or _has_device(call) or call.has_star or world_of_one(call):
             continue
+        if any(program.evaluator.test(call.file, term).who in FEW for term in asserted(call)):
+            continue  # each host has one process
         roots = roots_of(program, call)
         if not roots:
             continue
@@ -150,7 +153,7 @@ def _unbound(program: Program, call: SourceCall, roots: frozenset[Function], fil
         use.row.file in files and use.number.has(*RANKS, Kind.ENV_TEXT, Kind.RANK_DEPENDENT)
         for use in device_uses(program)
         if use.way != LOADED
-    )
+    ) or any(_is_of_a_list(one) for one in called_in(program, files, "torch.device"))
     if bare is not None:
         what = f"{bare.text()} at {bare.path}:{bare.line} goes to GPU 0 on every rank"
     elif objects is not None:
@@ -173,6 +176,13 @@ def _unbound(program: Program, call: SourceCall, roots: frozenset[Function], fil
         fix=f'before it: `torch.cuda.set_device({own})`; and for the group: `device_id=torch.device("cuda", {own})`',
         severity=severity,
     )
+
+
+def _is_of_a_list(call: SourceCall) -> bool:
+    """Return whether a device is the one of this rank in a list: ``torch.device(gpus[rank])``."""
+    term = call.argument_term(0, "device")
+    parts = call.terms[term] if term >= 0 else ("-",)
+    return parts[0] == "s" and call.term_value(parts[2]).has(*RANKS)
 
 
 def _is_unused_method(row: EventRow) -> bool:
@@ -201,7 +211,7 @@ def on_current_gpu(program: Program, call: SourceCall) -> bool:
     method = call.method
     if method == "cuda":
         named = call.term[2] or call.gives(None, "device")
-        return not named and bool(call.receiver_text) and not program.functions(call)
+        return not named and not call.has_star and bool(call.receiver_text) and not program.functions(call)
     if method == "to":
         return _is_plain_cuda(call.argument(0, "device"))
     if method != "device" and call.gives(None, "device") and _is_plain_cuda(call.argument(None, "device")):
