@@ -61,6 +61,8 @@ def _masks_by_rank(write: VariableWrite) -> bool:
     atom = rank_in_text(write.value)
     if atom is None:
         return False
+    if atom.const == "option" and not any("rank" in step.text for step in atom.flow):
+        return False  # a user chooses the GPU with --gpu; no launcher counts it
     kind = vocabulary.VARIABLES.get(atom.const) if atom.kind == Kind.ENV_TEXT else atom.kind
     return kind == Kind.LOCAL_RANK and atom.const != "spawn"
 
