@@ -435,10 +435,12 @@ def path_of_all_ranks(program: Program, row: EventRow, *, first_is_a_guard: bool
         (call_path for call_path in sure if call_path.certainty == Certainty.PROVEN and _is_open(call_path)), None
     )
     if best is None:
-        every = _Search(program, row, first_is_a_guard, weak=True, once=True).ways(
-            row, (), Certainty.PROVEN, frozenset()
-        )
+        search = _Search(program, row, first_is_a_guard, weak=True, once=True)
+        every = list(search.ways(row, (), Certainty.PROVEN, frozenset()))
         best = next(filter(_is_open, every), None)
+        if best is None and every:
+            # another call in a function that was passed may exclude nothing
+            best = next(paths_of_all_ranks(program, row, first_is_a_guard=first_is_a_guard), None)
     return best
 
 
