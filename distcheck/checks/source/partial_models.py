@@ -19,7 +19,7 @@ from .models import is_backward
 from .program import Program, SourceCall
 from .rank_reach import Guard
 from .source_text import last_name
-from .term_queries import given_terms
+from .term_queries import given_terms, same_path
 from .values import PARTIAL, Atom, Kind, Value, Who
 from .vocabulary import words
 
@@ -236,7 +236,7 @@ def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | No
     if len(functions) != 1:
         return None
     given = _arguments(program, call, functions[0], ("ddp",))
-    return _forward_inside(program, functions[0], given, 0)
+    return _forward_inside(program, functions[0], call, given, 0)
 
 
 def _called(program: Program, call: SourceCall) -> Atom | None:
@@ -248,15 +248,19 @@ def _called(program: Program, call: SourceCall) -> Atom | None:
 
 
 def _forward_inside(
-    program: Program, function: tuple[int, int], given: dict[str, Atom], depth: int
+    program: Program, function: tuple[int, int], entry: SourceCall, given: dict[str, Atom], depth: int
 ) -> tuple[SourceCall, Atom] | None:
-    """Return the forward pass that a function makes with the models that it is given, or with one that it keeps."""
+    """Return the forward pass that a function makes with the models that it is given, or with one that it keeps.
+
+    :param entry: the call that enters the function
+    """
     file, scope = function
     terms = program.terms[file]
     if depth > _DEEPEST:
         return None
+    layout = given_terms(entry, function)
     for row in program.rows_of(file, scope):
-        if not isinstance(row, SourceCall) or row.own_reached_by.who not in _ALL:
+        if not isinstance(row, SourceCall) or row.own_reached_by.who not in _ALL or _excludes(entry, layout, row):
             continue
         callee = terms[row.term[1]]
         names = _parameters(terms, row.term[1], scope)
@@ -271,10 +275,52 @@ def _forward_inside(
             return row, wrapper
         inner = program.functions(row)
         if len(inner) == 1 and inner[0] != function:
-            found = _forward_inside(program, inner[0], _handed_on(row, inner[0], given), depth + 1)
+            found = _forward_inside(program, inner[0], row, _handed_on(row, inner[0], given), depth + 1)
             if found is not None:
                 return found
     return None
+
+
+def _excludes(entry: SourceCall, layout: dict[str, int], row: SourceCall) -> bool:
+    """Return whether what a call gives for a parameter, or a condition around the call, excludes a row of the function.
+
+    ``test(model, size)`` below ``if size:`` does not reach what stands below ``if not size:`` in ``test()``.
+
+    :param layout: the terms that the call gives, by parameter
+    """
+    around = [(_plain_test(entry.terms, term), polarity) for term, polarity in _conditions(entry)]
+    for term, polarity in _conditions(row):
+        number, plain = _plain_test(row.terms, term)
+        parts = row.terms[number]
+        given = layout.get(parts[2], -1) if parts[0] == "p" and parts[1] == row.scope else -1
+        if given < 0:
+            continue
+        constant = entry.term_value(given).constant
+        if (constant is None or isinstance(constant, bool)) and bool(constant) != (polarity == plain):
+            return True
+        same, own = _plain_test(entry.terms, given)
+        for (other, sign), holds in around:
+            if same_path(entry.terms, other, same) and (holds == sign) != ((polarity == plain) == own):
+                return True
+    return False
+
+
+def _conditions(row: SourceCall) -> list[tuple[int, bool]]:
+    return [(node[2], node[3]) for _, node in row.blocks if node[1] == "if" or node[1].startswith("exit:")]
+
+
+def _plain_test(terms: list[tuple[Any, ...]], term: int) -> tuple[int, bool]:
+    """Return what decides a condition without ``not`` and ``True if … else False``, and whether the two are alike."""
+    alike = True
+    while term >= 0:
+        parts = terms[term]
+        if parts[0] == "u" and parts[1] == "not":
+            term, alike = parts[2], not alike
+        elif parts[0] == "?" and [terms[arm] for arm in parts[2:4]] == [("k", "bool", True), ("k", "bool", False)]:
+            term = parts[1]
+        else:
+            break
+    return term, alike
 
 
 #: Who gets to what everyone in a function does.
