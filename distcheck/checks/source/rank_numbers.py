@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
@@ -18,6 +19,7 @@ from .device_uses import argument_place, called_in, files_from, shapes_of, torch
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
 from .several_hosts import HostFinding, HostSign, by_hosts, quiet
+from .source_text import last_name
 from .values import ALWAYS, PARTIAL, Atom, Certainty, FlowStep, Kind, Value, Who
 from .vocabulary import INIT_GROUP, PROCESSES, SPAWNS
 
@@ -63,6 +65,7 @@ def local_ranks_as_global(program: Program) -> Iterator[HostFinding]:
             atom is not None
             and not (size is not None and size.has(Kind.LOCAL_WORLD_SIZE))
             and not _meets_here(program, call)
+            and not (atom.const == "option" and _is_counted_over_all(program, call))
         ):
             yield _local_as_global(
                 program,
@@ -119,6 +122,44 @@ def _meets_here(program: Program, call: SourceCall) -> bool:
         and program.dominates(write.row, call)
         for write in writes(program)
     )
+
+
+def _is_counted_over_all(program: Program, call: SourceCall) -> bool:
+    """Return whether the project starts the processes itself, and counts the option up to the size of the group.
+
+    ``for rank in range(args.processes): start(replace={"local_rank": rank})``, and ``world_size=args.processes``.
+    """
+    size = last_name(call.terms, call.argument_term(3, "world_size")) if call.gives(3, "world_size") else ""
+    if not size:
+        return False
+    return any(
+        name in _OPTIONS_OF_RANKS and _counts_to(terms, value, size)
+        for terms in map(program.terms.__getitem__, program.component(call.file))
+        for term in terms
+        if term[0] in ("c", "d")
+        for name, value in (term[3] if term[0] == "c" else _texts_of_keys(terms, term))
+    )
+
+
+#: What a project calls the number of a process that it starts.
+_OPTIONS_OF_RANKS = frozenset(["local_rank", "local-rank", "--local_rank", "--local-rank"])
+
+
+def _texts_of_keys(terms: list[tuple[Any, ...]], term: tuple[Any, ...]) -> Iterator[tuple[object, int]]:
+    for key, value in zip(term[1], term[2], strict=False):
+        if key >= 0 and terms[key][0] == "k":
+            yield terms[key][2], value
+
+
+def _counts_to(terms: list[tuple[Any, ...]], term: int, size: str) -> bool:
+    """Return whether a term is the counter of ``for … in range(size)``, or its text."""
+    parts = terms[term] if term >= 0 else ("-",)
+    if parts[0] == "c" and last_name(terms, parts[1]) == "str" and len(parts[2]) == 1:
+        return _counts_to(terms, parts[2][0], size)
+    if parts[0] != "e" or terms[parts[1]][0] != "c":
+        return False
+    called = terms[parts[1]]
+    return last_name(terms, called[1]) == "range" and len(called[2]) == 1 and last_name(terms, called[2][0]) == size
 
 
 def spans_hosts(program: Program, row: EventRow) -> bool:
