@@ -122,7 +122,7 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
     files = call_paths.related(program, step.root[0])
     if any(program.imports_from(file, *OTHER_DIVISIONS) for file in files):
         return None
-    if _is_divided_on(made):
+    if _is_divided_on(made) or _is_of_another_object(made, loop):
         return None
     wrapped = _trains_wrapped(program, body)
     if wrapped is None and not wraps_somewhere(program, files):
@@ -178,6 +178,21 @@ def _is_divided_on(call_path: CallPath) -> bool:
         for call in call_path.calls
         for row in program.rows_of(call.file, call.scope)
     )
+
+
+def _is_of_another_object(call_path: CallPath, loop: LoaderLoop) -> bool:
+    """Return whether a loop goes over a loader of an object of the project that another call has made."""
+    row, program = call_path.row, call_path.row.program
+    owner = (row.file, program.evaluator.owner_of(row.file, row.scope))
+    terms = program.terms[loop.file]
+    made = {
+        atom.call
+        for term in program.subterms(loop.file, program.blocks[loop.file][loop.block][2], names=False)
+        if terms[term][0] == "a"
+        for atom in program.evaluator.value(loop.file, terms[term][1])
+        if atom.kind == Kind.OBJECT and atom.const == owner
+    }
+    return bool(made) and None not in made and made.isdisjoint((call.file, call.number) for call in call_path.calls)
 
 
 def _trains_wrapped(program: Program, body: Iterable[SourceCall]) -> Atom | None:
