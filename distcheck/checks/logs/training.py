@@ -146,6 +146,13 @@ ROWS = register_rows(
         Fix("make the list with one tensor for each rank of the group: dist.get_world_size(group)", where="code"),
     ),
     SignatureRow(
+        "messages_go_to_other_ranks",
+        rules.DC709,
+        "message-to-itself",
+        "a rank sends to itself, or receives from itself",
+        Fix("copy the part of the own rank, and send and receive only where peer != rank", where="code"),
+    ),
+    SignatureRow(
         "roots_are_in_their_group",
         rules.DC715,
         "rank-not-in-group",

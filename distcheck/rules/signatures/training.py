@@ -41,6 +41,14 @@ ROWS: tuple[Signature, ...] = (
          r"[0-9]{1,6} \(expected length (?P<expected>[0-9]{1,7}), got (?P<own>[0-9]{1,7})\)",
          "RuntimeError: ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length 3, "
          "got 2)")),
+    *spellings("message-to-itself", Kind.CAUSE, ("DC709",),
+        (r"Pair is not connected \(\[[^\]]{1,60}\]:[0-9]{1,5}\$[0-9]{1,6} <--> \[none\]\)",
+         "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:801] state_ >= CONNECTED. "
+         "1 vs 4. Pair is not connected ([127.0.0.1]:23469$0 <--> [none])"),
+        (r"Invalid (?:destination|source) rank: (?:destination|source) rank should not be the same as the rank of the "
+         r"current process",
+         "ValueError: Invalid destination rank: destination rank should not be the same as the rank of the current "
+         "process.")),
     *spellings("rank-not-in-group", Kind.CAUSE, ("DC715",),
         (r"Global rank (?P<of>[0-9]{1,7}) is not part of group",
          "ValueError: Global rank 0 is not part of group <torch.distributed.distributed_c10d.ProcessGroup object at "

@@ -26,6 +26,7 @@ def ended(text: str, *, own: bool = True) -> ScriptExit:
     [
         ("Default process group has not been initialized, please make sure to call init_process_group.", "DC740"),
         ("trying to initialize the default process group twice!", "DC741"),
+        ("Pair is not connected ([127.0.0.1]:23469$0 <--> [none])", "DC709"),
         ("ProcessGroupGloo::scatter: invalid tensor size at index 2 (expected (4), got (3))", "DC709"),
         ("ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length 3, got 2)", "DC709"),
     ],
