@@ -23,7 +23,7 @@ from .blocking_waits import BlockingWaits
 from .call_signatures import KINDS, MAKING, CallKind, agreed, reduction_of, tensors_of
 from .frames import innermost_own
 from .model import SETUP, STORE, CollectiveCall, RecordedCall
-from .pair_counts import PairCounts, calls_of_batch, tag_of
+from .pair_counts import PairCounts, calls_of_batch, messages_of, tag_of
 from .shared_table import OtherRank, SharedTable
 from .wrap import put_around
 
@@ -99,6 +99,11 @@ class CallRecorder:
         self._signatures: dict[tuple[object, ...], int] = {}
         #: its sends and receives
         self.pairs = PairCounts()
+        #: group → what its counter was when the first send or receive began; by how much each adds to it; by how much
+        #: all did: ranks make different numbers of them
+        self._before_pairs: dict[str, int] = {}
+        self._each_pair: dict[str, int] = {}
+        self._of_pairs: dict[str, int] = {}
         self._module: Any = None
         #: where the ranks of this host compare their calls, if a launcher states their number
         self.shared_table: SharedTable | None = None
@@ -142,7 +147,7 @@ class CallRecorder:
         self.ring.clear()
         tables: tuple[dict[Any, Any], ...] = (
             self.inside, self.entered, self.groups, self.spent, self.timeouts, self.backends, self.milestones,
-            self._digests, self.pairs.posted,
+            self._digests, self.pairs.posted, self._before_pairs, self._each_pair, self._of_pairs,
         )  # fmt: skip
         for table in tables:
             table.clear()
@@ -205,13 +210,15 @@ class CallRecorder:
         try:
             self._waits.returned(returned, note)
         except Exception as error:  # noqa: BLE001 - no error may reach the call
+                    if call.group in self._before_pairs and kind.pair:
+                        self._learn_from_pair(call.group, len(note.parts) or messages_of(name))
             self.error = f"the handle of {note.call.operation}: {type(error).__name__}: {error}"
 
     def _leaving(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Reset the numbers of groups when the default group is destroyed."""
 
         def called(*args: Any, **kwargs: Any) -> Any:
-            number = self._count(self._module._get_default_group(), "0") if self.joined else 0
+            number = self.count(self._module._get_default_group(), "0") if self.joined else 0
             try:
                 return function(*args, **kwargs)
             finally:
@@ -239,6 +246,8 @@ class CallRecorder:
         if not hasattr(group, "group_name"):  # GroupMember.NON_GROUP_MEMBER: torch warns, and does nothing
             return RecordedCall(CollectiveCall(0, name, "", place=place, function=function), time.monotonic(), 0)
         title = group.group_name
+                    self._before_pairs.clear()
+                    self._of_pairs.clear()
         # a collective of C++ may have been the first of a group, without its backend
         if title not in self.groups or title not in self.backends:
             self.groups[title] = tuple(module.get_process_group_ranks(group))
@@ -254,7 +263,7 @@ class CallRecorder:
                 parts = tuple(self.pairs.counted(part, has_tags) for part in calls_of_batch(batch, place, function))
                 return RecordedCall(call, time.monotonic(), 0, parts=parts)
             return RecordedCall(self.pairs.counted(call, has_tags), time.monotonic(), 0)
-        number = self.entered[title] = self._count(group, title) + 1
+        number = self.entered[title] = self.count(group, title) + 1
         return self._compared(CollectiveCall(number, name, title, sizes, dtypes, reduce, peer, place, function))
 
     def _compared(self, call: CollectiveCall) -> RecordedCall:
@@ -269,6 +278,7 @@ class CallRecorder:
                 self._compares = False
                 if self._observer is not None and agreed(other.call) != agreed(call):
                     self._observer.differs(note, other)
+            self._expect_pair(group, title, len(batch) if batch else messages_of(name))
         return note
 
     def made_by_torch(self, name: str, group: Any, tensors: Any, reduce: str = "", root: int | None = None) -> None:
@@ -283,7 +293,7 @@ class CallRecorder:
         title = group.group_name
         if title not in self.groups:
             self.groups[title] = tuple(self._module.get_process_group_ranks(group))
-        number = self.entered[title] = self._count(group, title) + 1
+        number = self.entered[title] = self.count(group, title) + 1
         peer = None if root is None else self.groups[title][root]
         call = CollectiveCall(number, name, title, *tensors_of(tensors), reduce, peer, place, function)
         digest, index = self._digest(call)
@@ -326,10 +336,10 @@ class CallRecorder:
         # the default root is the first rank of the group
         return peer if isinstance(peer, int) else self.groups[title][0] if not kind.pair else None
 
-    def _count(self, group: Any, title: str) -> int:
-        try:
-            return int(group._get_sequence_number_for_group())
-        except (RuntimeError, AttributeError):  # this backend, or this version of torch, does not count
+    def count(self, group: Any, title: str) -> int:
+        """Return the number of collectives that Python or C++ began in a group."""
+        counter = _counter_of(group)
+        if counter is None:  # this backend, or this version of torch, does not count
             return self.entered.get(title, 0)
 
     def compared(self, group: str) -> int:
@@ -350,6 +360,23 @@ class CallRecorder:
         # the number is not included: collectives that C++ made in between are not compared
         chain = (chain * 1_000_003 ^ crc) & 0xFFFFFFFFFFFF
         index += 1
+        # gloo counts sends and receives, too (torch 2.13)
+        return self._before_pairs.get(title, counter - self._of_pairs.get(title, 0))
+
+    def _expect_pair(self, group: Any, title: str, number: int) -> None:
+        """Note that sends or receives are about to begin."""
+        each = self._each_pair.get(title)
+        if each is not None:
+            self._of_pairs[title] = self._of_pairs.get(title, 0) + number * each
+        else:
+            self._before_pairs.setdefault(title, self.count(group, title))
+
+    def _learn_from_pair(self, title: str, number: int) -> None:
+        """Find out whether the first send or receive of a group, which has ended, was counted."""
+        group = next((group for group, name in self._module._world.pg_names.items() if name == title), None)
+        before, counter = self._before_pairs.pop(title), _counter_of(group)
+        added = 0 if counter is None else min(counter - before, number)
+        self._each_pair[title], self._of_pairs[title] = int(added == number), added
         self._digests[call.group] = (index, chain)
         if index % MILESTONE == 0:
             self.milestones.setdefault(call.group, deque(maxlen=_MILESTONES)).append((index, chain))
@@ -375,5 +402,13 @@ def rows(recorder: CallRecorder) -> Iterator[RecordedCall]:
             copied = list(recorder.ring)
         except RuntimeError:  # it changed while it was copied
             continue
+def _counter_of(group: Any) -> int | None:
+    """Return the counter of a group; None if it has none."""
+    try:
+        return int(group._get_sequence_number_for_group())
+    except (RuntimeError, AttributeError):
+        return None
+
+
         yield from reversed(copied)
         return

@@ -31,8 +31,13 @@ class PairCounts:
         direction = direction_of(call)
         key = pair_key(call.group, direction, ANY_RANK if call.peer is None else call.peer, tag)
         before = self.posted.get(key, 0)
-        self.posted[key] = before + _MESSAGES.get(call.operation, 1)
+        self.posted[key] = before + messages_of(call.operation)
         return call._replace(tag=tag, nth=before + 1)
+
+
+def messages_of(operation: str) -> int:
+    """Return the number of messages that one call sends or receives."""
+    return _MESSAGES.get(operation, 1)
 
 
 def direction_of(call: CollectiveCall) -> str:

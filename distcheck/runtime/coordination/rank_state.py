@@ -180,10 +180,7 @@ class RankStateReader:
         if module is None or not self.recorder.joined:
             return entered
         for group, name in list(module._world.pg_names.items()):
-            try:
-                entered[name] = max(entered.get(name, 0), group._get_sequence_number_for_group())
-            except (RuntimeError, AttributeError):  # this backend does not count, or this rank is not in it
-                continue
+            entered[name] = max(entered.get(name, 0), self.recorder.count(group, name))
         return entered
 
     def _call_without_python(self, open_one: CollectiveCall, frame: Any, request: int) -> CollectiveCall:

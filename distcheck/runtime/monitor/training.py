@@ -304,11 +304,9 @@ class TrainingObserver:
 
     def _collectives(self, group: Any) -> tuple[int, int]:
         """Return the collectives of a group, and those of them that C++ made."""
-        try:
-            number = int(group._get_sequence_number_for_group())
-        except (RuntimeError, AttributeError):  # this backend does not count
-            return 0, 0
-        return number, number - self._calls.compared(group.group_name)
+        title = group.group_name
+        number = self._calls.count(group, title)
+        return number, number - self._calls.compared(title)
 
     def _reduced_by_hand(
         self, optimizer: Any, steps: _Steps, owned: set[int]

@@ -238,3 +238,36 @@ def test_sends_receives_and_waits_are_noted(tmp_path: Path) -> None:
                 assert known == (posts.raised and posts.raised.key)
     """
     run(script.replace("PATH", str(tmp_path / "store")))
+
+
+@pytest.mark.torch
+def test_sends_and_receives_take_no_number() -> None:
+    """Gloo counts them, and ranks make different numbers of them."""
+    run("""
+        import tempfile, os
+        def main(rank, folder):
+            dist.init_process_group("gloo", store=dist.FileStore(folder + "/store", 2), rank=rank, world_size=2)
+            x = torch.ones(2)
+            dist.all_reduce(x)
+            # the first one lasts
+            work = dist.isend(x, 1 - rank)
+            dist.recv(torch.ones(2), 1 - rank)
+            work.wait()
+            if rank == 0:
+                dist.send(x, 1), dist.send_object_list([1], 1)
+            else:
+                dist.recv(x, 0), dist.recv_object_list([None], 0)
+            dist.all_reduce(x)
+            works = dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, x, 1 - rank)])
+            [work.wait() for work in works]
+            dist.barrier()
+            numbers = [call.number for call in calls() if call.operation in ("all_reduce", "barrier")]
+            assert numbers == [1, 2, 3], numbers
+            assert posts.error == "", posts.error
+        folder = tempfile.mkdtemp()
+        child = os.fork()
+        main(int(child == 0), folder)
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    """)
