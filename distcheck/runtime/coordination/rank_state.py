@@ -156,8 +156,9 @@ class RankStateReader:
         elapsed = max(now - before, 1e-6)
         self._used = (now, time.process_time(), _bytes_moved())
         busy = (self._used[1] - used_s) / elapsed > _IDLE_CORES or (self._used[2] - moved) / elapsed > _IDLE_BYTES
-        cuda = sys.modules.get("torch.cuda")
-        on_gpu = self.end is None and cuda is not None and cuda.is_initialized()
+        # the script may be in the middle of importing it
+        is_initialized = getattr(sys.modules.get("torch.cuda"), "is_initialized", None)
+        on_gpu = self.end is None and is_initialized is not None and is_initialized()
         if busy or self._used[2] < 0 or on_gpu:
             self._idle_since = now
         return now - self._idle_since

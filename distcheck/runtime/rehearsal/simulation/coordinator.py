@@ -15,7 +15,7 @@ from distcheck.runtime.coordination.coordinator import Coordinator, MonitorRepor
 from distcheck.runtime.coordination.hang_detector import ABSENT, deadlocks
 from distcheck.runtime.coordination.model import SETUP, CallMismatch, CollectiveCall, Position, Positions
 from distcheck.runtime.coordination.processes import kernel_state
-from distcheck.runtime.coordination.protocol import COORDINATOR
+from distcheck.runtime.coordination.protocol import COORDINATOR, OFF
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import space
 from distcheck.runtime.coordination.root_cause import reports_lost_peer
@@ -195,6 +195,7 @@ class RehearsalCoordinator(MonitorReporter):
                 self._judge_of_ranks = _Judge(self, world)
             try:
                 self._judge_of_ranks.tick(last=last)
+                self.error = self._judge_of_ranks.unobserved
             except Exception as error:  # noqa: BLE001 - the parent must not wait for a verdict that never comes
                 self.error = f"{type(error).__name__}: {error}"
 
@@ -272,6 +273,11 @@ class _Judge(Coordinator):
             self.check_lost_peer()
         self.coordinator.release_finished(self)
         self._store.set(COORDINATOR, f"-1 {self._beat} {self.question}")
+
+    @property
+    def unobserved(self) -> str:
+        """Return which rank stopped sending its position because of an error of ours; "": none."""
+        return next((f"rank {rank} sends no positions" for rank, head in self._headers.items() if head.beat == OFF), "")
 
     def claim_report(self) -> bool:
         """Return True: the reports of the ranks themselves are not used."""

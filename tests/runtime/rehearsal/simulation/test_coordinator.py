@@ -17,7 +17,8 @@ from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, to_plain
 from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.coordinator import MonitorReporter
-from distcheck.runtime.coordination.model import CollectiveCall, Positions, RecordedCall
+from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions, RecordedCall
+from distcheck.runtime.coordination.protocol import OFF, Heartbeat, packed_heartbeat, rank_key
 from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.coordination.rank_monitor import RankMonitor
 from distcheck.runtime.rehearsal.simulation.coordinator import STOPPED, TICK_S, RehearsalCoordinator
@@ -271,3 +272,13 @@ def test_a_folder_too_deep_for_the_address_of_a_socket(
     finally:
         coordinator.close()
     assert not folder.exists()
+
+
+def test_a_rank_whose_position_is_lost_is_an_error(stage: Stage) -> None:
+    """Without it no hang of this rank would be seen, and the rehearsal would not end."""
+    monitor = stage.ranks[1].monitor
+    stage.until(lambda: monitor.started)
+    monitor.leave()
+    stage.coordinator.store.set(rank_key(1), packed_heartbeat(Heartbeat(OFF, Position(1))))
+    stage.until(lambda: stage.coordinator.error)
+    assert stage.coordinator.error == "rank 1 sends no positions"

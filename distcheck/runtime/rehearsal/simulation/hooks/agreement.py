@@ -114,6 +114,16 @@ class ParentStoreConnection:
         """Keep the connection: the parent serves each process group."""
 
 
+class _LoggedReporter(MonitorReporter):
+    """Logs why the position of this rank is no longer known; the parent reports everything else."""
+
+    def __init__(self, event_log: EventLog) -> None:
+        self._event_log = event_log
+
+    def line(self, text: str) -> None:
+        self._event_log.note("stage.hook_failed", place=("", ""), hook="the monitor", why=text)
+
+
 class Agreement:
     """This process as a rank that others wait for; before :meth:`install` it waits for no rank.
 
@@ -171,7 +181,7 @@ class Agreement:
         line.ask("sit", rank=rank, world_size=world_size, pid=self._pid)
         rank_info = RankInfo(rank, world_size, host=self.plan.node_name(rank))
         monitor = RankMonitor(
-            self.calls, rank_info, ParentStoreConnection(self.plan.private), MonitorReporter(),
+            self.calls, rank_info, ParentStoreConnection(self.plan.private), _LoggedReporter(self.event_log),
             hang_timeout_s=self.plan.hang_timeout_s, tick_s=TICK_S,
         )  # fmt: skip
         self.rank_info, self._monitor = rank_info, monitor
