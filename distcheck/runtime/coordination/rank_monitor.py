@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import signal
 import sys
 import threading
 import time
@@ -114,6 +115,8 @@ class RankMonitor:
         self._on_tick = on_tick
         self._report_failure: Callable[[], None] | None = None
 
+        #: SIGTERM is only noted, and one came
+        self._outlasts = self._signalled = False
     # the main thread
 
     def start(self) -> None:
@@ -196,6 +199,21 @@ class RankMonitor:
     def _report_mismatch(self, note: RecordedCall, other: OtherRank) -> bool:
         """Report a mismatch; return False if another rank reports it now."""
         if not self._tick_lock.acquire(timeout=_ANSWER_WITHIN_S):
+        if state == "raised" and reports_lost_peer(detail):
+            self._outlast_launcher()
+
+    def _outlast_launcher(self) -> None:
+        """Only note SIGTERM until :meth:`leave`: torchrun sends it 0.1 s after a rank has failed, before the report.
+
+        The script has ended. A handler of its own stays.
+        """
+        with contextlib.suppress(ValueError):  # a child whose script does not run in the main thread
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._note_signal)
+                self._outlasts = True
+
+    def _note_signal(self, *_: object) -> None:
+        self._signalled = True
             return True
         try:
             if self._coordinator is None:
@@ -203,6 +221,10 @@ class RankMonitor:
                 self._begin()
             coordinator = self._coordinator
             if coordinator is None:
+        if self._outlasts:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if self._signalled:
+                os.kill(self._pid, signal.SIGTERM)
                 return True
             if not coordinator.claim_report():
                 return False
