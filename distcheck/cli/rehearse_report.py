@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from .lint_run import LintResult
 
-_SHARED = ("hang_detector", "sample_checks", "epochs", "splits")
+_SHARED = ("hang_detector", "sample_checks", "epochs", "splits", "worker_calls")
 _TOPICS = ("samples", "batch_counts", "devices", "gradients", "groups", "pickling", "files", "console_output")
 #: Where the probes stand.
 PROBE_MODULES = (

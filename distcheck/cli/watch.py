@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.sampling import Samples
     from distcheck.runtime.coordination.store_client import StoreClient
     from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
+    from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
     from distcheck.runtime.monitor.drift import Drift
     from distcheck.runtime.monitor.sample_exchange import SampledRanks
     from distcheck.runtime.monitor.training import TrainingObserver
@@ -47,6 +48,8 @@ OF_REPLICAS = ("distcheck.runtime.monitor.drift",)
 OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
 #: The modules with the probes of what one rank finds at its optimizer steps.
 OF_STEPS = ("distcheck.runtime.coordination.unwaited_handles", "distcheck.runtime.monitor.updates")
+#: The module with the probe of what children of ranks call.
+OF_WORKERS = ("distcheck.runtime.coordination.worker_calls",)
 #: Default of ``--consistency-interval``, in optimizer steps.
 EVERY_STEPS = 100
 #: Entry point of the script's children.
@@ -282,6 +285,7 @@ def _joined(recorder: CallRecorder) -> Callable[[], bool]:
 
 def _reporter(options: WatchOptions) -> MonitorReporter:
     from distcheck.runtime.coordination.coordinator import MonitorReporter
+    from distcheck.runtime.coordination.worker_calls import WorkerCalls
 
     class Reporter(MonitorReporter):
         def hang(self, positions: Positions) -> None:
@@ -292,6 +296,13 @@ def _reporter(options: WatchOptions) -> MonitorReporter:
 
         def long_wait(self, wait: LongWait) -> None:
             _report_long_wait(options, wait)
+
+        def worker_call(self, call: WorkerCall, store: StoreClient | None) -> None:
+            report = worker_report_of(WorkerCalls((call,)), options.selection)
+            if store is None:
+                _report_now(options, report)
+            else:
+                _report_once(options, report, store)
 
         def summary(self, summary: Summary) -> None:
             _summarise(options, summary)
@@ -427,6 +438,15 @@ def step_report_of(found: UnwaitedGradients | IdleOptimizer | ScheduleBurst, sel
 
     judge = Checker(selection, modules=OF_STEPS).plan(type(found), command="watch", closed=True)
     return judge.run(found)._replace(stage="rank", subject={"line": [f"rank {found.rank}"]})
+
+
+def worker_report_of(found: WorkerCalls, selection: Selection) -> Report:
+    """Return the report about a collective in a child of a rank."""
+    from distcheck.core.checker import Checker
+    from distcheck.runtime.coordination.worker_calls import WorkerCalls
+
+    report = Checker(selection, modules=OF_WORKERS).plan(WorkerCalls, command="watch", closed=True).run(found)
+    return report._replace(stage="rank", subject={"line": ["a child of a rank"]})
 
 
 def _report_samples(options: WatchOptions, sampled: SampledRanks, store: StoreClient) -> None:

@@ -108,6 +108,8 @@ class CallRecorder:
         #: where the ranks of this host compare their calls, if a launcher states their number
         self.shared_table: SharedTable | None = None
         self._compares = False
+        #: the default group is one of the parent, in a fork
+        self._inherited = False
         self._observer: CallObserver | None = None
         self._on_reduce: Callable[[CollectiveCall, Any], None] | None = None
         self._waits = BlockingWaits(self)
@@ -159,9 +161,16 @@ class CallRecorder:
         inside, ring = self.inside, self.ring
 
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        self._inherited = self.joined or self._inherited
             def called(*args: Any, **kwargs: Any) -> Any:
                 thread = get_ident()
                 if thread in inside:  # one of torch's functions calls another
+    def is_in_group_of_parent(self, call: CollectiveCall) -> bool:
+        """Return whether this process was forked, and calls a collective in a group that it only inherited."""
+        if not self._inherited or self.joined or call.group.startswith(SETUP):
+            return False
+        return len(self.groups.get(call.group, ())) > 1
+
                     return function(*args, **kwargs)
                 observer = self._observer
                 joining = observer.joining if observer is not None and name == "init_process_group" else None

@@ -42,6 +42,7 @@ from .protocol import (
 )
 from .root_cause import reports_lost_peer
 from .store_client import StoreClient
+from .worker_calls import WorkerCall
 
 #: Ticks without a heartbeat after which a rank counts as silent.
 SILENT_TICKS = 4
@@ -63,6 +64,9 @@ class MonitorReporter:
 
     def long_wait(self, wait: LongWait) -> None:
         """Report a long wait for a rank that computes."""
+
+    def worker_call(self, call: WorkerCall, store: StoreClient | None) -> None:
+        """Report a collective of a child that does not end; called in the child."""
 
     def summary(self, summary: Summary) -> None:
         """Report the ledgers of all ranks; called by the last rank that ends."""

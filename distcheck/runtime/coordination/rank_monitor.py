@@ -48,6 +48,7 @@ from .rank_state import RankStateReader
 from .root_cause import reports_lost_peer
 from .shared_table import OtherRank
 from .store_client import StoreClient, StoreConnection, StoreLost
+from .worker_calls import WorkerCall
 
 #: Default of ``--hang-timeout``, in seconds.
 HANG_TIMEOUT_S = 20.0
@@ -131,7 +132,29 @@ class RankMonitor:
         return self._thread.ident is not None
 
     def before(self, call: RecordedCall, waits: bool) -> None:
-        """Let every call begin."""
+        """Let every call begin; follow one in a group that this process only has from its parent."""
+        if self.calls.is_in_group_of_parent(call.call):
+            timer = threading.Timer(self.hang_timeout_s, self._report_worker_call, (call,))
+            timer.daemon = True
+            timer.start()
+
+    def _report_worker_call(self, note: RecordedCall) -> None:
+        """Report a call of this child that has not ended, and end the child with ``--on-hang abort``."""
+        if note not in list(self.calls.inside.values()):
+            return
+        try:
+            store = self._connection.open()
+        except Exception:  # noqa: BLE001 - the report matters more than that it is made once
+            store = None
+        rank = os.environ.get("RANK", "")
+        outcome = f", and has not returned for {self.hang_timeout_s:.0f} s"
+        call = note.call
+        self._reporter.worker_call(
+            WorkerCall(call.operation, call.place, call.function, int(rank) if rank.isdigit() else None, outcome), store
+        )
+        if self.abort:
+            # its parent then raises that a worker exited, and the launcher ends the job
+            self._abort()
 
     def joining(self, given: object) -> None:
         """Start, or connect to another store: the script is about to make its default group.

@@ -172,9 +172,43 @@ for step in range(5):
         ("os.kill(os.getpid(), signal.SIGSTOP)", "dist.all_reduce(x)"),
         r"rank 1 is stopped",
     ),
+    # torchrun ends the other rank 0.1 s later
+    Hang(
+        "killed-by-a-signal",
+        """
+dist.all_reduce(x)
+if rank == 1:
+    here()
+    os.abort()
+dist.all_reduce(x)
+""",
+        ("DC511",),
+        ("dist.all_reduce(x)",),
+        r"rank 0 wait(s|ed) in all_reduce #2.*rank 1 has ended",
+    ),
+    # all ranks wait for their loaders, as for slow ones
+    Hang(
+        "collective-in-a-worker-of-a-loader",
+        """
+def put_together(samples):
+    dist.all_reduce(x)
+    return samples
+
+
+dist.all_reduce(x)
+here()
+for batch in torch.utils.data.DataLoader(range(4), num_workers=1, collate_fn=put_together):
+    pass
+""",
+        ("DC737",),
+        ("dist.all_reduce(x)",),
+        r"calls all_reduce here in the process group of its parent",
+    ),
 )
 #: What takes long and comes to an end: each part is longer than the patience.
 SLOW = """
+for _ in torch.utils.data.DataLoader(range(4), num_workers=1, collate_fn=lambda samples: time.sleep(1)):
+    pass
 if rank == 0:
     time.sleep(5)                            # prepares the data
 dist.barrier()

@@ -9,6 +9,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, NotApplicable, Severity, Where, rank_names, rank_ranges
 from distcheck.core.registry import fact, probe
 from distcheck.rules import shared_fixes
+from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
 
 from .plan import Rehearsal
 
@@ -50,6 +51,18 @@ def read_groups(rehearsal: Rehearsal) -> Groups:
         frozenset(row.rank for row in rehearsal.of("groups.destroyed") if row.rank is not None),
         frozenset(end.rank for end in rehearsal.ends if end.how == "finished" and end.status == 0),
     )
+
+
+@fact(of_this_host=False)
+def read_worker_calls(rehearsal: Rehearsal) -> WorkerCalls:
+    """The collectives that children of ranks made; the rehearsal ended these children."""
+    calls = dict.fromkeys(
+        WorkerCall(str(row.data["operation"]), row.place, row.function, outcome=": it can't end, and was not made")
+        for row in rehearsal.of("groups.in_worker")
+    )
+    if not calls:
+        raise NotApplicable("no child of a rank made a collective")
+    return WorkerCalls(tuple(calls))
 
 
 @probe(rules.DC743)

@@ -192,6 +192,8 @@ class Agreement:
         """Compare a call with those of the other ranks; wait for them where the call itself would."""
         rank_info = self.rank_info
         if rank_info is None or os.getpid() != self._pid:
+            if self.calls.is_in_group_of_parent(note.call):
+                self._end_worker(note)
             return
         call = note.call
         ranks, ordinal = self.calls.groups.get(call.group, ()), note.ordinal
@@ -205,6 +207,16 @@ class Agreement:
         elif call.operation in _ROOT_ONLY_TAKES:
             waits = waits and call.peer == rank_info.rank
         self._ask("agree", rank=rank_info.rank, ranks=ranks, ordinal=ordinal, call=to_plain(call), waits=waits)
+
+    def _end_worker(self, note: RecordedCall) -> None:
+        """End a child of a rank that calls a collective of its parent's group: it would hang, and no rank would."""
+        call = note.call
+        self.event_log.note("groups.in_worker", place=(call.place, call.function), operation=call.operation)
+        sys.stderr.write(
+            f"distcheck rehearse: a child of a rank calls {call.text_with_place} in the group of its parent, and ends\n"
+        )
+        sys.stderr.flush()
+        os._exit(STOPPED)
 
     def differs(self, call: RecordedCall, other: OtherRank) -> None:
         """Leave it to the parent, which compares all calls."""
