@@ -20,7 +20,7 @@ from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 
 from .blocking_waits import BlockingWaits
-from .call_signatures import KINDS, MAKING, CallKind, agreed, reduction_of, tensors_of
+from .call_signatures import KINDS, MAKING, OBJECTS, CallKind, agreed, reduction_of, tensors_of
 from .frames import innermost_own
 from .model import SETUP, STORE, CollectiveCall, RecordedCall
 from .pair_counts import PairCounts, calls_of_batch, messages_of, tag_of
@@ -270,6 +270,8 @@ class CallRecorder:
             has_tags = "nccl" not in self.backends[title]
             if batch:
                 parts = tuple(self.pairs.counted(part, has_tags) for part in calls_of_batch(batch, place, function))
+        if name == "broadcast_object_list":  # one collective for all sizes, and one for all bytes
+            sizes, dtypes = ((len(given["object_list"]),),), (OBJECTS,)
                 return RecordedCall(call, time.monotonic(), 0, parts=parts)
             return RecordedCall(self.pairs.counted(call, has_tags), time.monotonic(), 0)
         number = self.entered[title] = self.count(group, title) + 1

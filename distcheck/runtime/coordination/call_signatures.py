@@ -61,6 +61,8 @@ KINDS: Mapping[str, CallKind] = {
 }  # fmt: skip
 #: Each rank has its own part, which NCCL allows to be of any size: sizes are shown, and not compared.
 _UNEVEN = frozenset({"gather", "scatter"})
+#: Stands for the dtype of a list of objects.
+OBJECTS = "objects"
 #: These make groups.
 MAKING = frozenset({"init_process_group", "new_group"})
 

@@ -29,9 +29,9 @@ from .call_mismatch import (
     sides_of,
     stands_in_a_branch_on_the_rank,
 )
-from .call_signatures import agreed
+from .call_signatures import OBJECTS, agreed
 from .locations import where_of
-from .model import SETUP, STORE, UNSEEN, CallMismatch, CollectiveCall, Position, Positions, pair_key
+from .model import ANY_RANK, SETUP, STORE, UNSEEN, CallMismatch, CollectiveCall, Position, Positions, pair_key
 from .pair_counts import direction_of, has_other_side
 
 #: States of a rank that will make no further call, as far as known.
@@ -266,7 +266,7 @@ def is_hung(positions: Positions) -> bool:
     return bool(positions.mismatches or hangs(positions))
 
 
-@probe(rules.DC517, rules.DC701, rules.DC519, rules.DC704)
+@probe(rules.DC517, rules.DC706, rules.DC709, rules.DC701, rules.DC519, rules.DC704)
 def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
     """Report calls of one group with one number that differ between its ranks."""
     for mismatch in positions.mismatches:
@@ -287,12 +287,15 @@ def ranks_make_the_same_calls(positions: Positions) -> Iterator[Finding]:
             yield _divergence_finding(divergence, mismatch)
             continue
         ranks, first = mismatch.calls[-1]
-        yield rules.DC517.found(
-            f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {_difference(mismatch)}: "
+        difference = _difference(mismatch)
+        rule = _RULES.get(difference, rules.DC517)
+        yield rule.found(
+            f"call #{mismatch.number} of {group_name(mismatch.group)} differs in {difference}: "
             f"{_calls_text(mismatch.calls)}",
             where=where_of(first.place, ranks),
             evidence=_evidence(mismatch),
-            fix=Fix(_SAME[_difference(mismatch)], where="code"),
+            fix=Fix(_SAME[difference], where="code"),
+            severity=max(rule.severities),
         )
 
 
@@ -335,6 +338,8 @@ _BARE = "call the wrapped model on all ranks, or give the one rank the bare mode
 
 _CAUSES = {LOOP: (rules.DC519, _EVEN), BRANCH: (rules.DC701, _ON_ALL), FORWARD: (rules.DC704, _BARE)}
 
+#: The rule of a difference, where it is not DC517.
+_RULES = {"ranks": rules.DC706, "root": rules.DC709, "number of objects": rules.DC709}
 _SAME = {
     "operation": "make every rank call the same collectives in the same order: find a branch on the rank, or on "
     "data that differs, above the lines named",
@@ -344,6 +349,7 @@ _SAME = {
     "ranks": "make the same groups with the same ranks in the same order on all ranks, also those that a rank is not "
     "in",
     "root": "pass the same src= or dst= on all ranks",
+    "number of objects": "pass lists of one length on all ranks, for example with one object that holds the others",
 }
 
 
@@ -357,25 +363,35 @@ def _difference(mismatch: CallMismatch) -> str:
         return "reduction"
     if len({call.peer for call in calls}) > 1:
         return "root"
-    return "ranks" if calls[0].group.startswith(SETUP) else "sizes"
+    if calls[0].group.startswith(SETUP):
+        return "ranks"
+    return "number of objects" if OBJECTS in calls[0].dtypes else "sizes"
 
 
-@probe(rules.DC701, rules.DC702, rules.DC519, rules.DC704, rules.DC511, rules.DC716)
+@probe(rules.DC701, rules.DC702, rules.DC519, rules.DC704, rules.DC511, rules.DC709, rules.DC716)
 def every_wait_can_end(positions: Positions) -> Iterator[Finding]:
     """Report ranks that wait for ranks that will not arrive."""
     if positions.mismatches:
         return  # a hang that follows from a mismatch is no second cause
     by_rank = positions.by_rank
     stuck = list(deadlocks(positions))
-    # exited ranks explain a circle of waits, then a branch on the rank; the order of arrival explains nothing
+    pairs = [wait for wait in stuck if _is_pair(wait.call) and wait.call.nth]
+    # exited ranks explain a circle of waits, then a collective in a branch on the rank, then a message without its
+    # other side; the order of arrival explains nothing
     causes = [wait for wait in stuck if any(_is_absent(by_rank.get(rank)) for rank in wait.missing)]
-    causes = causes or [wait for wait in stuck if _is_in_branch_on_rank(wait, by_rank, positions)][:1] or stuck[:1]
+    causes = causes or [wait for wait in stuck if _is_in_branch_on_rank(wait, by_rank, positions)][:1]
+    causes = causes or [wait for wait in pairs if _stray_message(wait, by_rank)][:1] or pairs[:1] or stuck[:1]
     for wait in causes[:_SHOWN]:
         yield _finding(wait, by_rank, positions)
 
 
 def _is_in_branch_on_rank(wait: WaitingCall, by_rank: dict[int, Position], positions: Positions) -> bool:
-    """Return whether the waiting ranks took a branch on the rank that the missing ones did not take."""
+    """Return whether the waiting ranks took a branch on the rank that the missing ones did not take.
+
+    Messages are always between some ranks only.
+    """
+    if _is_pair(wait.call):
+        return False
     mismatch = _mismatch(wait, by_rank.get(wait.missing[0]) if wait.missing else None)
     return mismatch is not None and is_in_branch_on_rank(mismatch, positions)
 
@@ -394,6 +410,7 @@ def _is_absent(position: Position | None) -> bool:
 
 def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positions) -> Finding:
     waiting = by_rank[wait.waiting[0]]
+    outside = f"is not in {group_name(wait.call.group)}"
     missing = [by_rank.get(rank, Position(rank, state="silent")) for rank in wait.missing]
     call = wait.call.text_with_place
     if not missing:
@@ -420,6 +437,9 @@ def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positio
         )
     rule, why = _rule(wait, waiting, missing, positions)
     descriptions = [_described(ranks, position) for ranks, position in _alike(missing)]
+    if rule is rules.DC709:
+        stray = _stray_message(wait, by_rank)
+        descriptions = [*descriptions, stray] if stray else [f"{rank_names(wait.missing)} {outside}"]
     more = len(descriptions) - _SHOWN
     descriptions = descriptions[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
     verb = "waits" if len(wait.waiting) == 1 else "wait"
@@ -442,6 +462,11 @@ def _finding(wait: WaitingCall, by_rank: dict[int, Position], positions: Positio
 
 def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], positions: Positions) -> tuple[Rule, str]:
     first = missing[0]
+    if _is_pair(wait.call) and first.rank not in positions.ranks_of(wait.call.group):
+        return rules.DC709, (
+            "send to, and receive from, ranks of the group only: omit the message at the end of a chain, or take "
+            "the rank modulo the number of ranks"
+        )
     if any(position.state == "stopped" for position in missing):
         return rules.DC511, (
             "see who stops processes there: Ctrl-Z, a debugger, 'scontrol suspend', a frozen container; "
@@ -456,14 +481,23 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
     if wait.call.group == STORE:
         return rules.DC511, "set the key on another rank before it waits, under the same name and in the same store"
     apart = _mismatch(wait, first)
-    if _is_pair(wait.call) and (apart is None or _is_pair(apart.calls[1][1])):
-        if apart is not None and _is_symmetric(apart.calls[0][1], apart.calls[1][1]):
+    if _is_pair(wait.call):
+        if _stray_message(wait, positions.by_rank):
+            return (
+                rules.DC709,
+                "use the rank, group and tag of the other side; ranks are global unless group_dst= is used",
+            )
+        other = None if apart is None else apart.calls[1][1]
+        if other is not None and _is_pair(other) and _is_symmetric(wait.call, other):
             return rules.DC716, "start one of the two with isend() or irecv(), or use batch_isend_irecv()"
-        return rules.DC511, (
-            "give each send one receive on the other rank, with the same group, tag and order; ranks are global "
-            "unless group_dst= or group_src= is used"
-        )
-    if in_ddp_forward(waiting.stack):
+        if wait.call.nth or other is None or _is_pair(other):
+            return rules.DC511, (
+                "give each send one receive on the other rank, with the same group, tag and order, before the next "
+                "collective of both; ranks are global unless group_dst= or group_src= is used"
+            )
+    explained = None if apart is None else divergence_of(apart, positions)
+    # one that has been at this line, or that is known to be elsewhere, did not skip the forward alone
+    if in_ddp_forward(waiting.stack) and not first.places.get(wait.call.place) and _is_forward(explained):
         return rules.DC704, _BARE
     if apart is not None and is_in_branch_on_rank(apart, positions):
         return _CAUSES[BRANCH]
@@ -474,7 +508,6 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
     if first.state == "left":
         return rules.DC702, "move the collective above the exit, or let all ranks leave together"
     if apart is not None:
-        explained = divergence_of(apart, positions)
         if explained is not None:
             return _CAUSES[explained.why]
         if all(_in_other_order(position.call, wait.call) for position in missing):
@@ -483,6 +516,11 @@ def _rule(wait: WaitingCall, waiting: Position, missing: Sequence[Position], pos
                 "next one begins"
             )
     return rules.DC701, _ON_ALL
+
+
+def _is_forward(explained: Divergence | None) -> bool:
+    """Return whether nothing explains a mismatch, or the forward of DDP does."""
+    return explained is None or explained.why == FORWARD
 
 
 def _is_symmetric(call: CollectiveCall, other: CollectiveCall) -> bool:
@@ -502,6 +540,34 @@ def _circle(wait: WaitingCall, by_rank: dict[int, Position]) -> tuple[int, ...]:
 def _is_pair(call: CollectiveCall) -> bool:
     """Return whether a call is a send or receive with one other side."""
     return not call.number and call.peer is not None
+
+
+def _stray_message(wait: WaitingCall, by_rank: dict[int, Position]) -> str:
+    """Return what the peer of a send or receive did instead of its other side, which no rank matches; "": nothing.
+
+    A message to another rank, or with another tag or in another group.
+    """
+    call, me = wait.call, wait.waiting[0]
+    peer = by_rank.get(-1 if call.peer is None else call.peer)
+    if not _is_pair(call) or peer is None or peer.posted is None:
+        return ""
+    direction, matching = ("recv", "send") if direction_of(call) == "send" else ("send", "recv")
+    did = "sent to" if direction == "send" else "receives from"
+    for key, count in peer.posted.items():
+        group, made, other, tag = key.rsplit(" ", 3)
+        if made != direction or not other.isdigit():
+            continue
+        there = by_rank.get(int(other))
+        if there is None or there.posted is None:
+            continue
+        any_rank = there.posted.get(pair_key(group, matching, ANY_RANK, int(tag)), 0)
+        if count <= there.posted.get(pair_key(group, matching, peer.rank, int(tag)), 0) + any_rank:
+            continue
+        if int(other) != me and (group, int(tag)) == (call.group, call.tag):
+            return f"rank {peer.rank} {did} rank {other} instead, where nothing matches it"
+        if int(other) == me and (group, int(tag)) != (call.group, call.tag):
+            return f"rank {peer.rank} {did} rank {me} with tag {tag} in {group_name(group)} instead"
+    return ""
 
 
 def _was_killed(position: Position) -> bool:

@@ -252,6 +252,25 @@ def test_bad_the_others_have_ended_and_one_waits_in_a_branch(path: Path) -> None
         assert finding.code == code
 
 
+def test_bad_one_waits_in_the_forward_of_ddp_and_another_is_elsewhere(path: Path) -> None:
+    """The forward is the cause only if nothing else explains why the other rank is not in it."""
+    forward = Frame("torch/nn/parallel/distributed.py", 1661, "forward")
+    waits = rank(0, path, 32, 6, 2, places=(2,), above=forward)._replace(since_s=30.0)
+    left = Position(1, state="left", status=0)
+    in_branch = rank(1, path, 36, 28, places=(2,))._replace(since_s=25.0)
+    in_branch = in_branch._replace(
+        call=in_branch.call and in_branch.call._replace(group="1", number=2), entered={"1": 2}
+    )
+    checker = Checker(modules=("distcheck.runtime.coordination.hang_detector",), plug_ins=False)
+    found = []
+    for other in (left, left._replace(places={f"{path}:2": 3}), in_branch):
+        positions = Positions((waits, other), 2, 20.0, groups={"1": (0, 1)})
+        (finding, *_) = checker.plan(Positions, command="watch", closed=True).run(with_blocks(positions)).findings
+        found.append(finding.code)
+    # it ended without such a forward; it ended its loop; it took a branch
+    assert found == ["DC704", "DC519", "DC701"]
+
+
 def test_two_arms_of_a_branch_are_two_orders(path: Path) -> None:
     """Each rank is in an arm of its own, and waits for the other in another group: neither arm is one too many."""
     one = rank(0, path, 15, 28)._replace(since_s=40.0)

@@ -159,19 +159,55 @@ def test_bad_all_send_or_all_receive(direction: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("other", "code", "said"),
     [
-        # another tag, another peer
-        waiting(1, pair("recv", 0, tag=2), posted={"0 recv 0 2": 1}),
-        waiting(1, pair("recv", 2), posted={"0 recv 2 0": 1}),
-        Position(1, state="left", status=0, posted={}),
+        (waiting(1, pair("recv", 0, tag=2), posted={"0 recv 0 2": 1}), "DC709", "receives from rank 0 with tag 2"),
+        (waiting(1, pair("recv", 2), posted={"0 recv 2 0": 1}), "DC709", "receives from rank 2 instead"),
+        (Position(1, state="left", status=0, posted={}), "DC511", "has ended"),
+        # what it has received matches
+        (waiting(1, call(5), posted={"0 recv 2 0": 1}), "DC511", "rank 1 waits in all_reduce #5"),
     ],
 )
-def test_bad_a_send_without_a_receive(other: Position) -> None:
-    positions = job(waiting(0, pair("send", 1), posted={"0 send 1 0": 1}), other, waiting(2, call(5), posted={}))
+def test_bad_a_send_without_a_receive(other: Position, code: str, said: str) -> None:
+    third = waiting(2, call(5), posted={"0 send 1 0": int(code == "DC511")})
+    positions = job(waiting(0, pair("send", 1), posted={"0 send 1 0": 1}), other, third)
     (finding, *_) = judged(positions)
-    assert finding.code == "DC511"
+    assert (finding.code, finding.severity) == (code, Severity.ERROR)
     assert finding.evidence["missing"] == "1"
+    assert said in finding.message
+
+
+def test_bad_a_message_for_a_rank_that_does_not_exist() -> None:
+    """Also -1, the left neighbor of rank 0."""
+    for peer in (-1, 2):
+        waits = waiting(1, pair("recv", peer), posted={f"0 recv {peer} 0": 1})
+        (finding,) = judged(job(waiting(0, call(5), posted={}), waits))
+        assert finding.code == "DC709"
+        assert f"rank {peer} is not in the default group" in finding.message
+
+
+def test_bad_a_ring_in_which_all_receive_from_the_right() -> None:
+    """Each has started a send to the right, which the right neighbor does not receive."""
+    ring = [
+        waiting(
+            rank, pair("recv", (rank + 1) % 3),
+            posted={f"0 recv {(rank + 1) % 3} 0": 1, f"0 send {(rank + 1) % 3} 0": 1},
+        )
+        for rank in range(3)
+    ]  # fmt: skip
+    (finding,) = judged(job(*ring))
+    assert finding.code == "DC709"
+    assert "sent to rank 2 instead" in finding.message
+
+
+def test_bad_a_message_that_is_missing_before_a_collective() -> None:
+    """The branch on the rank around a message explains nothing: messages are always between some ranks."""
+    stack = (Frame("train.py", 12, "main", own=True),)
+    waits = waiting(1, pair("recv", 0)._replace(place="train.py:12"), posted={"0 recv 0 0": 1}, stack=stack)
+    around = {"train.py:12": (CodeBlock("branch", 11, 13, by_rank=True),), TRAIN: ()}
+    (finding,) = judged(job(waiting(0, call(5), 40.0, posted={}), waits, around=around))
+    assert finding.code == "DC511"
+    assert "rank 0 waits in all_reduce #5" in finding.message
 
 
 def test_bad_a_reply_that_is_not_sent() -> None:
@@ -375,6 +411,13 @@ def test_bad_calls_that_differ() -> None:
     assert "differs in reduction" in finding.message
     assert "rank 1 calls all_reduce #5 (float32 [20], max) at train.py:90" in finding.message
     assert (finding.where.line, finding.where.rank) == (90, 1)
+
+
+def test_bad_roots_that_differ() -> None:
+    one, other = call(5, "broadcast")._replace(peer=0), call(5, "broadcast")._replace(peer=1)
+    (finding,) = judged(job(waiting(0, one), waiting(1, other), **apart(one, other)))
+    assert (finding.code, finding.severity) == ("DC709", Severity.ERROR)
+    assert "differs in root" in finding.message
 
 
 def test_bad_each_call_that_differs_is_found() -> None:
