@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distcheck.core.checker import Checker
@@ -17,9 +17,11 @@ from distcheck.core.model import (
     expand_ranges,
     merge_not_checked,
     placement_of,
+    rank_ranges,
     sort_findings,
 )
 from distcheck.rules import Selection
+from distcheck.runtime.coordination.locations import split_place
 from distcheck.runtime.coordination.model import Positions
 from distcheck.runtime.coordination.stack_report import plain_job
 from distcheck.runtime.rehearsal.fake_cuda import CANNOT
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
     from .lint_run import LintResult
 
 _SHARED = ("hang_detector", "sample_checks", "epochs", "splits", "worker_calls")
-_TOPICS = ("samples", "batch_counts", "devices", "gradients", "groups", "pickling", "files", "console_output")
+_TOPICS = (
+    "samples", "batch_counts", "devices", "gradients", "groups", "pickling", "files", "console_output", "buffers",
+    "messages",
+)  # fmt: skip
 #: Where the probes stand.
 PROBE_MODULES = (
     *(f"distcheck.runtime.coordination.{topic}" for topic in _SHARED),
@@ -59,7 +64,7 @@ def report_of(
     news = [item for item in diagnosed if not {item.code, (item.where.path, item.where.line)} & known]
     found = [*_without_consequences(report.findings, news, result), *news]
     linted = _lint(parsed, found, configuration)
-    found, others = _apply_comments(found, linted)
+    found, others = _apply_comments([*found, *_missing_results(linted, result)], linted)
     failed = _failed(result, explained=any(item.severity is Severity.ERROR for item in found))
     missed = [NotChecked(what, why) for what, why in parsed.left_out]
     return report._replace(
@@ -207,6 +212,32 @@ def _lint(parsed: ParsedCommand, findings: Iterable[Finding], configuration: Con
         )
 
 
+def _missing_results(linted: LintResult | None, result: RehearsalResult) -> Iterator[Finding]:
+    """Return lint's findings about the None of a collective (DC710) where a rank raised because of that None."""
+    for failure in outcome.failures(result.rehearsal.ends):
+        path, line = split_place(failure.ends[0].place)
+        if linted is None or path is None or line is None or "NoneType" not in failure.ends[0].detail:
+            continue
+        for finding in linted.report.findings:
+            if finding.code == "DC710" and finding.where.path == path and _uses(path, line, finding.where.line or 0):
+                yield finding._replace(
+                    message=f"{finding.message}; {failure.text}",
+                    where=finding.where._replace(ranks=rank_ranges(failure.ranks)),
+                    evidence={**finding.evidence, "raised": failure.text},
+                )
+
+
+def _uses(path: str, line: int, assigned: int) -> bool:
+    """Return whether the statement in a line reads a name that the statement in another line assigns, or is that."""
+    statements = [node for node in _statements(path) if not hasattr(node, "body")]
+    here = [node for node in statements if node.lineno <= line <= (node.end_lineno or 0)]
+    there = [node for node in statements if node.lineno <= assigned <= (node.end_lineno or 0)]
+    read, stored = ({name.id for node in nodes for name in ast.walk(node)
+                     if isinstance(name, ast.Name) and isinstance(name.ctx, context)}
+                    for nodes, context in ((here, ast.Load), (there, ast.Store)))  # fmt: skip
+    return here == there or bool(read & stored)
+
+
 def _file_of(plan: RehearsalPlan) -> str | None:
     if not plan.module:
         return plan.target
@@ -253,15 +284,8 @@ def _same_statement(finding: Finding, read: Finding) -> bool:
 
 def _statement(path: str, line: int) -> tuple[int, int]:
     """The lines of the statement that a line belongs to: of one with a body, its head."""
-    try:
-        with open(path, "rb") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
-        return line, line
     best = (line, line)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.stmt):
-            continue
+    for node in _statements(path):
         body: Sequence[ast.AST] = getattr(node, "body", ()) or getattr(node, "cases", ())
         last = node.end_lineno or node.lineno
         if body:
@@ -269,6 +293,16 @@ def _statement(path: str, line: int) -> tuple[int, int]:
         if node.lineno <= line <= last:
             best = (node.lineno, last)
     return best
+
+
+def _statements(path: str) -> list[ast.stmt]:
+    """The statements of a file, outer ones before inner ones; none if it can't be read."""
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
 
 
 def _with_source(finding: Finding) -> Finding:

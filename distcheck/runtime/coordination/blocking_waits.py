@@ -78,12 +78,20 @@ class BlockingWaits:
         """Keep the handles that a call has returned."""
         if isinstance(value, self._handle_type):
             self._handles[value] = note
-            if len(self.pending) >= _MOST_PENDING:
-                self.pending.clear()
-            self.pending[id(note.call)] = note.call
+            self._expect(note.call)
         elif note.parts and isinstance(value, list) and len(value) == len(note.parts):
             for handle, call in zip(value, note.parts, strict=True):
                 self._handles[handle] = note._replace(call=call, parts=())
+                self._expect(call)
+
+    def _expect(self, call: CollectiveCall) -> None:
+        if len(self.pending) >= _MOST_PENDING:
+            self.pending.clear()
+        self.pending[id(call)] = call
+
+    def keeps_handle(self, call: CollectiveCall) -> bool:
+        """Return whether the script still holds the handle of a call."""
+        return any(note.call is call for note in list(self._handles.values()))
 
     @contextlib.contextmanager
     def _inside(self, note: RecordedCall) -> Iterator[None]:

@@ -111,7 +111,7 @@ class CallRecorder:
         #: the default group is one of the parent, in a fork
         self._inherited = False
         self._observer: CallObserver | None = None
-        self._on_reduce: Callable[[CollectiveCall, Any], None] | None = None
+        self._on_arguments: list[Callable[[RecordedCall, Mapping[str, Any], bool], None]] = []
         self._waits = BlockingWaits(self)
 
     def observe(self, observer: CallObserver | None, shared_table: SharedTable | None = None) -> None:
@@ -121,14 +121,21 @@ class CallRecorder:
         """
         self._observer, self.shared_table, self._compares = observer, shared_table, True
 
-    def observe_reductions(self, observer: Callable[[CollectiveCall, Any], None]) -> None:
-        """Call a function with each ``all_reduce`` and its tensor, before it begins."""
-        self._on_reduce = observer
+    def observe_arguments(self, observer: Callable[[RecordedCall, Mapping[str, Any], bool], None]) -> None:
+        """Call a function before each call: the call, its arguments by name, whether it returns at its end.
+
+        It may not raise.
+        """
+        self._on_arguments.append(observer)
 
     @property
     def pending(self) -> Mapping[int, CollectiveCall]:
         """Return the asynchronous calls whose handles the script has not waited for, by their IDs."""
         return self._waits.pending
+
+    def keeps_handle(self, call: CollectiveCall) -> bool:
+        """Return whether the script still holds the handle of an asynchronous call."""
+        return self._waits.keeps_handle(call)
 
     def attach(self, module: Any) -> tuple[str, ...]:
         """Wrap the functions of ``torch.distributed.distributed_c10d``; return the names of the others."""
@@ -154,30 +161,32 @@ class CallRecorder:
         for table in tables:
             table.clear()
         self._waits.pending.clear()
+        self._inherited = self.joined or self._inherited
         self.done, self.joined, self.raised, self.pairs.incomplete = 0, False, None, False
         self.observe(None)
 
-    def _around(self, name: str, kind: CallKind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        inside, ring = self.inside, self.ring
-
-        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-        self._inherited = self.joined or self._inherited
-            def called(*args: Any, **kwargs: Any) -> Any:
-                thread = get_ident()
-                if thread in inside:  # one of torch's functions calls another
     def is_in_group_of_parent(self, call: CollectiveCall) -> bool:
         """Return whether this process was forked, and calls a collective in a group that it only inherited."""
         if not self._inherited or self.joined or call.group.startswith(SETUP):
             return False
         return len(self.groups.get(call.group, ())) > 1
 
+    def _around(self, name: str, kind: CallKind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        inside, ring = self.inside, self.ring
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*args: Any, **kwargs: Any) -> Any:
+                thread = get_ident()
+                if thread in inside:  # one of torch's functions calls another
                     return function(*args, **kwargs)
                 observer = self._observer
                 joining = observer.joining if observer is not None and name == "init_process_group" else None
                 if joining is not None:
                     joining((args, kwargs))
                 try:
-                    note = self._note(name, kind, args, kwargs)
+                    given = dict(zip(kind.parameters, args, strict=False))
+                    given.update(kwargs)
+                    note = self._note(name, kind, given)
                 except Exception as error:  # noqa: BLE001 - no error may reach the call
                     self.error = f"{name}: {type(error).__name__}: {error}"
                     return function(*args, **kwargs)
@@ -189,8 +198,9 @@ class CallRecorder:
                 waits = not (kind.pair or kwargs.get("async_op") or args[len(kind.parameters) :][:1] == (True,))
                 if observer is not None:
                     observer.before(note, waits)
-                if self._on_reduce is not None and name == "all_reduce":
-                    self._on_reduce(call, args[0] if args else kwargs.get("tensor"))
+                for see in self._on_arguments:
+                    see(note, given, waits)
+                del given  # of a temporary, only the caller holds a reference while the call lasts
                 try:
                     returned = function(*args, **kwargs)
                     if not waits:
@@ -200,6 +210,8 @@ class CallRecorder:
                     self.raised = note.call
                     raise
                 finally:
+                    if call.group in self._before_pairs and kind.pair:
+                        self._learn_from_pair(call.group, len(note.parts) or messages_of(name))
                     del inside[thread]
                     self.done += 1
                     key = (call.place, name, call.group, waits)
@@ -219,8 +231,6 @@ class CallRecorder:
         try:
             self._waits.returned(returned, note)
         except Exception as error:  # noqa: BLE001 - no error may reach the call
-                    if call.group in self._before_pairs and kind.pair:
-                        self._learn_from_pair(call.group, len(note.parts) or messages_of(name))
             self.error = f"the handle of {note.call.operation}: {type(error).__name__}: {error}"
 
     def _leaving(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -236,6 +246,8 @@ class CallRecorder:
                     self.left += 1
                     self.unseen_before += self.made_by_cpp(number)
                     self.pairs.posted.clear()
+                    self._before_pairs.clear()
+                    self._of_pairs.clear()
                     for table in (self.entered, self.groups, self._digests, self.milestones, self.timeouts):
                         kept = {SETUP: table[SETUP]} if SETUP in table else {}
                         table.clear()
@@ -243,10 +255,8 @@ class CallRecorder:
 
         return called
 
-    def _note(self, name: str, kind: CallKind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecordedCall:
+    def _note(self, name: str, kind: CallKind, given: Mapping[str, Any]) -> RecordedCall:
         place, function = innermost_own(sys._getframe(2))
-        given = dict(zip(kind.parameters, args, strict=False))
-        given.update(kwargs)
         if name in MAKING:
             return self._compared(self._making(name, given)._replace(place=place, function=function))
         module = self._module
@@ -255,23 +265,22 @@ class CallRecorder:
         if not hasattr(group, "group_name"):  # GroupMember.NON_GROUP_MEMBER: torch warns, and does nothing
             return RecordedCall(CollectiveCall(0, name, "", place=place, function=function), time.monotonic(), 0)
         title = group.group_name
-                    self._before_pairs.clear()
-                    self._of_pairs.clear()
         # a collective of C++ may have been the first of a group, without its backend
         if title not in self.groups or title not in self.backends:
             self.groups[title] = tuple(module.get_process_group_ranks(group))
             self.timeouts[title], self.backends[title] = _timeout_s(group), str(module.get_backend(group))
         sizes, dtypes = tensors_of(given.get(kind.agreed)) if kind.agreed else ((), ())
+        if name == "broadcast_object_list":  # one collective for all sizes, and one for all bytes
+            sizes, dtypes = ((len(given["object_list"]),),), (OBJECTS,)
         reduce = reduction_of(kind, given)
         peer = self._peer(kind, given, title)
         if kind.pair:
             call = CollectiveCall(0, name, title, sizes, dtypes, reduce, peer, place, function, tag_of(kind, given))
             # torch's default backend has NCCL in its name
             has_tags = "nccl" not in self.backends[title]
+            self._expect_pair(group, title, len(batch) if batch else messages_of(name))
             if batch:
                 parts = tuple(self.pairs.counted(part, has_tags) for part in calls_of_batch(batch, place, function))
-        if name == "broadcast_object_list":  # one collective for all sizes, and one for all bytes
-            sizes, dtypes = ((len(given["object_list"]),),), (OBJECTS,)
                 return RecordedCall(call, time.monotonic(), 0, parts=parts)
             return RecordedCall(self.pairs.counted(call, has_tags), time.monotonic(), 0)
         number = self.entered[title] = self.count(group, title) + 1
@@ -289,7 +298,6 @@ class CallRecorder:
                 self._compares = False
                 if self._observer is not None and agreed(other.call) != agreed(call):
                     self._observer.differs(note, other)
-            self._expect_pair(group, title, len(batch) if batch else messages_of(name))
         return note
 
     def made_by_torch(self, name: str, group: Any, tensors: Any, reduce: str = "", root: int | None = None) -> None:
@@ -352,6 +360,23 @@ class CallRecorder:
         counter = _counter_of(group)
         if counter is None:  # this backend, or this version of torch, does not count
             return self.entered.get(title, 0)
+        # gloo counts sends and receives, too (torch 2.13)
+        return self._before_pairs.get(title, counter - self._of_pairs.get(title, 0))
+
+    def _expect_pair(self, group: Any, title: str, number: int) -> None:
+        """Note that sends or receives are about to begin."""
+        each = self._each_pair.get(title)
+        if each is not None:
+            self._of_pairs[title] = self._of_pairs.get(title, 0) + number * each
+        else:
+            self._before_pairs.setdefault(title, self.count(group, title))
+
+    def _learn_from_pair(self, title: str, number: int) -> None:
+        """Find out whether the first send or receive of a group, which has ended, was counted."""
+        group = next((group for group, name in self._module._world.pg_names.items() if name == title), None)
+        before, counter = self._before_pairs.pop(title), _counter_of(group)
+        added = 0 if counter is None else min(counter - before, number)
+        self._each_pair[title], self._of_pairs[title] = int(added == number), added
 
     def compared(self, group: str) -> int:
         """Return the number of collectives of a group that Python called."""
@@ -371,27 +396,18 @@ class CallRecorder:
         # the number is not included: collectives that C++ made in between are not compared
         chain = (chain * 1_000_003 ^ crc) & 0xFFFFFFFFFFFF
         index += 1
-        # gloo counts sends and receives, too (torch 2.13)
-        return self._before_pairs.get(title, counter - self._of_pairs.get(title, 0))
-
-    def _expect_pair(self, group: Any, title: str, number: int) -> None:
-        """Note that sends or receives are about to begin."""
-        each = self._each_pair.get(title)
-        if each is not None:
-            self._of_pairs[title] = self._of_pairs.get(title, 0) + number * each
-        else:
-            self._before_pairs.setdefault(title, self.count(group, title))
-
-    def _learn_from_pair(self, title: str, number: int) -> None:
-        """Find out whether the first send or receive of a group, which has ended, was counted."""
-        group = next((group for group, name in self._module._world.pg_names.items() if name == title), None)
-        before, counter = self._before_pairs.pop(title), _counter_of(group)
-        added = 0 if counter is None else min(counter - before, number)
-        self._each_pair[title], self._of_pairs[title] = int(added == number), added
         self._digests[call.group] = (index, chain)
         if index % MILESTONE == 0:
             self.milestones.setdefault(call.group, deque(maxlen=_MILESTONES)).append((index, chain))
         return chain, index
+
+
+def _counter_of(group: Any) -> int | None:
+    """Return the counter of a group; None if it has none."""
+    try:
+        return int(group._get_sequence_number_for_group())
+    except (RuntimeError, AttributeError):
+        return None
 
 
 def _timeout_s(group: Any) -> float:
@@ -413,13 +429,5 @@ def rows(recorder: CallRecorder) -> Iterator[RecordedCall]:
             copied = list(recorder.ring)
         except RuntimeError:  # it changed while it was copied
             continue
-def _counter_of(group: Any) -> int | None:
-    """Return the counter of a group; None if it has none."""
-    try:
-        return int(group._get_sequence_number_for_group())
-    except (RuntimeError, AttributeError):
-        return None
-
-
         yield from reversed(copied)
         return

@@ -115,9 +115,9 @@ class RankMonitor:
         self._coordinator: Coordinator | None = None
         self._on_tick = on_tick
         self._report_failure: Callable[[], None] | None = None
-
         #: SIGTERM is only noted, and one came
         self._outlasts = self._signalled = False
+
     # the main thread
 
     def start(self) -> None:
@@ -199,6 +199,21 @@ class RankMonitor:
         """
         self._report_failure = report_failure
         self._here.ended(state, status, detail, stack)
+        if state == "raised" and reports_lost_peer(detail):
+            self._outlast_launcher()
+
+    def _outlast_launcher(self) -> None:
+        """Only note SIGTERM until :meth:`leave`: torchrun sends it 0.1 s after a rank has failed, before the report.
+
+        The script has ended. A handler of its own stays.
+        """
+        with contextlib.suppress(ValueError):  # a child whose script does not run in the main thread
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._note_signal)
+                self._outlasts = True
+
+    def _note_signal(self, *_: object) -> None:
+        self._signalled = True
 
     def leave(self) -> None:
         """End the thread before the interpreter ends: it must not be inside the store's library then."""
@@ -206,6 +221,10 @@ class RankMonitor:
             return
         self._stop.set()
         self._thread.join(_LEAVE_WITHIN_S)
+        if self._outlasts:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if self._signalled:
+                os.kill(self._pid, signal.SIGTERM)
         if self.abort and self._coordinator is not None:
             # what the interpreter releases may wait for other ranks; only a thread of C sees that
             with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
@@ -222,21 +241,6 @@ class RankMonitor:
     def _report_mismatch(self, note: RecordedCall, other: OtherRank) -> bool:
         """Report a mismatch; return False if another rank reports it now."""
         if not self._tick_lock.acquire(timeout=_ANSWER_WITHIN_S):
-        if state == "raised" and reports_lost_peer(detail):
-            self._outlast_launcher()
-
-    def _outlast_launcher(self) -> None:
-        """Only note SIGTERM until :meth:`leave`: torchrun sends it 0.1 s after a rank has failed, before the report.
-
-        The script has ended. A handler of its own stays.
-        """
-        with contextlib.suppress(ValueError):  # a child whose script does not run in the main thread
-            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-                signal.signal(signal.SIGTERM, self._note_signal)
-                self._outlasts = True
-
-    def _note_signal(self, *_: object) -> None:
-        self._signalled = True
             return True
         try:
             if self._coordinator is None:
@@ -244,10 +248,6 @@ class RankMonitor:
                 self._begin()
             coordinator = self._coordinator
             if coordinator is None:
-        if self._outlasts:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            if self._signalled:
-                os.kill(self._pid, signal.SIGTERM)
                 return True
             if not coordinator.claim_report():
                 return False

@@ -11,14 +11,14 @@ import re
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.digests import Digest, Digests
 from distcheck.runtime.coordination.frames import innermost_own
 from distcheck.runtime.coordination.import_hook import when_imported
-from distcheck.runtime.coordination.model import CollectiveCall
+from distcheck.runtime.coordination.model import CollectiveCall, RecordedCall
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .drift import ReplicaRow
@@ -127,7 +127,7 @@ class TrainingObserver:
         when_imported("torch.optim.lr_scheduler", self.updates.attach_schedulers)
         when_imported("torch.nn.parallel.distributed", self._attach_ddp)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
-        self._calls.observe_reductions(self._on_reduce)
+        self._calls.observe_arguments(self._on_call)
 
     def observe_reduced(self, waits: Callable[[], bool], observer: Callable[[tuple[int, ...]], None]) -> None:
         """Call a function before each step whose gradients the script itself reduced, with the ranks.
@@ -198,9 +198,14 @@ class TrainingObserver:
             )
         )  # fmt: skip
 
-    def _on_reduce(self, call: CollectiveCall, tensor: Any) -> None:
+    def _on_call(self, recorded: RecordedCall, given: Mapping[str, Any], _: bool) -> None:
+        call = recorded.call
+        tensor: Any = given.get("tensor")
+
         def note() -> None:
-            if call.reduce not in ("sum", "avg") or not hasattr(tensor, "data_ptr") or hasattr(tensor, "device_mesh"):
+            if call.operation != "all_reduce" or call.reduce not in ("sum", "avg"):
+                return
+            if not hasattr(tensor, "data_ptr") or hasattr(tensor, "device_mesh"):
                 return
             self._reduces += 1
             if len(self._reduced) >= _MOST_REDUCED:

@@ -120,7 +120,7 @@ def test_place_is_the_line_of_the_user_and_digests_follow_the_calls() -> None:
         other.groups["0"] = (0,)
         # equal calls give equal digests, whoever made them from wherever
         def noted(size):
-            return (lambda: other._note("all_reduce", KINDS["all_reduce"], (torch.ones(size),), {}))()
+            return (lambda: other._note("all_reduce", KINDS["all_reduce"], {"tensor": torch.ones(size)}))()
         a = noted(1)
         assert a.digest == first.digest, (a, first)
         b, c = noted(2), noted(2)

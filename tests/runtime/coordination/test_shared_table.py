@@ -199,5 +199,5 @@ def test_calls_that_are_alike_are_not_told_though_an_earlier_one_differed(operat
     )
     table = SimpleNamespace(compare=lambda *_: OtherRank(1, CollectiveCall(1, operation, place="train.py:9")))
     posts.observe(SimpleNamespace(differs=lambda *seen: found.append(seen)), table)  # type: ignore[arg-type]
-    posts._note("barrier", KINDS["barrier"], (), {})
+    posts._note("barrier", KINDS["barrier"], {})
     assert (len(found), posts._compares) == (told, False)

@@ -22,7 +22,7 @@ class Fault(NamedTuple):
     edits: tuple[tuple[str, str], ...]
     #: a text that ends on the line that the finding is to point at
     line: str
-    #: whom it is about (of ranks that wait: for whom they wait). ``all``; ``0``; ``not 0``; ``second``: the second local rank of each node; ``second node``: and all behind it;
+    #: whom it is about (of ranks that wait: for whom they wait). ``all``; ``0``; ``not 0``; ``second``: the second local rank of each node; ``second of all``: rank 1; ``second node``: and all behind it;
     #: ``fewer``: those with fewer batches; ``none``: no rank was there yet
     ranks: str = "all"
     #: arguments of the script
@@ -61,6 +61,7 @@ class Fault(NamedTuple):
             "0": [0],
             "not 0": [rank for rank in everyone if rank],
             "second": [rank for rank in everyone if rank % nproc_per_node == 1],
+            "second of all": [1],
             "second node": [rank for rank in everyone if rank >= nproc_per_node],
             # 393 images: 315 to train with, and three ranks have one more
             "fewer": [rank for rank in everyone if rank >= 3],
@@ -163,6 +164,54 @@ FAULTS = (
         "    dist.barrier()", "not 0", severity="error",
     ),
     Fault(
+        "DC706", "ddp",
+        (
+            (
+                "    torch.manual_seed(options.seed + rank)\n",
+                "    neighbors = dist.new_group(sorted([rank, (rank + 1) % world_size]))\n"
+                "    torch.manual_seed(options.seed + rank)\n",
+            ),
+        ),
+        "neighbors = dist.new_group(", "none", severity="error",
+    ),
+    Fault(
+        "DC709", "ddp",
+        (
+            (
+                "    torch.manual_seed(options.seed + rank)\n",
+                "    if rank == 0:\n        dist.send(torch.ones(4, device=device), 1)\n"
+                "    elif rank == 1:\n        dist.recv(torch.ones(2, dtype=torch.float64, device=device), 0)\n",
+            ),
+        ),
+        "dist.recv(torch.ones(2, ", "second of all", severity="error",
+    ),
+    Fault(
+        "DC710", "ddp",
+        (("    dist.all_reduce(total)\n", "    total = dist.all_reduce(total)\n"),),
+        "total = dist.all_reduce(total)", severity="error",
+    ),
+    Fault(
+        "DC711", "ddp",
+        (("    dist.all_reduce(total)\n", "    dist.all_reduce(total / len(loader))\n"),),
+        "dist.all_reduce(total / len(loader))", severity="error",
+    ),
+    Fault(
+        "DC712", "ddp",
+        (
+            (
+                "    dist.all_reduce(total)\n",
+                "    totals = [torch.zeros((), device=device)] * dist.get_world_size()\n"
+                "    dist.all_gather(totals, total)\n",
+            ),
+        ),
+        "dist.all_gather(totals, total)", severity="error",
+    ),
+    Fault(
+        "DC713", "ddp",
+        (("    dist.all_reduce(total)\n", "    dist.all_reduce(total, async_op=True)\n"),),
+        "dist.all_reduce(total, async_op=True)",
+    ),
+    Fault(
         "DC716", "ddp",
         (
             (
@@ -172,6 +221,11 @@ FAULTS = (
             ),
         ),
         "    dist.send(block, (rank + 1) % world_size)", severity="error",
+    ),
+    Fault(
+        "DC717", "ddp",
+        (("    dist.all_reduce(total)\n", "    work = dist.all_reduce(total, async_op=True)\n    total /= 2\n    work.wait()\n"),),
+        "total /= 2",
     ),
     Fault(
         "DC704", "ddp",
@@ -274,6 +328,17 @@ FAULTS = (
         "loader = DataLoader(Stream(",
     ),
     Fault(
+        "DC737", "ddp",
+        (
+            (
+                "DataLoader(training, options.batch_size, sampler=sampler)",
+                "DataLoader(\n        training, options.batch_size, sampler=sampler, num_workers=1, "
+                "worker_init_fn=lambda _: dist.barrier()\n    )",
+            ),
+        ),
+        "worker_init_fn=lambda _: dist.barrier()", "none", severity="error",
+    ),
+    Fault(
         "DC743", "ddp",
         (("    dist.destroy_process_group()\n", ""),),
         'dist.init_process_group("nccl"', severity="info",
@@ -305,5 +370,29 @@ FAULTS = (
             ),
         ),
         "model.cpu()",
+    ),
+    Fault(
+        "DC758", "ddp",
+        (
+            (
+                "def save(path: Path, ",
+                "def keep(state, bucket):\n"
+                "    future = torch.futures.Future()\n    future.set_result(bucket.buffer())\n    return future\n\n\n"
+                "def save(path: Path, ",
+            ),
+            ("    optimizer = torch.optim", "    model.register_comm_hook(None, keep)\n    optimizer = torch.optim"),
+        ),
+        "def keep(",
+    ),
+    Fault(
+        "DC759", "ddp",
+        (
+            (
+                "        loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))\n",
+                "        with model.no_sync():\n"
+                "            loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))\n",
+            ),
+        ),
+        "        optimizer.step()",
     ),
 )  # fmt: skip

@@ -19,6 +19,8 @@ from .limits import note, refuse
 
 #: Called with each collective that torch's dispatcher is about to run, whichever code makes it: ``(operation, args)``.
 collectives: list[Callable[[Any, Sequence[Any]], object]] = []
+#: Called with each operation of the thread that simulates, before it runs: ``(operation, args, kwargs)``.
+observers: list[Callable[[Any, Sequence[Any], dict[str, Any]], object]] = []
 _OF_COLLECTIVES = ("c10d", "_c10d_functional")
 
 
@@ -122,6 +124,8 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
         if collectives and operation.namespace in _OF_COLLECTIVES:
             for see in collectives:
                 see(operation, args)
+        for observe in observers:
+            observe(operation, args, kwargs)
         kind = _kind(operation)
         given = kwargs.get("device")
         index: int | None

@@ -23,6 +23,8 @@ from .replicas import (
 
 #: The error of a rank whose frozen parameter never has a gradient.
 _UNFINISHED = "Expected to have finished reduction in the prior iteration"
+#: Steps with other gradients on each rank, after which a hook or no_sync() is the cause.
+_STEPS_APART = 2
 
 
 def _apart(difference: ReplicaDifference) -> str:
@@ -95,6 +97,50 @@ def forwards_go_through_ddp(replicas: Replicas) -> Iterator[Finding]:
             ),
             evidence=_evidence(owned[0], wrap, [one.name for one in owned], forwards_through_ddp=through),
         )
+
+
+@probe(rules.DC758)
+def hooks_give_equal_gradients(replicas: Replicas) -> Iterator[Finding]:
+    """Report a communication hook of the script after which gradients differ, step after step."""
+    steps_apart: dict[str, int] = {}
+    for wrap, steps, found in _drifting(replicas):
+        place = steps[0].own_hook
+        if not place or not all(step.synced and step.since and not step.around for step in steps):
+            continue
+        steps_apart[place] = steps_apart.get(place, 0) + 1
+        if steps_apart[place] == _STEPS_APART:
+            yield rules.DC758.found(
+                f"this communication hook of the model that DDP wrapped at {wrap.place} leaves other gradients on each "
+                f"rank: {_apart(found[0])} at step {steps[0].nth}, and the replicas diverge",
+                where=where(place, found[0].ranks),
+                fix=Fix(
+                    "let the hook return a future of what was reduced: all_reduce of bucket.buffer(), divided by the "
+                    "number of ranks",
+                    where="code",
+                ),
+                evidence=_evidence(found[0], wrap, [one.name for one in found]),
+            )
+
+
+@probe(rules.DC759)
+def steps_follow_a_reduction(replicas: Replicas) -> Iterator[Finding]:
+    """Report steps whose forward was inside no_sync() and whose backward pass was outside: the forward decides."""
+    steps_apart: dict[str, int] = {}
+    for wrap, steps, found in _drifting(replicas):
+        if not all(step.backward_outside and step.since and not step.around for step in steps):
+            continue
+        steps_apart[wrap.place] = steps_apart.get(wrap.place, 0) + 1
+        if steps_apart[wrap.place] == _STEPS_APART:
+            yield rules.DC759.found(
+                "the optimizer steps here with gradients that DDP did not average. The forward was inside no_sync(), "
+                f"and only the backward pass outside: {_apart(found[0])} at step {steps[0].nth}",
+                where=where(steps[0].place, found[0].ranks),
+                fix=Fix(
+                    "run the last forward before each step outside of no_sync(), too",
+                    where="code",
+                ),
+                evidence=_evidence(found[0], wrap, [one.name for one in found]),
+            )
 
 
 @probe(rules.DC751)

@@ -54,8 +54,12 @@ class OptimizerStep(NamedTuple):
     since: int = 0
     #: the last of them was to reduce gradients
     synced: bool = False
+    #: that forward was inside no_sync(), and a backward pass after it outside
+    backward_outside: bool = False
     #: communication hooks of the wrapper
     hooks: int = 0
+    #: the first line of one that the script itself has; "": none
+    own_hook: str = ""
     #: lines of forwards with gradients around it, since the step before
     around: tuple[str, ...] = ()
 

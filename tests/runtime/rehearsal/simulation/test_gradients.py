@@ -1,4 +1,4 @@
-"""Copies that drift apart, from hand-made rows: DC750, DC751, DC756; and what only looks like it."""
+"""Copies that drift apart, from hand-made rows: DC750, DC751, DC756, DC758, DC759; and what only looks like it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ def step(
     forwards: int | None = None,
     hooks: int = 0,
     model: int = 0,
+    **more: Any,
 ) -> LoggedEvent:
     data = {
         "model": model, "optimizer": 0, "count": nth, "forwards": nth * since if forwards is None else forwards,
         "since": since, "synced": True, "hooks": hooks, "around": [[place, "main"] for place in around],
-        "parameters": [["body.weight", state, gradient, value]],
+        "parameters": [["body.weight", state, gradient, value]], **more,
     }  # fmt: skip
     return LoggedEvent("gradients.step", rank, rank, 1.0 + nth, nth - 1, "train.py:49", "main", data)
 
@@ -70,6 +71,45 @@ def judged(*rows: LoggedEvent, ends: tuple[End, ...] = ()) -> list[Finding]:
     done = report(wrap(0), wrap(1), *rows, ends=ends)
     assert all(probe.status == "ran" for probe in done.probes), done.probes
     return list(done.findings)
+
+
+def two_steps(**more: Any) -> list[LoggedEvent]:
+    """Gradients and values that differ at two steps."""
+    return [
+        step(rank, gradient, nth=nth, value=gradient if nth > 1 else SAME, **more)
+        for nth in (1, 2)
+        for rank, gradient in enumerate((SAME, OTHER))
+    ]
+
+
+# DC758, DC759
+
+
+def test_bad_dc758_a_hook_of_the_script_does_not_average() -> None:
+    (found,) = judged(*two_steps(hooks=1, own_hook="train.py:30"))
+    assert (found.code, found.where.line, found.where.ranks) == ("DC758", 30, "0-1")
+
+
+def test_good_dc758() -> None:
+    own = {"hooks": 1, "own_hook": "train.py:30"}
+    # torch's own hook; the first step alone; a hook that averages; the script averages the values itself
+    assert judged(*two_steps(hooks=1)) == []
+    assert judged(step(0, SAME, **own), step(1, OTHER, **own), last(0, SAME), last(1, OTHER)) == []
+    assert judged(*(step(rank, SAME, nth=nth, **own) for nth in (1, 2) for rank in (0, 1))) == []
+    apart = [step(rank, gradient, nth=nth, **own) for nth in (1, 2) for rank, gradient in enumerate((SAME, OTHER))]
+    assert judged(*apart, last(0, SAME), last(1, SAME)) == []
+
+
+def test_bad_dc759_only_the_backward_pass_is_outside_of_no_sync() -> None:
+    (found,) = judged(*two_steps(synced=False, backward_outside=True))
+    assert (found.code, found.where.line, found.where.ranks) == ("DC759", 49, "0-1")
+
+
+def test_good_dc759() -> None:
+    # local steps: both passes are inside, and the script averages parameters later
+    assert judged(*two_steps(synced=False, backward_outside=False)) == []
+    alike = [step(rank, SAME, nth=nth, synced=False, backward_outside=True) for nth in (1, 2) for rank in (0, 1)]
+    assert judged(*alike) == []
 
 
 # DC750

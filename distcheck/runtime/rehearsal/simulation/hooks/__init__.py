@@ -16,4 +16,6 @@ HOOKS = (
     "gradients",
     "groups",
     "pickling",
+    "buffers",
+    "messages",
 )

@@ -38,6 +38,32 @@ def called_by_script(frame: FrameType | None) -> bool:
     return frame is not None and is_own(frame.f_code.co_filename)
 
 
+def own_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of the script."""
+    while frame is not None and not is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def is_made_in_call(frame: FrameType, function: str, parameter: str) -> bool:
+    """Return whether the first argument of a call in the current line of a frame is a new value: no name, no part.
+
+    :param function: last part of the name of the function that is called
+    """
+    tree = source_tree(frame.f_code.co_filename)
+    calls = [
+        node
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.Call)
+        and function in _names(node.func)
+        and node.lineno <= (frame.f_lineno or 0) <= (node.end_lineno or 0)
+    ]
+    if len(calls) != 1:
+        return False
+    given = [*calls[0].args[:1], *(item.value for item in calls[0].keywords if item.arg == parameter)]
+    return len(given) == 1 and isinstance(given[0], (ast.Call, ast.BinOp, ast.UnaryOp))
+
+
 def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 

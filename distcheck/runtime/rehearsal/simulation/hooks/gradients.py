@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from distcheck.runtime.coordination.digests import Digests
-from distcheck.runtime.coordination.frames import innermost_own, is_own
+from distcheck.runtime.coordination.frames import innermost_own, is_own, shown_path
 from distcheck.runtime.coordination.patching import attach_to, harmless, wrap
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
@@ -52,6 +52,8 @@ class _Model:
         #: forwards with gradients through the wrapper, and whether the last one of them was to reduce
         self.forwards = 0
         self.synced = False
+        #: a backward pass ran outside of no_sync() after a forward inside of it
+        self.backward_outside = False
         #: forwards with gradients around it: call site, function, whether the module was in training mode
         self.around: list[tuple[str, str, bool]] = []
         #: how many of both there were at the last steps of any optimizer, the newest last
@@ -96,6 +98,7 @@ class _GradientHook:
         wrap(ddp, "__init__", self._wrapped)
         wrap(ddp, "forward", self._forward)
         wrap(torch.nn.Module, "_apply", self._applied)
+        wrap(torch.autograd, "backward", self._backward)
         self._forwards_around()
         self._switches()
         # torch.optim takes the name of this module back
@@ -142,12 +145,19 @@ class _GradientHook:
         model = next((one for one in self.models if one.ddp() is ddp), None)
         if model is not None and self.torch.is_grad_enabled():
             model.forwards += 1
-            model.synced = bool(getattr(ddp, "require_backward_grad_sync", True))
+            model.synced = _averages(ddp)
+            model.backward_outside = False
         self.inside += 1
         try:
             return real(ddp, *args, **kwargs)
         finally:
             self.inside -= 1
+
+    def _backward(self, real: Any, *args: Any, **kwargs: Any) -> Any:
+        for model in self.models:
+            if not model.synced and model.forwards and _averages(model.ddp()):
+                model.backward_outside = True
+        return real(*args, **kwargs)
 
     def _forwards_around(self) -> None:
         module = self.torch.nn.modules.module
@@ -297,7 +307,9 @@ class _GradientHook:
                     forwards=model.forwards,
                     since=model.forwards - forwards,
                     synced=model.synced,
+                    backward_outside=model.backward_outside,
                     hooks=len(getattr(ddp, "_comm_hooks", ())),
+                    own_hook=_own_hook(ddp),
                     around=_first_of(model.around[around:]),
                     parameters=list(self._digested(model, ddp, mine)),
                 )
@@ -374,6 +386,20 @@ def _state(member: Any, parameter: Any) -> str:
     if (member.device, member.dtype) != (str(parameter.device), str(parameter.dtype)):
         return "moved"
     return "owned"
+
+
+def _averages(ddp: Any) -> bool:
+    """Return whether a forward of DDP now would let its backward pass average gradients."""
+    return bool(getattr(ddp, "require_backward_grad_sync", True))
+
+
+def _own_hook(ddp: Any) -> str:
+    """Return the first line of the script's own communication hook; "" if it has none."""
+    for hook, _ in getattr(ddp, "_comm_hooks", ()):
+        code = getattr(hook, "__code__", None)
+        if code is not None and is_own(code.co_filename):
+            return f"{shown_path(code.co_filename)}:{code.co_firstlineno}"
+    return ""
 
 
 def _where(parameter: Any) -> str:
