@@ -224,11 +224,15 @@ def _receivers(
         ):
             found.add(atom.call)
         elif atom.kind == Kind.METHOD and atom.const in ("sampler", "batch_sampler") and atom.of:
-            loaders = set(loaders_in(program, Value(atom.of)))
-            if not loaders:
+            functions = {
+                (loader[0], program.events[loader[0]][loader[1]][1]) for loader in loaders_in(program, Value(atom.of))
+            }
+            if not functions:
                 return None
-            for loader in loaders:
-                found |= of_loader.get(loader, set())
+            # the loaders that one function returns are one value
+            for (file, number), samplers in of_loader.items():
+                if (file, program.events[file][number][1]) in functions:
+                    found |= samplers
         elif not (atom.kind == Kind.CONST and atom.const is None):
             return None
     return found or None
