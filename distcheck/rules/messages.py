@@ -120,6 +120,7 @@ MESSAGES: dict[str, tuple[str, ...]] = {
     "DC746": ("Gloo connectFullMesh failed with … timed out connecting: SO_ERROR: Connection refused",),
     "DC754": ("Expected to have finished reduction in the prior iteration before starting a new one", "Parameter indices which did not receive grad for rank …", "Expected to mark a variable ready only once", "has parameters that were not used in producing the loss returned by training_step",),
     "DC760": ("module 'torch.distributed' has no attribute 'all_reduce_multigpu'", "cannot import name 'all_reduce_multigpu' from 'torch.distributed'", "`FutureWarning: `torch.distributed.reduce_op` is deprecated`", "No module named 'torch.distributed.pipeline'",),
+    "DC768": ("'DistributedDataParallel' object has no attribute",),
     "DC801": ("FutureWarning: The module torch.distributed.launch is deprecated", "torch.distributed.launch is deprecated and going to be removed in future", "Note that --use_env is set by default in torchrun",),
     "DC803": ("error: unrecognized arguments: --nproc_per_node=…", "error: unrecognized arguments: --nnodes …", "Some specified arguments are not used by the HfArgumentParser: ['--nproc_per_node', …]",),
     "DC804": ("RendezvousClosedError", "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",),
