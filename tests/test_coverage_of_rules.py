@@ -11,7 +11,7 @@ import pytest
 from distcheck import rules
 from distcheck.checks.cluster import comparison
 from distcheck.cli import rehearse_report
-from distcheck.cli.watch import OF_SAMPLES, OF_STEPS
+from distcheck.cli.watch import OF_SAMPLES, OF_STEPS, OF_WORKERS
 from distcheck.core import registry
 from distcheck.core.checker import Checker
 from distcheck.core.model import Rule, Severity
@@ -37,8 +37,10 @@ PROBE_MODULES = {
         "distcheck.runtime.monitor.summary",
         *OF_SAMPLES,
         *OF_STEPS,
+        *OF_WORKERS,
     ),
-    "rehearse": rehearse_report.PROBE_MODULES,
+    # DC710 is lint's finding, where a rank raised because of that None
+    "rehearse": (*rehearse_report.PROBE_MODULES, "distcheck.checks.source.collective_results"),
     "stuck": ("distcheck.runtime.inspect.snapshot_checks", "distcheck.runtime.inspect.collective_numbers"),
 }
 #: Where the cases of a way are.

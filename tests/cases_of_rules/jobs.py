@@ -15,9 +15,10 @@ from distcheck.core.model import Unavailable
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.ledger import Summary
-from distcheck.runtime.coordination.model import CallMismatch, Frame, Position, Positions
+from distcheck.runtime.coordination.model import SETUP, CallMismatch, Frame, Position, Positions
 from distcheck.runtime.coordination.sampling import Samples, samples_of
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
+from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
 from distcheck.runtime.inspect.snapshot import Snapshot
 from distcheck.runtime.monitor.drift import ReplicaRow, drift_of
 from distcheck.runtime.monitor.updates import IdleOptimizer, ScheduleBurst
@@ -39,8 +40,10 @@ class Compared(NamedTuple):
 AtStep = UnwaitedGradients | IdleOptimizer | ScheduleBurst
 
 
-def watched(given: Positions | Summary | Compared | Samples | AtStep, _: Path) -> Said:
-    """The report of ``distcheck watch``: of a hang, of replicas, of samples, of a step, or at the end."""
+def watched(given: Positions | Summary | Compared | Samples | AtStep | WorkerCalls, _: Path) -> Said:
+    """The report of ``distcheck watch``: of a hang, of replicas, of samples, of a step, of workers, or at the end."""
+    if isinstance(given, WorkerCalls):
+        return said_by(watch.worker_report_of(given, Selection()))
     if isinstance(given, Samples):
         return said_by(watch.sample_report_of(given, Selection()))
     if isinstance(given, AtStep):
@@ -69,6 +72,14 @@ BRANCH = job(
     groups={"1": (0, 1)},
 )
 DIFFERENT = CallMismatch("0", 5, (((0,), call(5)), ((1,), call(5)._replace(reduce="max", place="train.py:90"))))
+
+#: The groups of the two ranks have other ranks: the calls that set them up differ.
+OTHER_GROUPS = CallMismatch(
+    SETUP + "1", 1, (((0,), call(1, "new_group", SETUP + "1")), ((1,), call(1, "new_group", SETUP + "1", "train.py:9")))
+)
+OTHER_ROOTS = CallMismatch(
+    "0", 5, (((0,), call(5, "broadcast")._replace(peer=0)), ((1,), call(5, "broadcast")._replace(peer=1)))
+)
 
 
 def replicas(*rates: float, weights: tuple[int, ...] = (7, 7), late: int = 0) -> Compared:
@@ -104,7 +115,7 @@ def of_epochs(*orders: list[int]) -> Samples:
 EQUAL = replicas(0.1, 0.1)
 #: Each rank has its share of each epoch's order.
 DIVIDED = of_epochs(drawn.shuffled(0), drawn.shuffled(1))
-WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep] = {
+WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep | WorkerCalls] = {
     "DC511": job(waiting(0, call(5)), Position(1, state="stopped", detail="SIGSTOP")),
     "DC514": summary.job(120.0, 118.0, 4.0, 122.0),
     "DC517": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(DIFFERENT,)),
@@ -112,6 +123,8 @@ WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep] = {
     "DC701": BRANCH._replace(around={"train.py:60": (CodeBlock("branch", 58, 61),)}),
     "DC702": job(waiting(0, call(412, "barrier", place="train.py:93")), left(1, 411, places={standing.TRAIN: 411})),
     "DC704": job(waiting(0, call(5, "broadcast", place="eval.py:41"), stack=FORWARD), left(1, 4)),
+    "DC706": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(OTHER_GROUPS,)),
+    "DC709": job(standing.computing(0, 5), standing.computing(1, 5), mismatches=(OTHER_ROOTS,)),
     "DC713": UnwaitedGradients(0, "train.py:30", "train.py:33", 2, 4, 1),
     "DC716": job(*(waiting(rank, pair("send", 1 - rank), posted={f"0 send {1 - rank} 0": 1}) for rank in range(2))),
     "DC726": summary.job(1.0, 1.0, 1.0, long=(summary.WAIT,)),
@@ -121,6 +134,7 @@ WATCHED: dict[str, Positions | Summary | Compared | Samples | AtStep] = {
         [*drawn.wrapped(0, 1), *drawn.split(0, drawn.shuffled(0)), *drawn.split(1, drawn.shuffled(1))], 2
     ),
     "DC735": of_both(iterable=True),
+    "DC737": WorkerCalls((WorkerCall("all_reduce", "data.py:30", "__getitem__", 0),)),
     "DC743": Summary((summary.ledger(0), summary.ledger(1, kept_group=True)), 2),
     "DC752": IdleOptimizer(0, "train.py:33", "AdamW", 10, 4, sharded=True),
     "DC757": replicas(0.1, 0.1, late=3),

@@ -193,7 +193,7 @@ class _BufferHook:
                 continue
             others = places.setdefault(found[0]._cdata, [])
             if any(found[1].overlaps(other) for other in others):
-                self._report("buffers.shared", call, outputs=len(outputs))
+                self._note("buffers.shared", call, outputs=len(outputs))
                 return
             others.append(found[1])
 
@@ -215,9 +215,9 @@ class _BufferHook:
             over = buffer.storage.expired() or not (buffer.outside or id(buffer.call) in self.calls.pending)
             touched = not over and extent.overlaps(buffer.extent)
             if touched and buffer.outside and not write:
-                self._report("buffers.outside", buffer.call, at=innermost_own(sys._getframe(1))[0])
+                self._note("buffers.outside", buffer.call, at=innermost_own(sys._getframe(1))[0])
             elif touched and not buffer.outside and (write or buffer.written):
-                self._report(
+                self._note(
                     "buffers.used", buffer.call, at=innermost_own(sys._getframe(1))[0], write=write,
                     kept=self.calls.keeps_handle(buffer.call),
                 )  # fmt: skip
@@ -265,14 +265,14 @@ class _BufferHook:
         """Note barriers whose handles are dropped: nothing can wait for them any more."""
         for call in list(self.calls.pending.values()):
             if call.operation == "barrier" and not self.calls.keeps_handle(call):
-                self._report("buffers.unwaited", call)
+                self._note("buffers.unwaited", call)
 
     def at_end(self) -> None:
         """The process ends."""
         with harmless(self.event_log, "buffers.end"):
             self._note_unwaited()
 
-    def _report(self, kind: str, call: CollectiveCall, **data: Any) -> None:
+    def _note(self, kind: str, call: CollectiveCall, **data: Any) -> None:
         key = (kind, call.place, data.get("at"))
         if key not in self.reported:
             self.reported.add(key)
