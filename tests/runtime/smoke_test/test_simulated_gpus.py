@@ -34,7 +34,11 @@ def _simulate(calls: Path, rank: int) -> None:
     run.look((RankInfo(rank, 1, 0, 1, 0),), make_launch({}), World({}), Selection())
 
 
-@pytest.mark.parametrize(("size", "per_node"), [(1, 1), (2, 2), (3, 3), (4, 4), (4, 2)])
+@pytest.mark.parametrize(
+    ("size", "per_node"),
+    # links between hosts are compared by their speed
+    [(1, 1), (2, 2), (3, 3), (4, 4), pytest.param(4, 2, marks=pytest.mark.quiet)],
+)
 def test_good_every_phase_on_simulated_gpus(
     size: int, per_node: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
