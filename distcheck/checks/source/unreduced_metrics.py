@@ -47,16 +47,15 @@ _ORDER = list(_Decides)
 def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
     """A metric of a part of the data decides nothing before the parts of all ranks are combined."""
     divided = {
-        (loader.file, loader.number): sampler
+        (loader.file, loader.number)
         for loader in program.calls_to(*LOADERS)
-        for sampler in loader_samplers(program, loader)
-        if SourceCall(program, *sampler).is_to(SAMPLER)
+        if any(SourceCall(program, *sampler).is_to(SAMPLER) for sampler in loader_samplers(program, loader))
     }
     if not divided:
         return
     sequences = sequences_of(program)
     for loop in program.table(evaluations):
-        if not all(loader in divided for loader in loop.loaders) or program.is_test(loop.file):
+        if not loop.loaders <= divided or program.is_test(loop.file):
             continue
         body = [call for call in calls_within(program, *loop[:3]) if without_gradients(program, call)]
         if not body or _is_combined(program, loop.function):

@@ -53,3 +53,16 @@ def test_a_pipe_in_the_background_gets_braces(tmp_path: Path) -> None:
         fixes[name] = [finding["fix"]["text"] for finding in json.loads(done.stdout)["findings"]]
     assert fixes["kept"] == []
     assert 'write `{ set -o pipefail; … | tee log; } &`, and `wait "$!"` after it' in fixes["lost"]
+
+
+@pytest.mark.parametrize(
+    ("fixed", "expected"),
+    [
+        ('sys.exit(os.waitstatus_to_exitcode(os.system("exit 3")))', 3),
+        ('subprocess.run("exit 3", shell=True, check=True)', 1),
+        ('subprocess.run(["bash", "-c", "exit 3"], check=True)', 1),
+    ],
+)
+def test_a_script_in_python_fails_with_what_is_advised(fixed: str, expected: int) -> None:
+    script = f"import os, subprocess, sys\n{fixed}"
+    assert subprocess.run([sys.executable, "-c", script], check=False, capture_output=True).returncode == expected
