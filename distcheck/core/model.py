@@ -437,6 +437,11 @@ def rank_ranges(ranks: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
+def surplus_ranks(gpus: int, ranks: int) -> str:
+    """Return the local ranks without a GPU as a clause: ``local ranks 4-7 have none``."""
+    return f"local rank {gpus} has none" if ranks == gpus + 1 else f"local ranks {gpus}-{ranks - 1} have none"
+
+
 def placement_of(hosts: Mapping[int, str]) -> list[dict[str, str]]:
     """Return the ranks of each host as plain JSON values: ``[{"host": "gpu01", "ranks": "0-7"}]``.
 

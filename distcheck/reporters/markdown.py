@@ -145,7 +145,7 @@ def _fix(finding: Finding) -> Iterator[str]:
         yield from _block(fix.command, "bash")
     if fix.risk:
         yield ""
-        yield f"**Mind**: {_plain(fix.risk)}"
+        yield f"**Note**: {_plain(fix.risk)}"
     flow = flow_of(finding)
     if flow:
         yield ""

@@ -458,7 +458,7 @@ def _blocks(report: Report, style: Style) -> Iterator[list[str]]:
     yield [
         *_failure(measurements, style),
         *_labelled("phases", phases_text(measurements), style),
-        *_labelled("proof", correctness_text(measurements), style),
+        *_labelled("correctness", correctness_text(measurements), style),
     ]
     yield from _tables(measurements, style)
     if style.verbose:

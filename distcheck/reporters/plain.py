@@ -36,7 +36,7 @@ def dump(value: Any) -> str:
 
 
 def advice(finding: Finding) -> str:
-    """The fix of a finding in a few lines: what to do, where, what to type, what to mind."""
+    """The fix of a finding in a few lines: what to do, where, what to type, and a note."""
     from .text_parts import BY, PLACES
 
     fix = finding.fix
@@ -44,5 +44,5 @@ def advice(finding: Finding) -> str:
     if fix.command:
         lines.append(fix.command)
     if fix.risk:
-        lines.append(f"mind: {fix.risk}")
+        lines.append(f"note: {fix.risk}")
     return visible("\n".join(lines))

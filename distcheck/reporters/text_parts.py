@@ -92,7 +92,7 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
     yield from wrapped(f"fix ({PLACES[fix.where]}{BY[fix.by]}): {fix.text}", style.width, "  ", "       ")
     yield from command_lines(fix.command, style, 6)
     if fix.risk:
-        yield from wrapped(f"mind: {fix.risk}", style.width, "  ", "        ")
+        yield from wrapped(f"note: {fix.risk}", style.width, "  ", "        ")
 
 
 def command_lines(command: str | None, style: Style, indent: int) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _finding_in_code(finding: Finding, style: Style) -> Iterator[str]:
     yield from wrapped(f"help: {finding.fix.text}", style.width, "  ", "        ")
     yield from command_lines(finding.fix.command, style, 8)
     if finding.fix.risk:
-        yield from wrapped(f"mind: {finding.fix.risk}", style.width, "  ", "        ")
+        yield from wrapped(f"note: {finding.fix.risk}", style.width, "  ", "        ")
     # one step repeats what the message states
     flow = flow_of(finding)
     for number, step in enumerate(flow if len(flow) > 1 else ()):

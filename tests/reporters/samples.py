@@ -13,7 +13,7 @@ ENV = Report(
     subject={"host": "node1", "line": ["torchrun 8 processes", "node1", "2 × NVIDIA L40S", "torch 2.6.0"]},
     findings=(
         rules.DC301.found(
-            "8 processes run on this host, but 2 GPUs can be used: local rank 2-7 will have none",
+            "8 processes run on this host, but 2 GPUs are usable: local ranks 2-7 have none",
             fix=Fix(
                 "start a process for each GPU: --nproc-per-node=2; if the ranks don't use GPUs, say so with `--backend gloo`",
                 command="torchrun --nproc-per-node=2 train.py",

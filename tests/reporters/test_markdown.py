@@ -93,7 +93,7 @@ def test_a_row_for_each_finding() -> None:
 def test_fixes_are_folded_and_commands_are_blocks_of_their_own() -> None:
     text = render(ENV, "markdown")
     assert "<details><summary>DC401 master-port-in-use (MASTER_PORT)</summary>\n\n**Fix** (in the launch line)" in text
-    assert "```bash\ntorchrun --master-port=29501 train.py\n```\n\n**Mind**: all nodes need the same\n" in text
+    assert "```bash\ntorchrun --master-port=29501 train.py\n```\n\n**Note**: all nodes need the same\n" in text
     assert "NVML &lt;did&gt; not answer &amp; was left" in text
 
 

@@ -46,7 +46,7 @@ def test_full_reads_as_promised() -> None:
         "",
         "phases: look 420 ms · roll call 30.0 ms · compare 11.0 ms · prove 2.31 s ·",
         "  measure 6.02 s · culprit 1.40 s",
-        "proof: 8 of 8 ranks, 9,984 results of 8 collectives × 2 dtypes: none wrong",
+        "correctness: 8 of 8 ranks, 9,984 results of 8 collectives × 2 dtypes: none wrong",
         "",
         "measured: 8 ranks, 1 host, nccl, cuda (SYNTHETIC H200); float32, 20 iterations,",
         "  cuda events",
@@ -173,7 +173,9 @@ def test_a_failure_says_who_waits_for_whom() -> None:
 def test_wrong_results_and_what_was_left_out_are_said() -> None:
     wrong = synthetic.wrong()
     lines = full(wrong)
-    assert "proof: 8 of 8 ranks, 9,984 results of 8 collectives × 2 dtypes: wrong on rank 3" in lines
+    assert "correctness: 8 of 8 ranks, 9,984 results of 8 collectives × 2 dtypes: wrong on rank 3" in " ".join(
+        map(str.strip, lines)
+    )
     assert "skipped: float16: gloo has none" in lines
     assert wrong.proof is not None
     named = wrong._replace(proof=wrong.proof._replace(wrong=(("all_reduce", "0-3,7"),)))

@@ -41,5 +41,5 @@ def test_advice_says_where_and_what_to_mind() -> None:
     assert advice(ENV.findings[0]) == (
         "fix (in the launch line): take another port\n"
         "torchrun --master-port=29501 train.py\n"
-        "mind: all nodes need the same"
+        "note: all nodes need the same"
     )

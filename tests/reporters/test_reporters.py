@@ -62,7 +62,7 @@ def test_full_reads_as_promised() -> None:
         "warning DC720 unguarded-save  (train.py:12:5)\n"
         "  every rank writes model.pt\n"
         "  help: guard it\n"
-        "  mind: the others must not read it\n"
+        "  note: the others must not read it\n"
         "\n"
         "info DC330 torch is not installed for this Python\n"
         "\n"

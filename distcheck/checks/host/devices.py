@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, grouped, rank_ranges
+from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where, grouped, rank_ranges, surplus_ranks
 from distcheck.core.redaction import mask_arguments
 from distcheck.core.registry import fact, probe
 from distcheck.launch.model import NODE_LAUNCHERS, Launch
@@ -445,11 +445,10 @@ def every_rank_has_a_gpu(
         return  # a mask that hides all means "on the CPU"; a faulty one is DC204
     if devices.faults and not isinstance(gpus, Unavailable) and ranks <= len(gpus.gpus):
         return  # a mask that hides more than it lists is the cause: DC204, DC205
-    first = rank_ranges(range(devices.count, ranks))
-    hidden = f", as {' '.join(f'{name}={value}' for name, value in devices.masks)} leaves them" if devices.masks else ""
+    masks = f" with {' '.join(f'{name}={value}' for name, value in devices.masks)}" if devices.masks else ""
+    usable = f"{_devices(devices.count)} {'is' if devices.count == 1 else 'are'} usable"
     yield rules.DC301.found(
-        f"{ranks} processes run on this host, but {_devices(devices.count)} can be used{hidden}: "
-        f"local rank {first} will have none",
+        f"{ranks} processes run on this host, but {usable}{masks}: {surplus_ranks(devices.count, ranks)}",
         where=Where(variable=devices.masks[-1][0] if devices.masks else None, local_rank=launch.local_rank),
         evidence={
             "ranks_here": ranks,

@@ -51,11 +51,6 @@ def ranks_on_node(site: LaunchSite) -> int | None:
     return tasks_on_node(site)
 
 
-def surplus_ranks(gpus: int, ranks: int) -> str:
-    """Return the local ranks without a GPU as a clause: ``local ranks 4-7 have none``."""
-    return f"local rank {gpus} has none" if ranks == gpus + 1 else f"local ranks {gpus}-{ranks - 1} have none"
-
-
 def process_count_word(site: LaunchSite) -> Word | None:
     """Return the word with the number of ranks."""
     return site.value(*PROCESS_OPTIONS.get(site.command.launcher, ()))

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.model import Finding, Fix, Severity, surplus_ranks
 from distcheck.core.registry import probe
 from distcheck.launch.command import nproc_on
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import LOOPBACK_NAMES, NODE_LAUNCHERS, LaunchCommand
 
 from .context import ADDRESS_OPTIONS, NODE_RANK_OPTIONS, NODES_OPTIONS, counted
-from .counts import SHARE_GPUS, surplus_ranks
+from .counts import SHARE_GPUS
 from .fragments import Span
 from .model import TORCHRUN_LAUNCHERS, FileSetting, LaunchFile, LaunchFiles, LaunchSite, Pods, Scalar, Word, known
 

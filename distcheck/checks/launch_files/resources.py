@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, Unavailable
+from distcheck.core.model import Finding, Fix, Severity, Unavailable, surplus_ranks
 from distcheck.core.registry import probe
 from distcheck.launch.command import SHELLS
 from distcheck.launch.model import NODE_LAUNCHERS
@@ -26,7 +26,6 @@ from .counts import (
     process_count_word,
     ranks_on_node,
     runs_on_cpu,
-    surplus_ranks,
     tasks_in_job,
     tasks_on_node,
 )

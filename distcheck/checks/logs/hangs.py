@@ -181,7 +181,7 @@ def _wait_text(waits: Sequence[WaitingRank]) -> str:
 
 
 def _judge(timeline: Timeline, waits: Sequence[WaitingRank], behind: Sequence[LastCollective]) -> HangVerdict:
-    limit = next((f" until {wait.timeout_s:g} s were over" for wait in waits if wait.timeout_s), "")
+    limit = next((f" until the time-out of {wait.timeout_s:g} s" for wait in waits if wait.timeout_s), "")
     busy = _busy_rank_zero(timeline, waits)
     if busy is not None:
         return HangVerdict(

@@ -168,7 +168,7 @@ def fix(remedy: Fix, finding: Finding | None = None) -> Iterator[str]:
     if finding is not None:
         yield from _edit(finding)
     if remedy.risk:
-        yield f'<p class="mind"><strong>Mind</strong> {prose(remedy.risk)}</p>'
+        yield f'<p class="risk"><strong>Note</strong> {prose(remedy.risk)}</p>'
     yield "</div>"
 
 

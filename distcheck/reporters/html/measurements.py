@@ -21,7 +21,7 @@ def measurements(report: Report) -> Iterator[str]:
     facts = [
         ("checked", measured.subject_text(plain)),
         ("phases", measured.phases_text(plain)),
-        ("proof", measured.correctness_text(plain)),
+        ("correctness", measured.correctness_text(plain)),
     ]
     yield '<section aria-labelledby="run"><h2 id="run">The run</h2>'
     yield definitions((name, text(shown)) for name, shown in facts if shown)

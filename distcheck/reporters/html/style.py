@@ -97,7 +97,7 @@ del{text-decoration:none;background:var(--gone)}ins{text-decoration:none;backgro
 pre.quote{margin:0;padding:0;border:0;background:none}
 .fix{background:var(--fix);border-radius:5px;padding:.5rem .9rem;margin:.7rem 0 0}
 .fix strong{color:var(--good)}
-.fix .mind strong{color:var(--warning)}
+.fix .risk strong{color:var(--warning)}
 .fix pre,.fix p code{background:var(--page)}
 .command{display:flex;align-items:flex-start;margin:.5rem 0;border:1px solid var(--line);border-radius:5px;
 background:var(--page)}

@@ -397,14 +397,23 @@ def dc301(
 @pytest.mark.parametrize(
     ("launch", "mask", "gpus", "usable", "words"),
     [
-        pytest.param(planned(8), None, cards(4), 4, "local rank 4-7", id="README for a larger machine"),
+        pytest.param(planned(8), None, cards(4), 4, "local ranks 4-7 have none", id="README for a larger machine"),
         pytest.param(planned(8), "0,1,2", cards(), 3, "CUDA_VISIBLE_DEVICES=0,1,2", id="mask"),
         pytest.param(planned(2), None, cards(1), 1, "local rank 1", id="one GPU"),
-        pytest.param(rank(5), None, cards(4), 4, "local rank 4-7", id="already launched"),
-        pytest.param(rank(5), "0", cards(), 1, "local rank 1-7", id="torchrun gives all ranks this mask"),
-        pytest.param(rank(3, 8, "slurm"), "0,1,2,3", cards(4), 4, "local rank 4-7", id="tasks share four GPUs"),
-        pytest.param(planned(2, backend="nccl"), "", cards(), 0, "no GPUs can be used", id="nccl, and all hidden"),
-        pytest.param(planned(16), None, amd(), 8, "local rank 8-15", id="AMD"),
+        pytest.param(rank(5), None, cards(4), 4, "local ranks 4-7 have none", id="already launched"),
+        pytest.param(rank(5), "0", cards(), 1, "local ranks 1-7 have none", id="torchrun gives all ranks this mask"),
+        pytest.param(
+            rank(3, 8, "slurm"), "0,1,2,3", cards(4), 4, "local ranks 4-7 have none", id="tasks share four GPUs"
+        ),
+        pytest.param(
+            planned(2, backend="nccl"),
+            "",
+            cards(),
+            0,
+            "no GPUs are usable with CUDA_VISIBLE_DEVICES=",
+            id="nccl, and all hidden",
+        ),
+        pytest.param(planned(16), None, amd(), 8, "local ranks 8-15 have none", id="AMD"),
     ],
 )
 def test_bad_dc301(launch: Launch, mask: str | None, gpus: Gpus, usable: int, words: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import struct
+import subprocess
+import sys
 import unicodedata
 import zlib
 from collections.abc import Mapping
@@ -20,6 +22,7 @@ from distcheck.reporters.html import style
 from tests.reporters import samples
 from tests.reporters.pages import CASES, Page, browse, browser, page
 
+ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [pytest.mark.slow, pytest.mark.full, browser]
 #: What is looked at in the browser: each kind of page, and one with all the pictures.
 SHOWN = (*samples.REPORTS, "eight", "failed", "empty")
@@ -226,6 +229,16 @@ def test_light_and_dark_differ_and_follow_the_reader(tmp_path: Path) -> None:
         assert bytes(pixels[scheme]) == bytes.fromhex(expected[1])
     assert pixels["0"] != pixels["1"]
     assert (tmp_path / "0.png").read_bytes() != (tmp_path / "1.png").read_bytes()
+
+
+@pytest.mark.torch
+def test_the_pictures_of_the_documents_can_be_made(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(ROOT / "tools/make_screenshots.py"), str(tmp_path)], check=True)
+    shown = set(re.findall(r"\(_static/(report-.+?\.png)\)", (ROOT / "docs/formats.md").read_text(encoding="utf-8")))
+    assert shown == {made.name for made in tmp_path.iterdir()}
+    for name in shown:
+        made, kept = ((folder / name).read_bytes() for folder in (tmp_path, ROOT / "docs/_static"))
+        assert made[16:24] == kept[16:24]  # width and height
 
 
 def first_pixel(png: bytes) -> tuple[int, ...]:

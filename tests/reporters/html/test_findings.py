@@ -141,10 +141,10 @@ def test_values_beside_a_line_of_source_are_folded_and_others_are_not() -> None:
     assert "<dt>note</dt>" not in text
 
 
-def test_a_fix_says_where_by_whom_what_to_type_and_what_to_mind() -> None:
+def test_a_fix_says_where_by_whom_what_to_type_and_a_note() -> None:
     text, read = page(samples.ENV)
     assert "Fix (in the launch line, by an administrator) start the container with --shm-size=16g" in read.words
-    assert "Mind --ipc=host shows" in read.words
+    assert "Note --ipc=host shows" in read.words
     assert "say so with <code>--backend gloo</code>" in text
     assert (
         '<div class="command"><pre><code>torchrun --nproc-per-node=2 train.py</code></pre>'
