@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .model import Unavailable
@@ -301,6 +301,19 @@ class World:
                 return b""
 
     # devices
+
+    def read_together(self, name: str, read: Callable[[], bytes]) -> bytes:
+        """Return what ``read`` returns. Of the processes that call this at once, the first reads for all.
+
+        They are processes of one user in the same namespaces. Where sharing is not possible, each reads for itself.
+
+        :param name: what is read: the same for all processes that would read the same
+        """
+        if self.platform != "linux":
+            return read()
+        from .shared_reading import read_together
+
+        return read_together(f"{self.root}\0{name}", read)
 
     def nvml(self) -> Any:
         """Return NVIDIA's management library, initialized. It can hang in the kernel: only isolated readers use it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -179,3 +180,74 @@ def test_each_call_fails_with_each_code(tmp_path: Path) -> None:
             assert [lost for lost, _ in seen] == [True, True], function
         elif function != "nvmlDeviceGetHandleByIndex_v2":
             assert [lost for lost, _ in seen] == [False, False], (function, code)
+
+
+# the ranks of a host ask at once
+
+#: Reads the GPUs of a machine with 8 device nodes when a line comes; may open those that the argument lists.
+_READ_AT_ONCE = """
+import json, sys
+import pynvml, distcheck.core.facts_file, distcheck.core.shared_reading
+from distcheck.checks.host.gpus import read_gpus
+from distcheck.core.model import Unavailable
+from distcheck.core.world import World
+
+class Machine(World):
+    def names_or_empty(self, path):
+        return tuple(f"nvidia{number}" for number in range(8)) if path == "/dev" else super().names_or_empty(path)
+    def writable(self, path):
+        return path[-1] in sys.argv[1]
+
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    print(json.dumps([gpu.uuid for gpu in read_gpus(Machine()).gpus]))
+except Unavailable as error:
+    print(json.dumps(error.why))
+"""
+ALL = "01234567"
+
+
+def read_at_once(folder: Path, described: dict[str, Any], *may_open: str) -> tuple[list[int], set[str], int]:
+    """Exit statuses and answers of one process for each argument, and how many of them initialized NVML."""
+    log = folder / "log"
+    found = variables(folder, {"wait_ms.nvmlInitWithFlags": 4000, "log": str(log), **described})
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _READ_AT_ONCE, nodes], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **found},
+        )
+        for nodes in may_open
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    answers = {process.communicate(timeout=60)[0] for process in processes}
+    return [process.returncode for process in processes], answers, len(log.read_text().splitlines())
+
+
+@pytest.mark.slow
+def test_one_rank_reads_nvml_for_all(tmp_path: Path) -> None:
+    statuses, answers, readings = read_at_once(tmp_path, H100, *[ALL] * 8)
+    assert statuses == [0] * 8
+    assert len(answers) == 1 and len(json.loads(answers.pop())) == 8
+    assert readings == 1
+
+
+@pytest.mark.slow
+def test_ranks_with_other_devices_read_for_themselves(tmp_path: Path) -> None:
+    statuses, _, readings = read_at_once(tmp_path, H100, ALL, ALL, "0", "1")
+    assert (statuses, readings) == ([0] * 4, 3)
+
+
+@pytest.mark.slow
+def test_a_failure_is_handed_on_and_a_crash_is_not(tmp_path: Path) -> None:
+    failing = {**H100, "fail.nvmlInitWithFlags": 999}
+    assert read_at_once(tmp_path, failing, *[ALL] * 3) == ([0] * 3, {'"NVML: Unknown Error"\n'}, 1)
+    (tmp_path / "log").unlink()
+    statuses, _, readings = read_at_once(tmp_path, {**H100, "fail.nvmlInitWithFlags": -2}, *[ALL] * 3)
+    assert (statuses, readings) == ([-signal.SIGSEGV] * 3, 3)

@@ -2,7 +2,8 @@
 
    The file (STANDIN_NVML names it) is one flat object, as Python's json.dumps writes it. "name.3" is the name of GPU 3,
    "name" that of all others. "fail.FUNCTION" (or "fail.FUNCTION.3") is the code that a function returns; -1: it hangs,
-   -2: it crashes. "wait_ms.FUNCTION" are milliseconds that it takes. Layouts and codes are those of nvml.h (CUDA 12). */
+   -2: it crashes. "wait_ms.FUNCTION" are milliseconds that it takes. "log" is a file that gets a line for each process
+   that initializes NVML. Layouts and codes are those of nvml.h (CUDA 12). */
 
 #include <signal.h>
 #include <stdint.h>
@@ -80,7 +81,15 @@ static int begin(const char *function, int gpu) {
 #define GPU number_of(handle)
 
 int nvmlInitWithFlags(unsigned flags) {
+    char log[256];
     (void)flags;
+    if (value("log", -1) != NULL) {
+        FILE *file;
+        copy("log", -1, "", log, sizeof log);
+        if ((file = fopen(log, "a")) == NULL) abort();
+        fprintf(file, "%d\n", (int)getpid());
+        fclose(file);
+    }
     BEGIN(-1)
     usleep((unsigned)(number("gpus", -1, 1) * number("wait_ms.each_gpu", -1, 0) * 1000));
     return SUCCESS;

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.model import Unavailable, expand_ranges
+from distcheck.core.model import Unavailable, expand_ranges, to_plain
 from distcheck.core.registry import fact
 from distcheck.core.world import World
 
@@ -134,7 +134,31 @@ def nvml_limit_s(world: World) -> float:
 
 @fact(limit_s=nvml_limit_s, isolated=True)
 def read_gpus(world: World) -> Gpus:
-    """From NVML, or from /sys/class/kfd for AMD."""
+    """From NVML, or from /sys/class/kfd for AMD. Of the ranks of a host, the first one reads NVML for all."""
+    nodes = [(name, world.writable(f"/dev/{name}")) for name in _nvidia_nodes(world)]
+    if not nodes:
+        return _read_gpus(world)
+    import json
+
+    from distcheck.core.facts_file import from_plain
+
+    # a cgroup may give each rank other devices
+    name = json.dumps(["gpus", nodes, world.environ.get("LD_LIBRARY_PATH")])
+    answer = world.read_together(name, lambda: json.dumps(to_plain(_gpus_or_why(world))).encode())
+    found: Gpus | Unavailable = from_plain(Gpus, json.loads(answer))
+    if isinstance(found, Unavailable):
+        raise found
+    return found
+
+
+def _gpus_or_why(world: World) -> Gpus | Unavailable:
+    try:
+        return _read_gpus(world)
+    except Unavailable as unavailable:
+        return unavailable
+
+
+def _read_gpus(world: World) -> Gpus:
     try:
         nvml = world.nvml()
     except Unavailable as error:
@@ -154,7 +178,7 @@ def read_driver(world: World) -> Driver:
     if world.platform != "linux":
         raise Unavailable(f"the drivers' files are read on Linux only, not on {world.platform}")
     names = world.names_or_empty("/dev")
-    nodes = tuple(f"/dev/{name}" for name in names if re.fullmatch(r"nvidia\d+", name))
+    nodes = tuple(f"/dev/{name}" for name in _nvidia_nodes(world))
     return Driver(
         module_version=_module_version(world),
         library_version=_library_version(world),
@@ -181,6 +205,12 @@ def read_peer_paths(world: World, gpus: Gpus) -> PeerPaths:
 
 
 # NVIDIA
+
+
+def _nvidia_nodes(world: World) -> tuple[str, ...]:
+    """The device nodes of GPUs in /dev: ``nvidia0`` …"""
+    return tuple(name for name in world.names_or_empty("/dev") if re.fullmatch(r"nvidia\d+", name))
+
 
 #: Values of NVML that don't change (nvml.h of CUDA 13).
 _NOT_SUPPORTED, _NO_PERMISSION, _NOT_FOUND, _FUNCTION_NOT_FOUND, _GPU_IS_LOST = 3, 4, 6, 13, 15
