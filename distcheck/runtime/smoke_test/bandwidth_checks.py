@@ -70,8 +70,8 @@ class Published(NamedTuple):
     #: GPUs that take part on each node
     gpus_per_node: int
     nodes: int
-    #: ``nvlink``, ``nvls`` (the NVSwitch reduces), ``xgmi``; between nodes ``efa``, ``infiniband-8x400``
-    #: (ports and Gbit/s of each), with ``-sharp`` where the switches reduce
+    #: ``nvlink``, ``nvls`` (the NVSwitch reduces), ``xgmi``; between nodes ``efa``, with ``-nvls`` where the NVSwitch
+    #: reduces, ``infiniband-8x400`` (ports and Gbit/s of each), with ``-sharp`` where the switches reduce
     transport: str
     collective: str
     size_bytes: int
@@ -266,14 +266,14 @@ def _transports(
     measured: Measurements, collective: str, transport: Transport | None, cluster: Cluster | None
 ) -> tuple[str, ...]:
     """Return the kinds of transport to expect, the best first: only those that are known to exist."""
+    # NVLS makes all_reduce faster and nothing else (stas00/ml-engineering, network/README.md)
+    fast = collective == "all_reduce" and transport is not None and bool(transport.nvls)
     if measured.hosts == 1:
-        # NVLS makes all_reduce faster and nothing else (stas00/ml-engineering, network/README.md)
-        fast = ("nvls",) if collective == "all_reduce" and transport is not None and transport.nvls else ()
-        return (*fast, "nvlink", "xgmi")
+        return (*("nvls",) * fast, "nvlink", "xgmi")
     ports = [port for host in (cluster.hosts[:1] if cluster is not None else ()) for port in host.rdma_ports]
     active = [port for port in ports if port.state.endswith("ACTIVE") and port.selected]
     if any(port.efa for port in active):
-        return ("efa",)
+        return (*("efa-nvls",) * fast, "efa")
     rates = {port.rate_gbit_per_s for port in active if port.link_layer == "InfiniBand"}
     if len(rates) != 1 or None in rates:
         return ()

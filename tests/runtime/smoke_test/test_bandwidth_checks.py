@@ -279,6 +279,24 @@ PRODUCTS = {
 }  # fmt: skip
 
 
+#: each name of the driver's own list, which begins with Turing
+LISTED = tuple(
+    line
+    for line in Path(__file__).with_name("product_names.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+)
+
+
+def test_every_product_of_the_driver_s_list_finds_the_figures_of_its_own_board() -> None:
+    boards = {name: gpu for gpu, names in PRODUCTS.items() for name in names}
+    assert len(LISTED) == len(set(LISTED)) > 200
+    assert {boards[name] for name in LISTED if name in boards} >= {"A100", "H100", "H200", "B200", "H800", ""}
+    for name in LISTED:
+        gpu = boards.get(name, "")
+        found = compare(run(row(1.0, 16 * GIB), name=name), transport=NVLS)
+        assert [item.source.partition(",")[0] for item in found] == ([f"8 x {gpu}"] if gpu else []), name
+
+
 @pytest.mark.parametrize("gpu", PRODUCTS)
 @pytest.mark.parametrize("transport", [NVLS, Transport(multicast=False)], ids=["nvls", "ring"])
 def test_products_find_the_figures_of_their_own_board(gpu: str, transport: Transport) -> None:
@@ -294,6 +312,10 @@ def test_products_find_the_figures_of_their_own_board(gpu: str, transport: Trans
         pytest.param(run(row(200.0), name="NVIDIA A100-SXM4-80GB"), NOT_GIVEN, NOT_GIVEN, id="A100, no log"),
         pytest.param(run(row(300.0, 16 * GIB)), Transport(multicast=False), NOT_GIVEN, id="H200 without NVLS"),
         pytest.param(run(row(300.0, ranks=32), ranks=32, hosts=4, name="NVIDIA B200"), NVLS, fabric("", efa=True), id="EFA"),
+        pytest.param(
+            run(row(380.0, 2 * GIB, ranks=16), ranks=16, hosts=2, name="NVIDIA H100 80GB HBM3"), NVLS,
+            fabric("", efa=True), id="two p5 nodes",
+        ),
         pytest.param(
             run(row(140.0, 8 * GIB, ranks=16), ranks=16, hosts=2, name="NVIDIA A100-SXM4-80GB"),
             Transport(network="IB"), fabric("InfiniBand", rate=200.0), id="two A100 nodes",
@@ -341,6 +363,14 @@ def test_good_dc513_published(measured: Measurements, transport: Transport) -> N
         pytest.param(
             run(row(1.0, 8 * GIB, ranks=64), ranks=64, hosts=8, name="NVIDIA H100 80GB HBM3"), Transport(network="IB"),
             fabric("InfiniBand"), "this hardware", id="figures with SHARP are not for those without",
+        ),
+        pytest.param(
+            run(row(1.0, 2 * GIB, ranks=16), ranks=16, hosts=2, name="NVIDIA H100 80GB HBM3"), Transport(multicast=False),
+            fabric("", efa=True), "this hardware", id="figures with NVLS are not for those without",
+        ),
+        pytest.param(
+            run(row(1.0, ranks=16), ranks=16, hosts=2, name="NVIDIA H100 80GB HBM3"), NVLS, fabric("", efa=True), "2 GiB",
+            id="two p5 nodes, only smaller sizes",
         ),
     ],
 )  # fmt: skip
