@@ -36,6 +36,7 @@ real = World.path
 here = ("/dev/nvidia", "/proc/driver")
 World.path = lambda self, path: machine + path if path == "/dev" or path.startswith(here) else real(self, path)
 
+{prelude}
 from distcheck.{module} import main
 main()
 """
@@ -59,10 +60,13 @@ def variables(folder: Path, described: dict[str, Any]) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": _library().name, "STANDIN_NVML": str(path)}
 
 
-def run(
-    folder: Path, described: dict[str, Any], *words: str, module: str = "__main__", **environ: str
-) -> subprocess.CompletedProcess[str]:
-    """Run distcheck on a machine with these GPUs, and with a CUDA build of torch."""
+def command(
+    folder: Path, described: dict[str, Any], *words: str, module: str = "__main__", prelude: str = ""
+) -> tuple[list[str], dict[str, str]]:
+    """Return what runs distcheck on a machine with these GPUs and with a CUDA build of torch, and its variables.
+
+    :param prelude: Python that runs before distcheck does
+    """
     count = int(described.get("gpus", 1))
     machine = folder / "machine"
     files = {
@@ -77,11 +81,17 @@ def run(
     }
     write_files(machine, files)
     program = folder / "program.py"
-    program.write_text(_PROGRAM.format(machine=str(machine), module=module))
+    program.write_text(_PROGRAM.format(machine=str(machine), module=module, prelude=prelude))
+    found = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1", **variables(folder, described)}
+    return [sys.executable, str(program), *words], found
+
+
+def run(
+    folder: Path, described: dict[str, Any], *words: str, module: str = "__main__", **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """Run distcheck on such a machine."""
+    program, found = command(folder, described, *words, module=module)
     return subprocess.run(
-        [sys.executable, str(program), *words], capture_output=True, text=True, cwd=folder, timeout=300, check=False,
-        env={
-            "PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1",
-            **variables(folder, described), **environ,
-        },
+        program, capture_output=True, text=True, cwd=folder, timeout=300, check=False,
+        env={"PATH": os.environ["PATH"], **found, **environ},
     )  # fmt: skip

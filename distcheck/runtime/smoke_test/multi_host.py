@@ -200,7 +200,10 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
     configs: dict[str, Any] = {"rank": plan.node_rank, "timeout": int(timeout_s)} if static else {}
     if not static:
         configs = {"join_timeout": int(timeout_s), "last_call_timeout": 1, "read_timeout": int(timeout_s)}
+    # to bind ranks to NUMA nodes by itself, torch 2.13 starts CUDA here, and no fork of this process could use it then
+    unbound: dict[str, Any] = {"numa_options": object()} if hasattr(LaunchConfig, "numa_options") else {}
     config = LaunchConfig(
+        **unbound,
         min_nodes=plan.nnodes,
         max_nodes=plan.nnodes,
         nproc_per_node=plan.nproc,
@@ -214,6 +217,8 @@ def start(plan: HostPlan, entry: Callable[..., int], arguments: tuple[Any, ...],
         # the ranks write to this terminal: no folder for their logs is made
         logs_specs=DefaultLogsSpecs(log_dir=os.devnull),
     )
+    if unbound:
+        config.numa_options = None
     receiver, sender = os.pipe() if config.start_method == "fork" else (None, None)
     returned = threading.Event()
     if receiver is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,8 @@ from distcheck.runtime.coordination.rank_info import RankInfo
 from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, simulate
 from distcheck.runtime.smoke_test import bandwidth, cases, correctness, run, stragglers
 from distcheck.runtime.smoke_test.model import Options
+from tests import nvml_library
+from tests.lab import Lab, finish
 
 from .ranks import launch
 from .recorded_calls import Call, calls_of, record
@@ -68,6 +72,70 @@ def test_good_every_phase_on_simulated_gpus(
     assert [item["size_bytes"] for item in measured["bandwidth"]][-1] == 1 << 18
     assert all(item["time"]["median_s"] > 0 for item in measured["bandwidth"])
     _check_order(calls, size, per_node)
+
+
+#: What runs before ``distcheck collective`` on each host: GPUs that suit a processor, and the recording of all calls.
+_ON_A_HOST = """
+import pathlib, torch
+torch.set_num_threads(1)
+from distcheck.runtime.rehearsal.fake_cuda import FakeGpus, simulate
+from distcheck.runtime.smoke_test import bandwidth, cases, correctness, stragglers
+from tests.runtime.smoke_test.recorded_calls import record
+simulate(FakeGpus({gpus}))
+cases.LARGE_BYTES_CUDA, cases.MIDDLE_BYTES_CUDA, correctness.PEER_COPY_BYTES = 1 << 18, 1 << 16, 1 << 18
+stragglers._ROWS_CUDA, stragglers.BUDGET_S, bandwidth._SIZE_BUDGET_S["cuda"] = 64, 3.0, 0.1
+record(pathlib.Path({calls!r}))
+"""
+_PER_HOST = 2
+
+
+def _on_two_hosts(folder: Path, *described: dict[str, Any]) -> list[tuple[int | None, str, str]]:
+    """Exit status, output and errors of ``distcheck collective`` on two hosts with these GPUs, by NVML and CUDA."""
+    with Lab(2) as lab:
+        running = []
+        for number, gpus in enumerate(described):
+            (folder / f"host{number}").mkdir()
+            prelude = _ON_A_HOST.format(gpus=gpus["gpus"], calls=str(folder / "calls"))
+            words = (
+                "collective", "--isolated", "--nnodes", "2", "--node-rank", str(number), "--master-addr", "node0",
+                "--nproc", str(_PER_HOST), "-e", "256K", "-n", "5", "--timeout", "60", "--output-format", "json",
+            )  # fmt: skip
+            program, found = nvml_library.command(folder / f"host{number}", gpus, *words, prelude=prelude)
+            running.append(lab.start(number, *program, GLOO_SOCKET_IFNAME="eth0", **found))
+        ended = [finish(process, 200.0) for process in running]
+        assert lab.left_over() == []
+    return ended
+
+
+@pytest.mark.netns
+@nvml_library.needs_a_compiler
+def test_good_two_hosts_with_simulated_gpus(tmp_path: Path) -> None:
+    ended = _on_two_hosts(tmp_path, {"gpus": _PER_HOST}, {"gpus": _PER_HOST})
+    assert [status for status, _, _ in ended] == [0, 0], ended
+    report = json.loads(ended[0][1])
+    assert ended[1][1] == "", "rank 0 prints for all"
+    found = report["measurements"]
+    assert [item for item in report["findings"] if item["severity"] == "error"] == []
+    assert (found["ranks"], found["hosts"]) == (2 * _PER_HOST, ["node0", "node1"])
+    # --backend auto
+    assert (found["backend"], found["device"]) == ("nccl", "cuda")
+    assert set(found["phases"]) >= {"start", "prove", "measure"}
+    assert (found["proof"]["mismatches"], found["proof"]["failures"]) == ([], [])
+    assert found["sentence"].endswith(f"on nccl, {2 * _PER_HOST} × NVIDIA H100 80GB HBM3")
+    _check_order(tmp_path / "calls", 2 * _PER_HOST, _PER_HOST)
+
+
+@pytest.mark.netns
+@nvml_library.needs_a_compiler
+@pytest.mark.parametrize(("code", "rule"), [(9, "DC315"), (999, "DC314")])
+def test_bad_the_driver_of_one_host_fails(code: int, rule: str, tmp_path: Path) -> None:
+    ended = _on_two_hosts(tmp_path, {"gpus": _PER_HOST}, {"gpus": _PER_HOST, "fail.nvmlInitWithFlags": code})
+    # on the other host nothing is wrong, and nothing was tested
+    assert [status for status, _, _ in ended] == [3, 1], ended
+    whys = [item["why"] for item in json.loads(ended[0][1])["not_checked"]]
+    assert any(f"node1: {rule}" in why for why in whys), whys
+    assert [item["code"] for item in json.loads(ended[1][1])["findings"] if item["severity"] == "error"] == [rule]
+    assert not (tmp_path / "calls").read_text()
 
 
 def _check_order(path: Path, size: int, per_node: int) -> None:
