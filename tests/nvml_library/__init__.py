@@ -31,7 +31,8 @@ import os, sys
 from distcheck.core.world import World
 
 machine = {machine!r}
-World.python_path = (machine + "/site-packages",)
+if not {own_torch}:
+    World.python_path = (machine + "/site-packages",)
 real = World.path
 here = ("/dev/nvidia", "/proc/driver")
 World.path = lambda self, path: machine + path if path == "/dev" or path.startswith(here) else real(self, path)
@@ -61,11 +62,17 @@ def variables(folder: Path, described: dict[str, Any]) -> dict[str, str]:
 
 
 def command(
-    folder: Path, described: dict[str, Any], *words: str, module: str = "__main__", prelude: str = ""
+    folder: Path,
+    described: dict[str, Any],
+    *words: str,
+    module: str = "__main__",
+    prelude: str = "",
+    own_torch: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
     """Return what runs distcheck on a machine with these GPUs and with a CUDA build of torch, and its variables.
 
     :param prelude: Python that runs before distcheck does
+    :param own_torch: the files of torch are those of this Python
     """
     count = int(described.get("gpus", 1))
     machine = folder / "machine"
@@ -81,16 +88,21 @@ def command(
     }
     write_files(machine, files)
     program = folder / "program.py"
-    program.write_text(_PROGRAM.format(machine=str(machine), module=module, prelude=prelude))
+    program.write_text(_PROGRAM.format(machine=str(machine), module=module, prelude=prelude, own_torch=own_torch))
     found = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1", **variables(folder, described)}
     return [sys.executable, str(program), *words], found
 
 
 def run(
-    folder: Path, described: dict[str, Any], *words: str, module: str = "__main__", **environ: str
+    folder: Path,
+    described: dict[str, Any],
+    *words: str,
+    module: str = "__main__",
+    own_torch: bool = False,
+    **environ: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run distcheck on such a machine."""
-    program, found = command(folder, described, *words, module=module)
+    program, found = command(folder, described, *words, module=module, own_torch=own_torch)
     return subprocess.run(
         program, capture_output=True, text=True, cwd=folder, timeout=300, check=False,
         env={"PATH": os.environ["PATH"], **found, **environ},

@@ -1,6 +1,6 @@
 """The commands that run ranks, on the installed torch: what each release between the oldest and the newest must do.
 
-``tox -e torch-oldest`` runs them with the oldest torch that is declared.
+``tox -e torch-oldest,torch-middle`` runs them with the oldest torch that is declared, and with one in the middle.
 """
 
 from __future__ import annotations
