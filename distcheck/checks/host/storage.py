@@ -139,7 +139,8 @@ def shared_memory_holds_the_ranks(
     use = f"{' and '.join(users)} of {ranks} ranks can need {_mib(needed)}"
     if not users:
         use = "nothing shows that this launch uses it, but NCCL and DataLoader workers would"
-    left = f"; {memory.leftovers} files there may be left over by crashed runs" if full and memory.leftovers else ""
+    files = f"{memory.leftovers} file{'s' * (memory.leftovers != 1)}"
+    left = f"; {files} there may be left over by crashed runs" if full and memory.leftovers else ""
     yield rules.DC320.found(
         f"/dev/shm has {_mib(memory.free_bytes)} free of {_mib(memory.total_bytes)}; {use}{left}",
         severity=Severity.WARNING if users and launch.launched else Severity.INFO,

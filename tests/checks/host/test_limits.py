@@ -749,7 +749,7 @@ def test_affinity_and_memory_of_a_real_process() -> None:
 
 
 FULL = """
-import json
+import json, sys
 from distcheck.checks.host.platform import read_platform
 from distcheck.checks.host.storage import read_shared_memory, shared_memory_holds_the_ranks
 from distcheck.launch.model import Launch
@@ -757,35 +757,51 @@ from distcheck.core.model import Unavailable
 from distcheck.core.world import World
 world = World()
 memory = read_shared_memory(world)
-launch = Launch("planned", nproc=2, backend="nccl")
+launch = Launch("planned", nproc=int(sys.argv[1]), backend="nccl")
 unseen = Unavailable("not read")
 found = list(shared_memory_holds_the_ranks(launch, memory, unseen, unseen, read_platform(world)))
 print(json.dumps({"memory": memory._asdict(), "found": [item.as_dict() for item in found]}))
 """
 
 
-@pytest.mark.root
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
-def test_bad_shared_memory_of_a_real_mount(tmp_path: Path) -> None:
-    script = tmp_path / "full.py"
+def on_a_real_mount(folder: Path, size: str, program: str) -> list[str]:
+    """The lines that a shell prints which has a /dev/shm of its own, and $judge to judge it for some ranks."""
+    script = folder / "full.py"
     script.write_text(FULL)
-    program = (
-        "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 12582912 /dev/zero > /dev/shm/nccl-left && "
-        f"exec {sys.executable} {script}"
-    )
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("mount namespaces are not allowed here")
     done = subprocess.run(
-        ["unshare", "-m", "--propagation", "private", "sh", "-c", program],
-        env={**os.environ, "PYTHONPATH": REPOSITORY},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+        ["unshare", "-m", "--propagation", "private", "sh", "-e", "-c", f"mount -t tmpfs -o size={size} tmpfs /dev/shm; {program}"],
+        env={**os.environ, "PYTHONPATH": REPOSITORY, "judge": f"{sys.executable} {script}"},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     if "mount:" in done.stderr:
         pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_bad_shared_memory_of_a_real_mount(tmp_path: Path) -> None:
+    program = "head -c 12582912 /dev/zero > /dev/shm/nccl-left; $judge 2"
+    answer = json.loads(*on_a_real_mount(tmp_path, "16m", program))
     assert answer["memory"] == {"total_bytes": 16 * MIB, "free_bytes": 4 * MIB, "leftovers": 1}
     (finding,) = answer["found"]
     assert (finding["code"], finding["severity"]) == ("DC320", "warning")
+    assert "size=16g" in finding["fix"]["text"] + (finding["fix"]["command"] or "")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_the_fix_of_a_full_dc320_lists_the_caller_s_own_files(tmp_path: Path) -> None:
+    fill = (
+        "head -c 545259520 /dev/zero > /dev/shm/nccl-left; touch /dev/shm/other; chown 65534 /dev/shm/other; $judge 8"
+    )
+    (finding,) = json.loads(*on_a_real_mount(tmp_path, "1g", fill))["found"]
+    assert "; 1 file there may be left over" in finding["message"]
+    assert "size" not in finding["fix"]["text"]
+    words = f"{fill} > /dev/null; {finding['fix']['command']}; rm /dev/shm/nccl-left; $judge 8"
+    listed, judged = on_a_real_mount(tmp_path, "1g", words)
+    assert listed.endswith("/dev/shm/nccl-left")
+    assert json.loads(judged)["found"] == []
