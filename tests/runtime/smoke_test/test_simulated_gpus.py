@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,52 @@ def test_bad_the_driver_of_one_host_fails(code: int, rule: str, tmp_path: Path) 
     assert any(f"node1: {rule}" in why for why in whys), whys
     assert [item["code"] for item in json.loads(ended[1][1])["findings"] if item["severity"] == "error"] == [rule]
     assert not (tmp_path / "calls").read_text()
+
+
+#: how the ranks of one host start → what torchrun runs instead, if it starts them
+_ONE_HOST = {
+    "the command": None,
+    "torchrun": "from distcheck.collective import main\nmain()",
+    "check() in a job": """
+import json, os
+import torch, torch.distributed as dist
+import distcheck.runtime.smoke_test
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+report = distcheck.runtime.smoke_test.check(timeout_s=60.0)
+if dist.get_rank() == 0:
+    print(json.dumps(report.as_dict()))
+dist.destroy_process_group()
+""",
+}
+
+
+@nvml_library.needs_a_compiler
+@pytest.mark.parametrize("way", _ONE_HOST)
+def test_good_one_host_with_simulated_gpus(way: str, tmp_path: Path) -> None:
+    words = ("-e", "256K", "-n", "5", "--timeout", "60", "--isolated", "--output-format", "json")
+    program = _ONE_HOST[way]
+    prelude = _ON_A_HOST.format(gpus=2, calls=str(tmp_path / "calls"))
+    # without --nproc: a rank for each GPU that NVML lists
+    start = ["collective"] if program is None else []
+    prelude += "" if program is None else f"{program}\nraise SystemExit\n"
+    command, found = nvml_library.command(tmp_path, {"gpus": 2}, *start, *words, prelude=prelude)
+    if program is not None:
+        command[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    result = subprocess.run(
+        command, cwd=tmp_path, env={"PATH": os.environ["PATH"], **found}, capture_output=True, text=True, timeout=200
+    )
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert [item for item in report["findings"] if item["severity"] == "error"] == []
+    assert report["measurements"]["sentence"].endswith("on nccl, 2 × NVIDIA H100 80GB HBM3")
+    if way != "check() in a job":
+        _check_order(tmp_path / "calls", 2, 2)
+        return
+    for calls in calls_of(tmp_path / "calls").values():
+        used = [call for call in calls if call.kind == "collective"]
+        assert used[0].name == "all_reduce"
+        assert {device for call in used for device in call.devices} == {f"cuda:{used[0].gpu}"}
 
 
 def _check_order(path: Path, size: int, per_node: int) -> None:
