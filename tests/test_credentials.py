@@ -53,6 +53,8 @@ FORMS: dict[str, Maker] = {
     "google": lambda draw: "AIza" + draw(35, LETTERS + "_-"),
     "jwt": lambda draw: f"eyJ{draw(20, LETTERS)}.eyJ{draw(40, LETTERS)}.{draw(43, LETTERS)}",
     "user": lambda draw: f"https://{draw(8, LETTERS)}:{draw(16, LETTERS + '@!$:')}@git.example.com/x",
+    "user without a scheme": lambda draw: f"alice:{draw(16, LETTERS + '!%*.-')}7a@db.example.com:5432/x",
+    "user at an address": lambda draw: f"root:{draw(12, LETTERS)}7a@10.0.0.7",
     "bearer": lambda draw: f"Authorization: Bearer {draw(24, LETTERS)}",
     "option": lambda draw: f"--api-key={draw(16, LETTERS)}",
     "json": lambda draw: f'{{"client_secret": "{draw(16, LETTERS)}9"}}',
@@ -66,7 +68,10 @@ FORMS: dict[str, Maker] = {
 #: What stands around one.
 TEXTS = ("{}", "/tmp/{}/x", "a.{}", "job-{}", "x_{}", "see {} there", "a,{},b", "host:{}", "%22{}%22", "({})", "'{}'")
 #: These begin with a word of their own, which must be one.
-WORDED = frozenset({"bearer", "option", "json", "login", "curl", "user", "query", "private key"})
+WORDED = frozenset(
+    {"bearer", "option", "json", "login", "curl", "user", "user without a scheme", "user at an address", "query"}
+    | {"private key"}
+)
 PLAIN = ("{}", "see {} there", "({})", "'{}'")
 
 
@@ -146,6 +151,14 @@ def test_arguments_without_a_form_are_masked_by_the_option_before_them() -> None
         "test_hf_transformersautomodelforcausallm, disk-nvme-scratch-shared, task-llama-7b-finetune-v2-master-0",
         "the bearer of this certificate has authorization to key exchange",
         "tcp://node1:29500 and http://10.0.0.1:8080/metrics?key=cpu",
+        "/Users/Bob/ImageNet/Models/LlamaSFT/Stage2/CheckpointsFinal/Run12",
+        "14/llvm/CodeGen/GlobalISel/GISelWorkList and each0/nvmlDeviceGetMigDeviceHandleByIndex",
+        "nvcr.io/nvidia/pytorch:24.05-py3@sha256:" + "0a" * 32,
+        "registry.example.com:5000/team/image:v1.2-cuda12@sha256:" + "0a" * 32,
+        "mailto:bob1999@example.com, author:joe-77@example.com, #SBATCH --mail-user=ann_3@example.com",
+        "alice:$PASSWORD1@db.example.com, alice:${DB_PASSWORD_1}@db.example.com, git@github.com:org/repo1.git@main",
+        "2013-07-13:20130713144407.GA27334@mail.example.com: a commit",
+        "rank 3 of worker:12345@node1.example.com, cuda:0@node1, 12:34:56.123456@node1.example.com",
     ],
 )
 def test_good_texts_stay(text: str) -> None:

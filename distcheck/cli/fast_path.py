@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 
 def main() -> None:
@@ -107,7 +106,12 @@ def _is_configured() -> bool:
         return True
     try:
         for path in project_files(os.getcwd()):
-            with suppress(FileNotFoundError), open(path, "rb") as file:
+            if not os.path.exists(path):
+                continue
+            # a pipe would block
+            if not os.path.isfile(path):
+                return True
+            with open(path, "rb") as file:
                 if b"distcheck" in file.read():
                     return True
     except OSError:

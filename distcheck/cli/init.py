@@ -165,8 +165,11 @@ def _carry_out(proposal: Proposal, folder: str, *, interactive: bool, yes: bool)
 
 
 def _write(changes: Sequence[ProposedFile], folder: str) -> int:
-    for change in changes:
-        path = os.path.join(folder, *change.path.split("/"))
+    try:
+        paths = [scaffold.path_of(folder, change.path) for change in changes]
+    except Unreadable as error:
+        raise click.UsageError(str(error)) from None
+    for change, path in zip(changes, paths, strict=True):
         try:
             if change.old is None:
                 os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

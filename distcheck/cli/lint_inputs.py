@@ -190,8 +190,7 @@ def has_changed(path: str, inputs: LintFiles) -> bool:
     """Return whether a file has changed since it was read; raises OSError."""
     if path not in inputs.stamps:
         return False
-    found, known = FileStamp.of(os.stat(path)), inputs.stamps[path]
-    return (found.size, found.modified_ns) != (known.size, known.modified_ns)
+    return FileStamp.of(os.stat(path)) != inputs.stamps[path]
 
 
 def say(options: LintOptions, text: str) -> None:

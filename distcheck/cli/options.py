@@ -241,6 +241,12 @@ def check_output_file(path: str | None, option: str = "-o") -> None:
         raise click.UsageError(f"{option} needs the name of a file")
     if os.path.isdir(path):
         raise click.UsageError(f"{option} {path}: it is a folder; name a file")
+    from .output import refuse_link_out_of_checkout
+
+    try:
+        refuse_link_out_of_checkout(path)
+    except OSError as error:
+        raise click.UsageError(f"{option} {path}: it can't be written: {error.strerror}") from None
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise click.UsageError(f"{option} {path}: the folder {folder} does not exist; make it, or name another file")

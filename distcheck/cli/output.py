@@ -5,6 +5,7 @@ This module does not import click. The options of the command line are in :mod:`
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Mapping
@@ -85,19 +86,33 @@ def to_stdout(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def refuse_link_out_of_checkout(path: str) -> None:
+    """Raise PermissionError if a path is a link in the checkout, or below the working folder, that leads out of it."""
+    if not os.path.islink(path):
+        return
+    from distcheck.reporters.locations import repository
+
+    place = repository().place
+    target = os.path.realpath(path)
+    # a folder above may be a link that the user made
+    link = os.path.join(os.path.realpath(os.path.dirname(path) or "."), os.path.basename(path))
+    if place(link).inside and not place(target).inside:
+        raise PermissionError(errno.EACCES, f"it is a link to {target}, outside of the checkout; name that file itself")
+
+
 def write_file(path: str, text: str) -> None:
     """Write a file whole or not at all; a device or pipe is written directly. Raises OSError."""
     from distcheck.core.files import refuse_foreign_link, write_whole
 
     refuse_foreign_link(path)
+    refuse_link_out_of_checkout(path)
     target = os.path.realpath(path)
     device = os.path.abspath(path).startswith(("/dev/", "/proc/"))
     if device or (os.path.exists(target) and not os.path.isfile(target)):
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         return
-    mode = os.stat(target).st_mode & 0o7777 if os.path.exists(target) else None
-    write_whole(path, text.encode("utf-8", "backslashreplace"), mode)
+    write_whole(path, text.encode("utf-8", "backslashreplace"))
 
 
 def exit_status(report: Report, *, fail_on: str, must_check: Selection | None, strict: bool) -> tuple[int, str | None]:

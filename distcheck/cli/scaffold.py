@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck.checks.source.discovery import DEFAULT_EXCLUDES, LAUNCH_SUFFIXES, SUFFIXES
+from distcheck.core.files import read_ordinary
+from distcheck.reporters.locations import checkout_of
 
 from .installation import Installation
 
@@ -115,11 +117,11 @@ def _copy(folder: str, installation: Installation) -> Proposal:
             new = file.read()
     except OSError as error:
         raise Unreadable(f"{installation.source} can't be read: {error.strerror}") from None
-    path = os.path.join(folder, *installation.path.split("/"))
+    path = path_of(folder, installation.path)
     if not os.path.lexists(path):
         return Proposal((ProposedFile(installation.path, new),), notes=notes)
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        if file.read() == new:
+    with contextlib.suppress(OSError):
+        if read_ordinary(path) == new:
             return Proposal(settled=(f"{installation.path} is this distcheck",), notes=notes)
     return Proposal(notes=(*notes, f"{installation.path} is another version of distcheck, and is not changed"))
 
@@ -439,19 +441,22 @@ def _top_level(name: str, data: bytes) -> Mapping[str, Any]:
 # files
 
 
+def path_of(folder: str, name: str) -> str:
+    """Return the path of a file of the repository; raises Unreadable if a link leads out of the checkout."""
+    path = os.path.join(folder, *name.split("/"))
+    root, target = os.path.realpath(checkout_of(os.path.abspath(folder)) or folder), os.path.realpath(path)
+    if not target.startswith(os.path.join(root, "")):
+        raise Unreadable(f"a link leads from {name} to {target}, outside of the checkout, and nothing is written")
+    return path
+
+
 def _read(folder: str, name: str) -> bytes | None:
     """Return the bytes of a file of the repository, or None."""
-    path = os.path.join(folder, *name.split("/"))
+    path = path_of(folder, name)
     try:
-        if not os.path.lexists(path):
-            return None
-        with open(path, "rb") as file:
-            data = file.read(_LONGEST + 1)
+        return read_ordinary(path, _LONGEST) if os.path.lexists(path) else None
     except OSError as error:
-        raise Unreadable(f"{name} can't be read: {error.strerror}") from None
-    if len(data) > _LONGEST:
-        raise Unreadable(f"{name} is longer than {_LONGEST >> 20} MiB, and is not changed")
-    return data
+        raise Unreadable(f"{name} can't be read, and is not changed: {error.strerror}") from None
 
 
 def _first(folder: str, names: Sequence[str]) -> str | None:

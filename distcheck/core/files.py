@@ -16,40 +16,61 @@ import stat
 LONGEST_RECORD = 64 << 20
 
 
-def read_record(path: str, errors: str = "replace") -> str:
-    """Return the text of an ordinary file; raises OSError for anything else, and for one above LONGEST_RECORD.
+def read_ordinary(path: str, longest: int = LONGEST_RECORD) -> bytes:
+    """Return the bytes of an ordinary file; raises OSError for anything else, and for a longer one.
 
-    :param errors: what becomes of bytes that are no UTF-8, as in bytes.decode
+    :param longest: the most bytes, whole MiB
     """
     # a pipe without a writer would block
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with open(number, "rb") as file:
         if not stat.S_ISREG(os.fstat(number).st_mode):
             raise OSError(errno.EINVAL, "it is no ordinary file")
-        data = file.read(LONGEST_RECORD + 1)
-    if len(data) > LONGEST_RECORD:
-        raise OSError(errno.EFBIG, f"it has more than {LONGEST_RECORD >> 20} MiB")
-    return data.decode("utf-8", errors)
+        data = file.read(longest + 1)
+    if len(data) > longest:
+        raise OSError(errno.EFBIG, f"it has more than {longest >> 20} MiB")
+    return data
 
 
-def write_whole(path: str, data: bytes, mode: int | None = None) -> None:
-    """Write a file whole or not at all; a link stays a link. Raises OSError.
+def read_record(path: str, errors: str = "replace") -> str:
+    """Return the text of an ordinary file; raises OSError for anything else, and for one above LONGEST_RECORD.
 
-    :param mode: its permissions; those of a new file by default
+    :param errors: what becomes of bytes that are no UTF-8, as in bytes.decode
     """
-    refuse_foreign_link(path)
-    target = os.path.realpath(path)
-    # no other process can guess the name, and "x" follows no link
+    return read_ordinary(path).decode("utf-8", errors)
+
+
+def write_whole(path: str, data: bytes, *, follow: bool = True) -> None:
+    """Write a file whole or not at all; the permissions and, where possible, the owner stay. Raises OSError.
+
+    :param follow: a link stays a link; else the file replaces it
+    """
+    if follow:
+        refuse_foreign_link(path)
+    target = os.path.realpath(path) if follow else path
+    found = os.lstat(target) if os.path.isfile(target) else None
+    # no other process can guess the name, and O_EXCL follows no link
     draft = os.path.join(os.path.dirname(target), f".{os.path.basename(target)[:200]}.{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        with open(draft, "xb") as file:
+        # others must not read the draft of a private file
+        with open(os.open(draft, flags, 0o666 if found is None else 0o600), "wb") as file:
             file.write(data)
-        if mode is not None:
-            os.chmod(draft, mode)
+        if found is not None and not stat.S_ISLNK(found.st_mode):
+            _keep_owner(draft, found)
+            os.chmod(draft, found.st_mode & 0o777)
         os.replace(draft, target)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(draft)
+
+
+def _keep_owner(path: str, found: os.stat_result) -> None:
+    """Give a new file the owner and the group of the old one, as far as this user may."""
+    if hasattr(os, "chown"):
+        for owner, group in ((found.st_uid, -1), (-1, found.st_gid)):
+            with contextlib.suppress(OSError):
+                os.chown(path, owner, group)
 
 
 def refuse_foreign_link(path: str) -> None:

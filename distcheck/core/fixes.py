@@ -11,7 +11,6 @@ import ast
 import codecs
 import os
 import re
-import stat
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -150,12 +149,10 @@ def unified_diff(path: str, old: bytes, new: bytes, *, python: bool = True) -> s
 
 def write_atomically(path: str, data: bytes) -> None:
     """Write a file whole or not at all, and keep its mode; a link stays a link. Raises OSError."""
-    target = os.path.realpath(path)
-    mode = stat.S_IMODE(os.stat(target).st_mode)
-    if not os.access(target, os.W_OK):
+    if not os.access(os.path.realpath(path), os.W_OK):
         # replacing it would only need write access to the folder
         raise PermissionError(13, "Permission denied", path)
-    write_whole(path, data, mode)
+    write_whole(path, data)
 
 
 def _compatible(

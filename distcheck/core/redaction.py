@@ -35,6 +35,13 @@ _WORD = (
 _USERINFO = re.compile(
     r"""(?<=://)(?:[^\s/?#"'<>\\]{0,256}@|[^\s/:@?#"'\[]{0,64}:(?!\d{1,5}(?![^\s/?#"']))[^\s"'<>@]{0,256}@)(?=[^\s/@])"""
 )
+#: ``user:password@host`` without a scheme. The password has a letter, and a digit or a sign. The host has a domain or a
+#: port, or is an address. An image with a digest is none, and no mail address after a word like author.
+_USER_AT_HOST = re.compile(
+    r"""(?i)(?<![\w/@:.+\-])((?!(?:mailto|to|cc|from|e?-?mail|author|maintainer|by|sips?|xmpp|acct)\b:)[a-z_][\w.+\-]{0,63}:)"""
+    r"""(?=[^\s/@:]{0,64}[a-z])(?=[^\s/@:]{0,64}[^\sa-z/@:])[^\s/@:"'<>,;|()\[\]{}$]{6,64}"""
+    r"""(?=@(?!sha\d|md5)(?:localhost\b|\d{1,3}(?:\.\d{1,3}){3}\b|[a-z\d][\w\-]{0,62}(?:\.[\w\-]{1,63}){0,9}(?::\d{2,5}\b|\.[a-z]{2,})))"""
+)
 #: The published forms of credentials: AWS, GitHub, GitLab, Hugging Face, OpenAI, Anthropic, NVIDIA, Docker, Slack,
 #: SendGrid, Google, PyPI, npm, Stripe, W&B, JSON web tokens, private keys. In their full length they are masked inside
 #: of words too; shorter, at the begin of a word only ("task-…" holds no key of OpenAI's), or where a text was cut.
@@ -88,6 +95,8 @@ _PROXY = re.compile(r"^(?![a-z]+://)[^/@\s]*:[^@\s]*@")
 _OPAQUE = re.compile(r"(?<![\w/+.\-])(?=[\w+\-]*\d)(?=[\w+\-]*[A-Za-z])[\w+]{32,}=*(?![\w/+.\-])")
 #: base64 as long as a secret key of AWS (40 characters) or longer. A line of a private key has 64 characters.
 _BASE64 = re.compile(r"(?<![0-9A-Za-z+/])[0-9A-Za-z+/]{40,}={0,2}")
+#: A word in a name without breaks, such as each of ``ImageNet12``.
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 #: What precedes a digest, a commit or a job's number.
 _DIGEST = re.compile(r"(?i)(?:sha-?\d+|md5|digest|checksum|hash|commit|revision|rev|run_?id|uuid)\W{0,4}$")
 #: One of these is in each text that has a published form or a name of a credential, in lower case.
@@ -133,6 +142,8 @@ def mask_forms(text: str) -> str:
 def _masked(text: str) -> str:
     if "://" in text:
         text = _USERINFO.sub(MASK + "@", text)
+    if "@" in text:
+        text = _USER_AT_HOST.sub(lambda match: match[1] + MASK, text)
     lower = text.lower()
     if any(hint in lower for hint in _HINTS):
         text = _FORMS.sub(MASK, text)
@@ -165,6 +176,10 @@ def _is_random(match: re.Match[str]) -> bool:
     """
     kinds = ["A" if char.isupper() else "a" if char.islower() else "0" for char in match[0] if char.isalnum()]
     if not {"A", "a"} <= set(kinds) or _follows_digest_name(match):
+        return False
+    # the words of a path are longer than those of random letters, which change their kind after two
+    words = _PART.findall(match[0]) if "/" in match[0] else ()
+    if sum(map(len, words)) > 2.8 * len(words):
         return False
     changes = sum(kind != before for before, kind in itertools.pairwise(kinds))
     return changes >= (0.35 if "0" in kinds else 0.42) * len(kinds)

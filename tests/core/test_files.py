@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from distcheck.checks.host.launcher import read_script
 from distcheck.cli.env_merge import _texts
 from distcheck.cli.output import write_file
 from distcheck.core import files
 from distcheck.core.files import read_record, write_whole
 from distcheck.core.fixes import write_atomically
-from distcheck.runtime.smoke_test.rank_records import KIND, RecordsError, read_folder
+from distcheck.core.model import Unavailable
+from distcheck.core.world import World
+from distcheck.launch.command import parse_command
+from distcheck.launch.reader import make_launch
+from distcheck.runtime.coordination.model import RankState
+from distcheck.runtime.smoke_test.rank_records import KIND, RankFile, RecordsError, read_folder
+from distcheck.runtime.smoke_test.rank_records import write as write_rank_record
 
 as_root = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="gives a link to another user")
 
@@ -110,3 +117,58 @@ def test_a_file_is_written_whole_or_not_at_all(shared: Path, monkeypatch: pytest
     assert path.read_bytes() == b"new\r\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [entry.name for entry in shared.iterdir()] == ["x.py"]
+
+
+def test_bad_others_never_read_the_draft_of_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draft was readable for all until it was whole."""
+    path = tmp_path / "facts.json"
+    path.write_text("old")
+    path.chmod(0o600)
+    modes = []
+    real = os.chmod
+
+    def look(name: str, mode: int) -> None:
+        modes.append(os.stat(name).st_mode & 0o777)
+        real(name, mode)
+
+    monkeypatch.setattr(files.os, "chmod", look)
+    write_file(str(path), "secret")
+    assert modes == [0o600]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@as_root
+@pytest.mark.parametrize("mode", [0o644, 0o6755])
+def test_the_owner_stays_and_no_file_runs_as_its_owner(tmp_path: Path, mode: int) -> None:
+    """root's --fix took the file away from its owner, and made a program of the owner's one of root's."""
+    for write in (write_file, lambda path, text: write_atomically(path, text.encode())):
+        path = tmp_path / "x.py"
+        path.write_text("old")
+        os.chown(path, 12345, 23456)
+        path.chmod(mode)
+        write(str(path), "new")
+        found = path.stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (12345, 23456, mode & 0o777)
+
+
+def test_bad_a_link_in_a_folder_of_records_is_replaced(tmp_path: Path, shared: Path) -> None:
+    """A checkout can bring such a folder: the record was written through its link."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (shared / "rank-00000.json").symlink_to(victim)
+    write_rank_record(str(shared), RankFile(0, 1, "node1", RankState(0)))
+    assert victim.read_text() == "mine"
+    assert read_folder(str(shared))[0][0].host == "node1"
+    assert not (shared / "rank-00000.json").is_symlink()
+
+
+def test_bad_a_script_that_is_a_pipe_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was awaited until the limit of its reader, and reported as DC902."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("train.py")
+    launch = make_launch({}, launched=False, command=parse_command(["torchrun", "train.py"], {}))
+    with pytest.raises(Unavailable, match="no ordinary file"):
+        read_script(World(), launch)
+    os.unlink("train.py")
+    Path("train.py").write_text("import torch.distributed\n")
+    assert read_script(World(), launch).path == "train.py"

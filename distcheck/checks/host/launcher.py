@@ -86,6 +86,8 @@ def read_script(world: World, launch: Launch) -> Script:
     path = launch.script
     try:
         full = path if path.startswith("/") else f"{world.working_folder}/{path}"
+        if world.exists(full) and not world.is_file(full):
+            raise Unavailable(f"{path} is no ordinary file")
         text = world.read_bytes(full, _LONGEST_SCRIPT)
     except OSError as error:
         raise Unavailable(f"{path} can't be read: {error.strerror}") from error

@@ -63,7 +63,8 @@ def write(folder: str, record: RankFile) -> None:
     path = Path(folder) / f"rank-{record.rank:05d}.json"
     plain = mask_all(to_plain(record))
     text = json.dumps({"kind": KIND, "version": _VERSION, "record": plain}, ensure_ascii=True)
-    write_whole(str(path), f"{text}\n".encode())
+    # a link of this name is none of ours: a checkout or a neighbor brought it
+    write_whole(str(path), f"{text}\n".encode(), follow=False)
 
 
 def read_folder(folder: str) -> tuple[tuple[RankFile, ...], tuple[tuple[str, str], ...]]:
