@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -33,6 +34,8 @@ Examples:
 Each option can be given as a variable: DISTCHECK_COLLECTIVE_TIMEOUT=120.
 """
 
+#: Characters of a token that count.
+_LONGEST_TOKEN = 4096
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -48,7 +51,7 @@ def _size(text: str) -> int:
 #: Options that describe the ranks to start.
 _RENDEZVOUS = ("nproc", "nnodes", "node_rank", "master_addr", "rdzv_endpoint")
 _SECTIONS = {
-    "Ranks": (*_RENDEZVOUS, "master_port", "roll_port", "backend", "device"),
+    "Ranks": (*_RENDEZVOUS, "master_port", "roll_port", "token_file", "backend", "device"),
     "Test": (
         "min_bytes", "max_bytes", "factor", "iterations", "warmup", "check", "collectives", "dtype", "quick", "pairs",
         "timeout", "go_on", "min_busbw", "baseline",
@@ -120,6 +123,9 @@ _SECTIONS = {
 @click.option("--min-busbw", type=click.FloatRange(0.0, 1e6), metavar="GB/S", help="Fail below this bus bandwidth.")
 @click.option("--baseline", metavar="FILE", help="Compare with the JSON of an earlier run.")
 @click.option("--list", "list_phases", is_flag=True, help="Show the phases and exit.")
+@click.option(
+    "--token-file", metavar="FILE", help="Hosts join only with the text of this file, or the one in DISTCHECK_TOKEN."
+)
 @click.option("--output-dir", metavar="DIR", help="Write a record of each rank to this folder.")
 @click.option("--merge", metavar="DIR", help="Check the records of such a folder instead of running.")
 @shared.selection_options
@@ -375,6 +381,7 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
             inspected=inspected,
             timeout_s=ask.options.timeout_s,
             job=job_of(world),
+            token=token_of(given["token_file"], os.environ),
             progress=lambda present, of, missing: finish.show(
                 "roll-call", f"{present} of {of} hosts; missing: {missing}"
             ),
@@ -398,6 +405,20 @@ def job_of(world: World) -> str:
 
     scheduler = scheduler_of(world.environ)
     return "" if scheduler is None or scheduler.job_id is None else scheduler.job_id
+
+
+def token_of(path: str | None, environ: Mapping[str, str]) -> str:
+    """Return what only the hosts of this run know, without blanks around it; raises UsageError for no such file."""
+    if path is None:
+        return environ.get("DISTCHECK_TOKEN", "").strip()
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            token = file.read(_LONGEST_TOKEN).strip()
+    except OSError as error:
+        raise click.UsageError(f"--token-file {path}: it can't be read: {error.strerror}") from None
+    if not token:
+        raise click.UsageError(f"--token-file {path}: it is empty; write the same random text into it on all hosts")
+    return token
 
 
 def _rank_of_host(ask: Any, given: dict[str, Any], configuration: Configuration) -> int:

@@ -464,13 +464,16 @@ def size_text(size_bytes: float) -> str:
 def expand_ranges(text: str, below: int = 1 << 20) -> list[int]:
     """Return the numbers of ``0-2,5``, the reverse of :func:`rank_ranges`; parts that are no range are skipped.
 
-    :param below: larger numbers are dropped: a text from elsewhere must not fill memory
+    :param below: larger numbers are dropped, and so is what follows as many: a text from elsewhere must not fill memory
     """
     found: list[int] = []
     for part in text.split(","):
         low, _, high = part.strip().partition("-")
-        if low.isdecimal() and (high or low).isdecimal():
+        # int() takes no more than 4,300 digits
+        if low.isdecimal() and (high or low).isdecimal() and max(len(low), len(high)) < 20:
             found.extend(range(int(low), min(int(high or low), below - 1) + 1))
+        if len(found) > below:
+            break
     return found
 
 

@@ -67,6 +67,8 @@ _GRACE_S = 0.8
 #: Seconds between two checks for missing hosts, which cost a step for each host.
 _PROGRESS_S = 0.2
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 1.0
+#: Connections that have not joined; of more, the oldest is dropped: each may hold a line.
+_MOST_IDLE = 1024
 #: Open files that the process needs in addition to the callers.
 _SPARE_FILES = 64
 
@@ -444,6 +446,8 @@ class _Server:
                     return
                 continue  # the caller disconnected before it was accepted
             connection.setblocking(False)
+            if len(self.peers) - len(self.callers) >= max(_MOST_IDLE, 2 * self.rendezvous.host_count):
+                self._drop(next(peer for peer in self.peers.values() if peer.call is None))
             peer = _Peer(connection, address[0].removeprefix("::ffff:"), time.monotonic())
             self.peers[connection.fileno()] = peer
             self.selector.register(connection, selectors.EVENT_READ, peer)
@@ -498,9 +502,12 @@ class _Server:
             version = _text(message.get("version"), 40) or "unknown"
             self._note("other-version", peer.address, f"{_text(message.get('host'))} runs distcheck {version}")
             return self._turn_away(peer, "other-version")
-        if message.get("ask") == "who":
+        # a stranger must not learn the key, with which it could join
+        if message.get("ask") == "who" and message.get("key") == rendezvous.key:
             self._send(peer, rendezvous.hello(of=rendezvous.host_count, host=rendezvous.own.host))
             return False
+        if message.get("ask") == "who":
+            return self._turn_away(peer, "other-run")
         if message.get("key") != rendezvous.key:
             self._note("other-run", peer.address, _text(message.get("host")))
             return self._turn_away(peer, "other-run")
@@ -558,7 +565,7 @@ class _Server:
 
     def _turn_away(self, peer: _Peer, why: str) -> bool:
         """Send the reason, and shut the connection; the caller closes it."""
-        self._send(peer, self.rendezvous.hello(refused=why, host=self.rendezvous.own.host))
+        self._send(peer, _line(refused=why, host=self.rendezvous.own.host))
         return False
 
     def _note(self, kind: str, address: str, detail: str) -> None:

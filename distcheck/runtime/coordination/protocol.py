@@ -38,6 +38,8 @@ SAMPLES_UNCHECKED = f"{PREFIX}/samples_unchecked"
 OFF = -1
 #: The request that ends the job.
 ABORT = -1
+#: The most ranks of a group: a text from elsewhere must not fill memory.
+_MOST_RANKS = 1 << 20
 
 
 class Heartbeat(NamedTuple):
@@ -162,5 +164,7 @@ def unpacked_ranks(text: str) -> tuple[int, ...]:
     for part in filter(None, text.split(",")):
         run, _, step = part.partition("/")
         low, _, high = run.partition("-")
-        found.extend(range(int(low), int(high or low) + 1, int(step or 1)))
+        found.extend(range(int(low), int(high or low) + 1, int(step or 1))[: _MOST_RANKS + 1])
+        if len(found) > _MOST_RANKS:
+            raise ValueError(f"a group has more than {_MOST_RANKS} ranks")
     return tuple(found)

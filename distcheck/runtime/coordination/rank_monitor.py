@@ -369,7 +369,8 @@ class RankMonitor:
             with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
                 faulthandler.dump_traceback(sys.__stderr__)  # type: ignore[arg-type]
             self._abort()
-        if self._request_number == ABORT:
+        # a stranger who reaches the store may write the key, too
+        if self._request_number == ABORT and self.abort:
             self._abort()
         if self._is_coordinator:
             reported = coordinator.look(self._beat)

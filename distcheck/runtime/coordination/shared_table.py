@@ -13,6 +13,7 @@ import fcntl
 import json
 import mmap
 import os
+import stat
 import struct
 import time
 import zlib
@@ -178,7 +179,9 @@ def _opened(path: str, ranks: int) -> mmap.mmap:
     size = _OWN_SLOTS + (ranks + _SLOTS) * _SLOT
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        if os.fstat(file).st_uid != os.getuid():
+        found = os.fstat(file)
+        # a neighbor may have linked another file of this user here (fs.protected_hardlinks=0)
+        if found.st_uid != os.getuid() or found.st_nlink > 1 or not stat.S_ISREG(found.st_mode):
             raise PermissionError(path)
         _locked(file)
         if os.fstat(file).st_size < size:

@@ -7,10 +7,12 @@ coordinator.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import socket
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -813,7 +815,8 @@ def takes_the_floor(run: str, *, leads: bool) -> object | None:
     """Return whether this process reports for its host when the store cannot decide: the first one does.
 
     It binds a Unix socket whose name is no file (unix(7), abstract sockets), which is freed with the process. Keep what
-    is returned; None: another process reports.
+    is returned; None: another process reports. A name that another user holds counts for nothing: only the first rank
+    reports then.
 
     :param run: what names the run
     :param leads: the first rank of its host, which goes first if it is there
@@ -822,13 +825,26 @@ def takes_the_floor(run: str, *, leads: bool) -> object | None:
         return True if leads else None
     if not leads:
         time.sleep(0.3)
+    name = b"\0distcheck-" + hashlib.sha256(run.encode()).digest()[:12]
     floor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        floor.bind(b"\0distcheck-" + hashlib.sha256(run.encode()).digest()[:12])
+        floor.bind(name)
+        floor.listen(1024)
     except OSError:
         floor.close()
-        return None
+        return None if not leads or _holder(name) == os.getuid() else True
     return floor
+
+
+def _holder(name: bytes) -> int | None:
+    """Return the user whose process listens at a Unix socket (SO_PEERCRED, unix(7)); None if none does."""
+    for _ in range(5):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller, contextlib.suppress(OSError):
+            caller.setblocking(False)
+            caller.connect(name)
+            return struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+        time.sleep(0.02)  # bound, and about to listen
+    return None
 
 
 def host_numbers(hosts: Iterable[HostRecord], world_size: int) -> tuple[int, ...]:

@@ -102,11 +102,13 @@ def call(
     inspected: Report,
     timeout_s: float,
     job: str = "",
+    token: str = "",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> MembershipAnswer:
     """Check the membership of all hosts, and send the codes of what is wrong here; raises MembershipError.
 
     :param job: the scheduler's number of the job: hosts of another one are refused
+    :param token: what only the hosts of this run know; "" without one
     """
     codes = sorted({finding.code for finding in inspected.at_least(Severity.ERROR)})
     return call_roll(
@@ -118,7 +120,7 @@ def call(
         name=name,
         payload=json.dumps({"errors": codes}),
         nproc=plan.nproc,
-        key=f"{plan.rendezvous}:{plan.port}:{job}",
+        key=f"{plan.rendezvous}:{plan.port}:{job}" + (f":{token}" if token else ""),
         progress=progress,
     )
 
@@ -129,9 +131,9 @@ def troubled(answer: MembershipAnswer) -> tuple[tuple[str, tuple[str, ...]], ...
     for caller in answer.callers:
         try:
             codes = json.loads(caller.payload or "{}").get("errors", [])
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             continue
-        if codes:
+        if codes and isinstance(codes, list):
             found.append((caller.host, tuple(str(code)[:16] for code in codes[:16])))
     return tuple(found)
 

@@ -8,8 +8,10 @@ import selectors
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from distcheck.checks.cluster import membership_check
@@ -17,15 +19,21 @@ from distcheck.checks.cluster.connectivity import _HELLO, _Guest
 from distcheck.checks.cluster.membership_check import (
     _MOST_LINE_BYTES,
     HostCheckIn,
+    MembershipAnswer,
     MembershipProblem,
     _digest,
     _line,
     _listen_to,
     _Peer,
+    _read_ranges,
     _Rendezvous,
     _Server,
 )
 from distcheck.checks.cluster.sockets import ROLL_MARK
+from distcheck.cli.collective import token_of
+from distcheck.core.model import Report
+from distcheck.runtime.smoke_test import multi_host
+from distcheck.runtime.smoke_test.multi_host import troubled
 
 MESSAGES = 1000
 #: Values that a field may have: each kind of JSON, too long, too large, nested, with control characters.
@@ -130,6 +138,85 @@ def test_one_line_gets_one_answer_however_much_follows(line: bytes) -> None:
         stranger.recv(1)
     stranger.close()
     server.close()
+
+
+@pytest.mark.parametrize("asked", [{}, {"ask": "who"}, {"ask": "who", "key": "guess"}, {"key": "guess"}, {"v": 99}])
+def test_a_stranger_does_not_learn_the_key(asked: dict[str, Any]) -> None:
+    """The answer to "who" held it, and so did a refusal: with it, a stranger joined as a host."""
+    server = _server()
+    stranger, peer = _join(server)
+    stranger.sendall(_line(**asked))
+    server._receive(peer)
+    answer = stranger.recv(1 << 16)
+    assert b"refused" in answer
+    assert server.rendezvous.key.encode() not in answer and server.rendezvous.instance.encode() not in answer
+    assert server.present == 1
+    stranger.close()
+    server.close()
+
+
+def test_who_has_the_key_gets_an_answer() -> None:
+    server = _server()
+    for more in ({"ask": "who"}, {"host": "node2", "node_rank": 1, "instance": "x"}):
+        stranger, peer = _join(server)
+        stranger.sendall(_line(key=server.rendezvous.key, **more))
+        server._receive(peer)
+        assert b"refused" not in stranger.recv(1 << 16)
+    assert server.present == 2
+    server.close()
+
+
+def test_connections_that_send_nothing_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership_check, "_MOST_IDLE", 20)
+    server = _server(2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        callers = []
+        for number in range(100):
+            callers.append(socket.create_connection(listener.getsockname()))
+            server._accept(listener)
+            if number == 0:
+                callers[0].sendall(_line(key=server.rendezvous.key, host="node2", node_rank=1, instance="x"))
+                server._receive(next(iter(server.peers.values())))
+        assert len(server.peers) == 21
+        assert server.present == 2
+        for caller in callers:
+            caller.close()
+    server.close()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    ['{"errors": 5}', '{"errors": {"a": 1}}', '{"errors": true}', "[]", "[" * 8000, '{"errors":' + "[" * 8000],
+)
+def test_the_findings_that_a_host_sends_are_checked(payload: str) -> None:
+    answer = MembershipAnswer(
+        None, (HostCheckIn("x", payload=payload), HostCheckIn("y", payload='{"errors": ["DC1"]}'))
+    )
+    assert troubled(answer) == (("y", ("DC1",)),)
+
+
+@pytest.mark.parametrize("text", ["0-1048575," * 20_000, "9" * 5000, "0-" + "9" * 5000])
+def test_the_missing_hosts_that_a_server_names_fill_no_memory(text: str) -> None:
+    assert len(_read_ranges(text, 1 << 20)) <= 2 << 20
+    assert _read_ranges("0-2,5", 8) == (0, 1, 2, 5)
+
+
+def test_hosts_with_another_token_do_not_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = []
+    monkeypatch.setattr(multi_host, "call_roll", lambda **given: keys.append(given["key"]))
+    plan = multi_host.HostPlan(2, 1, 0, "127.0.0.1", 29500, 29501, "static")
+    (file := tmp_path / "token").write_text(" s3cret\n")
+    tokens = [token_of(None, {}), token_of(str(file), {}), token_of(None, {"DISTCHECK_TOKEN": "s3cret"})]
+    for token in (*tokens, "other"):
+        multi_host.call(plan, name="x", inspected=Report("env"), timeout_s=1.0, token=token)
+    assert keys[1] == keys[2]
+    assert len({_digest(key) for key in keys}) == 3
+    file.write_text("\n")
+    with pytest.raises(click.UsageError, match="empty"):
+        token_of(str(file), {})
+    with pytest.raises(click.UsageError, match="can't be read"):
+        token_of(str(tmp_path / "none"), {})
 
 
 def test_a_check_of_one_host_listens_on_loopback_alone(monkeypatch: pytest.MonkeyPatch) -> None:

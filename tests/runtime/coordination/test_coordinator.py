@@ -155,6 +155,12 @@ def test_groups_of_thousands_stay_short(ranks: tuple[int, ...], text: str) -> No
     assert unpacked_ranks(text) == ranks
 
 
+@pytest.mark.parametrize("text", ["0-99999999999", "0-1048575,0-1048575", "0-999999999999/2", "x", "1-2/0"])
+def test_a_group_from_elsewhere_does_not_fill_the_memory(text: str) -> None:
+    with pytest.raises(ValueError):
+        unpacked_ranks(text)
+
+
 # slow, and healthy
 
 

@@ -40,6 +40,36 @@ def boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Sh
     yield first, second
 
 
+@pytest.mark.parametrize("how", ["hard link", "link", "another user", "pipe", "nothing"])
+def test_bad_a_table_that_a_neighbor_prepared_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Its name can be guessed: a hard link to a file of this user was filled with the table."""
+    if how == "another user" and os.geteuid() != 0:
+        pytest.skip("gives a file to another user")
+    folders = [tmp_path / "shm", tmp_path / "tmp"]
+    monkeypatch.setattr(module, "_FOLDERS", tuple(map(str, folders)))
+    (victim := tmp_path / "victim").write_bytes(b"mine")
+    for folder in folders:
+        folder.mkdir()
+        name = folder / str(module._path(ENVIRON))
+        if how == "hard link":
+            os.link(victim, name)
+        elif how == "link":
+            name.symlink_to(victim)
+        elif how == "another user":
+            name.write_bytes(b"\xff" * 1_000_000)
+            name.chmod(0o666)
+            os.chown(name, 12345, 12345)
+        elif how == "pipe":
+            os.mkfifo(name)
+    table = open_shared_table(ENVIRON, 0, begun=time.monotonic())
+    assert (table is not None) == (how == "nothing")
+    assert victim.read_bytes() == b"mine"
+    if how == "another user":
+        assert {path.read_bytes() for folder in folders for path in folder.iterdir()} == {b"\xff" * 1_000_000}
+
+
 def test_good_equal_calls_meet(boards: tuple[SharedTable, SharedTable]) -> None:
     for ordinal in range(1, 2000):
         for board in boards:

@@ -373,3 +373,18 @@ def test_calls_that_differ_before_the_first_tick_are_told_too(started: list[Rank
     (report,) = ranks.reports
     assert report.mismatches[0].calls == (((0,), theirs), ((1,), mine))
     assert [position.call for position in report.ranks] == [theirs, mine]
+
+
+@pytest.mark.parametrize("abort", [True, False])
+def test_a_key_of_a_stranger_ends_no_job_that_is_not_to_be_ended(
+    started: list[RankMonitor], monkeypatch: pytest.MonkeyPatch, abort: bool
+) -> None:
+    """The request to end was obeyed without --on-hang abort, too."""
+    ended: list[RankMonitor] = []
+    monkeypatch.setattr(RankMonitor, "_abort", lambda self: (ended.append(self), self._stop.set()))
+    ranks = Ranks(abort=abort)
+    begin(ranks, started)
+    ranks.store.set(COORDINATOR, "9 1 -1")
+    before = [beat(ranks, rank) for rank in range(2)]
+    until(lambda: bool(ended) if abort else all(beat(ranks, rank) > before[rank] + 3 for rank in range(2)))
+    assert bool(ended) == abort

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from distcheck.checks.cluster.records import RankRecord
-from distcheck.runtime.smoke_test.driver import Siblings, watched_ranks
+from distcheck.runtime.smoke_test.driver import Siblings, takes_the_floor, watched_ranks
 from distcheck.runtime.smoke_test.model import Options, Step
 
 from . import ranks
@@ -390,3 +392,39 @@ def test_good_two_signals_at_once_are_one_request(tmp_path: Path) -> None:
     failure = said[0].report["measurements"]["failure"]
     assert (failure["kind"], failure["error"], failure["culprits"]) == ("ended", "SIGINT", [])
     assert [item.status for item in said] == [1, 1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets")
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_neighbor_does_not_keep_the_report_of_a_host_back(listens: bool) -> None:
+    """The name of the socket can be guessed: another user who bound it first had no process report."""
+    run = f"10.0.0.1:29500:{os.getpid()}"
+    name = b"\0distcheck-" + hashlib.sha256(run.encode()).digest()[:12]
+    program = (
+        "import os, socket, sys, time\n"
+        f"held = socket.socket(socket.AF_UNIX); os.setuid(12345); held.bind({name!r})\n"
+        f"{'held.listen(4)' if listens else ''}\n"
+        "print('bound', flush=True); time.sleep(60)\n"
+    )
+    if os.geteuid() != 0:
+        pytest.skip("becomes another user")
+    neighbor = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        assert neighbor.stdout is not None and neighbor.stdout.readline() == b"bound\n"
+        assert takes_the_floor(run, leads=True) is not None
+        assert takes_the_floor(run, leads=False) is None
+    finally:
+        neighbor.kill()
+        neighbor.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets")
+def test_one_process_of_a_user_reports_for_its_host() -> None:
+    run = f"10.0.0.2:29500:{os.getpid()}"
+    first = takes_the_floor(run, leads=False)
+    assert isinstance(first, socket.socket)
+    assert takes_the_floor(run, leads=True) is None
+    first.close()
+    second = takes_the_floor(run, leads=True)
+    assert isinstance(second, socket.socket)
+    second.close()
