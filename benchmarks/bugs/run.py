@@ -1,7 +1,7 @@
 """Verifies the programs of this suite, and scores what finds their faults.
 
     python benchmarks/bugs/run.py verify [--torchrun]
-    python benchmarks/bugs/run.py score lint|rehearse|watch|detail
+    python benchmarks/bugs/run.py score lint|rehearse|watch|consistency|detail
 
 ``verify`` runs each program as ranks on this machine, gloo on the CPU. A faulty one has to hang, crash, or break the
 invariant that its header names. A correct one has to end well and to keep it. ``score`` copies each program into an
@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +40,7 @@ CLASSES = {
     "data": "what each rank reads: the same samples, other numbers of batches, orders that repeat",
     "checkpoints": "saving and loading by several ranks",
     "exits": "start and end: ranks that leave early, fail alone, or start twice",
+    "training": "what a step does to the weights: gradients, state, schedules, random numbers, replicas",
     "silent": "the job ends well, and what it computed is wrong",
 }
 VIAS = ("direct", "helper", "callback", "context", "data")
@@ -280,8 +282,11 @@ def rehearse(script: Path, program: Program, folder: Path) -> tuple[list[tuple[s
     return findings(["rehearse", *options, "--", script.name], folder, REHEARSE_S, before_script=True)
 
 
-def watch(script: Path, program: Program, folder: Path) -> tuple[list[tuple[str, str]], float]:
+def watch(
+    script: Path, program: Program, folder: Path, extra: tuple[str, ...] = ()
+) -> tuple[list[tuple[str, str]], float]:
     options = [
+        *extra,
         f"--hang-timeout={HANG_TIMEOUT_S:g}",
         "--on-hang=abort",
         "--output-format=json",
@@ -321,6 +326,7 @@ TOOLS: dict[str, Callable[[Path, Program, Path], tuple[list[tuple[str, str]], fl
     "lint": lint,
     "rehearse": rehearse,
     "watch": watch,
+    "consistency": partial(watch, extra=("--consistency",)),
 }
 
 
@@ -457,6 +463,7 @@ Examples:
   run.py score lint --only data,exits       two classes
   run.py score rehearse --share 0.33        a third of the programs, drawn with seed 1; --seed draws others
   run.py score watch --kinds hang,crash     programs that hang or crash, and no others
+  run.py score consistency --kinds silent   watch --consistency on programs that end well and are wrong
   run.py score detail --format json         what a user has without distcheck
 
 verify and detail need torch with gloo; lint needs distcheck only. Each program has a time limit, and its ranks are
