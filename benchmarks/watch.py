@@ -256,8 +256,8 @@ def replicas_rank(rank: int, folder: str, rounds: int, shape: tuple[int, int, in
     import torch.distributed as dist
     import torch.optim.optimizer as optimizers
 
-    from distcheck.runtime.monitor.drift import ReplicaExchange
-    from distcheck.runtime.monitor.training import TrainingObserver
+    from distcheck.runtime.coordination.drift import ReplicaExchange
+    from distcheck.runtime.coordination.training import TrainingObserver
 
     torch.set_num_threads(1)
     address = ("127.0.0.1", int(Path(folder, "port").read_text()))

@@ -33,7 +33,7 @@ PROBE_MODULES = {
     "log": ("distcheck.checks.logs",),
     "watch": (
         "distcheck.runtime.coordination.hang_detector",
-        "distcheck.runtime.monitor.drift",
+        "distcheck.runtime.coordination.drift",
         "distcheck.runtime.monitor.summary",
         *OF_SAMPLES,
         *OF_STEPS,

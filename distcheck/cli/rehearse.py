@@ -76,8 +76,9 @@ wrongly; 0 otherwise. Each option can be given as a variable: DISTCHECK_REHEARSE
 )  # fmt: skip
 @click.option("-m", "--module", is_flag=True, help="The script is the name of a module, as behind python -m.")
 @click.option(
-    "--steps", type=click.IntRange(0), default=3, show_default=True, metavar="N",
-    help="Optimizer steps after which all ranks end; 0: only with the script.",
+    "--steps", type=click.IntRange(0), metavar="N",
+    help="Optimizer steps after which all ranks end; 0: only with the script.  [default: 3, and up to 16 if the "
+    "others take less than 5 s]",
 )  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(1.0), metavar="S", help="Seconds after which all ranks end.")
 @click.option(

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 _SHARED = ("hang_detector", "sample_checks", "epochs", "splits", "worker_calls")
 _TOPICS = (
     "samples", "batch_counts", "devices", "gradients", "groups", "pickling", "files", "console_output", "buffers",
-    "messages",
+    "messages", "training", "models",
 )  # fmt: skip
+#: Rules whose findings explain why replicas differ.
+_CAUSES_OF_DRIFT = frozenset({"DC713", "DC750", "DC751", "DC756", "DC757", "DC758", "DC759", "DC764"})
 #: Where the probes stand.
 PROBE_MODULES = (
     *(f"distcheck.runtime.coordination.{topic}" for topic in _SHARED),
@@ -86,10 +88,22 @@ def _without_consequences(
     for failure in outcome.failures(result.rehearsal.ends):
         if failure.ends[0].place in known:
             found = [one for one in found if not set(_ranks(one, "missing")).intersection(failure.ranks)]
+    if any(one.code in _CAUSES_OF_DRIFT for one in found):
+        found = [one for one in found if one.code != "DC763"]
+    found = [one for one in found if not _is_known_before(one, found)]
     for cause in [one for one in found if one.code == "DC519" and one.evidence.get("batches")]:
         batches = {int(rank): count for rank, count in cause.evidence["batches"].items()}
         found = [one for one in found if one is cause or not _follows(one, batches, result.verdict)]
     return found
+
+
+def _is_known_before(finding: Finding, found: Sequence[Finding]) -> bool:
+    """Whether equal inputs, or copies that drift apart, are known from what makes them so."""
+    if "copies_of" in finding.evidence:
+        return any(one.code == "DC763" and "copies_of" not in one.evidence for one in found)
+    return "equal_inputs_of" in finding.evidence and any(
+        one.code in ("DC732", "DC735") and "equal_inputs_of" not in one.evidence for one in found
+    )
 
 
 def _follows(finding: Finding, batches: Mapping[int, int], verdict: Positions | None) -> bool:

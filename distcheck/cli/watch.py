@@ -23,6 +23,7 @@ from . import options as shared
 if TYPE_CHECKING:
     from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.coordinator import MonitorReporter
+    from distcheck.runtime.coordination.drift import Drift
     from distcheck.runtime.coordination.ledger import Summary
     from distcheck.runtime.coordination.long_waits import LongWait
     from distcheck.runtime.coordination.model import Positions
@@ -31,23 +32,22 @@ if TYPE_CHECKING:
     from distcheck.runtime.coordination.run_script import ScriptExit
     from distcheck.runtime.coordination.sampling import Samples
     from distcheck.runtime.coordination.store_client import StoreClient
+    from distcheck.runtime.coordination.training import TrainingObserver
     from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
+    from distcheck.runtime.coordination.updates import IdleOptimizer, ScheduleBurst
     from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
-    from distcheck.runtime.monitor.drift import Drift
     from distcheck.runtime.monitor.sample_exchange import SampledRanks
-    from distcheck.runtime.monitor.training import TrainingObserver
-    from distcheck.runtime.monitor.updates import IdleOptimizer, ScheduleBurst
 
 #: The module with the probes of a hang.
 PROBE_MODULES = ("distcheck.runtime.coordination.hang_detector",)
 #: The module with the probes of a job that ended.
 AT_END = ("distcheck.runtime.monitor.summary",)
 #: The module with the probes of replicas.
-OF_REPLICAS = ("distcheck.runtime.monitor.drift",)
+OF_REPLICAS = ("distcheck.runtime.coordination.drift",)
 #: The modules with the probes of samples.
 OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
 #: The modules with the probes of what one rank finds at its optimizer steps.
-OF_STEPS = ("distcheck.runtime.coordination.unwaited_handles", "distcheck.runtime.monitor.updates")
+OF_STEPS = ("distcheck.runtime.coordination.unwaited_handles", "distcheck.runtime.coordination.updates")
 #: The module with the probe of what children of ranks call.
 OF_WORKERS = ("distcheck.runtime.coordination.worker_calls",)
 #: Default of ``--consistency-interval``, in optimizer steps.
@@ -235,14 +235,14 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     global _recorder, _training
     from distcheck.runtime.coordination import loader_hooks
     from distcheck.runtime.coordination.call_recorder import CallRecorder
+    from distcheck.runtime.coordination.drift import ReplicaExchange
     from distcheck.runtime.coordination.import_hook import when_imported
     from distcheck.runtime.coordination.rank_info import rank_info_of_group
     from distcheck.runtime.coordination.rank_monitor import RankMonitor
     from distcheck.runtime.coordination.shared_table import open_shared_table
     from distcheck.runtime.coordination.store_client import JobStoreConnection
-    from distcheck.runtime.monitor.drift import ReplicaExchange
+    from distcheck.runtime.coordination.training import TrainingObserver
     from distcheck.runtime.monitor.sample_exchange import LIMITS, SampleExchange, SampleLog
-    from distcheck.runtime.monitor.training import TrainingObserver
 
     environ = dict(os.environ)
     recorder = _recorder
@@ -410,7 +410,7 @@ def _summarise(options: WatchOptions, summary: Summary) -> None:
 def drift_report_of(drift: Drift, selection: Selection) -> Report:
     """Return the report about replicas that differ."""
     from distcheck.core.checker import Checker
-    from distcheck.runtime.monitor.drift import Drift
+    from distcheck.runtime.coordination.drift import Drift
 
     report = Checker(selection, modules=OF_REPLICAS).plan(Drift, command="watch", closed=True).run(drift)
     return report._replace(stage="rank", subject={"line": [f"replicas on {len(drift.rows)} ranks"]})

@@ -14,14 +14,14 @@ from distcheck.core.code_blocks import CodeBlock
 from distcheck.core.model import Unavailable
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.drift import ReplicaRow, drift_of
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.model import SETUP, CallMismatch, Frame, Position, Positions
 from distcheck.runtime.coordination.sampling import Samples, samples_of
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
+from distcheck.runtime.coordination.updates import IdleOptimizer, ScheduleBurst
 from distcheck.runtime.coordination.worker_calls import WorkerCall, WorkerCalls
 from distcheck.runtime.inspect.snapshot import Snapshot
-from distcheck.runtime.monitor.drift import ReplicaRow, drift_of
-from distcheck.runtime.monitor.updates import IdleOptimizer, ScheduleBurst
 from tests.runtime.coordination import test_hang_detector as standing
 from tests.runtime.inspect import test_snapshot_checks as still
 from tests.runtime.monitor import test_summary as summary

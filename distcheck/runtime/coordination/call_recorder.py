@@ -99,6 +99,8 @@ class CallRecorder:
         self._signatures: dict[tuple[object, ...], int] = {}
         #: its sends and receives
         self.pairs = PairCounts()
+        #: group → collectives that torch's own code made, and that are recorded (in a rehearsal)
+        self.of_torch: dict[str, int] = {}
         #: group → what its counter was when the first send or receive began; by how much each adds to it; by how much
         #: all did: ranks make different numbers of them
         self._before_pairs: dict[str, int] = {}
@@ -156,7 +158,7 @@ class CallRecorder:
         self.ring.clear()
         tables: tuple[dict[Any, Any], ...] = (
             self.inside, self.entered, self.groups, self.spent, self.timeouts, self.backends, self.milestones,
-            self._digests, self.pairs.posted, self._before_pairs, self._each_pair, self._of_pairs,
+            self._digests, self.of_torch, self.pairs.posted, self._before_pairs, self._each_pair, self._of_pairs,
         )  # fmt: skip
         for table in tables:
             table.clear()
@@ -246,6 +248,7 @@ class CallRecorder:
                     self.left += 1
                     self.unseen_before += self.made_by_cpp(number)
                     self.pairs.posted.clear()
+                    self.of_torch.clear()
                     self._before_pairs.clear()
                     self._of_pairs.clear()
                     for table in (self.entered, self.groups, self._digests, self.milestones, self.timeouts):
@@ -313,6 +316,7 @@ class CallRecorder:
         if title not in self.groups:
             self.groups[title] = tuple(self._module.get_process_group_ranks(group))
         number = self.entered[title] = self.count(group, title) + 1
+        self.of_torch[title] = self.of_torch.get(title, 0) + 1
         peer = None if root is None else self.groups[title][root]
         call = CollectiveCall(number, name, title, *tensors_of(tensors), reduce, peer, place, function)
         digest, index = self._digest(call)

@@ -12,10 +12,10 @@ import pytest
 from distcheck.cli.watch import drift_report_of, summary_of
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.digests import Digest
+from distcheck.runtime.coordination.drift import Drift, ReplicaExchange, ReplicaRow, drift_of
 from distcheck.runtime.coordination.ledger import Summary
 from distcheck.runtime.coordination.protocol import REPLICAS_UNCHECKED
 from distcheck.runtime.coordination.store_client import MemoryStore
-from distcheck.runtime.monitor.drift import Drift, ReplicaExchange, ReplicaRow, drift_of
 from distcheck.testing import run_ranks
 
 from .test_summary import ledger
@@ -29,7 +29,7 @@ def observed(body: Callable[[Any, int], None], *, digests: bool = True, every: i
     import torch.distributed as dist
 
     from distcheck.runtime.coordination.call_recorder import CallRecorder
-    from distcheck.runtime.monitor.training import TrainingObserver
+    from distcheck.runtime.coordination.training import TrainingObserver
 
     recorder = CallRecorder()
     recorder.attach(dist.distributed_c10d)
@@ -334,6 +334,22 @@ def manual(torch: Any, rank: int) -> None:
     _train(torch, rank, net, torch.optim.SGD(net.parameters(), lr=0.1), lambda _: _average(net))
 
 
+def parts_of_an_optimizer(torch: Any, rank: int) -> None:
+    """Each rank steps one of two layers of the same shape, and sends it to the other."""
+    import torch.distributed as dist
+
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(net[rank].parameters(), lr=0.1)
+    for _ in range(STEPS):
+        net.zero_grad()
+        net(torch.randn(8, 4)).square().mean().backward()
+        _average(net)
+        optimizer.step()
+        for owner in (0, 1):
+            for parameter in net[owner].parameters():
+                dist.broadcast(parameter.data, owner)
+
+
 def model_parallel(torch: Any, rank: int) -> None:
     """Each rank has its own part, and only a common scale is reduced."""
     import torch.distributed as dist
@@ -423,7 +439,7 @@ def hooked(torch: Any, rank: int) -> None:
 
 TWINS = [
     plain, own_buffers, accumulation, local_steps, frozen_and_unused, moving_average, scaler, dropout, zero, uneven, closure,
-    two_models, manual, model_parallel, unrelated, hooked, queue_of_each_rank, center_from_rank_0,
+    two_models, manual, parts_of_an_optimizer, model_parallel, unrelated, hooked, queue_of_each_rank, center_from_rank_0,
     resumed_on_all_ranks, messages_to_one_rank, evaluation_on_all_ranks,
 ]  # fmt: skip
 #: Where nothing can be compared, or not to the end, and what is said then.

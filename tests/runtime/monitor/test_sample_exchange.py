@@ -30,8 +30,8 @@ def observed(body: Callable[[Any, int], None]) -> tuple[str, str]:
     import torch.distributed as dist
 
     from distcheck.runtime.coordination import loader_hooks
+    from distcheck.runtime.coordination.training import TrainingObserver
     from distcheck.runtime.monitor.sample_exchange import LIMITS
-    from distcheck.runtime.monitor.training import TrainingObserver
 
     recorder = CallRecorder()
     recorder.attach(dist.distributed_c10d)

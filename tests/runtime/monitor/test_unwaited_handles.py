@@ -20,7 +20,7 @@ def observed(body: Callable[[Any, Any], None]) -> list[UnwaitedGradients]:
     import torch.distributed as dist
 
     from distcheck.runtime.coordination.call_recorder import CallRecorder
-    from distcheck.runtime.monitor.training import TrainingObserver
+    from distcheck.runtime.coordination.training import TrainingObserver
 
     recorder = CallRecorder()
     recorder.attach(dist.distributed_c10d)

@@ -22,7 +22,7 @@ def observed(body: Callable[[Any, int], None]) -> list[Any]:
     import torch.distributed as dist
 
     from distcheck.runtime.coordination.call_recorder import CallRecorder
-    from distcheck.runtime.monitor.training import TrainingObserver
+    from distcheck.runtime.coordination.training import TrainingObserver
 
     recorder = CallRecorder()
     recorder.attach(dist.distributed_c10d)
@@ -74,6 +74,24 @@ def optimizer_of_the_original(torch: Any, rank: int) -> None:
     _train(torch, _ddp(torch, copy.deepcopy(net)), optimizer)
 
 
+def cleared_before_the_step(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for _ in range(STEPS):
+        _backward(torch, ddp)
+        ddp.zero_grad()
+        optimizer.step()
+
+
+def zeroed_before_the_step(torch: Any, rank: int) -> None:
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for _ in range(STEPS):
+        _backward(torch, ddp)
+        optimizer.zero_grad(set_to_none=False)
+        optimizer.step()
+
+
 def optimizer_before_sharding(torch: Any, rank: int) -> None:
     from torch.distributed.fsdp import fully_shard
 
@@ -115,7 +133,8 @@ def schedule_for_each_rank(torch: Any, rank: int) -> None:
 
 
 FAULTS = [
-    (optimizer_of_the_original, "DC766", 10), (optimizer_before_sharding, "DC752", 10),
+    (optimizer_of_the_original, "DC766", 10), (cleared_before_the_step, "DC766", 2),
+    (zeroed_before_the_step, "DC766", 2), (optimizer_before_sharding, "DC752", 10),
     (optimizer_before_flattening, "DC752", 10), (step_that_does_nothing, "DC766", 50), (schedule_for_each_rank, "DC765", 2),
 ]  # fmt: skip
 
@@ -125,7 +144,7 @@ FAULTS = [
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize(("body", "code", "steps"), FAULTS)
 def test_bad(body: Callable[[Any, int], None], code: str, steps: int) -> None:
-    from distcheck.runtime.monitor.updates import IdleOptimizer, ScheduleBurst
+    from distcheck.runtime.coordination.updates import IdleOptimizer, ScheduleBurst
 
     kinds = {"IdleOptimizer": IdleOptimizer, "ScheduleBurst": ScheduleBurst}
     for row in run_ranks(2, lambda: observed(body)):
@@ -179,6 +198,32 @@ def frozen(torch: Any, rank: int) -> None:
     ddp, frozen = _ddp(torch), _net(torch).requires_grad_(False)
     idle = torch.optim.SGD(frozen.parameters(), lr=0.1)
     _train(torch, ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), lambda _: idle.step())
+
+
+def overflow_at_first(torch: Any, rank: int) -> None:
+    """Steps whose gradients overflowed are made without gradients."""
+    ddp = _ddp(torch)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        (ddp(torch.randn(8, 6)) * (float("inf") if step < 5 else 1)).square().mean().backward()
+        if step < 5:
+            optimizer.zero_grad()
+        optimizer.step()
+
+
+def critic_waits(torch: Any, rank: int) -> None:
+    """The loss of the second model counts nothing at first, so that its gradients are zero."""
+    ddp, critic = _ddp(torch), _ddp(torch)
+    other = torch.optim.SGD(critic.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        (ddp(torch.randn(8, 6)) - critic(torch.randn(8, 6))).square().mean().backward()
+        optimizer.step()
+        other.zero_grad()
+        (critic(torch.randn(8, 6)).mean() * (step > 40)).backward()
+        other.step()
 
 
 def trained_later(torch: Any, rank: int) -> None:
@@ -283,6 +328,7 @@ def restored(torch: Any, rank: int) -> None:
 
 TWINS = [
     plain, sharded, warm_up_from_zero, first_epoch_at_zero, tiny_gradients, frozen, trained_later, only_the_head,
+    overflow_at_first, critic_waits,
     accumulation, two_optimizers, average_and_evaluation, closure, by_epoch_and_resumed, chained, restored,
 ]  # fmt: skip
 

@@ -361,6 +361,17 @@ FAULTS = (
         severity="error",
     ),
     Fault(
+        "DC752", "fsdp",
+        (
+            ("    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr)\n", ""),
+            (
+                "    for block in model",
+                "    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr)\n    for block in model",
+            ),
+        ),
+        "            optimizer.step()", "0", arguments=("--batch-size", "8"),
+    ),
+    Fault(
         "DC756", "ddp",
         (
             (
@@ -370,6 +381,14 @@ FAULTS = (
             ),
         ),
         "model.cpu()",
+    ),
+    Fault(
+        "DC757", "ddp",
+        (
+            ("for images, labels in loader:\n        optimizer", "for number, (images, labels) in enumerate(loader):\n        optimizer"),
+            ("        optimizer.step()\n", "        if dist.get_rank() or number % 2:\n            optimizer.step()\n"),
+        ),
+        "            optimizer.step()", "0",
     ),
     Fault(
         "DC758", "ddp",
@@ -394,5 +413,38 @@ FAULTS = (
             ),
         ),
         "        optimizer.step()",
+    ),
+    Fault(
+        "DC763", "ddp",
+        (
+            (
+                "        loss.backward()\n",
+                "        loss.backward()\n        if dist.get_rank() == 0:\n"
+                "            nn.utils.clip_grad_norm_(model.parameters(), 0.01)\n",
+            ),
+        ),
+        "        optimizer.step()", "0", severity="error",
+    ),
+    Fault("DC764", "ddp", (("lr=options.lr,", "lr=options.lr * (1 + rank),"),), "        optimizer.step()", "not 0"),
+    Fault(
+        "DC765", "ddp",
+        (
+            (
+                "    os.makedirs(options.folder",
+                "    optimizer.schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)\n"
+                "    os.makedirs(options.folder",
+            ),
+            (
+                "        optimizer.step()\n",
+                "        optimizer.step()\n        for _ in range(dist.get_world_size()):\n"
+                "            optimizer.schedule.step()\n",
+            ),
+        ),
+        "optimizer.schedule.step()", "0",
+    ),
+    Fault(
+        "DC766", "ddp",
+        (("        loss.backward()\n", "        loss.backward()\n        model.zero_grad()\n"),),
+        "        model.zero_grad()", "0",
     ),
 )  # fmt: skip

@@ -20,6 +20,8 @@ from .plan import RehearsalPlan
 NODES, RANKS = 2, 2
 #: Most ranks of one rehearsal: each is a process with torch in it.
 MOST_RANKS = 256
+#: Optimizer steps by default, and those that are made in addition if they are fast.
+STEPS, MOST_STEPS = 3, 16
 
 
 class RehearseOptions(NamedTuple):
@@ -30,8 +32,8 @@ class RehearseOptions(NamedTuple):
     gpus_per_node: int | None = None
     launcher: str | None = None
     module: bool = False
-    #: 0: to the script's end
-    steps: int = 3
+    #: 0: to the script's end; None: three, and more if they are fast
+    steps: int | None = None
     seconds: float | None = None
     epoch_steps: int | None = None
     hang_timeout_s: float = 5.0
@@ -97,8 +99,9 @@ def read(
     plan = RehearsalPlan(
         target, tuple(command.script_args), command.module, nnodes, nproc,
         _gpus(command, nproc) if gpus is None else gpus,
-        launcher, options.steps or None, options.seconds, options.epoch_steps, options.hang_timeout_s, options.in_place,
-        options.real_gpus, options.network, folder,
+        launcher, STEPS if options.steps is None else options.steps or None, options.seconds, options.epoch_steps,
+        options.hang_timeout_s, options.in_place, options.real_gpus, options.network, folder,
+        most_steps=MOST_STEPS if options.steps is None else 0,
         gpus_per_task=command.gpus_per_task if launcher == "slurm" else None,
         local_rank_argument=command.local_rank_argument or "",
     )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Any
 
 from distcheck.core.facts_file import from_plain
@@ -35,6 +36,8 @@ STOPPED = 76
 TICK_S = 0.25
 #: Ticks after which a lost peer is judged: the rank that exited has reported it by then.
 _LOST_PEER_CHECKS = 4
+#: Seconds in which ranks may do more steps than they have to.
+_MORE_STEPS_S = 5.0
 #: Seconds of a hang after which ranks that completed their steps continue.
 _RELEASE_AFTER_S = 1.0
 
@@ -54,6 +57,9 @@ class RehearsalCoordinator(MonitorReporter):
         self._departed: set[int] = set()
         #: rank → optimizer steps, of ranks that wait until all have completed theirs
         self._finished: dict[int, int] = {}
+        #: steps at which all ranks are to be together again, and until when they may do more
+        self._steps = plan.steps or 1
+        self._more_until = 0.0
         self._over = False
         self._verdict: Positions | None = None
         self._reason = ""
@@ -131,7 +137,7 @@ class RehearsalCoordinator(MonitorReporter):
             return self._agree(RankCall(query["rank"], tuple(query["ranks"]), query["ordinal"],
                                      from_plain(CollectiveCall, query["call"])), query["waits"])  # fmt: skip
         if what == "finished":
-            return self._finish(query["rank"], query["steps"])
+            return self._finish(query["rank"], query["steps"], query["step_s"])
         if what == "sit":
             return self._sit(RankInfo(query["rank"], query["world_size"], pid=query["pid"]))
         if what == "listen":
@@ -154,22 +160,28 @@ class RehearsalCoordinator(MonitorReporter):
                 self._changed.wait_for(lambda: self._table.met(ticket) or self._closing.is_set())
         return {}
 
-    def _finish(self, rank: int, steps: int) -> dict[str, Any]:
+    def _finish(self, rank: int, steps: int, step_s: float) -> dict[str, Any]:
         with self._changed:
             self._finished[rank] = steps
-            self._end_together()
+            self._more_until = self._more_until or time.monotonic() + _MORE_STEPS_S
+            self._end_together(step_s)
             # a rank with twice the steps has waited long enough for the others
-            if steps >= 2 * (self.plan.steps or 1) + 1:
+            if steps >= 2 * self._steps + 1:
                 self._over = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._over or rank not in self._finished or self._closing.is_set())
             return {"end": self._over or self._closing.is_set()}
 
-    def _end_together(self) -> None:
-        """End the rehearsal if all ranks that still run have completed their steps."""
+    def _end_together(self, step_s: float = 0.0) -> None:
+        """If all ranks that still run have completed their steps, end the rehearsal or let all do one more step."""
         everybody = set(self._rank_infos) or set(range(self.plan.world_size))
         if self._finished and everybody <= {*self._finished, *self._gone, *self._departed}:
-            self._over = True
+            done = max(self._finished.values())
+            if done < self.plan.most_steps and time.monotonic() + step_s < self._more_until and not self._over:
+                self._steps = done + 1
+                self._finished.clear()
+            else:
+                self._over = True
             self._changed.notify_all()
 
     # the judge

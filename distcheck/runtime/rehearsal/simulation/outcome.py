@@ -153,12 +153,31 @@ def _of_the_end(rehearsal: Rehearsal, plan: RehearsalPlan) -> list[NotChecked]:
         found.append(NotChecked("collectives", "no rank created a process group: nothing was distributed"))
     if any(end.how == "steps" for end in rehearsal.ends):
         shorter = "" if plan.epoch_steps else "; --epoch-steps 2 --steps 0 reaches it through short epochs"
+        done = max(end.steps for end in rehearsal.ends)
         found.append(
-            NotChecked("the end of the script", f"the ranks were ended after {plan.steps} optimizer steps{shorter}")
+            NotChecked(
+                "the end of the script",
+                f"the ranks were ended after {done} optimizer steps{_of_epoch(rehearsal)}{shorter}",
+            )
         )
     elif joined and not steps_of(rehearsal):
         found.append(NotChecked("optimizer steps", "the script ended without a step"))
     return found
+
+
+def _of_epoch(rehearsal: Rehearsal) -> str:
+    """``, 3 of 157 batches of the loop at train.py:30``: of the longest pass over a loader that was not complete."""
+    passes = {(row.rank, row.data["number"]): row for row in rehearsal.of_ranks("samples.pass")}
+    open_passes = [
+        (passes[row.rank, row.data["number"]], row.data["given"])
+        for row in rehearsal.of_ranks("samples.open")
+        if (row.rank, row.data["number"]) in passes
+    ]
+    known = [(row.data["length"], given, row.place) for row, given in open_passes if row.data["length"]]
+    if not known:
+        return ""
+    length, given, place = max(known)
+    return f", in batch {given} of {length} of the loop at {place}"
 
 
 def _not_simulated(rehearsal: Rehearsal) -> list[NotChecked]:

@@ -49,6 +49,8 @@ class RehearsalPlan(NamedTuple):
     gpus_per_task: int | None = None
     #: an argument with the local rank that the launcher puts before the script's own (``--local_rank``); "": none
     local_rank_argument: str = ""
+    #: more steps than ``steps``, if they are fast: short epochs and scripts come to their end
+    most_steps: int = 0
 
     @property
     def world_size(self) -> int:

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import sys
+import time
 import weakref
 from typing import Any, NoReturn
 
@@ -30,6 +31,8 @@ class WorkerExit:
         self.plan = plan
         self.agreement = Agreement(plan, event_log, self.stopped)
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        #: when the last step ended, and seconds since the one before
+        self._stepped_at, self._step_s = time.monotonic(), 0.0
         self._over = False
         self._pid = os.getpid()
 
@@ -54,7 +57,7 @@ class WorkerExit:
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         if self.plan.steps is None or self._steps.get(optimizer, 0) < self.plan.steps or os.getpid() != self._pid:
             return
-        if self.agreement.finished(self.event_log.step):
+        if self.agreement.finished(self.event_log.step, self._step_s):
             self._end_here()
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
@@ -62,6 +65,8 @@ class WorkerExit:
         done = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
         if done > self.event_log.step:
             self.event_log.step = done
+            now = time.monotonic()
+            self._stepped_at, self._step_s = now, now - self._stepped_at
             self.event_log.note("stage.step")
 
     def _end_here(self) -> NoReturn:

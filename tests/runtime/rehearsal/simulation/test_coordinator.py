@@ -61,8 +61,8 @@ class Rank:
             "agree", answered, ranks=range(self.plan.world_size), ordinal=call.number, call=to_plain(call), waits=waits
         )
 
-    def finishes(self, steps: int) -> None:
-        self._ask("finished", lambda: None, steps=steps)
+    def finishes(self, steps: int, step_s: float = 0.01) -> None:
+        self._ask("finished", lambda: None, steps=steps, step_s=step_s)
 
     def _ask(self, what: str, then: Callable[[], None], **more: Any) -> None:
         self.answers.pop(what, None)
@@ -184,6 +184,27 @@ def test_ranks_end_together(stage: Stage) -> None:
 
 
 @pytest.mark.slow
+def test_ranks_do_more_steps_together_while_these_are_fast(stage: Stage) -> None:
+    stage.coordinator.plan = stage.plan._replace(most_steps=5)
+
+    def answers(steps: int, step_s: float = 0.01) -> list[bool]:
+        for rank in stage.ranks:
+            rank.finishes(steps, step_s)
+        stage.until(lambda: all("finished" in rank.answers for rank in stage.ranks))
+        return [rank.answers["finished"]["end"] for rank in stage.ranks]
+
+    assert [answers(steps) for steps in (3, 4, 5)] == [[False] * 2, [False] * 2, [True] * 2]
+    assert stage.coordinator.unfinished() == ()
+
+
+def test_ranks_do_no_more_steps_if_these_are_slow(stage: Stage) -> None:
+    stage.coordinator.plan = stage.plan._replace(most_steps=16)
+    for rank in stage.ranks:
+        rank.finishes(3, 60.0)
+    stage.until(lambda: all("finished" in rank.answers for rank in stage.ranks))
+    assert all(rank.answers["finished"] == {"end": True} for rank in stage.ranks)
+
+
 def test_good_a_rank_that_has_done_its_steps_goes_on_for_another(stage: Stage) -> None:
     """A stage of a pipeline, or one without an optimizer."""
     zero, one = stage.ranks

@@ -126,6 +126,23 @@ def test_a_script_that_ended_was_looked_at_to_its_end() -> None:
     assert reasons(performed(*(End(rank, 10, "finished", 0, 5) for rank in range(2)))) == {}
 
 
+def test_an_epoch_that_was_cut_is_named_with_its_batches() -> None:
+    rows = [
+        LoggedEvent("samples.pass", 0, 10, 1.0, 0, f"train.py:{line}", data={"number": number, "length": length})
+        for number, length, line in ((1, 157, 30), (2, 9, 44), (3, None, 50))
+    ]
+    cut = LoggedEvent("samples.open", 0, 10, 2.0, 3, data={"number": 1, "given": 4})
+    endless = LoggedEvent("samples.open", 0, 10, 2.0, 3, data={"number": 3, "given": 4})
+    done = performed(*AT_END)
+    for extra, text in (((cut, endless), ", in batch 4 of 157 of the loop at train.py:30"), ((endless,), ""), ((), "")):
+        rehearsal = done.rehearsal._replace(rows=(*done.rehearsal.rows, *rows, *extra))
+        why = reasons(done._replace(rehearsal=rehearsal))["the end of the script"]
+        assert (
+            why
+            == f"the ranks were ended after 3 optimizer steps{text}; --epoch-steps 2 --steps 0 reaches it through short epochs"
+        )
+
+
 def test_a_script_without_a_group_was_not_looked_at_as_a_job() -> None:
     rows = tuple(row("stage.end", rank, joined=False) for rank in range(2))
     ends = [End(rank, 10, "finished", 0, 0) for rank in range(2)]

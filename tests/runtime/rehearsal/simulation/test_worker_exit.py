@@ -30,7 +30,7 @@ class Agreement:
         self.told: list[ScriptExit] = []
         self.left = 0
 
-    def finished(self, steps: int) -> bool:
+    def finished(self, steps: int, step_s: float) -> bool:
         self.asked.append(steps)
         return self.answers.pop(0)
 

@@ -14,6 +14,8 @@ HOOKS = (
     "samples",
     "devices",
     "gradients",
+    "training",
+    "models",
     "groups",
     "pickling",
     "buffers",

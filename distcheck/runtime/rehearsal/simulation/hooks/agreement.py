@@ -221,11 +221,14 @@ class Agreement:
     def differs(self, call: RecordedCall, other: OtherRank) -> None:
         """Leave it to the parent, which compares all calls."""
 
-    def finished(self, steps: int) -> bool:
-        """This rank has done its steps: whether to end now, with all; False: another rank can't go on without it."""
+    def finished(self, steps: int, step_s: float) -> bool:
+        """This rank has done its steps: whether to end now, with all; False: another rank can't go on without it.
+
+        :param step_s: seconds of the last step
+        """
         if self.rank_info is None or os.getpid() != self._pid:
             return True
-        return bool(self._ask("finished", rank=self.rank_info.rank, steps=steps)["end"])
+        return bool(self._ask("finished", rank=self.rank_info.rank, steps=steps, step_s=step_s)["end"])
 
     def ended(self, ended: ScriptExit) -> None:
         """The script has ended."""

@@ -7,6 +7,7 @@ compared. No collective is added.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import sys
 import weakref
@@ -22,7 +23,7 @@ from distcheck.runtime.coordination.model import CollectiveCall, RecordedCall
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .drift import ReplicaRow
-from .updates import IdleOptimizer, ScheduleBurst, UpdateObserver
+from .updates import PATIENT, IdleOptimizer, Patience, ScheduleBurst, UpdateObserver
 
 #: Steps that are compared in addition: a fault of the first steps is reported early.
 _FIRST_STEPS = 2
@@ -67,8 +68,7 @@ class _Reduced(NamedTuple):
 class _Steps:
     """The steps of one optimizer."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
         self.count = 0
         #: all-reduces of this process until the last step, and until the one before it
         self.reduces = self.reduces_before = 0
@@ -81,23 +81,29 @@ class TrainingObserver:
 
     :param every: steps between two rows
     :param digests: digest parameters and gradients; else the rows hold learning rates only
+    :param first: so many steps make a row each, whatever ``every`` is
     """
 
-    def __init__(self, calls: CallRecorder, every: int, *, digests: bool) -> None:
+    def __init__(
+        self, calls: CallRecorder, every: int, *, digests: bool, first: int = _FIRST_STEPS, patience: Patience = PATIENT
+    ) -> None:
         self.rows: deque[ReplicaRow] = deque(maxlen=64)
         #: what steps of this process used without waiting
         self.unwaited: deque[UnwaitedGradients] = deque()
         #: which of its steps change nothing
-        self.updates = UpdateObserver(self._rank_and_sizes)
+        self.updates = UpdateObserver(self._rank_and_sizes, patience)
         #: why no more rows are made; "": they are
         self.error = ""
         self._calls = calls
         self._torch: Any = None
         self._every = every
+        self._first = first
         self._wants_digests = digests
         self._digests: Digests | None = None
         self._wrapped: list[_Wrapped] = []
         self._optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
+        #: key of replicas → optimizers that step them: ranks may have others, and in another order
+        self._of_replicas: dict[str, tuple[weakref.WeakKeyDictionary[Any, int], Iterator[int]]] = {}
         #: address of a tensor → its last all-reduce
         self._reduced: dict[int, _Reduced] = {}
         self._reduces = 0
@@ -144,6 +150,7 @@ class TrainingObserver:
         self._wrapped.clear()
         self._reduced.clear()
         self._optimizers.clear()
+        self._of_replicas.clear()
         self._seen = self._digested = 0
 
     def _attach_optimizers(self, module: Any) -> None:
@@ -153,6 +160,8 @@ class TrainingObserver:
             register(self._before_step)
             # an optimizer may wait for its gradients in its step
             module.register_optimizer_step_post_hook(self._after_step)
+            self.updates.observe_clearing(self._torch, module.Optimizer)
+            self.updates.observe_clearing(self._torch, sys.modules["torch.nn.modules.module"].Module)
 
     def _attach_ddp(self, module: Any) -> None:
         kind = module.DistributedDataParallel
@@ -267,13 +276,12 @@ class TrainingObserver:
     def _observe(self, optimizer: Any, place: str, *, with_gradients: bool) -> None:
         steps = self._optimizers.get(optimizer)
         if steps is None:
-            # the number of one that was collected is not used again
-            steps = self._optimizers[optimizer] = _Steps(self._seen)
+            steps = self._optimizers[optimizer] = _Steps()
             self._seen += 1
         steps.count += 1
         if with_gradients:
             self.updates.before_step(self._torch, optimizer, place)
-        due = steps.count <= _FIRST_STEPS or steps.count % self._every == 0
+        due = steps.count <= self._first or steps.count % self._every == 0
         owned: set[int] = set()
         trained = {id(one) for group in optimizer.param_groups for one in group["params"]} if due else set()
         for wrapped in self._wrapped:
@@ -293,7 +301,7 @@ class TrainingObserver:
                 continue
             kept = [(name, one) for name, one in named if name not in wrapped.ignored]
             row = ReplicaRow(
-                0, f"{wrapped.key}.{steps.number}", wrapped.ranks, steps.count, number, wrapped.network, place,
+                0, self._numbered(wrapped.key, optimizer), wrapped.ranks, steps.count, number, wrapped.network, place,
                 _rates(optimizer),
                 *self._digests_of(kept, optimizer, steps, with_gradients=with_gradients, ddp=ddp),
             )  # fmt: skip
@@ -307,11 +315,19 @@ class TrainingObserver:
                     self._add_by_hand(optimizer, steps, place, title, named)
         steps.reduces_before, steps.reduces = steps.reduces, self._reduces
 
+    def _numbered(self, key: str, optimizer: Any) -> str:
+        """Return a key of replicas with the number of an optimizer among those that step them."""
+        # the number of one that was collected is not used again
+        known, numbers = self._of_replicas.setdefault(key, (weakref.WeakKeyDictionary(), itertools.count()))
+        if optimizer not in known:
+            known[optimizer] = next(numbers)
+        return f"{key}.{known[optimizer]}"
+
     def _collectives(self, group: Any) -> tuple[int, int]:
-        """Return the collectives of a group, and those of them that C++ made."""
+        """Return the collectives of a group, and those of them that torch's own code made."""
         title = group.group_name
         number = self._calls.count(group, title)
-        return number, number - self._calls.compared(title)
+        return number, number - self._calls.compared(title) + self._calls.of_torch.get(title, 0)
 
     def _reduced_by_hand(
         self, optimizer: Any, steps: _Steps, owned: set[int]
@@ -332,9 +348,10 @@ class TrainingObserver:
 
     def _add_by_hand(self, optimizer: Any, steps: _Steps, place: str, title: str, named: list[tuple[str, Any]]) -> None:
         row = ReplicaRow(
-            0, f"{title}.manual.{steps.number}", self._calls.groups[title], steps.count,
+            0, self._numbered(f"{title}.manual", optimizer), self._calls.groups[title], steps.count,
             self._calls.entered.get(title, 0), "", place, _rates(optimizer),
             *self._digests_of(named, optimizer, steps, with_gradients=True),
+            reduced=tuple(self._reduced[one.grad.data_ptr()].call.number for _, one in named),
         )  # fmt: skip
         self._add(row)
 

@@ -6,6 +6,7 @@ parameter. A scheduler costs a few microseconds at each of its steps.
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import weakref
@@ -17,18 +18,31 @@ from typing import Any, NamedTuple
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
 from distcheck.core.registry import probe
-from distcheck.runtime.coordination.frames import is_own, shown_path
+from distcheck.runtime.coordination.frames import innermost_own, is_own, shown_path
 from distcheck.runtime.coordination.locations import where_of
 
-#: Steps without a gradient, and without a change, after which an optimizer is reported. An optimizer may collect the
-#: gradients of some steps.
-_STEPS_WITHOUT_GRADIENT, _STEPS_WITHOUT_CHANGE = 10, 50
-#: Steps of an optimizer in a row before each of which its scheduler made as many steps as there are ranks.
-_BURSTS = 5
+#: Steps in a row whose gradients were cleared between the backward pass and the step.
+_STEPS_CLEARED = 2
 #: Parameters that are compared, and elements of each.
 _PARAMETERS, _ELEMENTS = 4, 64
 #: A relative update that no rounding of 32 bits hides.
 _UPDATE = 1e-4
+
+
+class Patience(NamedTuple):
+    """After how many steps an optimizer or a scheduler is reported."""
+
+    #: without a gradient. An optimizer may collect the gradients of some steps
+    without_gradient: int = 10
+    #: without a change; of optimizers that are torch's own
+    without_change: int = 50
+    without_change_of_torch: int = 50
+    #: before each of which the scheduler made as many steps as there are ranks
+    bursts: int = 5
+
+
+#: In a job that runs anyway, and in a rehearsal of a few steps.
+PATIENT, BRIEF = Patience(), Patience(without_gradient=3, without_change_of_torch=3, bursts=2)
 
 
 class IdleOptimizer(NamedTuple):
@@ -44,6 +58,8 @@ class IdleOptimizer(NamedTuple):
     elsewhere: int
     #: these are shards
     sharded: bool = False
+    #: line that clears the gradients between the backward pass and the step; "": none does
+    cleared_at: str = ""
 
 
 class ScheduleBurst(NamedTuple):
@@ -61,23 +77,23 @@ class ScheduleBurst(NamedTuple):
 @probe(rules.DC752, rules.DC766)
 def steps_change_parameters(idle: IdleOptimizer) -> Iterator[Finding]:
     """Report an optimizer that holds other tensors than the model, or whose steps change nothing."""
-    why = (
-        f"none of its parameters has had a gradient, and {idle.elsewhere} parameters with gradients are in no optimizer"
-        if idle.elsewhere
-        else "its parameters have gradients, and each step leaves them as they are"
-    )
+    if idle.cleared_at:
+        why = f"its gradients are set to zero between the backward pass and the step at {idle.place}"
+        fix = "call zero_grad() before the backward pass, or after the step"
+    elif idle.elsewhere:
+        elsewhere = f"{idle.elsewhere} parameters with gradients are in no optimizer"
+        why = f"none of its parameters has had a gradient, and {elsewhere}"
+        fix = "build the optimizer from the parameters of the trained model, after it was wrapped, sharded or copied"
+    else:
+        why = "its parameters have gradients, and each step leaves them as they are"
+        fix = "check the learning rate, and what the step of this optimizer does"
     rule = rules.DC752 if idle.sharded else rules.DC766
     yield rule.found(
         f"{idle.steps} steps of {idle.optimizer} have changed no parameter: {why}",
-        where=where_of(idle.place, [idle.rank]),
+        where=where_of(idle.cleared_at or idle.place, [idle.rank]),
         severity=Severity.WARNING,
         evidence={"optimizer": idle.optimizer, "steps": idle.steps, "parameters_elsewhere": idle.elsewhere},
-        fix=Fix(
-            "build the optimizer from the parameters of the trained model, after it was wrapped, sharded or copied"
-            if idle.elsewhere
-            else "check the learning rate, and what the step of this optimizer does",
-            where="code",
-        ),
+        fix=Fix(fix, where="code"),
     )
 
 
@@ -108,6 +124,12 @@ class _Updates:
         self.highest = 0.0
         #: elements of parameters before the step, and whether they have to change
         self.before: list[tuple[Any, Any, Any]] = []
+        #: steps so far after gradients were cleared; -1: one had a gradient
+        self.cleared = 0
+        #: line that cleared gradients since the last step
+        self.cleared_at = ""
+        #: what it left. A backward pass that follows changes them, to zeros as well
+        self.gradients: list[tuple[int, int]] = []
 
 
 class _Schedule:
@@ -130,7 +152,8 @@ class UpdateObserver:
     :param rank_and_sizes: returns the rank, and the sizes of the groups among which models are replicated
     """
 
-    def __init__(self, rank_and_sizes: Callable[[], tuple[int, frozenset[int]]]) -> None:
+    def __init__(self, rank_and_sizes: Callable[[], tuple[int, frozenset[int]]], patience: Patience = PATIENT) -> None:
+        self._patience = patience
         self.found: deque[IdleOptimizer | ScheduleBurst] = deque(maxlen=8)
         self._rank_and_sizes = rank_and_sizes
         #: of all optimizers
@@ -155,6 +178,8 @@ class UpdateObserver:
         if updates.without_gradient >= 0:
             self._expect_gradients(torch, optimizer, updates, place)
         updates.before = []
+        if updates.cleared >= 0:
+            self._expect_uncleared(optimizer, updates, place)
         if updates.unchanged >= 0 and updates.without_gradient < 0:
             updates.before = self._before(torch, optimizer, updates)
         for scheduler, schedule in self._schedules.items():
@@ -172,7 +197,8 @@ class UpdateObserver:
                 updates.unchanged = -1
             elif any(bool(due.any()) for _, _, due in before):
                 updates.unchanged += 1
-        if updates.unchanged == _STEPS_WITHOUT_CHANGE:
+        of_torch = type(optimizer).__module__.startswith("torch.optim.")
+        if updates.unchanged == (self._patience.without_change_of_torch if of_torch else self._patience.without_change):
             self._report_idle(optimizer, place, updates.unchanged)
             updates.unchanged = -1
 
@@ -181,12 +207,39 @@ class UpdateObserver:
             updates.without_gradient = -1
             return
         updates.without_gradient += 1
-        if updates.without_gradient < _STEPS_WITHOUT_GRADIENT:
+        if updates.without_gradient < self._patience.without_gradient:
             return
         steps, updates.without_gradient = updates.without_gradient, -1
         elsewhere, sharded = self._without_optimizer(torch, optimizer)
         if elsewhere:
             self._report_idle(optimizer, place, steps, elsewhere, sharded)
+
+    def _expect_uncleared(self, optimizer: Any, updates: _Updates, place: str) -> None:
+        cleared_at, updates.cleared_at = updates.cleared_at, ""
+        if any(_is_nonzero(one.grad) for one in _parameters(optimizer)):
+            updates.cleared = -1
+        elif cleared_at and updates.gradients == _states(optimizer):
+            updates.cleared += 1
+            if updates.cleared == _STEPS_CLEARED:
+                rank, _ = self._rank_and_sizes()
+                steps, updates.cleared = updates.cleared, -1
+                self.found.append(IdleOptimizer(rank, place, type(optimizer).__name__, steps, 0, cleared_at=cleared_at))
+
+    def observe_clearing(self, torch: Any, kind: Any) -> None:
+        """Observe ``zero_grad`` of optimizers, or of modules."""
+        real = kind.zero_grad
+
+        @functools.wraps(real)
+        def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            observed = [(one, updates) for one, updates in self._updates.items() if updates.cleared >= 0]
+            # the gradients that a step has used are zero as well, or it is not observed any more
+            cleared = [one for one in observed if _are_of_backward(torch, one[0])]
+            real(owner, *args, **kwargs)
+            for optimizer, updates in cleared:
+                updates.cleared_at = innermost_own(sys._getframe(1))[0]
+                updates.gradients = _states(optimizer)
+
+        kind.zero_grad = zero_grad
 
     def _without_optimizer(self, torch: Any, optimizer: Any) -> tuple[int, bool]:
         """Return the number of parameters that look like those of an optimizer, have gradients, and are in none.
@@ -282,12 +335,29 @@ class UpdateObserver:
         rank, sizes = self._rank_and_sizes()
         alike = steps > 1 and steps in sizes and len(places) == 1 and not apart
         schedule.bursts = schedule.bursts + 1 if alike else 0
-        if schedule.bursts == _BURSTS:
+        if schedule.bursts == self._patience.bursts:
             self.found.append(ScheduleBurst(rank, places.pop(), type(scheduler).__name__, steps, step_place))
 
 
 def _parameters(optimizer: Any) -> Iterator[Any]:
     return (one for group in optimizer.param_groups for one in group["params"])
+
+
+def _are_of_backward(torch: Any, optimizer: Any) -> bool:
+    """Return whether an optimizer has gradients, and no overflow for which the script may skip the step."""
+    gradients = [one.grad for one in _parameters(optimizer) if _is_nonzero(one.grad)]
+    return bool(gradients) and all(bool(torch.isfinite(getattr(one, "_local_tensor", one)).all()) for one in gradients)
+
+
+def _states(optimizer: Any) -> list[tuple[int, int]]:
+    """Return which gradients an optimizer has, and how often they were changed."""
+    gradients = [getattr(one.grad, "_local_tensor", one.grad) for one in _parameters(optimizer)]
+    return [(0, 0) if one is None else (id(one), one._version) for one in gradients]
+
+
+def _is_nonzero(gradient: Any) -> bool:
+    local = getattr(gradient, "_local_tensor", gradient)
+    return local is not None and bool(local.detach().any())
 
 
 def _is_plain(torch: Any, tensor: Any) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distcheck import rules
-from distcheck.core.model import Finding, Fix, Severity, grouped_pairs
+from distcheck.core.model import Finding, Fix, Severity, grouped, grouped_pairs
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.locations import few_rank_names, where_of
@@ -45,6 +45,8 @@ class ReplicaRow(NamedTuple):
     rest: Mapping[str, Digest] = {}
     #: ``number`` may hold sends and receives, of which ranks make different numbers
     paired: bool = False
+    #: numbers of the calls that reduced the gradients. Ranks with other ones step other parameters
+    reduced: tuple[int, ...] = ()
 
 
 class Drift(NamedTuple):
@@ -127,10 +129,16 @@ _EQUAL = {
 
 def drift_of(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift | None:
     """Return what differs at both of two compared steps: the likely cause first."""
+    if any(len({row.reduced for row in rows}) > 1 for rows in (before, now)):
+        return None
     if any(len({row.number for row in rows}) > 1 for rows in (before, now)):
         # a rank made other steps: the rows do not show the same iteration
         return Drift("step count", "", tuple(now)) if _steps_apart(before, now) else None
     later = set(_differing(now))
+    kinds = {what for what, _ in later}
+    if "gradient" in kinds and "parameter" not in kinds:
+        # the script averages the parameters after each step
+        later = {(what, name) for what, name in later if what not in ("gradient", "optimizer state")}
     for what, name in _differing(before):
         if (what, name) in later:
             return Drift(what, name, tuple(before), _is_large(before, what, name))
@@ -203,6 +211,21 @@ def _shown(row: ReplicaRow, drift: Drift) -> str:
     return f"norm {value.norm:.6g}, checksum {value.checksum:08x}" if isinstance(value, Digest) else f"{value:.6g}"
 
 
+def drifts_of(rows: Iterable[ReplicaRow]) -> Iterator[Drift]:
+    """Yield the first drift of each model, from all rows of all ranks."""
+    for of_model in grouped(rows, lambda row: row.key).values():
+        before: list[ReplicaRow] = []
+        for _, now in sorted(grouped(of_model, lambda row: row.step).items()):
+            if {row.rank for row in now} != set(now[0].ranks):
+                continue
+            now.sort()
+            drift = drift_of(before, now) if before else None
+            if drift is not None:
+                yield drift
+                break
+            before = now
+
+
 # exchange
 
 
@@ -240,7 +263,7 @@ class ReplicaExchange:
                 continue
             keys = [_key(row, other) for other in row.ranks]
             if store.check(keys):
-                self._compare(store, [_read(text) for text in store.multi_get(keys)])
+                self._compare(store, [row_of(json.loads(text)) for text in store.multi_get(keys)])
         if final and (why := self._unchecked()):
             store.set(REPLICAS_UNCHECKED, f"rank {rank}: {why}")
 
@@ -261,10 +284,11 @@ def _key(row: ReplicaRow, rank: int) -> str:
     return f"{PREFIX}/replica/{row.key}/{row.step}/{rank}"
 
 
-def _read(text: str) -> ReplicaRow:
-    row = ReplicaRow(*json.loads(text))
+def row_of(values: Iterable[Any]) -> ReplicaRow:
+    """Return a row that was written as JSON."""
+    row = ReplicaRow(*values)
     return row._replace(
-        ranks=tuple(row.ranks), rates=tuple(row.rates),
+        ranks=tuple(row.ranks), rates=tuple(row.rates), reduced=tuple(row.reduced),
         values={name: (_digest(gradient), Digest(*value)) for name, (gradient, value) in row.values.items()},
         rest={name: Digest(*value) for name, value in row.rest.items()},
     )  # fmt: skip

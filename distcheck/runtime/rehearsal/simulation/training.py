@@ -1,0 +1,58 @@
+"""Replicas that drift apart, and optimizers and schedules that change nothing: judged as *watch* judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distcheck import rules
+from distcheck.core.model import Finding, NotApplicable
+from distcheck.core.registry import fact, probe
+from distcheck.runtime.coordination import drift, updates
+
+from .plan import Rehearsal
+
+
+class TrainingSteps(NamedTuple):
+    """What the optimizer steps of all ranks show."""
+
+    drifts: tuple[drift.Drift, ...]
+    #: of the first rank for each line
+    idle: tuple[updates.IdleOptimizer, ...]
+    bursts: tuple[updates.ScheduleBurst, ...]
+
+
+@fact(of_this_host=False)
+def read_training_steps(rehearsal: Rehearsal) -> TrainingSteps:
+    """Return what the hook of ``training`` logged."""
+    if not any(True for _ in rehearsal.of_ranks("stage.step")):
+        raise NotApplicable("no optimizer of torch has made a step")
+    rows = (drift.row_of(row.data["row"]) for row in rehearsal.of_ranks("training.row"))
+    idle = [updates.IdleOptimizer(*row.data["found"]) for row in rehearsal.of_ranks("training.idle")]
+    bursts = [updates.ScheduleBurst(*row.data["found"]) for row in rehearsal.of_ranks("training.burst")]
+    return TrainingSteps(
+        tuple(drift.drifts_of(rows)),
+        tuple({(one.place, one.cleared_at): one for one in sorted(idle, reverse=True)}.values()),
+        tuple({one.place: one for one in sorted(bursts, reverse=True)}.values()),
+    )
+
+
+@probe(rules.DC757, rules.DC763, rules.DC764)
+def replicas_stay_equal(steps: TrainingSteps) -> Iterator[Finding]:
+    """Report the first thing that differs between the replicas of each model."""
+    for one in steps.drifts:
+        yield from drift.replicas_stay_equal(one)
+
+
+@probe(rules.DC752, rules.DC766)
+def steps_change_parameters(steps: TrainingSteps) -> Iterator[Finding]:
+    """Report optimizers that hold other tensors than the model, or whose steps change nothing."""
+    for one in steps.idle:
+        yield from updates.steps_change_parameters(one)
+
+
+@probe(rules.DC765)
+def schedules_step_once(steps: TrainingSteps) -> Iterator[Finding]:
+    """Report schedulers that step once for each rank."""
+    for one in steps.bursts:
+        yield from updates.schedules_step_once(one)
