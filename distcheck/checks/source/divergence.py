@@ -650,9 +650,9 @@ def _arguments(call: SourceCall) -> tuple[str, ...]:
 
 
 def _is_own_group(value: Value) -> bool:
-    """Return whether a list names this rank alone: nothing waits for anybody in such a group."""
+    """Return whether a list names this rank alone: no rank waits in such a group."""
     return all(
-        atom.kind in (Kind.LIST, Kind.TUPLE) and len(atom.items) == 1 and atom.items[0].only(*RANKS) for atom in value
+        atom.kind in (Kind.LIST, Kind.TUPLE) and len(atom.items) == 1 and atom.items[0].has(*RANKS) for atom in value
     )
 
 

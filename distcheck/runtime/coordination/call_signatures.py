@@ -73,7 +73,8 @@ def agreed(call: CollectiveCall) -> tuple[object, ...]:
     if call.operation in _UNEVEN:
         sizes = ()
     elif call.group.startswith(SETUP):
-        sizes = call.sizes  # the ranks of a new group
+        # the ranks of a new group; no rank waits in a group of one, so that each rank can make one of its own
+        sizes = call.sizes if any(len(ranks) > 1 for ranks in call.sizes) else ()
     return (call.operation, sizes, call.dtypes, call.reduce, call.peer)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from distcheck.runtime.coordination.call_recorder import CallRecorder
 from distcheck.runtime.coordination.call_signatures import KINDS, agreed
-from distcheck.runtime.coordination.model import CollectiveCall
+from distcheck.runtime.coordination.model import SETUP, CollectiveCall
 
 START = """
 import inspect, warnings, torch, torch.distributed as dist
@@ -153,6 +153,17 @@ def test_what_need_not_agree(one: CollectiveCall, other: CollectiveCall) -> None
 )
 def test_what_must_agree(other: CollectiveCall) -> None:
     assert agreed(CollectiveCall(1, "all_reduce", sizes=((20,),), dtypes=("float32",), reduce="sum")) != agreed(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [((0,), (1,), True), ((0, 1), (0, 1), True), ((0, 1), (2, 3), False), ((0,), (0, 1), False)],
+)
+def test_ranks_must_agree_on_a_new_group_unless_each_makes_one_of_its_own(
+    one: tuple[int, ...], other: tuple[int, ...], same: bool
+) -> None:
+    made = [agreed(CollectiveCall(1, "new_group", SETUP, (ranks,))) for ranks in (one, other)]
+    assert (made[0] == made[1]) is same
 
 
 def test_a_module_without_these_functions_is_left_alone() -> None:
