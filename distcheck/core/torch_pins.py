@@ -2,7 +2,7 @@
 
 Instructions to install count as well: lines of documents with ``pip install`` or ``conda install``, and a release that
 is quoted as code (```torch==1.13.1```), or is an item of a list. So do the image that a Dockerfile starts from, and
-what it installs.
+what it installs. A lock file or exact constraints of pip count instead of the bounds next to them.
 
 A Python file that imports a module of torch which a release has removed allows none from there on.
 
@@ -30,6 +30,17 @@ _DECLARING = re.compile(
     r"|(?!change|news|history|release).*\.(?:md|rst)|(?:.*\.)?Dockerfile(?:\..*)?",
     re.IGNORECASE,
 )
+#: Files that name the one release that is installed, where others next to them only bound it.
+_LOCKS = re.compile(r"(?:uv|poetry|pdm)\.lock|Pipfile\.lock|(?:.*[_-])?constraints?(?:[._-].*)?\.txt", re.IGNORECASE)
+_LOCKED = {
+    package: re.compile(
+        rf"""name\ =\ "{package}"\r?\nversion\ =\ "(\d+(?:\.\d+)*)
+        | ^[ \t]*"{package}":\ \{{ [^}}]*? "version":\ "==(\d+(?:\.\d+)*)
+        | ^{package}==(\d+(?:\.\d+)*)""",
+        re.MULTILINE | re.VERBOSE,
+    )
+    for package in ("torch", "accelerate")
+}
 #: A folder of documents, and those in it that show how to install.
 _DOCUMENTS = re.compile(r"docs?|documentation|readme", re.IGNORECASE)
 _INSTALLATION = re.compile(
@@ -52,10 +63,11 @@ _DECLARATIONS = {
     )
     for package, names in (("torch", "torch | pytorch"), ("accelerate", "accelerate"))
 }
-#: Lines of a text for readers that install packages, and a release that is quoted as code or is an item of a list.
+#: Lines of a text for readers that install packages, and a release that is quoted as code, is an item of a list, or
+#: is a line of its own.
 _INSTALLING = re.compile(
     r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
-    r"|(?<=^[-*] )(?:torch|pytorch)(?: ?={1,2} ?\d\S*| \d+(?:\.\d+)+)$|^(?:torch|pytorch)={1,2}\d\S*$",
+    r"|(?:(?<=^[-*] )|^)(?:torch|pytorch)(?: ?={1,2} ?\d\S*| ?\d+(?:\.\d+)+)(?=[ ]*(?:<br ?/?>)?[ ]*$)",
     re.MULTILINE | re.IGNORECASE,
 )
 #: An image that is named after its torch, and a version that a Dockerfile names once.
@@ -68,6 +80,7 @@ _EXTRAS = re.compile(r"(?<=\w)\[[\w\s.,-]*\]")
 _REMOVED = re.compile(rb"^(?:from torch\._six import |import torch\._six\b|from torch import _six\b)", re.MULTILINE)
 #: Bytes of a file that are read, files of a folder, and folders above a file.
 _MAX_BYTES = 200_000
+_MAX_BYTES_OF_LOCK = 8_000_000
 _MAX_FILES = 40
 _MAX_DEPTH = 40
 
@@ -101,7 +114,7 @@ def newest_in(text: str, path: str, package: str = "torch") -> list[Newest | Non
         # a channel is called pytorch as well
         text = re.sub(r"(?:-c|--channel)[ =]\S+", "", "\n".join(_INSTALLING.findall(text)).lower())
         # an item of a list: torch 1.8.0
-        text = re.sub(r"(?m)^(torch|pytorch) (?=\d)", r"\1==", text)
+        text = re.sub(r"(?m)^(torch|pytorch) ?(?=\d)", r"\1==", text)
     if path.endswith((".txt", ".in", ".yml", ".yaml", ".toml", ".cfg", "Pipfile")):
         text = re.sub(r"(?m)(?:^|[ \t])#.*$", "", text)
     text = _EXTRAS.sub("", text)
@@ -209,6 +222,10 @@ class TorchPins:
             names = sorted(os.listdir(folder))
         except OSError:
             return []
+        locks = [name for name in names if _LOCKS.fullmatch(name)]
+        locked = [one for name in locks for one in self._locked(f"{folder}/{name}")]
+        if locked:
+            return locked
         paths = [f"{folder}/{name}" for name in names if _DECLARING.fullmatch(name)]
         for name in names:
             inner = f"{folder}/{name}"
@@ -224,13 +241,20 @@ class TorchPins:
             found.extend(newest_in(text, posixpath.basename(path), self._package))
         return found
 
+    def _locked(self, path: str) -> list[Newest | None]:
+        text = _content(path, _MAX_BYTES_OF_LOCK).decode("utf-8", "replace")
+        return [
+            Newest(tuple(int(part) for part in "".join(one).split(".")), posixpath.basename(path))
+            for one in _LOCKED[self._package].findall(text)
+        ]
 
-def _content(path: str) -> bytes:
+
+def _content(path: str, most: int = _MAX_BYTES) -> bytes:
     """Return the begin of a file; nothing of one that can't be read, is no file, or is a link."""
     try:
         if os.path.isfile(path) and not os.path.islink(path):
             with open(path, "rb") as file:
-                return file.read(_MAX_BYTES)
+                return file.read(most)
     except OSError:
         return b""
     return b""

@@ -37,6 +37,8 @@ from distcheck.core.torch_pins import ACCELERATE_SINCE, SINCE, Newest, TorchPins
         ("## Needs\n\n- Python 3.10\n- PyTorch==2.1.0\n- numpy\n", "README.md", (2, 1, 0), False),
         ("```\npytorch==2.1.0\ntransformers==4.41.1\n```\n", "README.md", (2, 1, 0), False),
         ("## Dependencies\n- python >= 3.8\n- torch 1.8.0\n- timm\n", "README.md", (1, 8, 0), False),
+        ("## Dependencies\nPython 3.8<br />\nPytorch 1.8.1<br /> \nnumpy\n", "README.md", (1, 8, 1), False),
+        ("* pytorch1.2.0\n* numpy\n", "README.md", (1, 2, 0), False),
         ("    conda install pytorch==1.8.0 torchvision==0.9.0\n", "SEGMENTATION.md", (1, 8, 0), False),
         ("Run `pip3 install torch==1.12.1+cu113 --extra-index-url x`.\n", "INSTALL.md", (1, 12, 1), False),
         ("FROM --platform=linux/amd64 pytorch/pytorch:1.8.1-cuda11.1-cudnn8-devel\n", "Dockerfile", (1, 8, 1), False),
@@ -85,6 +87,7 @@ def test_no_bound_allows_all(text: str, path: str) -> None:
         ("FROM ubuntu:22.04\nARG X=1.8\nRUN pip install torch torchvision -c pytorch\n", "Dockerfile"),
         ("FROM pytorch/pytorch:latest\nFROM pytorch/manylinux:2.0\n", "Dockerfile"),
         ("- torch 1.6.0 or later\n- PyTorch >= 1.6\n- torch 1.6+\n", "README.md"),
+        ("PyTorch 1.8.1 and later\n## PyTorch 1.8.1\nPytorch 1.8.1+\n", "README.md"),
     ],
 )
 def test_other_words_declare_nothing(text: str, path: str) -> None:
@@ -153,6 +156,29 @@ def test_a_document_that_says_what_to_install_counts(tmp_path: Path) -> None:
     assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 7, 1), "INSTALL.md")
     (tmp_path / "docs" / "install.md").write_bytes(b"# Needs\r\n- torch 1.10.1\r\n- timm\r\n")
     assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/tools/train.py") == Newest((1, 10, 1), "install.md")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "version"),
+    [
+        ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.11.0+cu128"\n', (2, 11, 0)),
+        ("poetry.lock", '[[package]]\nname = "torch"\nversion = "1.13.1"\n', (1, 13, 1)),
+        ("Pipfile.lock", '{"default": {\n  "torch": {\n  "hashes": [],\n  "version": "==1.12.0"\n }}}\n', (1, 12, 0)),
+        ("constraints.txt", "torch==1.13.0\ntorchvision==0.14.0\n", (1, 13, 0)),
+    ],
+)
+def test_a_lock_counts_before_open_bounds(tmp_path: Path, name: str, text: str, version: tuple[int, ...]) -> None:
+    (tmp_path / "pyproject.toml").write_text('dependencies = ["torch>=1.9"]\n')
+    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") is None
+    (tmp_path / name).write_text(f"{'x' * 300_000}\n{text}")
+    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest(version, name)
+    (tmp_path / name).write_text(text.replace("torch", "torchmetrics"))
+    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") is None
+
+
+def test_the_newest_release_of_a_lock_counts(tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text('name = "torch"\nversion = "1.9.0"\n\nname = "torch"\nversion = "2.1.0"\n')
+    assert TorchPins([str(tmp_path)]).of(f"{tmp_path}/train.py") == Newest((2, 1, 0), "uv.lock")
 
 
 def test_nothing_above_the_project_counts(tmp_path: Path) -> None:
