@@ -9,6 +9,10 @@ from typing import NamedTuple
 _REPOSITORY = (".git", ".hg")
 #: What marks the folder of a project, which may be a part of a repository.
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
+#: Names of packages that no user of a library imports: several projects would install the same.
+_PLAIN_NAMES = frozenset(
+    ["src", "lib", "libs", "utils", "util", "tools", "scripts", "common", "models", "datasets", "data", "core", "code"]
+)
 
 
 class Roots(NamedTuple):
@@ -36,14 +40,15 @@ class RootFinder:
         return self._of_folder(path.replace("\\", "/").rpartition("/")[0])[0]
 
     def is_packaged(self, path: str) -> bool:
-        """Return whether a file is a module of a package in a project that can be installed."""
+        """Return whether a file is a module of a package that users can install: it has a name of its own."""
         folder = path.replace("\\", "/").rpartition("/")[0]
         if folder not in self._packaged:
             repository, above = self.of_file(path).repository, folder
+            package = ""
             while above and self._exists(f"{above}/__init__.py"):
-                above = above.rpartition("/")[0]
+                above, _, package = above.rpartition("/")
             found = False
-            while above != folder and not found:
+            while package not in ("", *_PLAIN_NAMES) and not found:
                 found = any(self._exists(f"{above}/{name}" if above else name) for name in _PROJECT)
                 if above in ("", repository):
                     break

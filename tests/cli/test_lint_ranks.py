@@ -139,3 +139,55 @@ def test_a_download_needs_several_ranks(tmp_path: Path) -> None:
         (folder / "README.md").write_text(block(line))
         (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC725", cwd=folder)["findings"]
         assert found["severity"] == level
+
+
+#: All that is harmless in one process is a note where every line that starts its script starts one.
+SAMPLER = """\
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+
+def main():
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    data = TensorDataset(torch.randn(1000, 8))
+    loader = DataLoader(data, sampler=DistributedSampler(data), batch_size=8)
+    model = DDP(torch.nn.Linear(8, 1).cuda())
+    for _ in range(3):
+        for (batch,) in loader:
+            model(batch.cuda()).sum().backward()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("texts", "level"),
+    [
+        ({}, "warning"),
+        ({"README.md": block(ONE)}, "info"),
+        ({"README.md": block(ONE, SEVERAL)}, "warning"),
+        ({"run.sh": "#!/bin/bash\n" + ONE}, "info"),
+        ({"run.sh": "#!/bin/bash\n" + ONE, "README.md": block(SEVERAL)}, "warning"),
+        ({"run.sh": f"#!/bin/bash\n{ONE}# several GPUs\n# {SEVERAL}"}, "warning"),
+        ({"run.sh": f"#!/bin/bash\n{ONE}# see torchrun\n# {SEVERAL.replace('train', 'test')}"}, "info"),
+        ({"README.md": block(ONE, f"# {SEVERAL}")}, "warning"),
+        ({"README.md": block(ONE.replace("train", "test"))}, "warning"),
+        ({"README.md": block(ONE), "tune.py": "import train\n\ntrain.main()\n"}, "warning"),
+    ],
+)
+def test_what_is_harmless_in_one_process_is_a_note_where_only_that_is_started(
+    tmp_path: Path, texts: dict[str, str], level: str
+) -> None:
+    folder = jobs(tmp_path, train_py=SAMPLER)
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC730", cwd=folder)["findings"]
+    assert found["severity"] == level
+    assert ("as one process" in found["message"]) == (level == "info")

@@ -384,6 +384,13 @@ def test_a_name_in_a_file_that_is_not_linked_decides(tree: Tree) -> None:
     assert levels() == ["error"]
     tree.write("conf/plain.yaml", "_target_: tool.apply.count\n", at=OLD + 40)
     assert levels() == ["info"]
+    tree.write("train.py", f"{COUNT}    print(locals(), getattr(apply, 'x', 0))\n", at=OLD + 43)
+    assert levels() == ["info"]
+    tree.write("train.py", f"import tool.apply as tools\n{COUNT}    print(getattr(apply, 'x', 0))\n", at=OLD + 44)
+    assert levels() == ["info"]
+    tree.write("train.py", f"from tool import apply\n{COUNT}    print(getattr(apply, 'x', 0))\n", at=OLD + 45)
+    assert levels() == ["error"]
+    tree.write("train.py", COUNT, at=OLD + 46)
     tree.write("tool/__init__.py", "", at=OLD + 50)
     assert levels() == ["info"]
     tree.write("setup.py", "", at=OLD + 60)

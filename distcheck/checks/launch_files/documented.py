@@ -19,7 +19,7 @@ from distcheck.launch.model import NODE_LAUNCHERS
 from .engine import look_up_below, read_one, remembering
 from .model import LaunchFile
 from .scripts import names_of
-from .started_ranks import starts_several
+from .started_ranks import mentions_several, starts_several
 
 _README = re.compile(r"readme[^/]*\.(?:md|markdown)", re.IGNORECASE)
 _DOCUMENT = re.compile(r"[^/]+\.(?:md|markdown)", re.IGNORECASE)
@@ -74,7 +74,7 @@ class Documents:
                 for site in document.sites:
                     if any(_means(document, folder, name, path) for name in names_of(site)):
                         name = os.path.relpath(document.path)
-                        if starts_several(site):
+                        if starts_several(site) or mentions_several(document.lines, script):
                             return DocumentedStart(name, True)
                         found = found or DocumentedStart(name, False)
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from distcheck.core.model import Finding, grouped_pairs
@@ -21,12 +22,23 @@ def starts_several(site: LaunchSite) -> bool:
     return site.pods is not None or (task_starter(site.command) is not None and tasks_of(site) != 1)
 
 
+#: A comment with a launch line, which a user takes for several GPUs.
+_LAUNCHER_IN_COMMENT = re.compile(r"\s*#.*(?:torchrun|torch\.distributed\.|accelerate launch|deepspeed |srun |mpirun )")
+
+
+def mentions_several(lines: Iterable[str], script: str) -> bool:
+    """Return whether a comment among some lines starts a script with a launcher."""
+    name = script.replace("\\", "/").rpartition("/")[2]
+    return any(name in line and _LAUNCHER_IN_COMMENT.match(line) for line in lines)
+
+
 def with_launch_lines(findings: Iterable[Finding], started: Started) -> list[Finding]:
     """Return the findings; those that need several ranks get the launch line of a script that reaches them."""
     program = started.program
     if program is None:
         return list(findings)
     lines = grouped_pairs((program.index.files[start.script].path, start.site) for start in started.starts)
+    texts = grouped_pairs((program.index.files[start.script].path, start.file.lines) for start in started.starts)
     found = []
     for finding in findings:
         sites = [site for script in finding.evidence.get(SCRIPTS, ()) for site in lines.get(script, ())]
@@ -34,7 +46,11 @@ def with_launch_lines(findings: Iterable[Finding], started: Started) -> list[Fin
         if site is not None:
             evidence = {key: value for key, value in finding.evidence.items() if key != SCRIPTS}
             finding = finding._replace(evidence={**evidence, SIGN: f"{site.span.path}:{site.span.line}"})
-        elif sites:
+        elif sites and not any(
+            mentions_several(text, script)
+            for script in finding.evidence.get(SCRIPTS, ())
+            for text in texts.get(script, ())
+        ):
             line = f"{sites[0].span.path}:{sites[0].span.line}"
             finding = finding._replace(evidence={**finding.evidence, ONE_PROCESS: line})
         found.append(finding)

@@ -327,6 +327,11 @@ def truth(value: Value) -> RankCondition:
     if not true:
         return ALWAYS if false else NOT_CLEAR
     ranked = [who for who in true if who.who in PARTIAL or who.who in (Who.MEMBERS, Who.BY_DATA)]
+    if not ranked and len(true) == 1 and true[0] == ALWAYS and value.atoms[0].const is True and value.only(Kind.CONST):
+        # a flag that is set first, and that some ranks take back
+        taken_back = [who for who in false if who.who in PARTIAL]
+        if taken_back and len(taken_back) == len(false):
+            return either(taken_back).inverse().at_best(Certainty.MERGED)
     if not ranked:
         # what is false where a rank is missing and true with other ranks is true with other ranks
         return true[0] if len(true) == 1 else either(true)

@@ -35,9 +35,12 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
             if many
             else f"work = {call.text()}, and work.wait() before {tensor} is used"
         )
+        early = f"{tensor} may be used before it is ready"
+        if call.is_to(D + "barrier"):
+            early, text = "this rank goes on before the others are there", f"work = {call.text()}, and work.wait()"
         yield call.found(
             rules.DC713,
-            f"{callee_text(call)}() returns a handle that is never waited for: {tensor} may be used before it is ready",
+            f"{callee_text(call)}() returns a handle that is never waited for: {early}",
             fix=text,
             severity=call.level_in_tests or (Severity.INFO if program.is_example(call.file) else None),
         )

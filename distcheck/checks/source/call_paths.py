@@ -33,7 +33,7 @@ _STARTS = (
 #: What shows that a process is one of several, where nothing is seen of how it started.
 _WRAPPERS = tuple(dotted for dotted, call_path in vocabulary.WRAPPERS.items() if call_path != "dp")
 #: What trains on all ranks if its launcher starts several.
-_TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "lightning.pytorch.Trainer")
+TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "lightning.pytorch.Trainer")
 #: Words in a condition that can't be followed, which may test the rank.
 _PLAUSIBLE = re.compile(
     r"rank|is_?main|main_?proc|master|chief|primary|leader|coordinator|is_?zero|global_?zero|is_?root|should_save|to_disk"
@@ -115,8 +115,9 @@ class _PathTables(NamedTuple):
     callees: dict[Function, list[tuple[Function, bool, str]]]
     #: functions that are entered by a call, by the call's file and event
     entered: dict[tuple[int, int], list[Function]]
-    #: functions that create a group
+    #: functions that create a group, and those that create one of a single process
     starting: set[Function]
+    starting_alone: set[Function]
     #: functions that wrap a model
     wrapping: set[Function]
     #: functions that make a trainer of transformers or Lightning
@@ -150,10 +151,12 @@ def tables(program: Program) -> _PathTables:
             spawning.setdefault(caller, []).append(function)
         elif not weak:
             entered.setdefault((file, number), []).append(function)
-    starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS)}
+    alone = {call for call in program.calls_to(vocabulary.INIT_GROUP) if call.constant(3, "world_size") == 1}
+    starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS) if call not in alone}
+    starting_alone = {(call.file, call.scope) for call in alone}
     wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
-    training = {(call.file, call.scope) for call in program.calls_to(*_TRAINERS)}
-    return _PathTables(callees, entered, starting, wrapping, training, spawning)
+    training = {(call.file, call.scope) for call in program.calls_to(*TRAINERS)}
+    return _PathTables(callees, entered, starting, starting_alone, wrapping, training, spawning)
 
 
 @cached
@@ -188,7 +191,7 @@ def starts_a_group(program: Program, function: Function) -> bool:
     reached = reached_from(program, function)
     if not made.starting.isdisjoint(reached):
         return True
-    if made.wrapping.isdisjoint(reached):
+    if made.wrapping.isdisjoint(reached) or not made.starting_alone.isdisjoint(reached):
         return False
     files = related(program, function[0])
     if any(file in files for file, _ in made.starting):

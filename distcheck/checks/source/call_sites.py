@@ -150,8 +150,11 @@ class CallSites(SourceTables):
         terms = self.terms[file]
         return any(last_name(terms, decorator) == "staticmethod" for decorator in scope.decorators)
 
-    def passed(self, site: EntrySite, scope: Scope, name: str) -> Value | None:
-        """Return what one caller passes for a parameter; None where it leaves it to the default."""
+    def passed(self, site: EntrySite, scope: Scope, name: str, context: CallContext | None = None) -> Value | None:
+        """Return what one caller passes for a parameter; None where it leaves it to the default.
+
+        :param context: what the parameters of the caller hold
+        """
         event = self.events[site.file][site.event]
         terms = self.terms[site.file]
         call = terms[event[7]]
@@ -165,7 +168,8 @@ class CallSites(SourceTables):
                     term = call[2][position]
             if term is None:
                 return NOTHING_KNOWN if call[4] else None
-            return stepped(self.value(site.file, term), site.file, event[3], f"passed as {name} to {scope.name}()")
+            given = self.value(site.file, term, context)
+            return stepped(given, site.file, event[3], f"passed as {name} to {scope.name}()")
         if name not in own:
             return None
         position = own.index(name) - site.offset
@@ -203,8 +207,6 @@ class CallSites(SourceTables):
         return known
 
     def _contexts_of(self, function: tuple[int, int]) -> Iterator[CallContext]:
-        file, number = function
-        scope = self.index.scopes[file][number]
         sites = self.callers.get(function, [])
         if (
             not 0 < len(sites) <= _MOST_SITES
@@ -213,13 +215,22 @@ class CallSites(SourceTables):
         ):
             return
         for site in sites:
-            parameters: dict[str, Value] = {}
-            for name, default, star in scope.parameters:
-                if name == first_parameter(scope) and site.offset:
-                    parameters[name] = value_of(Kind.OBJECT, (file, scope.owner))
-                    continue
-                passed = NOTHING_KNOWN if star in ("*", "**") else self.passed(site, scope, name)
-                if passed is None:
-                    passed = self.value(file, default) if default >= 0 else NOTHING_KNOWN
-                parameters[name] = self.by_name(file, name) if passed.only(Kind.UNKNOWN) else passed
-            yield CallContext(file, number, parameters, {})
+            yield self.context_of(site, function)
+
+    def context_of(self, site: EntrySite, function: tuple[int, int], outer: CallContext | None = None) -> CallContext:
+        """Return what the parameters of a function hold in one call.
+
+        :param outer: what the parameters of the caller hold
+        """
+        file, number = function
+        scope = self.index.scopes[file][number]
+        parameters: dict[str, Value] = {}
+        for name, default, star in scope.parameters:
+            if name == first_parameter(scope) and site.offset:
+                parameters[name] = value_of(Kind.OBJECT, (file, scope.owner))
+                continue
+            passed = NOTHING_KNOWN if star in ("*", "**") else self.passed(site, scope, name, outer)
+            if passed is None:
+                passed = self.value(file, default) if default >= 0 else NOTHING_KNOWN
+            parameters[name] = self.by_name(file, name) if passed.only(Kind.UNKNOWN) else passed
+        return CallContext(file, number, parameters, {})

@@ -6,6 +6,7 @@ What is called by its name only, or by code that was not read, can't be seen. So
 from __future__ import annotations
 
 from .program import Program, cached
+from .values import Kind
 
 
 @cached
@@ -22,6 +23,12 @@ def _uses_of_names(program: Program, file: int) -> dict[str, list[int]]:
     return found
 
 
+def _is_of_others(program: Program, file: int, number: int) -> bool:
+    """Return whether a name is an attribute of a module outside of the project: ``dist.all_gather``."""
+    term = program.terms[file][number]
+    return term[0] == "a" and program.evaluator.value(file, term[1]).only(Kind.NAMED)
+
+
 @cached
 def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool:
     """Return whether no code of the project uses a function or the class that it belongs to, nor its callers.
@@ -36,14 +43,22 @@ def is_dead(program: Program, file: int, qualified: str, depth: int = 4) -> bool
     users: set[tuple[int, str]] = set()
     # only a file that imports this one, itself or through others, can mean this function by its name
     for other in sorted(program.evaluator.importers(file)):
-        numbers = _uses_of_names(program, other).get(name, ())
+        numbers = [
+            one for one in _uses_of_names(program, other).get(name, ()) if not _is_of_others(program, other, one)
+        ]
         if not numbers:
             continue
         if other != file:
             return False
-        calls = [call for call in program.calls_in([file]) if call.term[1] in numbers]
-        if len({call.term[1] for call in calls}) < len(numbers):
+        # itself, or a method of the class: Name(…), Name.apply(…)
+        calls = [
+            (callee, call)
+            for call in program.calls_in([file])
+            for callee in (call.term[1], call.receiver_term)
+            if callee in numbers
+        ]
+        if len({callee for callee, _ in calls}) < len(numbers):
             return False  # it is a value, a base class or a decorator: anything may call it
-        users.update((file, call.function.qualified or "") for call in calls)
+        users.update((file, call.function.qualified or "") for _, call in calls)
     own = {user for _, user in users if user.split(".", 1)[0] != name}
     return all(is_dead(program, file, user, depth - 1) for user in own)

@@ -482,11 +482,12 @@ def called_in(program: Program, files: Iterable[int], *dotted: str) -> list[Sour
 
 def roots_of(program: Program, row: EventRow) -> frozenset[Function]:
     """What the processes that may reach a row start with: modules, spawned functions, functions that are handed on."""
-    return _roots_of(program, row.file, row.scope)
+    return roots_of_scope(program, row.file, row.scope)
 
 
 @cached
-def _roots_of(program: Program, file: int, number: int) -> frozenset[Function]:
+def roots_of_scope(program: Program, file: int, number: int) -> frozenset[Function]:
+    """Return what the processes that may enter a function start with, see :func:`roots_of`."""
     found: set[Function] = set()
 
     def callers_of(one: Function) -> list[Function]:

@@ -483,7 +483,8 @@ def store_that_no_process_serves(program: Program) -> Iterator[Finding]:
             f"init_method is an address of the script ({given}), but the rank is torchrun's. Under torchrun "
             "no rank serves a store, so all ranks wait until the timeout",
             where=_where(program, call, call.argument_span(1, "init_method")),
-            evidence={"flow": program.flow(flow)},
+            # older launchers have no agent
+            evidence={"flow": program.flow(flow), SINCE: "1.9"},
             severity=call.level_in_tests,
             fix=Fix(
                 'drop init_method, or pass "env://": the group then uses the store of torchrun\'s agent',

@@ -51,9 +51,9 @@ _EXAMPLES = re.compile(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchm
 _USES_ANY_NAME = re.compile(
     r"(?<![\w.])(?:globals|locals|vars|eval|exec|getattr)\(|\bimport_module\(|\b[Ff]ire\b|__main__['\"]\]"
 )
-#: What may use a name that it composes: of this module, or of the one that is named.
+#: What may use a name that it composes: of this module, or of the one that is named. ``locals()`` has names of its own.
 _USES_NAMES_OF = re.compile(
-    r"(?<![\w.])(?:globals|locals|vars|eval|exec)\(|\b[Ff]ire\b|__main__['\"]\]"
+    r"(?<![\w.])(?:globals|vars|eval|exec)\(|\b[Ff]ire\b|__main__['\"]\]"
     r"|(?<![\w.])getattr\(\s*(\w+)|(?<![\w.])(\w+)\.__dict__\["
 )
 #: What may use names of modules that it composes.
@@ -307,7 +307,10 @@ class EventRow:
         if (
             level > Severity.INFO
             and rule.code not in _ALSO_WHERE_UNUSED
-            and self.program.is_unused(self.file, self.scope)
+            and (
+                self.program.is_unused(self.file, self.scope)
+                or self.program.is_never_taken(self.file, self.scope, self.block)
+            )
         ):
             return Severity.INFO, evidence
         return severity_for(rule, level, certainty), evidence
@@ -797,6 +800,33 @@ class Program(SourceSpans):
             or self._is_unused_in_project(file, around)
         )
 
+    @cached
+    def is_never_taken(self, file: int, scope: int, block: int, depth: int = 4) -> bool:
+        """Return whether no call of the project takes the arms around a block, by the constants that each call passes.
+
+        Not known is what users of a package pass, and what a function gets that is handed around.
+        """
+        function = self.index.scopes[file][scope]
+        if self.index.files[file].packaged and not function.name.startswith("_"):
+            return False
+        evaluator = self.evaluator
+        arms = [node for _, node in self.blocks_around(file, block) if node[1] == "if" or node[1].startswith("exit:")]
+
+        def excluded(context: CallContext) -> bool:
+            return any(evaluator.settled(file, node[2], context) is (not node[3]) for node in arms)
+
+        contexts = evaluator.contexts((file, scope))
+        for site, context in zip(evaluator.callers.get((file, scope), ()), contexts, strict=False):
+            _, caller, around, *_ = self.events[site.file][site.event]
+            outer = evaluator.contexts((site.file, caller))
+            if not (
+                excluded(context)
+                or (outer and all(excluded(evaluator.context_of(site, (file, scope), one)) for one in outer))
+                or (depth and self.is_never_taken(site.file, caller, around, depth - 1))
+            ):
+                return False
+        return bool(contexts)
+
     def _is_unused_in_script(self, file: int, around: list[Scope]) -> bool:
         """Return whether scopes belong to a function of a script that no code of it names, so that it never runs.
 
@@ -859,7 +889,7 @@ class Program(SourceSpans):
                 (is_public and not outermost.name.startswith("_"))
                 or self._is_named(file, outermost.name)
                 or any(self._is_named(file, name) for name in _LOADS_MODULES)
-                or any(_composes_names(self.index.files[one].text) for one in self.evaluator.importers(file))
+                or any(self._composes_names(one) for one in self.evaluator.importers(file))
             )
         if len(around) < 2 or around[1].kind != "function" or re.search(r"getattr\(\s*(?:self|cls)\b", text):
             return False
@@ -872,6 +902,25 @@ class Program(SourceSpans):
             or any(base.kind == Kind.UNKNOWN for base in self.evaluator.bases((file, owner)))
             or self._is_named(file, name)
         )
+
+    @cached
+    def _composes_names(self, file: int) -> bool:
+        """Return whether a file may use a name of its module, or of one of the project, which does not stand in it."""
+        text = self.index.files[file].text
+        modules = {match[1] or match[2] for match in _USES_NAMES_OF.finditer(text)}
+        return None in modules or any(self._is_of_project(file, str(module), text) for module in modules)
+
+    def _is_of_project(self, file: int, name: str, text: str) -> bool:
+        """Return whether an import in the text of a file binds a name to something of the project."""
+        for found in re.finditer(
+            rf"^[ \t]*(?:from\s+([\w.]+)\s+)?import\b(.*(?<![\w.]){name}\b(?!\s+as\b|\.).*)", text, re.MULTILINE
+        ):
+            renamed = re.search(rf"([\w.]+)\s+as\s+{name}\b", found[2])
+            last = renamed[1] if renamed else name
+            dotted = f"{found[1]}.{last}" if found[1] else last
+            if dotted.startswith(".") or self.index.locate(file, dotted) is not None:
+                return True
+        return False
 
     @cached
     def _has_scripts(self) -> bool:
@@ -974,14 +1023,6 @@ class Program(SourceSpans):
 def _is_named_once(name: str, text: str) -> bool:
     """Return whether a name stands in a text once only: where it is defined."""
     return len(re.findall(rf"\b{re.escape(name)}\b", text)) == 1
-
-
-def _composes_names(text: str) -> bool:
-    """Return whether code may use a name of its module, or of one that it imports, which does not stand in it."""
-    return any(
-        (module := match[1] or match[2]) is None or re.search(rf"\bimport\b.*\b{module}\b", text)
-        for match in _USES_NAMES_OF.finditer(text)
-    )
 
 
 #: What makes a program one that several ranks run.

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from distcheck.core.model import Finding, Severity
 from distcheck.core.rank_evidence import SCRIPTS, SIGN
 
 from . import call_paths, vocabulary
 from .call_paths import CallPath, Function
-from .device_uses import MASKS, called_in, files_from, roots_of
+from .device_uses import MASKS, called_in, files_from, roots_of, roots_of_scope
 from .environment_variables import reads, writes
 from .process_start import conditional, entered_from, launcher_is_tested, names_launcher, starts_itself
 from .program import EventRow, Program, SourceCall
@@ -35,6 +36,11 @@ _LAUNCHERS = (
 )
 _OTHER_STARTS = (*sorted(vocabulary.INIT - {INIT_GROUP}), "deepspeed.initialize")
 _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+#: Rules about what is harmless in a job of one process, and whose code shows by itself that it is meant for several.
+_HARMLESS_ALONE = vocabulary.word_set(
+    "DC206 DC213 DC216 DC217 DC219 DC519 DC701 DC702 DC704 DC707 DC708 DC721 DC722 DC723 DC724 DC726 DC730 DC732 DC733 "
+    "DC735 DC738 DC739 DC757 DC758 DC759"
+)
 
 
 def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
@@ -58,6 +64,34 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
         SCRIPTS: [program.index.files[file].path for file in scripts],
         **({} if sign is None else {SIGN: sign}),
     }
+
+
+def with_scripts(program: Program, findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings; those that are harmless in one process get the only script that reaches them.
+
+    So they are notes where all launch lines of that script start one process. No line is no sign of that.
+    """
+    numbers = {facts.path: number for number, facts in enumerate(program.index.files)}
+    found = []
+    for finding in findings:
+        file = numbers.get(finding.where.path or "")
+        if (
+            file is not None
+            and finding.code in _HARMLESS_ALONE
+            and finding.severity > Severity.INFO
+            and finding.evidence.keys().isdisjoint((SCRIPTS, SIGN))
+        ):
+            line = finding.where.line or 0
+            scopes = program.index.scopes[file]
+            inside = [number for number, one in enumerate(scopes) if number and one.line <= line <= one.end_line]
+            roots = roots_of_scope(program, file, max(inside, key=lambda one: scopes[one].line, default=0))
+            scripts = {one for one, scope in roots if scope == 0 and not program.is_test(one)}
+            if len(scripts) == 1 and not any(_starts_ranks(program, root) for root in roots):
+                script = program.index.files[scripts.pop()].path
+                sign = f"{finding.where.path}:{line}"
+                finding = finding._replace(evidence={**finding.evidence, SCRIPTS: [script], SIGN: sign})
+        found.append(finding)
+    return found
 
 
 def has_one_gpu(program: Program, scripts: Collection[int]) -> bool:

@@ -15,6 +15,7 @@ from distcheck.core.registry import probe
 
 from . import call_paths
 from .call_paths import CallPath
+from .checkpoint_files import OF_PATHS, file_names, holds_counters, is_never_there
 from .collective_sequences import sequences_of
 from .program import FEW, EventRow, Program, SourceCall, cached
 from .several_ranks import signs
@@ -678,6 +679,8 @@ def checkpoints_go_where_they_were(program: Program) -> Iterator[Finding]:
             continue
         if _never_on_gpus(program, call_path) or _written_from_the_host(program, call):
             continue
+        if holds_counters(program, call) or is_never_there(program, call):
+            continue
         edit = None if handed_on else _map_location_edit(program, call)
         yield call.found(
             rules.DC723,
@@ -779,11 +782,8 @@ def _is_fixed(call: SourceCall, number: int) -> bool:
     if part[0] == "v":
         return part[2] == "__file__" or bool(call.program.bound(call.file, part))
     if part[0] == "c":
-        return last_name(call.terms, part[1]) in _OF_PATHS
-    return part[0] == "a" and (part[2] in _OF_PATHS or part[2] in ("path", "parent"))
-
-
-_OF_PATHS = frozenset(["join", "dirname", "abspath", "realpath", "expanduser", "Path", "resolve", "str", "joinpath"])
+        return last_name(call.terms, part[1]) in OF_PATHS
+    return part[0] == "a" and (part[2] in OF_PATHS or part[2] in ("path", "parent"))
 
 
 #: Names of what has a state without tensors on a GPU: numbers of steps, the scale of a loss, random generators.
@@ -868,24 +868,15 @@ def _written_from_the_host(program: Program, call: SourceCall) -> bool:
         return True
     path = call.argument(0, "f")
     paths = set() if path is None else set(path.constants)
-    names = _file_names(program, call, call.argument_term(0, "f"))
+    names = file_names(program, call, call.argument_term(0, "f"))
     for save in program.calls_to("torch.save"):
         target = save.argument(1, "f")
         same_path = target is not None and not paths.isdisjoint(target.constants)
-        if not same_path and names.isdisjoint(_file_names(program, save, save.argument_term(1, "f"))):
+        if not same_path and names.isdisjoint(file_names(program, save, save.argument_term(1, "f"))):
             continue
         if _mentions_cpu(save, save.argument_term(0, "obj"), 0) or _moved_before(program, save):
             return True
     return False
-
-
-def _file_names(program: Program, row: EventRow, path: int) -> set[str]:
-    """Return the texts in a path that end like the name of a file: ``model.pth``, ``-%d.data.pt``."""
-    if path < 0:
-        return set()
-    parts = (row.terms[number] for number in program.subterms(row.file, path))
-    texts = (str(part[2]).replace("\\", "/").rsplit("/", 1)[-1] for part in parts if part[:2] == ("k", "str"))
-    return {text for text in texts if re.search(r"\w.*\.\w+$", text)}
 
 
 def _moved_before(program: Program, save: SourceCall) -> bool:

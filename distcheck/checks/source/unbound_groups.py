@@ -11,7 +11,7 @@ from distcheck.core.registry import probe
 from . import vocabulary
 from .call_paths import Function
 from .collective_sequences import sequences_of
-from .conditions import asserted
+from .conditions import asserted, runs_without_other_ranks
 from .device_indices import is_spawned
 from .device_uses import (
     ACCELERATORS,
@@ -141,7 +141,15 @@ def _unbound(program: Program, call: SourceCall, roots: frozenset[Function], fil
     def first_reached(calls: Iterable[SourceCall]) -> SourceCall | None:
         """Return the first call that processes of this group get to, as far as calls show."""
         return next(
-            (one for one in calls if not roots.isdisjoint(roots_of(program, one)) and not _is_unused_method(one)), None
+            (
+                one
+                for one in calls
+                if not roots.isdisjoint(roots_of(program, one))
+                and not _is_unused_method(one)
+                and not runs_without_other_ranks(one)
+                and not ((one.file, one.scope) == (call.file, call.scope) and program.excludes(one, call))
+            ),
+            None,
         )
 
     guess = first_reached(
@@ -166,7 +174,11 @@ def _unbound(program: Program, call: SourceCall, roots: frozenset[Function], fil
     if program.is_test(call.file) or (
         bare is None
         and objects is None
-        and (_guess_is_right(program, call) if placed else not _communicates(program, files))
+        and (
+            _guess_is_right(program, call) or (guess is not None and _follows_tensors(program, guess))
+            if placed
+            else not _communicates(program, files)
+        )
     ):
         severity = Severity.INFO
     own = local_rank_here(call) or 'int(os.environ["LOCAL_RANK"])'
@@ -204,6 +216,16 @@ def _guess_is_right(program: Program, call: SourceCall) -> bool:
     host: on one host that is the rank.
     """
     return is_spawned(call) or sign_of_hosts(program, call) is None
+
+
+def _follows_tensors(program: Program, guess: SourceCall) -> bool:
+    """Return whether a collective of tensors comes before a barrier, so that NCCL takes the device of these."""
+    return any(
+        (one.file, one.scope) == (guess.file, guess.scope)
+        and program.may_precede(one, guess)
+        and not one.is_to("torch.distributed.barrier", *_OBJECTS)
+        for one in program.collectives()
+    )
 
 
 def on_current_gpu(program: Program, call: SourceCall) -> bool:

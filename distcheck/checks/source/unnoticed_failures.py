@@ -233,7 +233,7 @@ def started_ranks_are_watched(program: Program) -> Iterator[Finding]:
         if wait is None:
             continue
         names = _names_of(program, call.file)
-        if names & _ENDS:
+        if names & _ENDS or any(_keeps_the_number(row) for row in rows):
             continue
         lost = not names & _STATUS and (start.waits == "join" or wait.use == "drop")
         if lost and any(_receives(row) for row in rows if row.number > call.number):
@@ -258,6 +258,15 @@ def started_ranks_are_watched(program: Program) -> Iterator[Finding]:
 
 def _receives(row: EventRow) -> bool:
     return isinstance(row, SourceCall) and row.method in _RECEIVES and not row.positional
+
+
+def _keeps_the_number(row: EventRow) -> bool:
+    """Return whether the number of a process is given to something that may end it, and does not only show it."""
+    return (
+        isinstance(row, SourceCall)
+        and row.method not in _REPORTS
+        and any(row.terms[term][0] == "a" and row.terms[term][2] == "pid" for term in row.argument_terms)
+    )
 
 
 def _is_in_a_later_loop(wait: SourceCall, start: SourceCall) -> bool:

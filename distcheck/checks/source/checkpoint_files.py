@@ -1,0 +1,59 @@
+"""Files of checkpoints by their names: what the project saves under the name that it loads, and if it saves any."""
+
+from __future__ import annotations
+
+import re
+
+from . import call_paths
+from .device_uses import called_in
+from .program import EventRow, Program, SourceCall
+
+OF_PATHS = frozenset(["join", "dirname", "abspath", "realpath", "expanduser", "Path", "resolve", "str", "joinpath"])
+#: Keys of what counts the steps of a training.
+_COUNTERS = re.compile(r"(?:\w+_)?(?:epochs?|steps?|iter(?:ation)?s?|batch|seed)")
+#: Calls that only read a file.
+_READERS = frozenset(["load", "load_state_dict", *OF_PATHS])
+_TESTS_A_FILE = re.compile(r"\b(?:isfile|exists|is_file)\b")
+
+
+def file_names(program: Program, row: EventRow, path: int) -> set[str]:
+    """Return the texts in a path that end like the name of a file: ``model.pth``, ``-%d.data.pt``."""
+    if path < 0:
+        return set()
+    parts = (row.terms[number] for number in program.subterms(row.file, path))
+    texts = (str(part[2]).replace("\\", "/").rsplit("/", 1)[-1] for part in parts if part[:2] == ("k", "str"))
+    return {text for text in texts if re.search(r"\w.*\.\w+$", text)}
+
+
+def holds_counters(program: Program, call: SourceCall) -> bool:
+    """Return whether each dictionary that the project saves under the name of a file has nothing but counters."""
+    names = file_names(program, call, call.argument_term(0, "f"))
+    keys: set[object] = set()
+    for save in program.calls_named("save"):
+        obj, path = save.argument_term(0, "obj"), save.argument_term(1, "f")
+        if obj < 0 or names.isdisjoint(file_names(program, save, path)):
+            continue
+        if save.terms[obj][0] != "d":
+            return False
+        keys.update(save.term_value(key).constant for key in save.terms[obj][1])
+    return bool(keys) and all(isinstance(key, str) and _COUNTERS.fullmatch(key) for key in keys)
+
+
+def is_never_there(program: Program, call: SourceCall) -> bool:
+    """Return whether a file is loaded if there is one, and no code that runs together with this has its name."""
+    names = file_names(program, call, call.argument_term(0, "f"))
+    tested = {
+        name
+        for _, node in call.blocks
+        if node[1] == "if" and node[3] and _TESTS_A_FILE.search(call.term_text(node[2]))
+        for name in file_names(program, call, node[2])
+    }
+    files = call_paths.related(program, call.file)
+    if names.isdisjoint(tested) or called_in(program, files, *call_paths.TRAINERS):
+        return False
+    return not any(
+        not names.isdisjoint(file_names(program, one, term))
+        for one in program.calls_in(files)
+        if one.method not in _READERS and not _TESTS_A_FILE.search(one.method)
+        for term in one.argument_terms
+    )
