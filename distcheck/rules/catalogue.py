@@ -238,7 +238,7 @@ DC764 = _rule("DC764", "learning-rate-differs", "W", "rehearse watch", "Replicas
 DC765 = _rule("DC765", "scheduler-steps-per-rank", "W", "rehearse watch", "A scheduler steps once for each rank")
 DC766 = _rule("DC766", "optimizer-changes-nothing", "W", "rehearse watch", "The steps of an optimizer change no parameter")
 DC767 = _rule("DC767", "name-from-own-clock", "W", "lint", "Each rank makes the name of a shared folder or a port from its own clock", in_folders="many")
-DC768 = _rule("DC768", "method-of-wrapped-model", "EW", "lint", "A method of the model is called on the DDP around it", in_folders="many")
+DC768 = _rule("DC768", "method-of-wrapped-model", "EW", "lint", "A method or attribute of the model is taken from the DDP around it", in_folders="many")
 
 # DC8xx: Launch files
 DC801 = _rule("DC801", "deprecated-launcher", "W", "launch lint log", "A deprecated launcher")

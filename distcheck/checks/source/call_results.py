@@ -134,6 +134,11 @@ class CallResults(Operators):
                 if kind == "test"
                 else value_of(kind, detail, call=(file, event), flow=(step,))
             )
+        if dotted == "super" and not term[2]:
+            owner = self.owner_of(file, self.events[file][event][1])
+            bases = self.bases((file, owner)) if owner >= 0 else ()
+            if bases and all(base.kind == Kind.CLASS and base.const != (file, owner) for base in bases):
+                return Value(Atom(Kind.OBJECT, base.const) for base in bases)
         if dotted in _OF_ONE_VALUE:
             inner = self.value(file, term[2][0], context) if term[2] else NOTHING_KNOWN
             if dotted in ("int", "float"):

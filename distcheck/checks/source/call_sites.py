@@ -80,6 +80,10 @@ class CallSites(SourceTables):
                         self.escaped.add((file, value[1]))
             # what was worked out for linking is worked out again, with what callers pass: it need not be kept
             self.memo[file].clear()
+        for (file, number), sites in self.callers.items():
+            if self.index.scopes[file][number].name == "__init__" and not all(site.weak for site in sites):
+                # a constructor that is called by the name of its class is not any other super().__init__()
+                sites[:] = [site for site in sites if not site.weak]
 
     def _link_call(self, file: int, number: int, call: tuple[Any, ...]) -> None:
         terms = self.terms[file]

@@ -186,7 +186,7 @@ def _may_get_epochs(
     own = (sampler.file, sampler.number)
     for call in program.calls_named("set_epoch"):
         if call.file in files:
-            made = _receivers(program, call.receiver, of_loader)
+            made = _receivers(program, call.receiver, of_loader, call)
             if made is None or own in made:
                 return True
     for call in program.calls_to("getattr", "operator.methodcaller"):
@@ -205,18 +205,29 @@ def _dataset_shuffles_itself(program: Program, sampler: SourceCall) -> bool:
     data = sampler.argument(0, "dataset")
     classes = {atom.const for atom in data or () if atom.kind == Kind.OBJECT}
     return any(
-        (call.file, program.evaluator.owner_of(call.file, call.scope)) in classes
-        # the order that a constructor makes stays
-        and program.index.scopes[call.file][call.scope].name != "__init__"
+        (call.file, program.evaluator.owner_of(call.file, call.scope)) in classes and _reorders(call)
         for call in program.calls_named("shuffle", "permutation")
     )
 
 
+def _reorders(call: SourceCall) -> bool:
+    """Return whether a method reorders what its object keeps: not in a constructor, nor what is in one sample."""
+    shuffled = [call.terms[term][0] for term in call.term[2][:1]]
+    name = call.function.name
+    return name != "__init__" and shuffled != ["p"] and (name != "__getitem__" or shuffled == ["a"])
+
+
 def _receivers(
-    program: Program, value: Value, of_loader: dict[tuple[int, int], set[tuple[int, int]]]
+    program: Program,
+    value: Value,
+    of_loader: dict[tuple[int, int], set[tuple[int, int]]],
+    call: SourceCall | None = None,
 ) -> set[tuple[int, int]] | None:
-    """Return the samplers that ``set_epoch`` is called on; None where they are not all known."""
+    """Return the samplers that ``set_epoch`` is called on, by this call; None where they are not all known."""
     found: set[tuple[int, int]] = set()
+    # attributes of several objects are one alternative
+    attribute = ("-",) if call is None else call.terms[call.receiver_term]
+    owners = call.term_value(attribute[1]) if call is not None and attribute[0] == "a" else Value()
     for atom in value:
         if atom.call is not None and (
             (atom.kind == Kind.RESULT and atom.const in SAMPLERS)
@@ -224,18 +235,30 @@ def _receivers(
         ):
             found.add(atom.call)
         elif atom.kind == Kind.METHOD and atom.const in ("sampler", "batch_sampler") and atom.of:
-            functions = {
-                (loader[0], program.events[loader[0]][loader[1]][1]) for loader in loaders_in(program, Value(atom.of))
-            }
-            if not functions:
+            loaders = [
+                program.event_row(*loader) for loader in dict.fromkeys(loaders_in(program, Value((*atom.of, *owners))))
+            ]
+            if not loaders:
                 return None
-            # the loaders that one function returns are one value
-            for (file, number), samplers in of_loader.items():
-                if (file, program.events[file][number][1]) in functions:
+            # the loaders of which a function makes one are one value
+            for key, samplers in of_loader.items():
+                other = program.event_row(*key)
+                if any(other == one or _made_instead(one, other) for one in loaders):
                     found |= samplers
         elif not (atom.kind == Kind.CONST and atom.const is None):
             return None
     return found or None
+
+
+def _made_instead(one: EventRow, other: EventRow) -> bool:
+    """Return whether one pass through a function makes at most one of two things."""
+    if (one.file, one.scope) != (other.file, other.scope):
+        return False
+    tests = {node[2]: node[3] for _, node in one.blocks if node[1] == "if" or node[1].startswith("exit:")}
+    return any(
+        (node[1] == "if" or node[1].startswith("exit:")) and tests.get(node[2], node[3]) != node[3]
+        for _, node in other.blocks
+    )
 
 
 def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow, loud: bool, same: str) -> Finding:

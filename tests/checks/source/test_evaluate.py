@@ -208,6 +208,42 @@ def test_the_path_of_an_attribute_names_the_line_of_its_assignment() -> None:
     assert atom.flow[-1].line == HEAD.count("\n") + 4
 
 
+def test_super_calls_the_constructor_of_the_base_and_no_other() -> None:
+    source = """
+class Base:
+    def __init__(self, index):
+        show(index)
+class Trainer(Base):
+    def __init__(self):
+        super().__init__(dist.get_rank())
+class Names(list):
+    def __init__(self, names):
+        super().__init__(names)
+        print(names)
+Trainer()
+Names(["a"])
+"""
+    value = shown(source)
+    assert [(atom.kind, atom.certainty) for atom in value] == [(values.Kind.GLOBAL_RANK, values.Certainty.PROVEN)]
+    (printed,) = program(main=HEAD + source).calls_named("print")
+    given = printed.argument(0)
+    assert given is not None
+    assert given.only(values.Kind.LIST)
+
+
+def test_super_calls_the_method_of_the_base() -> None:
+    source = """
+class Base:
+    def device(self):
+        return 0
+class Trainer(Base):
+    def device(self):
+        return super().device()
+show(Trainer().device())
+"""
+    assert shown(source).constant == 0
+
+
 def test_a_device_may_be_given_by_its_number_alone() -> None:
     (device,) = shown('show(torch.device(int(os.environ["LOCAL_RANK"])))')
     assert (device.kind, device.const, device.of[0].kind) == (values.Kind.DEVICE, "cuda", values.Kind.LOCAL_RANK)
