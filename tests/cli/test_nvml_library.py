@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.nvml_library import needs_a_compiler, run, variables
+from tests.nvml_library import command, needs_a_compiler, run, variables
 
 pytestmark = needs_a_compiler
 
@@ -251,3 +251,21 @@ def test_a_failure_is_handed_on_and_a_crash_is_not(tmp_path: Path) -> None:
     (tmp_path / "log").unlink()
     statuses, _, readings = read_at_once(tmp_path, {**H100, "fail.nvmlInitWithFlags": -2}, *[ALL] * 3)
     assert (statuses, readings) == ([-signal.SIGSEGV] * 3, 3)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_ranks_of_torchrun_share_a_reading(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    described = {**H100, "wait_ms.nvmlInitWithFlags": 5000, "log": str(log)}
+    words = ("--quick", "--timeout=40", "--isolated", "--output-format", "concise")
+    program, found = command(tmp_path, described, *words, module="collective")
+    program[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
+    result = subprocess.run(
+        program, env={"PATH": os.environ["PATH"], **found}, cwd=tmp_path, capture_output=True, text=True, timeout=200
+    )
+    # this torch cannot use them
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[-1].endswith("on nccl, 4 × NVIDIA H100 80GB HBM3"), result.stdout
+    # on a busy machine a rank may start when the first one has read
+    assert len(log.read_text().splitlines()) < 4
