@@ -23,7 +23,7 @@ from distcheck.checks.cluster.hostlist import shorten_hosts
 from distcheck.checks.cluster.merge import HostReport, Missing, cluster_of, merge, one_per_host, silent_hosts
 from distcheck.checks.cluster.records import RankRecord, RecordError
 from distcheck.core.configuration import Configuration
-from distcheck.core.files import read_record
+from distcheck.core.files import foreign_files, read_record
 from distcheck.core.model import Report
 from distcheck.core.world import World
 from distcheck.launch.model import Launch
@@ -293,7 +293,11 @@ def _texts(words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 raise click.UsageError(f"{word}: there is no .json file in this folder")
         else:
             inside = [path]
+        foreign = foreign_files(word, map(str, inside)) if path.is_dir() else ()
         for file in inside:
+            if str(file) in foreign:
+                output.say(f"distcheck: {file} is not read: it belongs to another user, and all users may write there")
+                continue
             try:
                 yield str(file), read_record(str(file)) if path.is_dir() else file.read_text("utf-8", "replace")
             except FileNotFoundError:

@@ -12,9 +12,9 @@ import types
 import typing
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
-from .model import NotApplicable, Unavailable, to_plain
+from .model import Finding, NotApplicable, NotChecked, ProbeRun, Report, Unavailable, to_plain
 from .redaction import mask_all
 
 #: Version of the file; it grows when a fact changes in a way that an older reader would misread.
@@ -23,6 +23,23 @@ FACTS_SCHEMA_VERSION = 1
 
 class FactsFileError(ValueError):
     """The file can't be used; the message has the reason and the fix."""
+
+
+_UNIONS = (typing.Union, types.UnionType)
+#: Who can apply a fix, and where it has an effect.
+_BY = ("user", "admin", "site")
+_PLACES = ("launch-line", "job-script", "each-task", "this-shell", "host", "code")
+
+
+class _HostRanks(NamedTuple):
+    """The ranks of a host, as a report has them."""
+
+    host: str
+    ranks: str
+
+
+#: The subject of a report about hosts and ranks.
+_SUBJECT: Mapping[str, Any] = {"host": str, "line": tuple[str, ...], "placement": tuple[_HostRanks, ...]}
 
 
 def dump_facts(facts: Mapping[type, object], *, tool_version: str, saved_at: str) -> str:
@@ -84,15 +101,27 @@ def load_facts(text: str, known: Mapping[str, type]) -> dict[type, object]:
 
 def from_plain(made: Any, value: Any) -> Any:
     """The reverse of :func:`.model.to_plain` for a value of a given type; raises TypeError or ValueError."""
-    if isinstance(value, dict) and set(value) == {"unavailable"}:
-        return Unavailable(str(value["unavailable"]))
-    if isinstance(value, dict) and set(value) == {"not_applicable"}:
-        return NotApplicable(str(value["not_applicable"]))
+    return _missing(value) if _is_missing(value) and hasattr(made, "_fields") else _from_plain(made, value)
+
+
+def _is_missing(value: Any) -> bool:
+    return isinstance(value, dict) and (set(value) == {"unavailable"} or set(value) == {"not_applicable"})
+
+
+def _missing(value: Any) -> Unavailable:
+    ((name, why),) = value.items()
+    return Unavailable(str(why)) if name == "unavailable" else NotApplicable(str(why))
+
+
+def _from_plain(made: Any, value: Any) -> Any:
     origin = typing.get_origin(made)
     arguments = typing.get_args(made)
+    # a part of a fact is missing only where its type allows that
+    if _is_missing(value) and (made in (Any, object) or {Unavailable, NotApplicable}.intersection((made, *arguments))):
+        return _missing(value)
     if made is Any or made is object:
         return value
-    if origin in (typing.Union, types.UnionType):
+    if origin in _UNIONS:
         if value is None and type(None) in arguments:
             return None
         failures = []
@@ -100,7 +129,7 @@ def from_plain(made: Any, value: Any) -> Any:
             if argument is type(None):
                 continue
             try:
-                return from_plain(argument, value)
+                return _from_plain(argument, value)
             except (TypeError, ValueError) as error:
                 failures.append(str(error))
         raise TypeError("; ".join(failures))
@@ -110,18 +139,19 @@ def from_plain(made: Any, value: Any) -> Any:
         if origin is tuple and arguments[-1:] != (Ellipsis,):
             if len(arguments) != len(value):
                 raise TypeError(f"expected {len(arguments)} values, found {len(value)}")
-            return tuple(from_plain(argument, part) for argument, part in zip(arguments, value, strict=True))
-        return origin(from_plain(arguments[0], part) for part in value)
+            return tuple(_from_plain(argument, part) for argument, part in zip(arguments, value, strict=True))
+        return origin(_from_plain(arguments[0], part) for part in value)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         if not isinstance(value, dict):
             raise TypeError(f"expected an object, found {value!r:.60}")
         # a key of a JSON object is a text
-        return {int(key) if arguments[0] is int else key: from_plain(arguments[1], part) for key, part in value.items()}
+        key_of = int if arguments[0] is int else str
+        return {key_of(key): _from_plain(arguments[1], part) for key, part in value.items()}
     if isinstance(made, type) and hasattr(made, "_fields"):
         if not isinstance(value, dict):
             raise TypeError(f"expected an object for {made.__name__}, found {value!r:.60}")
         hints = _hints(made)
-        return made(**{name: from_plain(hints[name], part) for name, part in value.items() if name in hints})
+        return made(**{name: _from_plain(hints[name], part) for name, part in value.items() if name in hints})
     if isinstance(made, type) and issubclass(made, Enum):
         return made(value)
     if made is float and isinstance(value, int) and not isinstance(value, bool):
@@ -131,6 +161,34 @@ def from_plain(made: Any, value: Any) -> Any:
     if isinstance(made, type) and not isinstance(value, made):
         raise TypeError(f"expected {made.__name__}, found {value!r:.60}")
     return value
+
+
+def checked_report(report: Report) -> Report:
+    """Return a report that another process wrote; raises TypeError or ValueError if a value has another type.
+
+    Of its subject, only what the checks of hosts and ranks write is kept.
+    """
+    findings = tuple(from_plain(Finding, to_plain(finding)) for finding in report.findings)
+    for fix in (finding.fix for finding in findings):
+        if fix.by not in _BY or fix.where not in _PLACES:
+            raise ValueError(f"no fix is by {fix.by!r:.40} at {fix.where!r:.40}")
+    subject = {
+        name: to_plain(from_plain(kind, to_plain(report.subject[name])))
+        for name, kind in _SUBJECT.items()
+        if report.subject.get(name) is not None
+    }
+    return Report(
+        from_plain(str, report.command),
+        stage=from_plain(str, report.stage),
+        subject=subject,
+        findings=findings,
+        not_checked=tuple(from_plain(NotChecked, to_plain(item)) for item in report.not_checked),
+        probes=tuple(from_plain(ProbeRun, to_plain(item)) for item in report.probes),
+        elapsed_s=from_plain(float, report.elapsed_s),
+        checked=from_plain(frozenset[str], list(report.checked)),
+        out_of_time=from_plain(bool, report.out_of_time),
+        measurements=report.measurements,
+    )
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterable
 
 #: The most bytes of a record or a facts file; one of 128 GPUs has less than 2 MiB.
 LONGEST_RECORD = 64 << 20
@@ -38,6 +39,20 @@ def read_record(path: str, errors: str = "replace") -> str:
     :param errors: what becomes of bytes that are no UTF-8, as in bytes.decode
     """
     return read_ordinary(path).decode("utf-8", errors)
+
+
+def foreign_files(folder: str, paths: Iterable[str]) -> frozenset[str]:
+    """Return the files of a folder that a neighbor may have put there; raises OSError.
+
+    In a folder in which all users may write, that is each file that is not this user's, root's or that of the folder's
+    owner. Where all files have one owner, none is foreign: an engineer reads those of a user.
+    """
+    found = os.stat(folder)
+    owners = {path: os.lstat(path).st_uid for path in paths}
+    if not hasattr(os, "geteuid") or not found.st_mode & stat.S_IWOTH or len(set(owners.values())) < 2:
+        return frozenset()
+    known = (os.geteuid(), found.st_uid, 0)
+    return frozenset(path for path, owner in owners.items() if owner not in known)
 
 
 def write_whole(path: str, data: bytes, *, follow: bool = True) -> None:

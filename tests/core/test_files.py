@@ -14,12 +14,14 @@ from distcheck.cli.output import write_file
 from distcheck.core import files
 from distcheck.core.files import read_record, write_whole
 from distcheck.core.fixes import write_atomically
-from distcheck.core.model import Unavailable
+from distcheck.core.model import Finding, Fix, Report, Severity, Unavailable, to_plain
 from distcheck.core.world import World
 from distcheck.launch.command import parse_command
 from distcheck.launch.reader import make_launch
+from distcheck.reporters import Style, render
+from distcheck.rules import Selection
 from distcheck.runtime.coordination.model import RankState
-from distcheck.runtime.smoke_test.rank_records import KIND, RankFile, RecordsError, read_folder
+from distcheck.runtime.smoke_test.rank_records import KIND, RankFile, RecordsError, merged_report, read_folder
 from distcheck.runtime.smoke_test.rank_records import write as write_rank_record
 
 as_root = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="gives a link to another user")
@@ -172,3 +174,85 @@ def test_bad_a_script_that_is_a_pipe_is_not_read(tmp_path: Path, monkeypatch: py
     os.unlink("train.py")
     Path("train.py").write_text("import torch.distributed\n")
     assert read_script(World(), launch).path == "train.py"
+
+
+def _record(number: int, **changes: object) -> str:
+    plain = to_plain(RankFile(number, 2, "node1", RankState(number, state="finished"), "prove", True, "run1"))
+    return json.dumps({"kind": KIND, "version": 1, "record": {**plain, **changes}})
+
+
+_REPORT = Report("collective", stage="rank", subject={"host": None, "line": ["2 ranks"]}).as_dict()
+_FINDING = Finding("DC501", "x", Severity.ERROR, "m", Fix("do it")).as_dict()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"world_size": 2**60},
+        {"world_size": 0},
+        {"rank": -1},
+        {"rank": 2},
+        {"report": {**_REPORT, "findings": [{**_FINDING, "fix": {**_FINDING["fix"], "where": "nowhere"}}]}},
+        {"report": {**_REPORT, "findings": [{**_FINDING, "message": ["x"]}]}},
+        {"report": {**_REPORT, "findings": [{**_FINDING, "evidence": "x"}]}},
+        {"report": {**_REPORT, "subject": {"host": None, "placement": [{"host": "x"}]}}},
+        {"report": {**_REPORT, "measurements": {"version": 1, "proof": 5}}},
+    ],
+)
+def test_bad_a_record_that_a_neighbor_forged_is_named(shared: Path, changes: dict[str, object]) -> None:
+    """2^60 ranks filled the memory, and values of other types ended in a traceback."""
+    (shared / "rank-00001.json").write_text(_record(1))
+    (shared / "rank-00000.json").write_text(_record(0, **changes))
+    try:
+        report = merged_report(str(shared), Selection())
+    except RecordsError as error:
+        assert "damaged" in str(error)
+        return
+    assert any("damaged" in item.why for item in report.not_checked)
+    assert "1 of 2 records" in render(report, "full", Style())
+
+
+def test_good_records_with_a_report_are_merged(shared: Path) -> None:
+    shown = {**_REPORT, "findings": [_FINDING], "subject": {**_REPORT["subject"], "jobs": "x", "placement": []}}
+    (shared / "rank-00001.json").write_text(_record(1))
+    (shared / "rank-00000.json").write_text(_record(0, report=shown))
+    report = merged_report(str(shared), Selection())
+    assert [finding.code for finding in report.findings] == ["DC501"]
+    assert "jobs" not in report.subject
+    assert "DC501" in render(report, "full", Style())
+
+
+@as_root
+@pytest.mark.parametrize("mode", [0o1777, 0o755])
+@pytest.mark.parametrize("owners", [(0, 12345), (12345, 12345), (12345, 23456)])
+def test_a_record_of_another_user_among_those_of_this_one(shared: Path, mode: int, owners: tuple[int, int]) -> None:
+    """In a folder like /tmp, a newer record of a neighbor with another run took the place of all others."""
+    shared.chmod(mode)
+    for rank, owner in enumerate(owners):
+        path = shared / f"rank-{rank:05d}.json"
+        path.write_text(_record(rank, **({"run": "forged", "world_size": 900} if owner == 12345 else {})))
+        os.chown(path, owner, owner)
+    foreign = "it belongs to another user, and all users may write to the folder"
+    if mode == 0o755 or owners[0] == owners[1]:
+        records, damaged = read_folder(str(shared))
+        assert records and all(why != foreign for _, why in damaged)
+    elif owners[0] == 0:
+        records, damaged = read_folder(str(shared))
+        assert [(record.rank, record.run) for record in records] == [(0, "run1")]
+        assert damaged == (("rank-00001.json", foreign),)
+    else:
+        with pytest.raises(RecordsError, match=foreign):
+            read_folder(str(shared))
+
+
+@as_root
+def test_facts_of_a_neighbor_are_not_merged_and_hold_nothing_up(
+    shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, owner in (("node1.json", 0), ("node2.json", 12345)):
+        (shared / name).write_text("{}")
+        os.chown(shared / name, owner, owner)
+    assert [name for name, _ in _texts([str(shared)])] == [str(shared / "node1.json")]
+    assert "node2.json is not read: it belongs to another user" in capsys.readouterr().err
+    # who names it wants it
+    assert len(list(_texts([str(shared / "node1.json"), str(shared / "node2.json")]))) == 2

@@ -8,6 +8,7 @@ network of our own: on a cluster with network errors, the shared file system is 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -17,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from distcheck.core.facts_file import checked_report
+from distcheck.core.files import read_ordinary
 from distcheck.core.model import Report
 from distcheck.core.redaction import mask_all
 from distcheck.launch.model import Launch
@@ -214,14 +217,14 @@ def from_plain(plain: Any) -> HostReport:
     try:
         return HostReport(
             _word(plain["host"]),
-            Report.from_record(plain["report"]),
+            checked_report(Report.from_record(plain["report"])),
             None if plain.get("record") is None else from_json(HostRecord, json.dumps(plain["record"])),
             node=None if plain.get("node") is None else _word(plain["node"]),
             task=None if plain.get("task") is None else int(plain["task"]),
             tasks=max(1, int(plain.get("tasks", 1))),
             **_launch(plain.get("launch") or {}),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         if isinstance(error, RecordError):
             raise
         raise RecordError(f"it is damaged: {type(error).__name__}: {error}") from None
@@ -267,10 +270,11 @@ def collecting(base: Path, step: JobStep) -> Iterator[Path]:
         raise ExchangeError(f"no folder for the records can be made in {base}: {error.strerror}") from None
     try:
         try:
-            (folder / _COLLECTOR).write_text(str(step.rank), encoding="utf-8")
+            with _own(folder) as number:
+                _write(number, folder, _COLLECTOR, str(step.rank))
+                _remove_old(number, folder)
         except OSError as error:
             raise ExchangeError(f"nothing can be written in {folder}: {error.strerror}") from None
-        _remove_old(folder)
         yield folder
     finally:
         _remove(folder)
@@ -293,14 +297,41 @@ def _adopt(folder: Path, step: JobStep) -> None:
         time.sleep(_FIRST_POLL_S)
 
 
-def _remove_old(folder: Path) -> None:
+@contextlib.contextmanager
+def _own(folder: Path) -> Iterator[int | None]:
+    """Open a private folder, which stays the same if another user moves it away and puts a link there.
+
+    Yields None where folders can't be opened (Windows). Raises OSError if it is not this user's alone.
+    """
+    if os.open not in os.supports_dir_fd:
+        yield None
+        return
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(number)
+        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise PermissionError(errno.EACCES, "it belongs to another user")
+        yield number
+    finally:
+        os.close(number)
+
+
+def _write(number: int | None, folder: Path, name: str, text: str) -> None:
+    """Write a file of a folder that is open; raises OSError."""
+    path = str(folder / name) if number is None else name
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags, 0o600, dir_fd=number), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _remove_old(number: int | None, folder: Path) -> None:
     """Records of a killed run of the same name; all times are those of the file system's own clock."""
-    with contextlib.suppress(OSError):
-        now = (folder / _COLLECTOR).stat().st_mtime
-        for entry in os.scandir(folder):
-            with contextlib.suppress(OSError):
-                if entry.name != _COLLECTOR and entry.stat().st_mtime < now - _FRESH_S:
-                    os.unlink(entry.path)
+    with contextlib.suppress(OSError), os.scandir(folder if number is None else number) as entries:
+        found = {entry.name: entry.stat(follow_symlinks=False).st_mtime for entry in entries}
+        for name, changed in found.items():
+            if name != _COLLECTOR and changed < found[_COLLECTOR] - _FRESH_S:
+                with contextlib.suppress(OSError):
+                    os.unlink(str(folder / name) if number is None else name, dir_fd=number)
 
 
 def _remove(folder: Path) -> None:
@@ -328,15 +359,19 @@ def send(base: Path, step: JobStep, text: str, wait_s: float) -> bool:
         pause = min(pause * 1.5, _LAST_POLL_S)
     if not is_private(folder):
         raise ExchangeError(f"{folder} belongs to another user")
-    draft = folder / f"draft.{step.node or ''}.{os.getpid()}.{step.rank}"
+    draft, name = f"draft.{step.node or ''}.{os.getpid()}.{step.rank}", f"{_file_name(text, step)}.json"
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(folder / f"{_file_name(text, step)}.json")
+        with _own(folder) as number:
+            at = "" if number is not None else str(folder / "_")[:-1]
+            try:
+                _write(number, folder, draft, text)
+                os.replace(at + draft, at + name, src_dir_fd=number, dst_dir_fd=number)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(at + draft, dir_fd=number)
+                raise
     except OSError as error:
         raise ExchangeError(f"the record can't be written in {folder}: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
     return True
 
 
@@ -373,7 +408,7 @@ def collect(folder: Path, step: JobStep, wait_s: float, own: HostReport) -> Coll
             if name in read:
                 continue
             try:
-                found = from_text((folder / name).read_bytes())
+                found = from_text(read_ordinary(str(folder / name)))
             except (RecordError, OSError) as error:
                 first, _ = damaged.get(name, (now, ""))
                 why = str(error) if isinstance(error, RecordError) else f"it can't be read: {error.strerror}"

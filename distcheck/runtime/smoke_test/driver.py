@@ -842,7 +842,8 @@ def _holder(name: bytes) -> int | None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller, contextlib.suppress(OSError):
             caller.setblocking(False)
             caller.connect(name)
-            return struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+            user: int = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+            return user
         time.sleep(0.02)  # bound, and about to listen
     return None
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distcheck.core.checker import Checker
-from distcheck.core.facts_file import from_plain
-from distcheck.core.files import read_record, write_whole
+from distcheck.core.facts_file import checked_report, from_plain
+from distcheck.core.files import foreign_files, read_record, write_whole
 from distcheck.core.model import (
     Finding,
     NotApplicable,
@@ -34,6 +34,8 @@ from .model import MEASUREMENTS_VERSION, SmokeTest
 
 KIND = "distcheck rank record"
 _VERSION = 1
+#: The most ranks of a run: a record from elsewhere must not fill memory.
+_MOST_RANKS = 1 << 20
 
 
 class RecordsError(ValueError):
@@ -79,12 +81,18 @@ def read_folder(folder: str) -> tuple[tuple[RankFile, ...], tuple[tuple[str, str
         raise RecordsError("no rank-*.json is in it; name the folder that --output-dir wrote")
     found: list[tuple[float, str, RankFile]] = []
     damaged = []
+    foreign = foreign_files(folder, map(str, paths))
     for path in paths:
+        if str(path) in foreign:
+            damaged.append((path.name, "it belongs to another user, and all users may write to the folder"))
+            continue
         try:
             plain = json.loads(read_record(str(path)))
             if plain.get("kind") != KIND or plain.get("version") != _VERSION:
                 raise ValueError(f"it is no record of version {_VERSION}")
             record: RankFile = from_plain(RankFile, plain["record"])
+            if not 0 <= record.rank < record.world_size <= _MOST_RANKS:
+                raise ValueError(f"rank {record.rank} of {record.world_size} ranks")
             found.append((path.stat().st_mtime, path.name, record))
         except OSError as error:
             damaged.append((path.name, error.strerror or "it can't be read"))
@@ -106,7 +114,8 @@ def merged_report(folder: str, selection: Selection) -> Report:
     unread = tuple(NotChecked(name, why) for name, why in damaged)
     spoken = next((record for record in records if record.report), None)
     complete = len(records) == world_size and all(record.ended for record in records)
-    absent = [rank for rank in range(world_size) if rank not in {record.rank for record in records}]
+    present = {record.rank for record in records}
+    absent = [rank for rank in range(world_size) if rank not in present]
     if absent:
         unread = (*unread, NotChecked("the records", f"{rank_names(absent)} left none"))
     # all ranks agreed on the speaker's report: a missing record changes nothing
@@ -154,14 +163,18 @@ def _latest_phase(records: tuple[RankFile, ...]) -> str:
 def revived(plain: Mapping[str, Any], unread: tuple[NotChecked, ...] = ()) -> Report:
     """A report out of its JSON; raises RecordsError."""
     try:
-        return Report(
+        measurements = plain.get("measurements", {})
+        if measurements:
+            from_plain(SmokeTest, measurements)
+        report = Report(
             plain["command"],
             stage=plain["stage"],
             subject=plain["subject"],
             findings=tuple(Finding.from_dict(item) for item in plain["findings"]),
             not_checked=(*(NotChecked(**item) for item in plain["not_checked"]), *unread),
             elapsed_s=plain["summary"]["elapsed_s"],
-            measurements=plain.get("measurements", {}),
+            measurements=measurements,
         )
-    except (KeyError, TypeError, ValueError) as error:
+        return checked_report(report)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise RecordsError(f"the report in it is damaged: {error}") from None

@@ -368,3 +368,80 @@ def test_what_killed_runs_left_is_swept_and_nothing_else(tmp_path: Path) -> None
             ".distcheck-mine",
             ".distcheck-young",
         ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"fix": {"text": "x", "where": "nowhere"}},
+        {"fix": {"text": ["x"]}},
+        {"message": 5},
+        {"evidence": "x"},
+        {"where": {"line": "x"}},
+    ],
+)
+def test_bad_a_finding_that_a_neighbor_forged_is_no_record(change: dict[str, Any]) -> None:
+    """It was read, and ended in a traceback where it was shown."""
+    plain = json.loads(to_text(report()))
+    plain["report"]["findings"][0].update(change)
+    with pytest.raises(RecordError, match="damaged"):
+        from_text(json.dumps(plain))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(("tasks",), float("inf")), (("report", "elapsed_s"), 10**400)],
+)
+def test_bad_numbers_without_a_bound_are_no_record(path: tuple[str, ...], value: Any) -> None:
+    plain = json.loads(to_text(report()))
+    inner = plain
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(RecordError, match="damaged"):
+        from_text(json.dumps(plain))
+
+
+@pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="folders can't be opened")
+@pytest.mark.parametrize("sends", [True, False])
+def test_bad_a_folder_that_a_neighbor_swaps_for_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sends: bool
+) -> None:
+    """In a folder without the sticky bit, all users can rename: old files behind the link were deleted."""
+    (base := tmp_path / "base").mkdir()
+    (victim := tmp_path / "victim").mkdir(mode=0o700)
+    (precious := victim / "id_rsa").write_text("mine")
+    os.utime(precious, (0, 0))
+    folder = folder_of(base, step(0))
+
+    def swap() -> None:
+        folder.rename(base / "moved")
+        folder.symlink_to(victim)
+
+    if sends:
+        folder.mkdir(mode=0o700)
+        private = record_exchange.is_private
+        monkeypatch.setattr(record_exchange, "is_private", lambda path: private(path) and (swap(), True)[1])
+        with pytest.raises(record_exchange.ExchangeError):
+            send(base, step(1), to_text(report(1)), 1.0)
+    else:
+        make = Path.mkdir
+
+        def mkdir(self: Path, *arguments: Any, **more: Any) -> None:
+            make(self, *arguments, **more)
+            if self == folder:
+                swap()
+
+        monkeypatch.setattr(Path, "mkdir", mkdir)
+        with pytest.raises(record_exchange.ExchangeError), collecting(base, step(0)):
+            pass
+    assert [path.name for path in victim.iterdir()] == ["id_rsa"]
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_bad_a_pipe_among_the_records_is_not_awaited(tmp_path: Path) -> None:
+    with collecting(tmp_path, step(0)) as folder:
+        os.mkfifo(folder / "1+gpu01.json")
+        found = collect(folder, step(0, 2), 2.0, report(0))
+    assert found.damaged == (("gpu01", "it can't be read: it is no ordinary file"),)
