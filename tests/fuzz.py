@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import keyword
 import os
 import random
 import re
@@ -168,6 +169,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
 # Mutations.
 
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
+_KEYWORDS = frozenset(word.encode() for word in keyword.kwlist)
 
 
 def mutated(seeds: Sequence[bytes], chance: random.Random, *, text: bool) -> bytes:
@@ -205,8 +207,10 @@ def _edited(data: bytes, other: bytes, chance: random.Random) -> bytes:
         place = chance.randrange(len(lines))
         lines[place : place + 1] = chance.choice(([], [lines[place]] * 2, [lines[place], chance.choice(more)]))
         return b"".join(lines)
-    words, more = _WORD.findall(data) or [b""], [word for word in _WORD.findall(other) if word.isalnum()] or [b"x"]
-    places = [place for place, word in enumerate(words) if word.isalnum()] or [0]
+    # keywords stay, so that about half of the Python sources still parse
+    words = _WORD.findall(data) or [b""]
+    more = [word for word in _WORD.findall(other) if word.isalnum() and word not in _KEYWORDS] or [b"x"]
+    places = [place for place, word in enumerate(words) if word.isalnum() and word not in _KEYWORDS] or [0]
     words[chance.choice(places)] = chance.choice((chance.choice(more), chance.choice(words), b"0", b"-1", b"x" * 300))
     return b"".join(words)
 

@@ -43,11 +43,11 @@ _DASH = re.compile(r"(?<!\S)[–—](?=[a-z])")
 #: The last line of a traceback: it ends a process, whatever it is about.
 _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception):\s")
 #: What stands for the rest of a shortened line.
-_ELLIPSIS = re.compile(r"\s*(?:…|\.\.\.)?\s*$")
+_ELLIPSIS = ("…", "...")
 #: What is meant as a code or a name, also where it is none.
 _CODE_OR_NAME = re.compile(r"\s*(?:[A-Za-z]{2}\d+|\w+(?:-\w+)+)\s*")
 #: Marks of a quotation or a frame before a line.
-_QUOTED = re.compile(r"^\s*(?:[>|│]\s?)+", re.MULTILINE)
+_QUOTED = re.compile(r"^[^\S\n]*(?:[>|│][^\S\n]?)+", re.MULTILINE)
 
 
 class Answer(NamedTuple):
@@ -220,7 +220,9 @@ def _on_pages(text: str) -> Answer:
             rows.setdefault(row.name, (row, example))
     cut_off = not matches and not rows and len(text) < _SHORT_TEXT
     if cut_off:
-        rest = _ELLIPSIS.sub("", text)
+        rest = text.rstrip()
+        for ellipsis in _ELLIPSIS:
+            rest = rest.removesuffix(ellipsis).rstrip()
         rows = {row.name: (row, row.examples[0]) for row in every_signature() if ends_within(rest, row.pattern)}
     if not matches and len(rows) <= _MOST_MATCHES:
         # a part of more is in any log

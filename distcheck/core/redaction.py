@@ -73,7 +73,7 @@ _OPTION = re.compile(
 #: ``"password": "value"``, ``api_key=value``: letters and digits, and no expression (``token=tokenizer.eos_token``).
 _ASSIGNED = re.compile(
     rf"""(?i)((?<![\w.\-])[\w.\-]*{_WORD}(?:\\?["'])?\]?\s*[:=]\s*)(?:((?:\\?["']){_NO_VALUE}(?=[^"'\s]*\d)[^"'\s]{{6,}})|"""
-    rf"""{_NO_VALUE}(?=[^\s"',;&]*\d)(?=\d*[a-z_\-])[\w+/=~!@#%^*\-]{{6,}}(?![\w.(\[]))"""
+    rf"""{_NO_VALUE}(?=[^\s"',;&]{{0,256}}\d)(?=\d*[a-z_\-])[\w+/=~!@#%^*\-]{{6,}}(?![\w.(\[]))"""
 )
 #: Keys and signatures in the query of a URL.
 _QUERY = re.compile(
@@ -81,8 +81,8 @@ _QUERY = re.compile(
 )
 #: Commands that take a credential without its name.
 _LOGIN = re.compile(
-    r"(\bwandb login\s+(?:--?[\w-]+\s+)*|\bsshpass\s+-p\s*|\bdocker login\b[^;&|\n]{0,100}?\s-p\s*|"
-    r"\bcurl\b[^;&|\n]{0,100}?\s(?:-u|--user|-U|--proxy-user)[\s=]+[^\s:]+:)(?![$\-])[^\s;&|]+"
+    r"(\bwandb login\s+(?:-[\w-]+\s+)*|\bsshpass\s+-p\s*|\bdocker login\b[^;&|\n]{0,100}?\s-p\s*|"
+    r"\bcurl\b[^;&|\n]{0,100}?\s(?:-u|--user|-U|--proxy-user)[\s=]+[^\s:=][^\s:]*:)(?![$\-])[^\s;&|]+"
 )
 #: ``key=value``, or ``key: value`` with a blank, where the key names a credential; a bare colon parts paths.
 _PAIR = re.compile(
@@ -90,7 +90,7 @@ _PAIR = re.compile(
     r"private[_-]?key)\s*(?:=\s*|:\s+)|bearer\s+)[^\s,;&|]+"
 )
 #: A proxy without a scheme: ``user:password@host``.
-_PROXY = re.compile(r"^(?![a-z]+://)[^/@\s]*:[^@\s]*@")
+_PROXY = re.compile(r"^(?![a-z]+://)[^/@\s:]*:[^@\s]*@")
 #: Letters and digits without a break, as long as an md5 sum in hex or longer, both kinds: a key rather than a word.
 _OPAQUE = re.compile(r"(?<![\w/+.\-])(?=[\w+\-]*\d)(?=[\w+\-]*[A-Za-z])[\w+]{32,}=*(?![\w/+.\-])")
 #: base64 as long as a secret key of AWS (40 characters) or longer. A line of a private key has 64 characters.
@@ -165,8 +165,8 @@ def _follows_digest_name(match: re.Match[str]) -> bool:
 
 def _is_hash(match: re.Match[str]) -> bool:
     """Return whether a match is a commit or a digest by the word before it."""
-    before = match.string[: match.start()]
-    return re.fullmatch(r"[0-9a-f]+", match[0]) is not None and (before.endswith("@") or _follows_digest_name(match))
+    after_at = match.string.startswith("@", match.start() - 1) and match.start() > 0
+    return re.fullmatch(r"[0-9a-f]+", match[0]) is not None and (after_at or _follows_digest_name(match))
 
 
 def _is_random(match: re.Match[str]) -> bool:

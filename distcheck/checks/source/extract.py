@@ -27,9 +27,9 @@ _IN_PLACE = word_set(
     "all_reduce broadcast broadcast_object_list all_gather all_gather_object all_gather_into_tensor "
     "all_gather_single allreduce broadcast_"
 )
-_COMMENTS = re.compile(rb"#[^\n]*(?:noqa|distcheck)", re.IGNORECASE)
+_COMMENTS = re.compile(rb"noqa|distcheck", re.IGNORECASE)
 _OURS = re.compile(rb"noqa[ \t]*:[ \t]*[^\n]*DC|distcheck[ \t]*:", re.IGNORECASE)
-_BARE = re.compile(r"#[^\n]*\bnoqa\b", re.IGNORECASE)
+_BARE = re.compile(r"\bnoqa\b", re.IGNORECASE)
 _COMMENT = re.compile(r"noqa|distcheck\s*:", re.IGNORECASE)
 #: Deeper trees than this are not followed; Python's own parser stops at about the same depth.
 _DEEPEST = 150
@@ -106,7 +106,8 @@ def _comments(text: bytes | str) -> list[tuple[int, str]]:
     if not _OURS.search(data):
         # only bare ones: what looks like one within a text does no harm
         lines = re.split(r"\r\n?|\n", text if isinstance(text, str) else data.decode("utf-8", "replace"))
-        return [(number, line[line.index("#") :]) for number, line in enumerate(lines, 1) if _BARE.search(line)]
+        places = [(number, line, line.find("#")) for number, line in enumerate(lines, 1)]
+        return [(number, line[at:]) for number, line, at in places if at >= 0 and _BARE.search(line, at)]
     found = []
     try:
         for token in tokenize.tokenize(io.BytesIO(data).readline):

@@ -35,9 +35,9 @@ _AUTOMAGIC = re.compile(
 #: The first line of a cell that hands all of it to another language (Databricks).
 _LANGUAGE_LINE = re.compile(r"\s*%(?:sh|bash|sql|md|scala|r|R|fs)\s*$")
 #: The prompts of Python and IPython, which a cell may have been pasted with.
-_PROMPT = re.compile(r"\s*(?:>>>|\.{3,}|In \[\d+\]:|\s*\.{2,}:)(?: |$)")
+_PROMPT = re.compile(r"^\s*(?:>>>|\.{3,}|In \[\d+\]:|\.{2,}:)(?: |$)")
 _FIRST_PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)(?: |$)")
-_ASSIGNED_MAGIC = re.compile(r"(?P<target>\s*[\w.,\s\[\]'\"]+?\s*=)\s*(?:%[a-zA-Z]|!).*")
+_ASSIGNED_MAGIC = re.compile(r"(?P<target>\s*[\w.,\[\]'\"][\w.,\s\[\]'\"]*=)\s*(?:%[a-zA-Z]|!).*")
 #: What can open or close a bracket or a text, for the search for the starts of statements.
 _MARK = re.compile(r"'''|\"\"\"|[\"'#\[\](){}\\]")
 

@@ -43,7 +43,7 @@ from .values import (
 __all__ = ["FEW", "PARTIAL", "EventRow", "Guard", "Program", "SourceCall", "SourceSpan", "device_of"]
 
 _TESTS = re.compile(r"(^|[/_.])(tests?|testing|unittests?|conftest)([/_.]|$)")
-_CONDITION = re.compile(r"\s*(?:if|elif|while)\s+([^#]*?)\s*:\s*(?:#.*)?$")
+_CONDITION = re.compile(r"\s*(?:if|elif|while)\s+(?!\s)([^#]*):\s*(?:#.*)?$")
 _EXAMPLES = re.compile(r"(^|/)(examples?|tutorials?|samples?|demos?|docs?|benchmarks?)(/|$)")
 
 
@@ -1016,7 +1016,7 @@ class Program(SourceSpans):
         """A condition as source, with ``not`` where it is its else."""
         lines = self.lines(file)
         match = _CONDITION.match(lines[guard.line - 1]) if 0 < guard.line <= len(lines) else None
-        text = match.group(1) if match else source_text.render(self.terms[file], guard.term)
+        text = match.group(1).rstrip() if match else source_text.render(self.terms[file], guard.term)
         return text if guard.polarity else f"not ({text})" if " " in text else f"not {text}"
 
 

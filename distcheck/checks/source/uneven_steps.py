@@ -23,7 +23,8 @@ from .vocabulary import word_set
 # DC519
 
 
-_LOOP = re.compile(r"\s*(?:async\s+)?for\s+.+?\s+in\s+(.+?)\s*:\s*(?:#.*)?$")
+_LOOP = re.compile(r"\s*(?:async\s+)?for\s.+?\sin\s")
+_COLON = re.compile(r":\s*(?:#.*)?$")
 #: Calls that give back the elements of their first argument, one by one or in order.
 _THROUGH = frozenset({"enumerate", "tqdm", "list", "tuple", "sorted", "iter", "reversed", "trange"})
 #: Calls that may divide something, by their last name.
@@ -131,8 +132,9 @@ def _has_wrapper(program: Program, call: SourceCall) -> bool:
 def _iterated(program: Program, file: int, line: int) -> str:
     """Return the source of what a loop goes over."""
     lines = program.lines(file)
-    match = _LOOP.match(lines[line - 1]) if 0 < line <= len(lines) else None
-    return match.group(1) if match else "what this loop goes over"
+    head = _LOOP.match(lines[line - 1]) if 0 < line <= len(lines) else None
+    colon = _COLON.search(head.string, head.end()) if head else None
+    return head.string[head.end() : colon.start()].strip() if head and colon else "what this loop goes over"
 
 
 class _Shares:

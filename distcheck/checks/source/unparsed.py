@@ -39,6 +39,8 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 #: The whole content of a link that was checked out as text: one path.
 _LINK = re.compile(rb"(?:\.{1,2}/)+[^\0\n]+|[\w.+-]+(?:/[\w.+-]+)*/?[\w+-]+\.(?:pyw?|ipynb|ya?ml|json|sh)")
 _MAX_LINK = 1024
+#: Characters of a line that the patterns below read: some need the square of the length.
+_LONGEST_LINE = 1000
 
 #: Forms of Python 2 on the line where reading ended.
 _PYTHON_2 = re.compile(
@@ -49,8 +51,9 @@ _PYTHON_2 = re.compile(
 )
 #: What only Python 3 has: a file with it has an error, and is no file of Python 2.
 _PYTHON_3 = re.compile(
-    r"""\b[fF][rR]?["']|\basync\s+def\b|^\s*nonlocal\b|\)\s*->|\byield\s+from\b|:=|\bprint\(.*\b(?:end|file|flush|sep)\s*="""
-    r"""|^\s*\w+\s*:\s*[\w.\[\], ]+\s*=\s|\bsuper\(\)|def\s+\w+\([^)]*\w\s*:\s*\w""",
+    r"""\b[fF][rR]?["']|\basync\s+def\b|^[ \t]*nonlocal\b|\)[ \t]*->|\byield[ \t]+from\b|:="""
+    r"""|\bprint\(.{0,300}\b(?:end|file|flush|sep)[ \t]*=|^[ \t]*\w+[ \t]*:[\w.\[\], \t]+=\s|\bsuper\(\)"""
+    r"""|def[ \t]+\w+\([^)]{0,300}\w[ \t]*:\s{0,100}\w""",
     re.MULTILINE,
 )
 
@@ -117,7 +120,7 @@ def is_template(path: str, text: str, line: int = 0, *, shell: bool = True) -> b
     if _TEMPLATE_PATH.search(path) is not None or _TEMPLATE_STATEMENT.search(text) is not None:
         return True
     lines = text.split("\n")
-    near = lines[max(line - 2, 0) : line] if line else ()
+    near = [one[:_LONGEST_LINE] for one in lines[max(line - 2, 0) : line]] if line else ()
     bare = [_QUOTED.sub("''", one) for one in near]
     return any(_PLACEHOLDER.search(one) or (not shell and _NO_SHELL.search(one)) for one in bare)
 
@@ -141,14 +144,14 @@ def _kind(
         return "template", "it is a template", None
     if notebook:
         return "syntax", "", None
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = [one[:_LONGEST_LINE] for one in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     own = lines[line - 1] if 1 <= line <= len(lines) else ""
     release = _release(own, why, lines[line - 1 :])
     if release is not None and release > version:
         return "newer-python", f"it has syntax of Python {release[0]}.{release[1]}", release
     if _is_python_2(why, own, text):
         return "python-2", "it is written for Python 2", None
-    if re.search(r"^\s*(?:[!%]\w|%%\w)", text, re.MULTILINE) and parses("\n".join(python_lines(text))):
+    if re.search(r"^[ \t]*(?:[!%]\w|%%\w)", text, re.MULTILINE) and parses("\n".join(python_lines(text))):
         return "ipython", "it is written for IPython", None
     return "syntax", "", None
 

@@ -28,7 +28,7 @@ ROWS: tuple[Signature, ...] = (
         (r"(?P<object>ctypes objects) containing pointers cannot be pickled",
          "ValueError: ctypes objects containing pointers cannot be pickled")),
     *spellings("unpicklable", Kind.CAUSE, ("DC605",),
-        (r"(?P<object>\w*[Ll]ock) objects should only be shared between processes through inheritance",
+        (r"(?P<object>\w{0,60}[Ll]ock) objects should only be shared between processes through inheritance",
          "RuntimeError: Lock objects should only be shared between processes through inheritance"),
         (r"A (?P<object>SemLock) created in a \w+ context is being shared with a process in a \w+ context",
          "RuntimeError: A SemLock created in a fork context is being shared with a process in a spawn context. This "

@@ -26,7 +26,7 @@ ROWS: tuple[Signature, ...] = (
     *spellings("worker-group", Kind.RECORD, (),
         (r"global_world_sizes=\[(?P<world_size>\d+)", "  global_world_sizes=[8, 8, 8, 8, 8, 8, 8, 8]")),
     *spellings("restart", Kind.RECORD, ("DC118",),
-        (r"(?P<left>\d+)/(?P<allowed>\d+) attempts left;",
+        (r"\b(?P<left>\d{1,9})/(?P<allowed>\d{1,9}) attempts left;",
          "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 2/3 attempts left; will "
          "restart worker group")),
     *spellings("hosts-store", Kind.RECORD, (),

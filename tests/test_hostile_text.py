@@ -1,0 +1,118 @@
+"""Texts that are made to need much time: a line of a log for each signature, a source, a notebook, a pasted message."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from distcheck.checks.logs.matching import LONGEST_LINE, Matcher
+from distcheck.checks.logs.patterns import for_python
+from distcheck.checks.logs.reading import signatures
+from distcheck.checks.source.engine import SourceFile, analyse
+from distcheck.cli.explain_text import UnknownText, explain_text
+from distcheck.core.signature import Signature
+
+from .attacks import attacks
+
+#: Characters of a source: if they needed their square, it would be minutes.
+SIZE = 200_000
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Return the least CPU time of up to three runs: the first may include imports."""
+    least = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        run()
+        least = min(least, time.process_time() - start)
+        if least < 0.1:
+            break
+    return least
+
+
+@pytest.mark.sampled(every=20)
+@pytest.mark.parametrize("signature", signatures(), ids=lambda signature: signature.name)
+def test_no_line_of_a_log_takes_long_without_re2(signature: Signature) -> None:
+    pattern = signature.pattern.encode().decode("latin-1")
+    matcher = Matcher([signature], engine="re")
+    for text in attacks(for_python(pattern), LONGEST_LINE):
+        line = text.encode("latin-1", "replace")[:LONGEST_LINE]
+        assert seconds(lambda line=line: matcher.fitting(line)) < 0.15, text[:100]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "slow"),
+    [
+        (r"(?P<left>\d+)/\d+ attempts left", True),
+        (r"\b(?P<left>\d{1,9})/\d{1,9} attempts left", False),
+        (r"login\s+(?:-[\w-]+\s+)*x", False),
+    ],
+)
+def test_the_texts_are_hard_for_a_pattern_that_needs_the_square(pattern: str, slow: bool) -> None:
+    compiled = re.compile(pattern)
+    texts = attacks(pattern, LONGEST_LINE)
+    assert any(seconds(lambda text=text: compiled.search(text)) > 0.15 for text in texts) is slow  # type: ignore[misc]
+
+
+IMPORT = "import torch.distributed as dist\n"
+SOURCES = {
+    "comment": "#" * SIZE,
+    "bare-comments": "# noqa " * (SIZE // 7),
+    "empty-lines-of-python-2": f"{IMPORT}print 1\n" + "\n" * SIZE,
+    "empty-lines": f"{IMPORT}x = = 1\n" + "\n" * SIZE,
+    "functions": f"{IMPORT}print 1\n" + "def f(" * (SIZE // 6),
+    "calls": f"{IMPORT}print 1\n" + "print(" * (SIZE // 6),
+    "annotation": f"{IMPORT}print 1\na:" + " " * SIZE,
+    "placeholders": f"{IMPORT}x = = " + "{{" * (SIZE // 2),
+    "statements": f"{IMPORT}x = = " + ";" * SIZE,
+    "condition": f"{IMPORT}if" + "\t" * 5000 + "dist.get_rank() == 0 and (\n  True):\n  dist.barrier()\n",
+    "loop": f'{IMPORT}for i in range(dist.get_rank(), len("' + "a in " * (SIZE // 5) + '")): dist.all_reduce(i)\n',
+}
+CELLS = {
+    "blanks": "\t" * SIZE + "x\n!ls",
+    "prompt": ">>> import torch\n" + "\t" * SIZE + "x",
+    "assignment": "a" + " " * SIZE + "b\n!ls",
+    "words": "a " * (SIZE // 2) + "b\n!ls",
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_no_source_takes_long(name: str) -> None:
+    data = SOURCES[name].encode()
+    assert seconds(lambda: analyse([SourceFile("a.py", lambda: data)])) < 5
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_no_notebook_takes_long(name: str) -> None:
+    cell = {"cell_type": "code", "source": CELLS[name]}
+    data = json.dumps({"cells": [cell], "metadata": {"language_info": {"name": "python"}}, "nbformat": 4}).encode()
+    assert seconds(lambda: analyse([SourceFile("a.ipynb", lambda: data)])) < 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 1_000_000,
+        " " * 1_000_000,
+        " " * 3_900 + "x",
+        "> " * 500_000,
+        "RuntimeError: " * 70_000,
+        'raise ValueError("' * 50_000,
+        "a-" * 500_000,
+        "\x1b]" * 500_000,
+        "\udc80" * 1_000_000,
+        "NCCL WARN " * 100_000,
+    ],
+    ids=lambda text: ascii(text[:14]),
+)
+def test_a_megabyte_is_explained_in_seconds(text: str) -> None:
+    def explain() -> None:
+        with contextlib.suppress(UnknownText):
+            explain_text(text)
+
+    assert seconds(explain) < 5
