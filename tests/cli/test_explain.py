@@ -44,6 +44,12 @@ def explain(*words: str, text: str | None = None) -> Result:
             "DC512",
         ),
         ("NCCL error in: ... unhandled system error", "DC512"),
+        ("Runtime error: NCCL Error unhandled system error main.cu:43", "DC512"),
+        ("ibv_create_qp: Cannot allocate memory(12)", "DC322"),
+        (
+            "node01 NCCL WARN NET/OFI Request 0x7f1 completed with error. RC: 107. Error: 4122 (Unreachable remote)",
+            "DC417",
+        ),
         # cut off, with something before it that is in no message
         ("[rank0]: AssertionError: Check batch related parameters. train_batch_size is not equal to …", "DC812"),
         ("[E socket.cpp:860] [c10d] The client socket has timed out after 60s while tr...", "DC403"),
@@ -96,6 +102,9 @@ def test_a_text_leads_to_its_rule(text: str, code: str) -> None:
         "proxy.cc:1143 NCCL WARN Socket recv failed while polling for opId=0x55a51966cc80",
         "RuntimeError: Socket Timeout",
         "RuntimeError: NCCL communicator was aborted on rank 0.",
+        "subprocess.CalledProcessError: Command returned non-zero exit status 1",
+        # of Slingshot, not of EFA
+        "NET/OFI Request 0x7f14cc5b60c0 completed with error. RC: 113. Error: 2 (UNDELIVERABLE). Completed length: 0",
         "Received sigquit from a child process. It usually means the child failed.",
         "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading. It is",
         # parts of such lines, and lines that are cut off
@@ -127,6 +136,7 @@ def test_a_consequence_is_named_as_one(text: str) -> None:
         ("RuntimeError: CUDA error: an illegal memory access was encountered", "compute-sanitizer"),
         ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "a smaller batch"),
         ("illegal memory access", "compute-sanitizer"),
+        ("Memory access fault by GPU node-1", "AMD_SERIALIZE_KERNEL=3"),
         ("There are not enough slots available in the system to satisfy the 16", "node0 slots=8"),
         ("ORTE was unable to reliably start one or more daemons.", "--prefix"),
         ("Segmentation fault (core dumped)", "PYTHONFAULTHANDLER=1"),
@@ -155,6 +165,11 @@ def test_a_failure_that_no_rule_describes_gets_a_hint(text: str, hint: str) -> N
         "rank 0",
         # long ends that are in no message
         "the training job was stopped by the following...",
+        # no failure of NCCL, of a launcher, of RDMA, of a GPU
+        "handler for an unhandled system error of the server",
+        "Command that returned a list",
+        "malloc: Cannot allocate memory in the pool",
+        "Memory access of node-1",
         # a part of a number: "exited with code 137"
         "exited with code 13",
         # the name of a package, and a beginning that every one of many lines has

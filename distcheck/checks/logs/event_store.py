@@ -97,13 +97,12 @@ class Events:
     def attach(self, number: int, traceback: Traceback, who: LineAuthor | None = None) -> None:
         """An event's line is the message of this traceback's exception.
 
-        :param who: whose traceback it is, for a line that names no writer
+        :param who: whose exception it is; None if the writer of the line raised it
         """
         event = self._events[number]
         # of equal lines the last counts: a process ends with it
         if event is not None and (event.traceback is None or number in self._last):
-            writer = who if who is not None and event.who == LineAuthor() else event.who
-            self._events[number] = event._replace(traceback=traceback, who=writer)
+            self._events[number] = event._replace(traceback=traceback, who=event.who if who is None else who)
             self._spent += 100 * len(traceback.frames)
 
     def remove(self, number: int) -> None:

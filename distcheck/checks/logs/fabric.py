@@ -358,7 +358,7 @@ def efa_is_used(timeline: Timeline) -> Iterator[LogFinding]:
             f"EFA's plug-in can't use the device or reach the peer: {broken[0].values['what']}",
             _OPEN_EFA,
         )
-    elif lost := timeline.of("efa-unreachable"):
+    elif lost := [event for event in timeline.of("efa-unreachable") if "slingshot" not in event.values]:
         if another_cause(timeline):
             return
         yield LogFinding(

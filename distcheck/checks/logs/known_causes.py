@@ -45,6 +45,11 @@ KNOWN_CAUSES = {
         "one run with CUDA_LAUNCH_BLOCKING=1 makes the traceback end at the faulty call; compute-sanitizer names the "
         "kernel",
     ),
+    "rocm-memory-access": KnownCause(
+        "a kernel on a GPU accessed memory that is not its own",
+        "a kernel on the GPU read or wrote outside of its memory, and the runtime of ROCm ended the process",
+        "one run with AMD_SERIALIZE_KERNEL=3 and PYTHONFAULTHANDLER=1 prints the Python line that waits for the kernel",
+    ),
     "cuda-error-note": KnownCause(
         "a call to CUDA failed",
         "a call to CUDA failed, and the line above this one names the error",
@@ -133,6 +138,19 @@ KNOWN_CAUSES = {
         "FSDP joins the parameters of a module into one tensor, and they have several dtypes",
         "cast the model before it is wrapped: model.to(torch.bfloat16); with QLoRA give bnb_4bit_quant_storage the "
         "dtype of the other parameters",
+    ),
+    "mixed-dtensor": KnownCause(
+        "sharded and plain tensors are mixed",
+        "an operation got a parameter that is sharded (DTensor) and a plain tensor",
+        "call the sharded module itself: FSDP2 gathers its parameters in forward() only, and in other methods after "
+        "register_fsdp_forward_method(model, 'name'); with parallelize_module, name the module in the plan",
+    ),
+    "checkpoint-key": KnownCause(
+        "a distributed checkpoint lacks a key",
+        "the distributed checkpoint has no tensor of the name that the program loads",
+        "load under the names that were saved: list(FileSystemReader(folder).read_metadata().state_dict_metadata) shows "
+        "them; if new tensors shall keep their values: dcp.load(state, checkpoint_id=folder, "
+        "planner=DefaultLoadPlanner(allow_partial_load=True))",
     ),
     "fsdp-integers": KnownCause(
         "FSDP got quantized parameters",

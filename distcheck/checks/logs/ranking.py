@@ -258,7 +258,8 @@ def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | N
         here,
         key=lambda event: (
             event.kind is not Kind.CAUSE,
-            _is_weak(event, timeline),
+            # the exceptions of a checkpoint's ranks follow the list of them
+            _is_weak(event, timeline) or event.signature == "checkpoint-of-ranks",
             bool(firsts) and event.who.rank not in firsts,
         ),
     )

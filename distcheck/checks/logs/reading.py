@@ -491,7 +491,7 @@ class SourceReader:
                     if event.signature == ERROR_LINE:
                         self._events.remove(number)
                     else:
-                        self._events.attach(number, traceback, who)
+                        self._events.attach(number, traceback, _raiser(finished))
                         known = known or event.kind <= Kind.TABLE
         if not known and (traceback.exception or finished.first_line not in self._headless):
             self._note_exception(finished)
@@ -509,8 +509,8 @@ class SourceReader:
             text = f'File "{last.path}", line {last.line}, in {last.function}'
         is_launchers = not traceback.exception and traceback.frames and _is_of_a_launcher(traceback.frames[0].path)
         row = Signature(EXCEPTION, Kind.TABLE if is_launchers else Kind.FAILURE, "", ())
-        head = finished.head
-        number = self._events.add(row, head.who, finished.line, head.time, text[:LONGEST_TEXT], clean=shown)
+        time = finished.head.time
+        number = self._events.add(row, _raiser(finished), finished.line, time, text[:LONGEST_TEXT], clean=shown)
         if number is not None:
             self._events.attach(number, traceback)
 
@@ -534,8 +534,8 @@ class SourceReader:
             row = self._matcher.rows[number]
             if row.kind > Kind.TABLE or row.name == ERROR_LINE:
                 continue
-            head = finished.head
-            event = self._events.add(row, head.who, finished.line, head.time, _cut(text, values), values, clean=shown)
+            who, time = _raiser(finished), finished.head.time
+            event = self._events.add(row, who, finished.line, time, _cut(text, values), values, clean=shown)
             if event is not None:
                 self._events.attach(event, finished.traceback)
                 found = True
@@ -586,6 +586,11 @@ class SourceReader:
             head = self._prefixes.parse(text)
             if head.text.strip():
                 yield number, head.who, shown(head.text[:LONGEST_TEXT])
+
+
+def _raiser(finished: Finished) -> LineAuthor:
+    """Return the rank that a traceback names as the one that raised it, or else its writer."""
+    return finished.head.who if finished.of_rank is None else LineAuthor(finished.of_rank)
 
 
 def _is_of_a_launcher(path: str) -> bool:

@@ -104,6 +104,9 @@ def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> d
     if lead is None and first.signature == "node-failed":
         node = _failed_node(timeline)
         return {} if node is None else {"host": node}
+    if lead is None and first.signature == "checkpoint-of-ranks" and (ranks := first.values.get("ranks")):
+        failed = {int(rank) for rank in ranks.split(",") if rank.strip()}
+        return {"rank": failed.pop()} if len(failed) == 1 else {"ranks": rank_ranges(failed)}
     if lead is None and first.kind >= Kind.TIMEOUT:
         # the writer of a consequence did not cause it
         who = LineAuthor()

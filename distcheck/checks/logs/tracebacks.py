@@ -58,6 +58,8 @@ class Finished(NamedTuple):
     traceback: Traceback
     #: the line of the exception that this one followed (``direct cause``, ``During handling``); 0: none
     after: int = 0
+    #: the rank that raised it, if its first line names another one than the writer
+    of_rank: int | None = None
 
 
 _HEADER = "Traceback (most recent call last)"
@@ -83,6 +85,8 @@ _SURE = re.compile(
     r"Unavailable|Denied|Invalid|Interrupted|Died|Overflow)(?:\([\w.]+\))?$"
 )
 _SPAWNED = re.compile(r"-- Process (\d{1,10}) terminated with the following error:")
+#: ``torch.distributed.checkpoint``: every rank prints the exception of the rank that failed.
+_OF_RANK = re.compile(r"\(most recent call last\): \(RANK (\d{1,10})\)")
 _RAY = re.compile(r"ray::.{0,200}\(pid=(\d{1,10})(?:, ip=([\w.:-]+))?")
 _CHAIN = (
     "The above exception was the direct cause of the following exception:",
@@ -109,6 +113,7 @@ class _OpenTraceback:
         "head",
         "last_line",
         "message",
+        "of_rank",
         "prefixed",
         "state",
     )
@@ -117,6 +122,8 @@ class _OpenTraceback:
         self.first_line = self.last_line = line
         self.head = head
         self.after = after
+        of_rank = _OF_RANK.search(head.text)
+        self.of_rank = None if of_rank is None else int(of_rank[1])
         self.frames: list[TracebackFrame] = []
         #: the last line named a frame, and its code may follow
         self.code_due = False
@@ -503,6 +510,7 @@ class Tracebacks:
             one.head,
             Traceback(frames, one.exception, message),
             one.after,
+            one.of_rank,
         )
 
 

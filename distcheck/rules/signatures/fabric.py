@@ -185,7 +185,8 @@ ROWS: tuple[Signature, ...] = (
         (r"reachable by EFA device but handshake failed",
          "NET/OFI Request completed with error. RC: 5. Error: 4126 (Unresponsive receiver (reachable by EFA device "
          "but handshake failed))"),
-        (r"NET/OFI (?P<failed>Request \S{1,24}|Operation with NULL context) completed with error",
+        (r"NET/OFI (?P<failed>Request \S{1,24}|Operation with NULL context) completed with error"
+         r"(?:\. RC: \d{1,5}\. Error: \d{1,5} \((?P<slingshot>[A-Z_]{4,40})\))?",
          "gpu03:1201:1299 [5] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f1 completed with error. RC: 20. Error: "
          "unknown error. Completed length: 0, Request: { buffer_index: 255, dev: 1, size: 0, state: CREATED, "
          "direction: SEND }",

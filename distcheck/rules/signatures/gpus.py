@@ -73,6 +73,10 @@ ROWS: tuple[Signature, ...] = (
         (r"an illegal memory access was encountered",
          "RuntimeError: CUDA error: an illegal memory access was encountered",
          "Failed: CUDA error /workspace/csrc/kernel.cpp:89 'an illegal memory access was encountered'")),
+    *spellings("rocm-memory-access", Kind.FAILURE, (),
+        (r"Memory access fault by GPU node-\d+",
+         "Memory access fault by GPU node-2 (Agent handle: 0x5581f2a0) on address 0x7f4c2a000000. Reason: Page not "
+         "present or supervisor privilege.")),
     #: torch prints it below the line that names the error
     *spellings("cuda-error-note", Kind.RECORD, (),
         (r"kernel errors might be asynchronously reported at some other API call",

@@ -84,6 +84,12 @@ ROWS: tuple[Signature, ...] = (
          "allocate memory",
          "node01:4711:4900 [3] misc/ibvwrap.cc:131 NCCL WARN Call to ibv_create_qp failed with 12 Cannot allocate "
          "memory"),
+        (r"\bibv_(?P<call>reg_mr|reg_dmabuf_mr|create_cq|create_qp|create_srq|alloc_pd)\w{0,12}(?:\([^()]{0,160}\))?"
+         r"(?: failed)?: (?P<why>Cannot allocate memory)",
+         "[1752012345.201] [node01:4711 :0] ib_md.c:349 UCX  ERROR ibv_reg_mr(address=0x7f12, length=8192, "
+         "access=0xf) failed: Cannot allocate memory",
+         "libfabric:4711:1710000000::verbs:ep_ctrl:vrb_ep_create_qp():912<warn> ibv_create_qp: Cannot allocate "
+         "memory(12)"),
         (r"\bWARN Call to ibv_(?P<call>reg_mr|create_cq|create_qp|alloc_pd)\w{0,12} failed",
          "node01:4711:4900 [3] misc/ibvwrap.cc:98 NCCL WARN Call to ibv_create_cq failed",
          "node01:4711:4900 [3] misc/ibvwrap.cu:269 WARN Call to ibv_create_qp failed"),

@@ -80,7 +80,8 @@ _WORKERS = (
          r"(?:Exited with exit code (?P<exitcode>\d+)|(?P<how>Killed|Terminated|Segmentation fault|Aborted))",
          "srun: error: node02: tasks 4-7: Exited with exit code 1",
          "srun: error: node02: tasks 0,2-3: Killed"),
-        (r"subprocess\.CalledProcessError: Command '",
+        (r"subprocess\.CalledProcessError: Command (?:'|returned non-zero exit status \d)",
+         "subprocess.CalledProcessError: Command returned non-zero exit status 1",
          "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', '-u', 'train.py', '--local_rank=7']' "
          "returned non-zero exit status 1.",
          "subprocess.CalledProcessError: Command '['/opt/conda/bin/python', '-u', 'train.py', '--local_rank=1']' "

@@ -125,7 +125,8 @@ ROWS: tuple[Signature, ...] = (
          "size mismatch for fc.weight: copying a param with shape torch.Size([1, 256]) from checkpoint, the shape in "
          "current model is torch.Size([78, 256]).")),
     *spellings("checkpoint-of-ranks", Kind.FAILURE, (),
-        (r"CheckpointException ranks:", "CheckpointException: CheckpointException ranks:dict_keys([0, 1, 2, 3])")),
+        (r"CheckpointException ranks:(?:dict_keys\(\[(?P<ranks>\d[\d, ]{0,200})\])?",
+         "CheckpointException: CheckpointException ranks:dict_keys([0, 1, 2, 3])")),
     # devices of checkpoints
     *spellings("checkpoint-device", Kind.CAUSE, ("DC723",),
         (r"Attempting to deserialize object on a? ?CUDA device (?P<device>\d+) but torch\.cuda\.device_count\(\) is "

@@ -283,8 +283,9 @@ _CLASSES = (
          "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.18.1",
          "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:268, "
          "internal error - please report this issue to the NCCL developers, NCCL version 2.20.5"),
-        (r"NCCL [Ee]rror \d+: (?P<words>unhandled cuda error|unhandled system error|internal error|invalid usage)",
+        (r"NCCL [Ee]rror(?: \d+:)? (?P<words>unhandled cuda error|unhandled system error|internal error|invalid usage)",
          "RuntimeError: NCCL Error 1: unhandled cuda error",
+         "Runtime error: NCCL Error unhandled system error bench.cu:43",
          "RuntimeError: NCCL Error 5: invalid usage"),
         (r"(?:NCCL error: ?|Test NCCL failure \S{1,80}:\d+ ')(?P<words>unhandled cuda error|unhandled system error"
          r"|internal error|invalid usage|invalid argument)",

@@ -119,6 +119,13 @@ ROWS: tuple[Signature, ...] = (
     *spellings("fsdp-dtypes", Kind.FAILURE, (),
         (r"(?:Must flatten tensors with|`FlatParameter` requires) uniform dtype but got",
          "ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16")),
+    *spellings("mixed-dtensor", Kind.FAILURE, (),
+        (r"got mixed torch\.Tensor and DTensor",
+         "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
+         "DTensor before calling distributed operators!")),
+    *spellings("checkpoint-key", Kind.FAILURE, (),
+        (r"Missing key in checkpoint state_dict: (?P<key>[\w./]{1,200})",
+         "RuntimeError: Missing key in checkpoint state_dict: model.2.weight.")),
     *spellings("fsdp-integers", Kind.FAILURE, (),
         (r"Cannot flatten integer dtype tensors", "ValueError: Cannot flatten integer dtype tensors")),
     *spellings("node-rank-missing", Kind.FAILURE, (),

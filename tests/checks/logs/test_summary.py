@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,12 @@ def test_a_card_that_gave_up_is_no_port_that_went_down() -> None:
             "model.to(torch.bfloat16)",
         ),
         (
+            "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
+            "DTensor before calling distributed operators!",
+            "register_fsdp_forward_method(model, 'name')",
+        ),
+        ("RuntimeError: Missing key in checkpoint state_dict: model.2.weight.", "allow_partial_load=True"),
+        (
             "ValueError: Must flatten tensors with uniform requires_grad when use_orig_params=False",
             "use_orig_params=True",
         ),
@@ -125,6 +133,100 @@ def test_a_failure_without_a_rule_has_a_name_and_a_fix(line: str, hint: str, tmp
     # a twin in the same place that none of them knows
     (tmp_path / "twin.log").write_text(raised + "AttributeError: 'Net' object has no attribute 'generate'\n")
     assert diagnose(read_timeline([str(tmp_path / "twin.log")])).story["name"] is None
+
+
+def test_the_exception_of_a_checkpoint_is_that_of_the_rank_it_names(tmp_path: Path) -> None:
+    # every rank prints it, and torchrun sees another rank end first
+    outer = (
+        "{0}Traceback (most recent call last):\n"
+        '{0}  File "/workspace/train.py", line 9, in <module>\n'
+        "{0}    dcp.load(state, checkpoint_id=folder)\n"
+        "{0}torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([1])\n"
+    )
+    inner = (
+        "{0}Traceback (most recent call last): {1}\n"
+        '{0}  File "/opt/env/lib/python3.11/site-packages/torch/distributed/checkpoint/utils.py", line 193, in '
+        "reduce_scatter\n"
+        "{0}    local_data = map_fun()\n"
+        "{0}{2}\n\n"
+    )
+    end = (
+        "E1129 15:51:11.401000 31503 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) "
+        "local_rank: 0 (pid: 31657) of binary: /opt/env/bin/python3\n"
+    )
+
+    def told(*parts: str) -> dict[str, Any]:
+        text = "".join(part.format(f"[rank{rank}]: ", "(RANK 1)", error) for rank in (0, 1) for part in parts)
+        (tmp_path / "run.log").write_text(text + end)
+        return diagnose(read_timeline([str(tmp_path / "run.log")])).story
+
+    # an exception that distcheck knows, and one that it does not
+    for error, name in (
+        ("RuntimeError: Missing key in checkpoint state_dict: head.weight.", "a distributed checkpoint lacks a key"),
+        ("ValueError: planner failed", None),
+    ):
+        summary = told(outer, inner)
+        assert (summary["name"], summary["guilty"]) == (name, {"rank": 1})
+        assert summary["first"]["text"].endswith(error)
+    # the exceptions of the ranks are not in the log
+    summary = told(outer)
+    assert (summary["name"], summary["guilty"]) == ("a distributed checkpoint failed on some ranks", {"rank": 1})
+    # no rank is named: the writer raised it
+    inner = inner.replace(" {1}", "")
+    assert told(inner)["guilty"] == {"rank": 0}
+
+
+@pytest.mark.torch
+def test_the_fixes_for_a_mixed_tensor_and_a_missing_key_work(tmp_path: Path) -> None:
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    if not hasattr(fsdp, "register_fsdp_forward_method"):
+        pytest.skip("this torch has no FSDP2")
+    script = """
+import sys
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import DefaultLoadPlanner, FileSystemReader
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def encode(self, x):
+        return torch.mm(x, self.fc.weight)
+
+
+model, batch, folder = Net(), torch.ones(2, 4), sys.argv[1]
+fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+try:
+    model.encode(batch)
+except RuntimeError as error:
+    print(error)
+register_fsdp_forward_method(model, "encode")
+assert model.encode(batch).shape == (2, 4)
+
+dcp.save({"old": torch.ones(2)}, checkpoint_id=folder)
+state = {"old": torch.zeros(2), "new": torch.full((2,), 7.0)}
+try:
+    dcp.load(state, checkpoint_id=folder)
+except BaseException as error:
+    print(error)
+assert list(FileSystemReader(folder).read_metadata().state_dict_metadata) == ["old"]
+dcp.load(state, checkpoint_id=folder, planner=DefaultLoadPlanner(allow_partial_load=True))
+assert state["old"].tolist() == [1, 1] and state["new"].tolist() == [7, 7]
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "checkpoint")], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "got mixed torch.Tensor and DTensor" in done.stdout
+    assert "Missing key in checkpoint state_dict: new" in done.stdout
 
 
 @pytest.mark.parametrize(
