@@ -63,11 +63,12 @@ _DECLARATIONS = {
     )
     for package, names in (("torch", "torch | pytorch"), ("accelerate", "accelerate"))
 }
-#: Lines of a text for readers that install packages, and a release that is quoted as code, is an item of a list, or
-#: is a line of its own.
+#: Lines of a text for readers that install packages, and a release that is quoted as code, is an item of a list, is
+#: a line of its own, or is a link without "or newer" after it.
 _INSTALLING = re.compile(
     r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
-    r"|(?:(?<=^[-*] )|^)(?:torch|pytorch)(?: ?={1,2} ?\d\S*| ?\d+(?:\.\d+)+)(?=[ ]*(?:<br ?/?>)?[ ]*$)",
+    r"|(?:(?<=^[-*] )|^)(?:torch|pytorch)(?: ?={1,2} ?\d\S*| ?\d+(?:\.\d+)+)(?=[ ]*(?:<br ?/?>)?[ ]*$)"
+    r"|(?<=\[)(?:torch|pytorch) ?\d+(?:\.\d+)+(?=\]\([^)\s]*\)(?!\s*(?:\+|>|or\b|and\s+(?:above|later|newer|higher|up))))",
     re.MULTILINE | re.IGNORECASE,
 )
 #: An image that is named after its torch, and a version that a Dockerfile names once.

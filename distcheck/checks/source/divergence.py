@@ -151,7 +151,20 @@ def _others_meet(sequences: Sequences, call: SourceCall, guard: Guard, collectiv
             found is None and sequences.is_unseen(other)
         ):
             return True
-    return _are_served(sequences, call, guard, mine)
+    return _are_served(sequences, call, guard, mine) or _are_started(sequences.program, call)
+
+
+def _are_started(program: Program, call: SourceCall) -> bool:
+    """Return whether a process starts the other ranks, which enter the same function, and goes on as one of them."""
+    callers = program.evaluator.callers
+    for function in program.functions(call):
+        for site in callers.get(function, ()):
+            worker = (site.file, EventRow(program, site.file, site.event).scope)
+            for start in callers.get(worker, ()):
+                row = EventRow(program, start.file, start.event)
+                if start.kind in ("spawn", "process") and (row.file, row.scope) == (call.file, call.scope):
+                    return True
+    return False
 
 
 def _is_of_the_others(call: SourceCall, guard: Guard, other: SourceCall) -> bool:

@@ -53,8 +53,8 @@ _USES_ANY_NAME = re.compile(
 )
 #: What may use a name that it composes: of this module, or of the one that is named. ``locals()`` has names of its own.
 _USES_NAMES_OF = re.compile(
-    r"(?<![\w.])(?:globals|vars|eval|exec)\(|\b[Ff]ire\b|__main__['\"]\]"
-    r"|(?<![\w.])getattr\(\s*(\w+)|(?<![\w.])(\w+)\.__dict__\["
+    r"(?<![\w.])(?:globals|eval|exec)\(|(?<![\w.])vars\(\s*\)|\b[Ff]ire\b|__main__['\"]\]"
+    r"|(?<![\w.])(?:getattr|vars)\(\s*(\w+)|(?<![\w.])(\w+)\.__dict__\["
 )
 #: What may use names of modules that it composes.
 _LOADS_MODULES = ("import_module", "__import__")
@@ -888,7 +888,6 @@ class Program(SourceSpans):
             return not (
                 (is_public and not outermost.name.startswith("_"))
                 or self._is_named(file, outermost.name)
-                or any(self._is_named(file, name) for name in _LOADS_MODULES)
                 or any(self._composes_names(one) for one in self.evaluator.importers(file))
             )
         if len(around) < 2 or around[1].kind != "function" or re.search(r"getattr\(\s*(?:self|cls)\b", text):
