@@ -332,6 +332,9 @@ def truth(value: Value) -> RankCondition:
         taken_back = [who for who in false if who.who in PARTIAL]
         if taken_back and len(taken_back) == len(false):
             return either(taken_back).inverse().at_best(Certainty.MERGED)
+    if not ranked and value.has(*SIZES) and None in value.constants and value.only(*SIZES, Kind.CONST):
+        # there is a number of ranks only where there are several
+        return RankCondition(Who.DISTRIBUTED, Certainty.MERGED)
     if not ranked:
         # what is false where a rank is missing and true with other ranks is true with other ranks
         return true[0] if len(true) == 1 else either(true)

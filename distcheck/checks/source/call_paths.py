@@ -6,6 +6,7 @@ is skipped, because nothing shows which ranks reach it.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -151,7 +152,11 @@ def tables(program: Program) -> _PathTables:
             spawning.setdefault(caller, []).append(function)
         elif not weak:
             entered.setdefault((file, number), []).append(function)
-    alone = {call for call in program.calls_to(vocabulary.INIT_GROUP) if call.constant(3, "world_size") == 1}
+    alone = {
+        call
+        for call in program.calls_to(vocabulary.INIT_GROUP)
+        if call.gives(3, "world_size") and call.terms[call.argument_term(3, "world_size")][2:] == (1,)
+    }
     starting = {(call.file, call.scope) for call in program.calls_to(*_STARTS) if call not in alone}
     starting_alone = {(call.file, call.scope) for call in alone}
     wrapping = {(call.file, call.scope) for call in program.calls_to(*_WRAPPERS)}
@@ -291,10 +296,26 @@ def is_guarded(row: EventRow, *, first_is_a_guard: bool = False) -> bool:
                 return True
             if goes_first(program, row.file, term):
                 return True
+    if first_is_a_guard and _is_between_barriers(row):
+        return True
     # that a rank is small enough, or the main one's, is also asserted: the others don't pass it either, and fail
     return any(
         leaves_one_process(row, term) or program.evaluator.test(row.file, term).who in FEW for term in asserted(row)
     )
+
+
+def _is_between_barriers(row: EventRow) -> bool:
+    """Return whether one rank goes first: the others wait before a row for a barrier that it calls behind it."""
+    barriers = [
+        call
+        for call in row.program.calls_to("torch.distributed.barrier")
+        if (call.file, call.scope) == (row.file, row.scope)
+    ]
+    before = any(one.number < row.number and one.own_reached_by.who in _ALL_BUT_FEW for one in barriers)
+    return before and any(one.number > row.number and one.own_reached_by.who in FEW for one in barriers)
+
+
+_ALL_BUT_FEW = frozenset((Who.OTHERS, Who.LOCAL_OTHERS, Who.ALL_BUT_ONE))
 
 
 def _without_other_things(text: str) -> str:
@@ -675,9 +696,17 @@ def _fails(call_path: CallPath, term: int, polarity: bool) -> bool:
     tested = term
     if parts[0] == "=" and parts[1] in ("is", "is not") and row.terms[parts[3]] == ("k", "none", None):
         tested, polarity = parts[2], (parts[1] == "is not") == polarity
-    elif parts[0] == "=" and parts[1] == "==" and polarity and row.terms[parts[2]][0] == "p":
-        given, wanted = value_on(call_path, parts[2]).constant, row.term_value(parts[3]).constant
-        return bool(call_path.calls) and NoConstant not in (given, wanted) and given != wanted
+    elif parts[0] == "=" and parts[1] == "==" and row.terms[parts[2]][0] in ("p", "a"):
+        kept = _kept_on(call_path, parts[2])
+        if row.terms[parts[2]][0] == "p":
+            kept = value_on(call_path, parts[2]) if polarity else None
+        given, wanted = None if kept is None else kept.constant, row.term_value(parts[3]).constant
+        known = kept is not None and NoConstant not in (given, wanted)
+        return bool(call_path.calls) and known and (given != wanted) is polarity
+    if row.terms[tested][0] == "a":
+        kept = _kept_on(call_path, tested)
+        constant = NoConstant if kept is None else kept.constant
+        return (constant is None or constant is False) if polarity else constant is True
     if row.terms[tested][0] != "p" or row.terms[tested][1] != row.scope:
         return False
     value = value_on(call_path, tested)
@@ -725,6 +754,39 @@ def value_on(call_path: CallPath, term: int) -> Value:
             if passed is None and default >= 0:
                 return row.term_value(default)
     return row.term_value(found)
+
+
+def _kept_on(call_path: CallPath, term: int) -> Value | None:
+    """Return what the constructor on this way was given for an attribute of its object: ``self.mode = mode``.
+
+    None where the attribute is no parameter that it keeps, or gets another value elsewhere.
+    """
+    row = call_path.row
+    program, evaluator = row.program, row.program.evaluator
+    _, base, name = row.terms[term]
+    owner = evaluator.owner_of(row.file, row.scope)
+    init = None if owner < 0 else evaluator.method((row.file, owner), "__init__")
+    stores = evaluator.stores.get((row.file, owner, name), ())
+    if init is None or len(stores) != 1 or any(attribute == name for _, attribute in evaluator.outside):
+        return None
+    store = program.event_row(*stores[0])
+    kept = store.terms[store.payload[2]]
+    own = row.terms[base]
+    if (store.file, store.scope) != init or store.block > 0 or kept[0] != "p":
+        return None
+    if own[0] != "p" or own[2] != source_text.first_parameter(row.function):
+        return None
+    rows = (row, *call_path.calls)
+    for one, call in itertools.pairwise(rows):
+        if (one.file, one.scope) == init and isinstance(call, SourceCall):
+            passed = passed_term(program, call, init, kept[2])
+            if passed is None:
+                default = next(
+                    (given for given_name, given, _ in store.function.parameters if given_name == kept[2]), -1
+                )
+                return None if default < 0 or call.has_star else store.term_value(default)
+            return call.term_value(passed[1]) if passed[0] == call.file else None
+    return None
 
 
 def passed_term(program: Program, call: SourceCall, function: Function, name: str) -> tuple[int, int] | None:
@@ -794,8 +856,8 @@ def _is_counter(value: Value) -> bool:
 
 
 def _is_own_text(program: Program, row: EventRow, term: int) -> bool:
-    """Whether the base of an attribute is itself worth checking: a call or a subscript, not ``self`` or ``args``."""
-    return row.terms[term][0] in ("c", "s", "e", "x")
+    """Whether the base of an attribute is worth checking: a call, a subscript, a path; not ``self`` or ``args``."""
+    return row.terms[term][0] in ("c", "s", "e", "x", "o", "f")
 
 
 def names_in(row: EventRow, term: int, depth: int = 0) -> str:
@@ -831,6 +893,8 @@ def _atom_differs(
         return vocabulary.VARIABLES.get(atom.const) not in (None, Kind.WORLD_SIZE, Kind.LOCAL_WORLD_SIZE)
     if atom.kind == Kind.RESULT:
         dotted = str(atom.const)
+        if by_data and dotted.endswith(".DistributedSampler"):
+            return True  # the indices of this rank's samples
         if any(dotted.startswith(name) if name.endswith(".") else dotted == name for name in _PER_PROCESS):
             return True
     inner: list[Atom] = [one for one in atom.of if one.kind != Kind.WRAPPED]
