@@ -24,7 +24,7 @@ from distcheck.launch.reader import make_launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, Settings
 from distcheck.launch.settings import Setting as InForce
 
-from .counts import nodes_of, ranks_on_node
+from .counts import gpus_given, nodes_of, ranks_on_node
 from .fragments import Span
 from .model import FileSetting, LaunchFile, LaunchFiles, LaunchSite, Nodes
 
@@ -121,7 +121,10 @@ def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | U
 
         for finding in judge_debugging(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
-            meant = not is_certain(setting, group.site) or is_deliberate(group, setting)
+            gpus = None if group.site is None else gpus_given(group.site)
+            # a job that asks for no GPU launches no kernel
+            without = gpus is not None and gpus.number == 0
+            meant = without or not is_certain(setting, group.site) or is_deliberate(group, setting)
             if group.file.kind == "markdown":
                 if setting.reach == "line":
                     continue  # a document shows how to search for an error, with one command

@@ -213,11 +213,15 @@ def test_a_value_is_written_as_the_library_reads_it() -> None:
 
 # leftovers
 
+ONE_TASK = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-task=4\n"
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("export CUDA_LAUNCH_BLOCKING=1\n" + ONE_NODE, [(1, "DC113", WARNING)]),
+        (f"{ONE_TASK}#SBATCH --gres=gpu:1\nexport CUDA_LAUNCH_BLOCKING=1\nsrun python a.py\n", [(6, "DC113", WARNING)]),
+        (f"{ONE_TASK}#SBATCH --gres=gpu:0\nexport CUDA_LAUNCH_BLOCKING=1\nsrun python a.py\n", [(6, "DC113", INFO)]),
         ("export NCCL_DEBUG=INFO\n" + ONE_NODE, [(1, "DC113", INFO)]),
         ("export NCCL_P2P_DISABLE=1\n" + ONE_NODE, [(1, "DC114", WARNING)]),
         ("NCCL_SHM_DISABLE=1 " + ONE_NODE, [(1, "DC114", WARNING)]),
