@@ -7,6 +7,7 @@ import re
 from . import call_paths
 from .device_uses import called_in
 from .program import EventRow, Program, SourceCall
+from .values import Kind
 
 OF_PATHS = frozenset(["join", "dirname", "abspath", "realpath", "expanduser", "Path", "resolve", "str", "joinpath"])
 #: Keys of what counts the steps of a training.
@@ -26,17 +27,19 @@ def file_names(program: Program, row: EventRow, path: int) -> set[str]:
 
 
 def holds_counters(program: Program, call: SourceCall) -> bool:
-    """Return whether each dictionary that the project saves under the name of a file has nothing but counters."""
+    """Return whether all that the project saves under the name of a file are counters, by their keys or values."""
     names = file_names(program, call, call.argument_term(0, "f"))
-    keys: set[object] = set()
-    for save in program.calls_named("save"):
-        obj, path = save.argument_term(0, "obj"), save.argument_term(1, "f")
-        if obj < 0 or names.isdisjoint(file_names(program, save, path)):
-            continue
-        if save.terms[obj][0] != "d":
-            return False
-        keys.update(save.term_value(key).constant for key in save.terms[obj][1])
-    return bool(keys) and all(isinstance(key, str) and _COUNTERS.fullmatch(key) for key in keys)
+    saved = [
+        (save, save.terms[save.argument_term(0, "obj")])
+        for save in program.calls_named("save")
+        if save.gives(0, "obj") and not names.isdisjoint(file_names(program, save, save.argument_term(1, "f")))
+    ]
+    return bool(saved) and all(
+        all(_COUNTERS.fullmatch(str(save.term_value(key).constant)) for key in obj[1])
+        if obj[0] == "d"
+        else obj[0] in ("l", "t") and all(save.term_value(item).only(Kind.CONST, Kind.UNIFORM) for item in obj[1])
+        for save, obj in saved
+    )
 
 
 def is_never_there(program: Program, call: SourceCall) -> bool:

@@ -264,6 +264,23 @@ def index_is_a_number(program: Program) -> Iterator[Finding]:
         yield _sentinel(use, unset)
 
 
+def _needs_a_launcher(program: Program, row: EventRow) -> bool:
+    """Return whether what reaches a row creates a group in each run, from a launcher's variables.
+
+    Plain Python fails there. Launchers set the variables, and most of them pass the option.
+    """
+    roots = roots_of(program, row)
+    return any(
+        not roots.isdisjoint(roots_of(program, start))
+        and not start.gives(4, "rank")
+        and all(
+            node[1] in ("with", "try") or (node[1] == "if" and program.evaluator.is_main_guard(start.file, node[2]))
+            for _, node in start.blocks
+        )
+        for start in program.calls_to(INIT_GROUP)
+    )
+
+
 def _after_a_start(program: Program, row: EventRow, unset: UnsetRank) -> bool:
     """Whether a group has started by then, which takes a launcher; launchers set the variable, but pass no option."""
     if unset.is_option:
@@ -283,7 +300,9 @@ def _sentinel(use: DeviceUse, unset: UnsetRank) -> Finding:
         f"{name} has the default -1, and nothing keeps it from {use.shown}, which {outcome}",
         where=use.where(),
         # one process on GPU 0 is what was meant; only a launcher that does not pass the option goes wrong
-        severity=Severity.INFO if harmless else use.row.level_in_tests,
+        severity=Severity.INFO
+        if harmless or (unset.is_option and _needs_a_launcher(use.row.program, use.row))
+        else use.row.level_in_tests,
         fix=Fix(
             f"use 0 as the default of {name} if one process uses the first GPU, or test for -1 first",
             where="code",

@@ -175,7 +175,7 @@ def _unbound(program: Program, call: SourceCall, roots: frozenset[Function], fil
         bare is None
         and objects is None
         and (
-            _guess_is_right(program, call) or (guess is not None and _follows_tensors(program, guess))
+            _guess_is_right(program, call) or (guess is not None and _follows_tensors(program, guess, files))
             if placed
             else not _communicates(program, files)
         )
@@ -218,13 +218,16 @@ def _guess_is_right(program: Program, call: SourceCall) -> bool:
     return is_spawned(call) or sign_of_hosts(program, call) is None
 
 
-def _follows_tensors(program: Program, guess: SourceCall) -> bool:
-    """Return whether a collective of tensors comes before a barrier, so that NCCL takes the device of these."""
+def _follows_tensors(program: Program, guess: SourceCall, files: frozenset[int]) -> bool:
+    """Return whether a collective of tensors comes before a barrier, so that NCCL takes the device of these.
+
+    The backward pass of a wrapped model is one.
+    """
+    tensors = [one for one in program.collectives() if not one.is_to("torch.distributed.barrier", *_OBJECTS)]
+    if called_in(program, files, *GROUP_WRAPPERS):
+        tensors.extend(program.calls_named("backward"))
     return any(
-        (one.file, one.scope) == (guess.file, guess.scope)
-        and program.may_precede(one, guess)
-        and not one.is_to("torch.distributed.barrier", *_OBJECTS)
-        for one in program.collectives()
+        (one.file, one.scope) == (guess.file, guess.scope) and program.may_precede(one, guess) for one in tensors
     )
 
 
