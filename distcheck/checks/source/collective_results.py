@@ -159,6 +159,8 @@ def _later_use(program: Program, call: SourceCall, name: str) -> str | None:
     for number in same:
         for user in users(program, call.file).get(number, ()):
             term = terms[user]
+            if _is_never_computed(program, call, user):
+                continue
             if term[0] == "=":
                 if term[1] in ("is", "is not"):
                     return None
@@ -178,6 +180,12 @@ def _later_use(program: Program, call: SourceCall, name: str) -> str | None:
             elif term[0] == "c" and number != term[1] and _needs_a_value(program, call.file, term):
                 found = found or f"{prefix}passed to {last_name(terms, term[1])}()"
     return found
+
+
+def _is_never_computed(program: Program, call: SourceCall, term: int) -> bool:
+    """Return whether a term of the function of a call stands only in arms that no call of the project takes."""
+    rows = [row for row in program.rows_of(call.file, call.scope) if term in row.payload]
+    return bool(rows) and all(program.is_never_taken(row.file, row.scope, row.block) for row in rows)
 
 
 def _needs_a_value(program: Program, file: int, term: tuple[Any, ...]) -> bool:
