@@ -122,7 +122,7 @@ def debugging_is_off(launch_files: LaunchFiles, configuration: Configuration | U
         for finding in judge_debugging(launch, settings, IN_USE):
             setting = group.settings[finding.where.variable or ""]
             gpus = None if group.site is None else gpus_given(group.site)
-            # a job that asks for no GPU launches no kernel
+            # a job without GPUs launches no kernel
             without = gpus is not None and gpus.number == 0
             meant = without or not is_certain(setting, group.site) or is_deliberate(group, setting)
             if group.file.kind == "markdown":
