@@ -18,10 +18,12 @@ from .algebra import truth
 from .device_uses import argument_place, called_in, files_from, shapes_of, torch_distributed
 from .environment_variables import Read, reads, writes
 from .program import EventRow, Program, SourceCall
+from .rank_for_size import GATHERS, length_of_list
 from .several_hosts import HostFinding, HostSign, by_hosts, quiet
 from .source_text import last_name
+from .term_queries import first_event
 from .values import ALWAYS, PARTIAL, Atom, Certainty, FlowStep, Kind, Value, Who
-from .vocabulary import INIT_GROUP, PROCESSES, SPAWNS
+from .vocabulary import INIT_GROUP, PROCESSES, SPAWNS, D
 
 _SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 #: Samplers by which ranks share data: where the rank stands among the arguments.
@@ -30,6 +32,8 @@ _SHARING = {
     "transformers.trainer_pt_utils.SequentialDistributedSampler": 2,
     "transformers.trainer_pt_utils.DistributedLengthGroupedSampler": 3,
 }
+#: Collectives that leave a sum over all ranks in their tensor.
+_SUMS = (D + "all_reduce", D + "reduce")
 _STARTERS = (
     *SPAWNS,
     *PROCESSES,
@@ -305,6 +309,38 @@ def job_is_no_host(program: Program) -> Iterator[Finding]:
                     "WORLD_SIZE becomes the number of GPUs here and overrides the launcher",
                     "let the launcher set WORLD_SIZE",
                     write.row.where(),
+                )
+    yield from _counted_results(program)
+
+
+def _counted_results(program: Program) -> Iterator[Finding]:
+    """Yield what collectives give to all ranks, and is divided or sized by the GPUs of one host."""
+    for call in program.calls_to(*GATHERS):
+        if (
+            _counted(length_of_list(program, call))
+            and program.is_world_collective(call)
+            and not _starts_processes(program, call)
+        ):
+            yield _not_the_size(
+                program,
+                call,
+                f"{call.method}() gets a list with an item for each GPU of this host, not for each rank",
+                "make the list with `dist.get_world_size()` items",
+                call.where(),
+            )
+    for file in sorted({call.file for call in program.calls_to(*_SUMS)}):
+        terms = program.terms[file]
+        for number, term in enumerate(terms):
+            if term[0] != "o" or term[1] != "/" or terms[term[2]][:2] != ("u", "reduced"):
+                continue
+            row = first_event(program, (file, number)) if _counted(program.evaluator.value(file, term[3])) else None
+            if row is not None and not _starts_processes(program, row):
+                yield _not_the_size(
+                    program,
+                    row,
+                    "a sum over all ranks is divided by the number of GPUs of this host, not by the number of ranks",
+                    "divide by `dist.get_world_size()`",
+                    row.where(),
                 )
 
 

@@ -63,10 +63,10 @@ class _Saved(NamedTuple):
 @probe(rules.DC611)
 def own_checkpoint_is_refused(program: Program) -> Iterator[Finding]:
     """What a program saves, it can load."""
-    saved = [found for call, term in _saves(program) for found in _refused(call, term)]
+    saved = [found for call, term in saves(program) for found in _refused(call, term)]
     if not saved:
         return
-    read = _keys_read(program)
+    read = keys_read(program)
     for call in program.calls_to("torch.load"):
         if call.has_star or call.gives(None, "weights_only") or call.gives(2, "pickle_module"):
             continue
@@ -75,7 +75,7 @@ def own_checkpoint_is_refused(program: Program) -> Iterator[Finding]:
         shared = [
             one
             for one in saved
-            if one.call.file in files and _reads(keys, one) and not _are_other_files(program, call, one.call, files)
+            if one.call.file in files and _reads(keys, one) and not are_other_files(program, call, one.call, files)
         ]
         if not shared or any(_DEALS_WITH_IT.search(program.index.files[file].text) for file in files):
             continue
@@ -103,7 +103,7 @@ def _reads(keys: set[str], saved: _Saved) -> bool:
     return saved.key in keys or len(keys & saved.keys) >= _FEWEST_KEYS
 
 
-def _are_other_files(program: Program, load: SourceCall, save: SourceCall, files: set[int]) -> bool:
+def are_other_files(program: Program, load: SourceCall, save: SourceCall, files: set[int]) -> bool:
     """Return whether the last names of what is loaded and of what is saved are known, and differ."""
     loaded, saved = _last_names(load, 0), _last_names(save, 1)
     if not loaded or not saved or any(True for call in program.calls_to(*_RENAMES) if call.file in files):
@@ -127,7 +127,7 @@ def _last_names(call: SourceCall, position: int) -> list[str]:
     return names
 
 
-def _saves(program: Program) -> Iterator[tuple[SourceCall, int]]:
+def saves(program: Program) -> Iterator[tuple[SourceCall, int]]:
     """Yield what saves, directly or through a function that hands its arguments on, and what is saved."""
     for call in program.calls_to("torch.save"):
         term = call.argument_term(0, "obj")
@@ -169,7 +169,7 @@ def _why_refused(program: Program, value: Value) -> tuple[str, str, Atom] | None
     return found
 
 
-def _keys_read(program: Program) -> dict[tuple[int, int], set[str]]:
+def keys_read(program: Program) -> dict[tuple[int, int], set[str]]:
     """Return for each call of torch.load the keys by which what it returns is read."""
     found: dict[tuple[int, int], set[str]] = {}
     for file in range(len(program.index.files)):
