@@ -215,7 +215,9 @@ class _InfoReader:
 
     def bootstrap(self, match: re.Match[str]) -> None:
         self.words.setdefault("bootstrap", match["name"])
-        self.words.setdefault("address", match["address"])
+        # over the network itself (NCCL_OOB_NET_ENABLE) it is a device and its port
+        if not match["address"].isdecimal():
+            self.words.setdefault("address", match["address"])
 
     def direct(self, match: re.Match[str]) -> None:
         if self.gdr is None:

@@ -226,40 +226,61 @@ def test_what_nccl_says_of_nodes_counts_more_than_hosts() -> None:
     assert node_count(processes(Timeline((LogSource("a"),), lines))) == 4
 
 
-#: minor versions of NCCL 2, from and to, and what rank 0 of 16 on InfiniBand logs there; "" is the line without a head
+#: minor versions of NCCL 2, from and to, and what rank 0 of 16 on InfiniBand logs there; "" is the line without a head.
+#: The texts, and the versions that have them, are those of libnccl.so in NVIDIA's wheels of 2.18.3 to 2.32.3.
 WHOLE = (
     (18, 21, "", "NCCL version 2.{minor}.3+cuda12.4"),
-    (22, 30, "INFO", "NCCL version 2.{minor}.3+cuda12.9"),
-    (18, 24, "INFO", "Bootstrap : Using eth0:10.0.0.1<0>"),
-    (25, 30, "INFO", "Bootstrap: Using eth0:10.0.0.1<0>"),
-    (18, 19, "INFO", "NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file"),
-    (18, 19, "INFO", "NET/Plugin : No plugin found, using internal implementation"),
-    (20, 20, "INFO", "NET/Plugin: No plugin found (libnccl-net.so), using internal implementation"),
-    (21, 25, "INFO", "NET/Plugin: No plugin found (libnccl-net.so)"),
-    (21, 25, "INFO", "NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file : when loading libnccl-net.so"),
+    (22, 32, "INFO", "NCCL version 2.{minor}.3+cuda12.9"),
+    (24, 32, "INFO", "NCCL version 2.{minor}.3 compiled with CUDA 12.9"),
+    (18, 32, "INFO", "cudaDriverVersion 12080"),
+    (18, 23, "INFO", "Bootstrap : Using eth0:10.0.0.1<0>"),
+    (24, 32, "INFO", "Bootstrap: Using eth0:10.0.0.1<0>"),
+    (18, 18, "INFO", "NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file"),
+    (18, 18, "INFO", "NET/Plugin : No plugin found, using internal implementation"),
+    (19, 20, "INFO", "NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file No plugin found (libnccl-net.so), using internal implementation"),
+    (21, 21, "INFO", "NET/Plugin: No plugin found (libnccl-net.so)"),
+    (21, 21, "INFO", "NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file : when loading libnccl-net.so"),
     (21, 25, "INFO", "NET/Plugin: Using internal network plugin."),
-    (26, 30, "INFO", "NET/Plugin: Could not find: libnccl-net.so"),
-    (18, 30, "INFO", "NCCL_IB_HCA set by environment to mlx5"),
+    (22, 25, "INFO", "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin."),
+    (26, 27, "INFO", "NET/Plugin: Could not find: libnccl-net.so. "),
+    (26, 26, "INFO", "Using internal net plugin."),
+    (28, 32, "INFO", "NET/Plugin: Could not find: libnccl-net.so"),
+    (18, 32, "INFO", "NCCL_IB_HCA set to mlx5"),
+    (18, 32, "INFO", "NCCL_SOCKET_IFNAME set by environment to eth0"),
     (18, 19, "INFO", "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_2:1/RoCE [2]mlx5_3:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"),
-    (20, 22, "INFO", "NET/IB : Using [0]mlx5_0:1/IB [1]={[1] mlx5_2:1/RoCE, [2] mlx5_3:1/RoCE} [RO]; OOB eth0:10.0.0.1<0>"),
-    (23, 30, "INFO", "NET/IB : Made virtual device [3] name=mlx5_2+mlx5_3 speed=400000 ndevs=2"),
-    (23, 30, "INFO", "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_2:1/RoCE [2]mlx5_3:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"),
-    (19, 26, "INFO", "Using non-device net plugin version 0"),
-    (27, 30, "INFO", "Initialized NET plugin IB"),
-    (27, 30, "INFO", "Assigned NET plugin IB to comm"),
-    (18, 30, "INFO", "Using network IB"),
-    (18, 30, "INFO", "comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 19000 commId 0x4 - Init START"),
-    (18, 30, "INFO", "NVLS multicast support is available on dev 0"),
-    (18, 20, "INFO", "comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0"),
-    (21, 30, "INFO", "comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"),
-    (18, 30, "INFO", "Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA"),
-    (18, 30, "INFO", "Channel 00/0 : 0[0] -> 7[7] via P2P/IPC"),
-    (18, 23, "INFO", "1073741824 Bytes -> Algo 1 proto 2 time 3900.5"),
+    (20, 23, "INFO", "NET/IB : Using [0]mlx5_0:1/IB [1]={[1] mlx5_2:1/RoCE, [2] mlx5_3:1/RoCE} [RO]; OOB eth0:10.0.0.1<0>"),
+    (24, 29, "INFO", "NET/IB : Made virtual device [3] name=mlx5_2+mlx5_3 speed=400000 ndevs=2"),
+    (30, 32, "INFO", "NET/IB : Made virtual device [3] name=mlx5_2+mlx5_3 speed=400000 ndevs=2 rail=0 plane=0"),
+    (24, 32, "INFO", "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_2:1/RoCE [2]mlx5_3:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"),
+    (19, 21, "INFO", "Using non-device net plugin version 0"),
+    (27, 32, "INFO", "Initialized NET plugin IB"),
+    (27, 32, "INFO", "Assigned NET plugin IB to comm"),
+    (18, 32, "INFO", "Using network IB"),
+    (18, 20, "INFO", "comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 19000 commId 0x4 - Init START"),
+    (21, 28, "INFO", "ncclCommInitRank comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 19000 commId 0x4 - Init START"),
+    (29, 32, "INFO", "[Rank 0] ncclCommInitRank comm 0x55d0 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 19000 commId 0x4 - Init START"),
+    (18, 32, "INFO", "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'"),
+    (18, 26, "INFO", "NVLS multicast support is available on dev 0"),
+    (27, 29, "INFO", "NVLS multicast support is available on dev 0 (NVLS_NCHANNELS 16)"),
+    (30, 31, "INFO", "NVLS multicast support is available on dev 0"),
+    (32, 32, "INFO", "NVLS multicast support is available on dev 0, transport NVLink, symmetric multimem 1"),
+    (20, 32, "INFO", "comm 0x55d0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"),
+    (18, 32, "INFO", "Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA"),
+    (18, 32, "INFO", "Channel 01/0 : 0[0] -> 9[1] [send] via NET/IB/3(2)/GDRDMA"),
+    (18, 32, "INFO", "Channel 00/0 : 0[0] -> 7[7] via P2P/IPC"),
+    (18, 32, "INFO", "Channel 01/0 : 0[0] -> 7[7] via P2P/CUMEM/read"),
+    (18, 29, "INFO", "Channel 02 : 0[0] -> 5[5] via SHM/direct/direct"),
+    (30, 32, "INFO", "Channel 02 : 0[0] -> 5[5] via SHM/direct"),
+    (18, 23, "INFO", "Connected all rings"),
+    (24, 32, "INFO", "Connected all rings, use ring PXN 0 GDR 1"),
+    (20, 22, "INFO", "1073741824 Bytes -> Algo 1 proto 2 time 3900.5"),
+    (23, 23, "INFO", "AllReduce: 1073741824 Bytes -> Algo 1 proto 2 time 3900.5"),
     (24, 30, "INFO", "AllReduce: 1073741824 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}"),
+    (31, 32, "INFO", "AllReduce: 1073741824 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15} cgaClusterSize 4"),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("minor", range(18, 31))
+@pytest.mark.parametrize("minor", range(18, 33))
 def test_a_whole_log_of_each_version(minor: int) -> None:
     lines = [
         ("gpu01:41:42 [0] NCCL INFO " if level else "") + text.replace("{minor}", str(minor))
@@ -273,13 +294,20 @@ def test_a_whole_log_of_each_version(minor: int) -> None:
         bootstrap="eth0",
         address="10.0.0.1",
         gdr=True,
-        channels={"NET/IB/GDRDMA": 1, "P2P/IPC": 1},
-        algorithms={"AllReduce": "RING"},
+        channels={"NET/IB/GDRDMA": 2, "P2P/IPC": 1, "P2P/CUMEM": 1, "SHM/direct": 1},
+        # 2.18 and 2.19 log neither nodes nor algorithms
+        algorithms={"AllReduce": "RING"} if minor >= 20 else {},
         multicast=True,
         ranks=16,
-        nodes=2,
-        settings={"NCCL_IB_HCA": "mlx5"},
+        nodes=2 if minor >= 20 else None,
+        settings={"NCCL_IB_HCA": "mlx5", "NCCL_SOCKET_IFNAME": "eth0"},
     )
+
+
+def test_ranks_that_meet_over_a_device_have_no_address() -> None:
+    """With NCCL_OOB_NET_ENABLE (2.24): the device and its port."""
+    found = parse_log(log("Bootstrap: Using mlx5_0:1"))
+    assert (found.bootstrap, found.address) == ("mlx5_0", "")
 
 
 @pytest.mark.parametrize(
