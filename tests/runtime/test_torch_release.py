@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -97,7 +98,9 @@ def test_good_rehearse_of_an_example(tmp_path: Path) -> None:
     status, output = run("distcheck", "rehearse", "ddp.py", folder=tmp_path)
     assert status == 0, output
     assert "0 errors, 0 warnings" in output
-    assert "ended after 3 optimizer steps" in " ".join(output.split())
+    # three, and more where they are fast
+    ended = re.search(r"ended after (\d+) optimizer steps", " ".join(output.split()))
+    assert ended is not None and int(ended[1]) >= 3, output
 
 
 def test_good_collective(tmp_path: Path) -> None:
