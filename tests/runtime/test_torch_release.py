@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.full]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 
 #: Meets what an older torch has in another form: a barrier between a write and a read, an RNN, autocast, a DDP model,
-#: attention, streams, the end of the group.
+#: attention, streams, a batch of messages, the end of the group.
 REHEARSED = """
 import os
 from pathlib import Path
@@ -45,6 +45,13 @@ for step in range(2):
     optimizer.zero_grad()
     output.float().sum().backward()
     optimizer.step()
+rank, size = dist.get_rank(), dist.get_world_size()
+sent, received = torch.full((2,), float(rank), device="cuda"), torch.empty(2, device="cuda")
+for work in dist.batch_isend_irecv([
+    dist.P2POp(dist.isend, sent, (rank + 1) % size), dist.P2POp(dist.irecv, received, (rank - 1) % size)
+]):
+    work.wait()
+assert received.tolist() == [float((rank - 1) % size)] * 2
 mean = output.detach().float().mean()
 dist.all_reduce(mean, op=dist.ReduceOp.AVG)
 assert str(mean.device) == f"cuda:{local_rank}", repr(mean)

@@ -52,6 +52,7 @@ def install(devices: TensorDevices) -> None:
     _group_methods(devices)
     _keep_outlived()
     _splitting()
+    _batches()
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
             function = _checked(getattr(c10d, name), devices)
@@ -134,6 +135,20 @@ def _splitting() -> None:
     for module in (c10d, dist, dist.device_mesh):
         if hasattr(module, "split_group"):
             module.split_group = split_group
+
+
+def _batches() -> None:
+    """Start the messages of a batch one by one. torch 2.4 coalesces all batches on GPUs, which gloo cannot."""
+    if hasattr(torch._C._distributed_c10d.Backend, "supports_coalescing"):
+        return
+
+    def batch_isend_irecv(p2p_op_list: list[Any]) -> list[Any]:
+        c10d._check_p2p_op_list(p2p_op_list)
+        works = [each.op(each.tensor, each.peer, each.group, each.tag) for each in p2p_op_list]
+        return [work for work in works if work]
+
+    for module in (c10d, dist):
+        module.batch_isend_irecv = batch_isend_irecv
 
 
 #: Live groups, and those that were destroyed and are still referenced.
