@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from distcheck.checks.launch_files.engine import read_one
 from distcheck.checks.logs.matching import LONGEST_LINE, Matcher
 from distcheck.checks.logs.patterns import for_python
 from distcheck.checks.logs.reading import signatures
@@ -73,6 +74,12 @@ SOURCES = {
     "condition": f"{IMPORT}if" + "\t" * 5000 + "dist.get_rank() == 0 and (\n  True):\n  dist.barrier()\n",
     "loop": f'{IMPORT}for i in range(dist.get_rank(), len("' + "a in " * (SIZE // 5) + '")): dist.all_reduce(i)\n',
 }
+#: Commands of a script: a launcher is a long word, a value never ends.
+SCRIPTS = {
+    "version": "python" + "6" * SIZE,
+    "launchers": "python" * (SIZE // 6),
+    "blanks": "torchrun" + " " * SIZE + "\\",
+}
 CELLS = {
     "blanks": "\t" * SIZE + "x\n!ls",
     "prompt": ">>> import torch\n" + "\t" * SIZE + "x",
@@ -85,6 +92,14 @@ CELLS = {
 def test_no_source_takes_long(name: str) -> None:
     data = SOURCES[name].encode()
     assert seconds(lambda: analyse([SourceFile("a.py", lambda: data)])) < 5
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("path", ["run.sh", "Dockerfile", "Makefile", "README.md", ".github/workflows/train.yml"])
+def test_no_launch_file_takes_long(path: str, name: str) -> None:
+    before = {"Dockerfile": "RUN ", "Makefile": "all:\n\t", "README.md": "```bash\n"}.get(path, "")
+    data = f"{before}{SCRIPTS[name]}\n".encode()
+    assert seconds(lambda: read_one(path, data, lambda _: None)) < 5
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -24,8 +24,10 @@ CLEAN, FOUND, MISUSED, NOT_CHECKED = 0, 1, 2, 3
 
 
 def say(text: str) -> None:
-    """Print a line on standard error, with credentials masked."""
-    sys.stderr.write(f"{mask_forms(text)}\n")
+    """Print lines on standard error, with credentials masked and control characters visible."""
+    from distcheck.reporters.plain import visible
+
+    sys.stderr.write(f"{visible(mask_forms(text))}\n")
     sys.stderr.flush()
 
 

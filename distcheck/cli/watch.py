@@ -318,9 +318,11 @@ def _has_children() -> bool:
 
 
 def say(text: str) -> None:
-    """Print a line in one write, so that lines of several ranks do not mix."""
+    """Print a line in one write, so that lines of several ranks do not mix, with control characters visible."""
+    from distcheck.reporters.plain import visible
+
     try:
-        sys.__stderr__.write(f"{text}\n")  # type: ignore[union-attr]
+        sys.__stderr__.write(f"{visible(text)}\n")  # type: ignore[union-attr]
         sys.__stderr__.flush()  # type: ignore[union-attr]
     except (OSError, ValueError, AttributeError):
         return  # no process reads it any more

@@ -433,3 +433,18 @@ def test_a_shell_learns_what_to_type_next(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="this machine has a driver")
 def test_a_missing_driver_is_one_line() -> None:
     assert shown_by_env().count("no NVIDIA driver") == 1
+
+
+@pytest.mark.parametrize(
+    "before",
+    [("run", "--no-preflight", "--"), ("run", "--log"), ("pickle",), ("diff",), ("stuck",), ("lint",), ("log",),
+     ("explain",), ("watch", "-o"), ("watch",), ("rehearse",), ()],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_argument_does_not_control_the_terminal(before: tuple[str, ...], tmp_path: Path) -> None:
+    result = distcheck(*before, "\x1b[31mé\x07\u202e/x", "b", cwd=tmp_path)
+    assert result.returncode in (2, 127)
+    printed = result.stdout + result.stderr
+    assert not [char for char in printed if not char.isprintable() and char != "\n"]
+    assert "é" in printed or before == ("stuck",)
+    assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ from functools import cache
 #: Words that a file with commands must contain to concern training, besides the prefixes of variables.
 _TRAINING = (
     rb"torch|accelerate|deepspeed|srun|mpirun|mpiexec|mpirun_rsh|sbatch|aprun|jsrun|flux run|colossalai|horovodrun"
-    rb"|axolotl|#(?:SBATCH|PBS|BSUB)\b|\.py\b|python[0-9.]*[^\n]* -m|RANK\b|WORLD_SIZE|LD_PRELOAD|LD_LIBRARY_PATH"
+    rb"|axolotl|#(?:SBATCH|PBS|BSUB)\b|\.py\b|python[^\n]{0,300} -m|RANK\b|WORLD_SIZE|LD_PRELOAD|LD_LIBRARY_PATH"
 )
 
 
