@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unicodedata
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from distcheck.core.model import NotChecked, Report
 from distcheck.reporters import Style, measurements, render, sentence
 from distcheck.reporters.html import style
 from tests.reporters import samples
+from tests.reporters.html import test_page
 from tests.reporters.pages import CASES, Page, browse, browser, page
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -98,19 +99,29 @@ def framed(folder: Path, scheme: str) -> tuple[Mapping[str, Any], str]:
 
     Frames, since no window of the browser is as narrow as a telephone.
     """
-    frames = [
-        f'<iframe id="{name} {width}" width="{width}" height="800" '
-        f'srcdoc="{escape(render(CASES[name], "html", Style(verbose=2)))}"></iframe>'
+    pages = [
+        (f"{name} {width}", width, render(CASES[name], "html", Style(verbose=2)))
         for name in SHOWN
         for width in (360, 1400)
     ]
+    return opened(folder, pages, _EXAMINE, f"--blink-settings=preferredColorScheme={scheme}")
+
+
+def opened(
+    folder: Path, pages: Sequence[tuple[str, int, str]], script: str, *options: str
+) -> tuple[Mapping[str, Any], str]:
+    """Return what a script sees of pages, each in a frame with a name and a width, and what the browser reports."""
+    frames = [
+        f'<iframe id="{name}" width="{width}" height="800" srcdoc="{escape(text)}"></iframe>'
+        for name, width, text in pages
+    ]
     file = folder / "frames.html"
     file.write_text(
-        f'<!DOCTYPE html><meta charset="utf-8"><body>{"".join(frames)}<script>{_EXAMINE}</script>', encoding="utf-8"
+        f'<!DOCTYPE html><meta charset="utf-8"><body>{"".join(frames)}<script>{script}</script>', encoding="utf-8"
     )
     seen = browse(
         folder / "profile",
-        f"--blink-settings=preferredColorScheme={scheme}",
+        *options,
         "--virtual-time-budget=10000",
         "--dump-dom",
         file.as_uri(),
@@ -251,3 +262,42 @@ def first_pixel(png: bytes) -> tuple[int, ...]:
             data += png[at + 8 : at + 8 + length]
         at += length + 12
     return tuple(zlib.decompress(data)[1:4])
+
+
+#: What runs if it becomes markup, in each way that HTML knows.
+EVIL = (
+    "<script>top.evil=1</script>\"'><img src=x onerror=top.evil=1></title></style></svg>--><svg onload=top.evil=1></svg>"
+    "<a href='javascript:top.evil=1'>evil</a><iframe srcdoc='<script>top.evil=1</script>'></iframe>"
+)
+_NOTE = """
+addEventListener("load", () => {
+  for (const frame of document.querySelectorAll("iframe"))
+    for (const element of frame.contentDocument.querySelectorAll("a[href^=javascript], button, summary")) element.click();
+  setTimeout(() => {
+    const pages = [...document.querySelectorAll("iframe")].map((frame) => frame.contentDocument);
+    const brought = pages.map((page) => page.querySelectorAll("img, iframe, a[href^=javascript]").length);
+    const shown = pages.filter((page) => page.body.textContent.includes("top.evil=1")).length;
+    document.body.textContent = JSON.stringify({ran: Boolean(window.evil), brought, shown});
+  }, 200);
+});
+"""
+
+
+def test_no_hostile_name_becomes_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_page, "EVIL", EVIL)
+    pages = [render(test_page.hostile(report), "html", Style(verbose=2)) for report in samples.REPORTS.values()]
+    seen, complaints = opened(tmp_path, [(str(number), 800, text) for number, text in enumerate(pages)], _NOTE)
+    assert seen == {"ran": False, "brought": [0] * len(pages), "shown": len(pages)}
+    assert "CONSOLE" not in complaints
+
+
+@pytest.mark.parametrize("policy", [True, False])
+def test_the_policy_stops_a_script_that_came_in(policy: bool, tmp_path: Path) -> None:
+    """The second line of defence: markup that was not escaped. Without the policy it runs, so the test can see it."""
+    text = render(samples.ENV, "html").replace("</main>", f"{EVIL}</main>")
+    if not policy:
+        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    seen, complaints = opened(tmp_path, [("page", 800, text)], _NOTE)
+    assert seen["brought"] == [3]
+    assert seen["ran"] is not policy
+    assert ("Content Security Policy" in complaints) is policy
