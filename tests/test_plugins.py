@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,36 @@ def test_plug_ins_are_noticed_before_they_are_loaded(tmp_path: Path, monkeypatch
     assert registry.has_plug_ins([str(tmp_path)])
     monkeypatch.setitem(registry._registry.rules, "MINE1", rules.DC101)
     assert registry.has_plug_ins([])
+
+
+def test_a_plug_in_that_raises_or_hangs_leaves_the_others_alone(site: Path) -> None:
+    """Its readers have limits, and its probes are isolated; what ends a process at its import can't be held."""
+    (site / "bad.py").write_text(
+        "import time\n"
+        "from typing import NamedTuple\n"
+        "from distcheck import Rule, Severity, World, fact, probe, register_rule\n"
+        "RULES = [register_rule(Rule(f'BAD10{n}', f'bad-{n}', Severity.ERROR, ('env',), 'It is bad', (Severity.ERROR,)))"
+        " for n in range(5)]\n"
+        "class Hangs(NamedTuple):\n    value: int\n"
+        "class Raises(NamedTuple):\n    value: int\n"
+        "@fact(limit_s=0.2)\ndef read_hangs(world: World) -> Hangs:\n    time.sleep(100)\n"
+        "@fact(limit_s=1)\ndef read_raises(world: World) -> Raises:\n    raise SystemExit('reader')\n"
+        "@probe(RULES[0])\ndef of_hangs(hangs: Hangs):\n    yield RULES[0].found('never')\n"
+        "@probe(RULES[1])\ndef of_raises(raises: Raises):\n    yield RULES[1].found('never')\n"
+        "@probe(RULES[2])\ndef deep(world: World):\n    return deep(world)\n"
+        "@probe(RULES[4])\ndef endless(world: World):\n    while True:\n        time.sleep(1)\n"
+        "@probe(RULES[3])\ndef wrong(world: World):\n    yield 'no finding'\n"
+    )
+    add_entry_point(site, "bad-1", "bad = bad")
+    start = time.monotonic()
+    result = distcheck(site, "env", "--output-format", "json")
+    plain = json.loads(result.stdout)
+    found = {item["code"] for item in plain["findings"]}
+    assert found >= {"SITE101", "DC901", "DC902"}, result.stderr
+    assert not {code for code in found if code.startswith("BAD")}
+    unchecked = " ".join(item["what"] for item in plain["not_checked"])
+    assert [code for code in ("BAD100", "BAD101", "BAD102", "BAD103", "BAD104") if code not in unchecked] == []
+    late = {item["where"]["object"] for item in plain["findings"] if item["code"] == "DC902"}
+    assert late == {"bad.read_hangs", "bad.endless"}
+    assert "Traceback" not in result.stderr
+    assert time.monotonic() - start < 40

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import registry
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 #: Packages whose readers and probes check one process and one host.
 ENVIRONMENT = ("distcheck.checks.host",)
 
+#: Seconds for one probe of a plug-in.
+PLUG_IN_LIMIT_S = 10.0
 _REPORT_IT = "run it again with -v, and send the output to the authors of {what}; the other probes ran"
 
 
@@ -390,7 +392,7 @@ class _Run:
             return
         start = time.perf_counter()
         try:
-            for finding in probe.function(*values):
+            for finding in self.found_by(probe, values):
                 if not isinstance(finding, Finding):
                     raise TypeError(f"it yielded {type(finding).__name__}, not a Finding")
                 self.findings.append(self.placed(finding) if probe.per == "process" else finding)
@@ -403,6 +405,30 @@ class _Run:
         else:
             self.runs.append(ProbeRun(probe.name, "ran", round(time.perf_counter() - start, 6)))
             self.checked.update(codes)
+
+    def found_by(self, probe: Probe, values: list[object]) -> Iterator[Finding]:
+        """Yield the findings of a probe; a probe of a plug-in has a limit, because it may hang.
+
+        :raises Unavailable: it did not answer, which is a finding
+        """
+        if probe.function.__module__.startswith("distcheck."):
+            yield from probe.function(*values)
+            return
+        import queue
+
+        found: list[Finding] = []
+        ended: queue.SimpleQueue[object] = queue.SimpleQueue()
+        _in_thread(lambda: ended.put(_timed(lambda: found.extend(probe.function(*values)))[0]))
+        limit_s = PLUG_IN_LIMIT_S if self.end is None else min(PLUG_IN_LIMIT_S, max(0.0, self.end - time.monotonic()))
+        try:
+            error = ended.get(timeout=limit_s)
+        except queue.Empty:
+            why = f"{probe.name} did not answer within {limit_s:.1f} s"
+            self.findings.append(_unanswered(probe.name, why, {"limit_s": round(limit_s, 1)}))
+            error = Unavailable(why)
+        yield from tuple(found)
+        if isinstance(error, BaseException):
+            raise error
 
     def not_run(self, probe: Probe, codes: list[str], lacking: Unavailable) -> None:
         """Record a probe that lacks a fact: it had nothing to check, or it could not check."""
