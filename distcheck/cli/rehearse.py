@@ -80,7 +80,10 @@ wrongly; 0 otherwise. Each option can be given as a variable: DISTCHECK_REHEARSE
     help="Optimizer steps after which all ranks end; 0: only with the script.  [default: 3, and up to 16 if the "
     "others take less than 5 s]",
 )  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(1.0), metavar="S", help="Seconds after which all ranks end.")
+@click.option(
+    "--seconds", type=click.FloatRange(0), default=1800, show_default=True, metavar="S",
+    help="Seconds after which all ranks end; 0: no limit.",
+)  # fmt: skip
 @click.option(
     "--epoch-steps", type=click.IntRange(1), metavar="N",
     help="Batches that one pass over a data loader gives at most, so that epochs end soon.",
@@ -153,8 +156,8 @@ def parsed_command_of(given: dict[str, Any], world: World) -> Any:
 
     options = RehearseOptions(
         given["nnodes"], given["nproc_per_node"], given["gpus_per_node"],
-        None if given["launcher"] == "auto" else given["launcher"], given["module"], given["steps"], given["seconds"],
-        given["epoch_steps"], given["hang_timeout"], given["in_place"], given["real_gpus"],
+        None if given["launcher"] == "auto" else given["launcher"], given["module"], given["steps"],
+        given["seconds"] or None, given["epoch_steps"], given["hang_timeout"], given["in_place"], given["real_gpus"],
         given["network"],
     )  # fmt: skip
     try:

@@ -102,7 +102,7 @@ def _is_known_before(finding: Finding, found: Sequence[Finding]) -> bool:
     if "copies_of" in finding.evidence:
         return any(one.code == "DC763" and "copies_of" not in one.evidence for one in found)
     return "equal_inputs_of" in finding.evidence and any(
-        one.code in ("DC732", "DC735") and "equal_inputs_of" not in one.evidence for one in found
+        one.code in ("DC732", "DC735", "DC736") and "equal_inputs_of" not in one.evidence for one in found
     )
 
 

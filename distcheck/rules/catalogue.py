@@ -208,7 +208,7 @@ DC732 = _rule("DC732", "loader-without-sampler", "WE", "lint rehearse watch", "E
 DC733 = _rule("DC733", "unseeded-random-split", "W", "lint rehearse watch", "A random split differs between ranks", in_folders="many")
 DC734 = _rule("DC734", "eval-sampler-pads", "I", "lint", "The sampler pads the evaluation set with repeats", in_folders="many")
 DC735 = _rule("DC735", "iterable-not-sharded", "W", "lint rehearse watch", "An iterable dataset is not divided among ranks", in_folders="many")
-DC736 = _rule("DC736", "same-seed-on-all-ranks", "I", "lint", "All ranks draw the same random numbers", in_folders="many")
+DC736 = _rule("DC736", "same-seed-on-all-ranks", "I", "lint rehearse", "All ranks draw the same random numbers", in_folders="many")
 DC737 = _rule("DC737", "collective-in-worker", "WE", "lint rehearse watch", "A worker of a loader or a thread makes a collective", in_folders="many")
 DC738 = _rule("DC738", "seed-before-spawn", "W", "lint", "A seed is set before the ranks are spawned, and not in them", in_folders="info")
 DC739 = _rule("DC739", "metric-not-reduced", "W", "lint", "A metric of one rank's part of the data decides something on this rank", in_folders="many")

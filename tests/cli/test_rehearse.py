@@ -216,7 +216,8 @@ def test_good_a_healthy_script_is_silent_and_leaves_nothing(tmp_path: Path) -> N
     plain = rehearsed(written(tmp_path, TRAINS), "--nnodes", "1", "-v", "--", "train.py", "a run")
     assert [item["message"] for item in plain["findings"] if item["severity"] != "info"] == []
     assert plain["status"] == 0
-    assert [(end["how"], end["steps"]) for end in plain["subject"]["ends"]] == [("steps", 3), ("steps", 3)]
+    (steps,) = {end["steps"] for end in plain["subject"]["ends"] if end["how"] == "steps"}
+    assert 3 <= steps <= 16  # more than three, if they are fast on this machine
     assert "[rank 0] step 2 of a run" in plain["stderr"].splitlines()
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
     assert any(item["what"] == "the end of the script" for item in plain["not_checked"])
@@ -259,6 +260,7 @@ def test_ranks_that_a_script_spawns_are_ranks(tmp_path: Path) -> None:
         "def work(rank, world, name):\n"
         "    dist.init_process_group('nccl', init_method=f'file://{name}', rank=rank, world_size=world)\n"
         "    torch.cuda.set_device(rank)\n"
+        "    torch.manual_seed(0)\n"
         "    model = torch.nn.Linear(2, 2).cuda()\n"
         "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
         "    for _ in range(50):\n"
@@ -270,13 +272,49 @@ def test_ranks_that_a_script_spawns_are_ranks(tmp_path: Path) -> None:
         "    count = torch.cuda.device_count()\n"
         "    mp.spawn(work, args=(count, os.path.abspath('store')), nprocs=count)\n"
     )
-    plain = rehearsed(written(tmp_path, text), "--gpus-per-node", "2", "--", "python", "train.py")
+    words = ("--gpus-per-node", "2", "--steps", "3", "--strict", "--", "python", "train.py")
+    plain = rehearsed(written(tmp_path, text), *words)
     assert plain["subject"]["line"][1] == "1 node x 2 ranks (script)"
     assert [(end["rank"], end["how"], end["steps"]) for end in plain["subject"]["ends"]] == [
         (0, "steps", 3),
         (1, "steps", 3),
     ]
-    assert plain["status"] == 0
+    assert plain["status"] == 3  # --strict: it was ended before its end
+
+
+RPC = """\
+import os
+import torch
+import torch.distributed.autograd as dist_autograd
+import torch.distributed.rpc as rpc
+from torch.distributed.optim import DistributedOptimizer
+def product(weight, inputs):
+    return inputs @ weight.local_value()
+def weight():
+    return torch.ones(3, 2, requires_grad=True)
+rank = int(os.environ["RANK"])
+rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2)
+if rank == 0:
+    ref = rpc.remote("worker1", weight)
+    optimizer = DistributedOptimizer(torch.optim.SGD, [ref], lr=0.1)
+    for _ in range(4):
+        with dist_autograd.context() as context:
+            loss = rpc.rpc_sync("worker1", product, args=(ref, torch.randn(4, 3))).sum()
+            dist_autograd.backward(context, [loss])
+            optimizer.step(context)
+rpc.shutdown()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_steps_of_rpc_count_and_its_calls_are_not_checked(tmp_path: Path) -> None:
+    plain = rehearsed(written(tmp_path, RPC), "--nnodes", "1", "--", "train.py")
+    assert [(end["rank"], end["how"], end["steps"]) for end in plain["subject"]["ends"]] == [
+        (0, "finished", 4),
+        (1, "finished", 0),
+    ]
+    assert any(item["what"].endswith("RPC") for item in plain["not_checked"])
 
 
 @pytest.mark.torch
@@ -314,7 +352,7 @@ def test_whoever_ends_it_ends_the_ranks(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.gpu
 def test_real_gpus_and_nccl(tmp_path: Path) -> None:
-    words = ("--real-gpus", "--nnodes", "1", "--nproc-per-node", "1", "--", "train.py", "x")
+    words = ("--real-gpus", "--nnodes", "1", "--nproc-per-node", "1", "--steps", "3", "--", "train.py", "x")
     text = TRAINS + "assert not hasattr(torch.cuda, '_distcheck')\n"
     plain = rehearsed(written(tmp_path, text), *words)
     assert [item["message"] for item in plain["findings"] if item["severity"] != "info"] == []

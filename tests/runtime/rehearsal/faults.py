@@ -328,6 +328,14 @@ FAULTS = (
         "loader = DataLoader(Stream(",
     ),
     Fault(
+        "DC736", "ddp",
+        (
+            ("torch.manual_seed(options.seed + rank)", "torch.manual_seed(options.seed)"),
+            ("cross_entropy(model(images.to(device)),", "cross_entropy(model(torch.randn_like(images).to(device)),"),
+        ),
+        "cross_entropy(model(torch.randn_like(images).to(device)), labels.to(device))", severity="info",
+    ),
+    Fault(
         "DC737", "ddp",
         (
             (

@@ -177,7 +177,7 @@ def _differ(digests: Sequence[Digest | None]) -> bool:
     return any(known[0].differs(digest) for digest in known[1:])
 
 
-@probe(rules.DC732)
+@probe(rules.DC736)
 def inputs_differ_between_ranks(models: TrainedModels) -> Iterator[Finding]:
     """Report a model of which each rank trains a copy, and all ranks with the same inputs."""
     for of_model in models.steps.values():
@@ -192,11 +192,10 @@ def inputs_differ_between_ranks(models: TrainedModels) -> Iterator[Finding]:
         different = {value for steps in series for value, varied in steps[0].inputs if varied}
         if not all(alike) or len(series) < _STEPS_ALIKE or len(different) < _STEPS_ALIKE:
             continue
-        yield rules.DC732.found(
+        yield rules.DC736.found(
             f"all ranks pass the same inputs to {first[0].network}, in each of {len(series)} steps: they do the same "
             "work several times",
             where=where(first[0].called_at, [step.rank for step in first]),
-            severity=Severity.WARNING,
             evidence={"equal_inputs_of": first[0].network, "steps": len(series)},
             fix=Fix(
                 "let each rank draw samples of its own: DistributedSampler for a loader, and seed + rank for random "

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import SETUP
+from distcheck.runtime.coordination.patching import wrap
 from distcheck.runtime.coordination.run_script import ScriptExit
 
 from .event_log import EventLog
@@ -41,6 +42,7 @@ class WorkerExit:
         # registered before anything of the script: it runs behind all of that
         atexit.register(self.leave)
         when_imported("torch.optim.optimizer", self._attach)
+        when_imported("torch.distributed.optim.optimizer", self._attach_rpc)
 
     def renew(self) -> None:
         """In a fork: it may become a rank of its own."""
@@ -53,6 +55,16 @@ class WorkerExit:
     def _attach(self, module: Any) -> None:
         module.register_optimizer_step_pre_hook(self._before_step)
         module.register_optimizer_step_post_hook(self._after_step)
+
+    def _attach_rpc(self, module: Any) -> None:
+        """Count the steps of the optimizer of RPC. The rank that makes them must not wait for the others."""
+
+        def step(real: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            result = real(optimizer, *args, **kwargs)
+            self._after_step(optimizer)
+            return result
+
+        wrap(module.DistributedOptimizer, "step", step)
 
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         if self.plan.steps is None or self._steps.get(optimizer, 0) < self.plan.steps or os.getpid() != self._pid:

@@ -102,9 +102,9 @@ def test_good_dc763_of_rounding() -> None:
 EQUAL = {"values": lambda rank, count: 10 * count, "inputs": lambda rank, count: [[50 * count, 1]], "wrapped": True}
 
 
-def test_bad_dc732_all_ranks_pass_the_same_inputs() -> None:
+def test_bad_dc736_all_ranks_pass_the_same_inputs() -> None:
     (finding,) = found(series(**EQUAL), "steps")
-    assert (finding.code, finding.where.line, finding.where.ranks) == ("DC732", 20, "0-1")
+    assert (finding.code, finding.where.line, finding.where.ranks) == ("DC736", 20, "0-1")
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_bad_dc732_all_ranks_pass_the_same_inputs() -> None:
         pytest.param({"calls": lambda count: {"other": 1}}, id="ranks share out a model"),
     ],
 )
-def test_good_dc732(more: dict[str, Any]) -> None:
+def test_good_dc736(more: dict[str, Any]) -> None:
     assert found(series(**{**EQUAL, **more})) == []
 
 
-def test_good_dc732_ranks_of_one_tensor_parallel_group() -> None:
+def test_good_dc736_ranks_of_one_tensor_parallel_group() -> None:
     twins = LoggedEvent("samples.twins", 0, 0, 0.0, 0, data={"ranks": [0, 1], "how": "tensor parallel"})
     assert found([*series(**EQUAL), twins]) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,6 +81,17 @@ def test_optimizers_that_take_turns_make_one_step(ending: WorkerExit, tmp_path: 
         step(ending, second)
     assert ending.event_log.step == 2
     assert [row.step for row in rows(tmp_path, "stage.step")] == [1, 2]
+
+
+def test_an_optimizer_of_rpc_counts_and_waits_for_no_rank(ending: WorkerExit, tmp_path: Path) -> None:
+    class DistributedOptimizer:
+        def step(self, context: int) -> int:
+            return context + 1
+
+    ending._attach_rpc(SimpleNamespace(DistributedOptimizer=DistributedOptimizer))
+    optimizer = DistributedOptimizer()
+    assert [optimizer.step(number) for number in range(4)] == [1, 2, 3, 4]
+    assert len(rows(tmp_path, "stage.step")) == 4
 
 
 def test_a_rank_that_another_one_needs_goes_on(ending: WorkerExit) -> None:

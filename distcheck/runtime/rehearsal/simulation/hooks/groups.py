@@ -15,6 +15,10 @@ from .call_sites import called_by_script
 def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     """Rows ``groups.made`` and ``groups.destroyed``."""
 
+    def joins_rpc(real: Any, *args: Any, **kwargs: Any) -> Any:
+        event_log.note("stage.not_simulated", what="RPC", instead="calls of RPC workers are not compared")
+        return real(*args, **kwargs)
+
     def attach(torch: Any) -> None:
         import torch.distributed as dist
 
@@ -48,6 +52,7 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> None:
         wrap((c10d, dist), "destroy_process_group", destroyed)
 
     attach_to("torch", event_log, "groups", attach)
+    attach_to("torch.distributed.rpc", event_log, "groups", lambda rpc: wrap(rpc, "init_rpc", joins_rpc))
 
 
 def _backends(c10d: Any) -> str:
