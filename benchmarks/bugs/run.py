@@ -326,7 +326,7 @@ TOOLS: dict[str, Callable[[Path, Program, Path], tuple[list[tuple[str, str]], fl
     "lint": lint,
     "rehearse": rehearse,
     "watch": watch,
-    "consistency": partial(watch, extra=("--consistency",)),
+    "consistency": partial(watch, extra=("--consistency", "--consistency-interval=2")),
 }
 
 
