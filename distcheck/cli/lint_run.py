@@ -75,7 +75,7 @@ def look(
         if memory is not None:
             memory.keep(seen, roots)
     progress.line.clear()
-    return _chosen(options, inputs, seen)._replace(files=files, launch=launch)
+    return _chosen(options, inputs, seen, memory)._replace(files=files, launch=launch)
 
 
 def _check(
@@ -149,7 +149,7 @@ def _check(
     return Seen(verdict, unreadable, broken, launch.paths, launch.whole, launch.unread), files, launch
 
 
-def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
+def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen, memory: RunMemory | None) -> LintResult:
     """Return the findings that are reported, by the options."""
     takes = options.selection.takes
     verdict = seen.verdict
@@ -158,7 +158,7 @@ def _chosen(options: LintOptions, inputs: LintFiles, seen: Seen) -> LintResult:
         *((*_unread(inputs), *seen.unreadable) if takes(rules.DC904) else ()),
         *(verdict.unused if takes(rules.DC905) else ()),
     ]
-    found = _with_documents(options, _with_pins(options, found))
+    found = _with_documents(options, _with_pins(options, found), memory)
     if not (options.given["fix"] or options.given["diff"]):  # each line is fixed, whether it is reported or not
         found = _once_per_script(found)
     known_rules = rules.known()
@@ -220,16 +220,24 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
     return respect_pins(findings, TorchPins(roots), TorchPins(roots, "accelerate"))
 
 
-def _with_documents(options: LintOptions, findings: list[Finding]) -> list[Finding]:
-    """The findings, with what the launch lines of documents show."""
+def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:
+    """The findings, with what the launch lines of documents show; that is kept while the documents do not change."""
     if not any(
         SCRIPTS in finding.evidence or (finding.code == "DC207" and "variable" in finding.evidence)
         for finding in findings
     ):
         return findings
+    key = None if memory is None else memory.documents_key(findings, _roots(options))
+    kept = None if memory is None else memory.with_documents(key)
+    if kept is not None:
+        return kept
     from distcheck.checks.launch_files.documented import Documents, respect_documents
 
-    return respect_documents(findings, Documents(_roots(options)))
+    documents = Documents(_roots(options))
+    found = respect_documents(findings, documents)
+    if memory is not None:
+        memory.keep_documents(key, found, documents.files.answers())
+    return found
 
 
 def _roots(options: LintOptions) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from .lint_inputs import FileStamp, LintFiles, LintOptions, bytes_of, covers_rep
 from .lint_units import LintUnit, UnitVerdict
 
 if TYPE_CHECKING:
+    from distcheck.checks.launch_files.document_files import Answer
     from distcheck.checks.source.cache import Cache
     from distcheck.checks.source.link import FileFacts
     from distcheck.checks.source.project_texts import ProjectTexts
@@ -270,6 +271,34 @@ class RunMemory:
         """Keep a verdict."""
         if key is not None and verdict.repeatable:
             _put(self.cache, key, _plain_verdict(verdict))
+
+    # documents
+
+    def documents_key(self, findings: Sequence[Finding], roots: Sequence[str]) -> bytes | None:
+        """Return the key of what documents make of findings, or None if evidence is no plain value."""
+        try:
+            # version 2: the bytes do not depend on which texts are the same object
+            return digest_of(marshal.dumps(("documents", self._options, tuple(roots), _plain_findings(findings)), 2))
+        except ValueError:
+            return None
+
+    def with_documents(self, key: bytes | None) -> list[Finding] | None:
+        """Return the findings that are kept for a key, if the documents have not changed."""
+        data = None if key is None else self.cache.get(key)
+        if data is None:
+            return None
+        from distcheck.checks.launch_files.document_files import is_unchanged
+
+        try:
+            answers, findings = marshal.loads(data)  # noqa: S302 - written by this user, and holds plain values
+            return list(_findings_from(findings)) if is_unchanged(answers) else None
+        except (ValueError, TypeError, EOFError, IndexError, KeyError):
+            return None
+
+    def keep_documents(self, key: bytes | None, findings: Iterable[Finding], answers: Iterable[Answer]) -> None:
+        """Keep what documents make of findings, and what was read for it."""
+        if key is not None:
+            _put(self.cache, key, (list(answers), _plain_findings(findings)))
 
 
 def _stamp_of(path: str) -> FileStamp | None:

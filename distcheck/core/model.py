@@ -492,7 +492,10 @@ def grouped_pairs(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
     """Return the second items of pairs by the first, both in their order."""
     found: dict[Key, list[Item]] = {}
     for key, item in pairs:
-        found.setdefault(key, []).append(item)
+        if key in found:
+            found[key].append(item)
+        else:
+            found[key] = [item]
     return found
 
 

@@ -114,4 +114,6 @@ def flow_of(finding: Finding) -> Sequence[str]:
 
 def escape(text: str) -> str:
     """Return a text with its control characters visible: a report must not control a terminal."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

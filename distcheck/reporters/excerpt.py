@@ -34,9 +34,11 @@ def excerpt(source: str, where: Where, room: int, dots: str = "…") -> Excerpt:
     begin = (where.column or 1) - 1
     one_line = where.end_line in (None, where.line)
     end = len(source.rstrip()) if not one_line else begin + 1 if where.end_column is None else where.end_column - 1
-    cells: list[str] = []
+    text = source.rstrip()
+    plain = text.isascii() and text.isprintable()
+    cells: list[str] = list(text) if plain else []
     reached = 0
-    for char in source.rstrip():
+    for char in "" if plain else text:
         # a tab ends at its stop, whatever stands in front of it
         cells.append(" " * (_TAB - reached % _TAB) if char == "\t" else escape(char))
         reached += columns(cells[-1])
@@ -45,16 +47,16 @@ def excerpt(source: str, where: Where, room: int, dots: str = "…") -> Excerpt:
     before = (dots if first else "") + "".join(cells[first:start])
     marked = cells[start:stop]
     behind = "".join(cells[max(start, stop) : last]) + (dots if last < len(cells) else "")
-    return Excerpt(before, "".join(marked), behind, columns(before), sum(map(columns, marked)))
+    return Excerpt(before, "".join(marked), behind, columns(before), columns("".join(marked)))
 
 
 def _window(cells: list[str], begin: int, room: int, dots: int) -> tuple[int, int]:
     """Which cells of a long line are shown."""
-    if sum(map(columns, cells)) <= room:
+    if columns("".join(cells)) <= room:
         return 0, len(cells)
-    first = begin if sum(map(columns, cells[:begin])) > room // 2 else 0
+    first = begin if columns("".join(cells[:begin])) > room // 2 else 0
     # some of what stands in front is kept: it shows what the marked part belongs to
-    while first > 0 and sum(map(columns, cells[first - 1 : begin])) <= room // 3:
+    while first > 0 and columns("".join(cells[first - 1 : begin])) <= room // 3:
         first -= 1
     last = first
     width = (dots if first else 0) + dots

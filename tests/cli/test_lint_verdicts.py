@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from distcheck.checks.launch_files import document_files, documented
 from distcheck.checks.source import engine
 from distcheck.checks.source.cache import Cache
 from distcheck.cli import lint_inputs, lint_run, lint_verdicts
@@ -20,6 +21,7 @@ from distcheck.core.configuration import Configuration, ConfigurationEntry
 from distcheck.reporters.progress import Progress
 
 from .test_lint import GOOD, TRAIN
+from .test_lint_ranks import MAYBE, SEVERAL
 
 JOB = """\
 #!/bin/bash
@@ -406,3 +408,84 @@ def test_a_part_of_a_repository_shows_no_function_without_a_caller(tree: Tree) -
     assert tree.check("part/tool/apply.py", "part/train.py") == ["DC605 part/tool/apply.py"]
     tree.write("caller.py", "", at=OLD + 10)
     assert tree.check(".") == []
+
+
+def severities(tree: Tree) -> list[str]:
+    """Compare a run with the cache to one without it, and return the severities of what needs several ranks."""
+    words = ("--select", "DC720")
+    cached = tree.run(*words)
+    assert tree.run(*words, cached=False) == cached
+    return [item["severity"] for item in cached[0]]
+
+
+DOCUMENT = f"```bash\nsource env.sh\n{SEVERAL}```\n"
+
+
+def name_another_script(tree: Tree) -> None:
+    tree.write("README.md", DOCUMENT.replace("train.py", "other.py"))
+
+
+def rename_the_document(tree: Tree) -> None:
+    (tree.folder / "README.md").rename(tree.folder / "README.txt")
+
+
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [
+        (lambda tree: tree.write("train.py", MAYBE, at=OLD + 1), "warning"),
+        (lambda tree: tree.write("docs/start.md", DOCUMENT.replace("torchrun", "python")), "warning"),
+        (name_another_script, "info"),
+        (rename_the_document, "info"),
+    ],
+)
+def test_a_changed_document_is_read_again(tree: Tree, change: Callable[[Tree], None], level: str) -> None:
+    tree.write("train.py", MAYBE)
+    tree.write("env.sh", "export A=1\n")
+    tree.write("README.md", DOCUMENT)
+    assert severities(tree) == ["warning"]
+    change(tree)
+    assert severities(tree) == [level]
+
+
+def test_a_document_that_is_added_is_read(tree: Tree) -> None:
+    tree.write("train.py", MAYBE)
+    assert severities(tree) == ["info"]
+    tree.write("docs/start.md", DOCUMENT)
+    assert severities(tree) == ["warning"]
+
+
+def test_documents_that_have_not_changed_are_not_parsed(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.write("train.py", MAYBE)
+    tree.write("README.md", DOCUMENT)
+    parsed: list[str] = []
+    read_one = documented.read_one
+
+    def counted(path: str, *given: Any) -> Any:
+        parsed.append(path)
+        return read_one(path, *given)
+
+    monkeypatch.setattr(documented, "read_one", counted)
+    words = ("--select", "DC720")
+    first = tree.run(*words)
+    assert len(parsed) == 1
+    assert tree.run(*words) == first
+    assert len(parsed) == 1
+    tree.write("README.md", DOCUMENT + "\n")
+    assert tree.run(*words) == first
+    assert len(parsed) == 2
+
+
+def test_a_file_that_a_document_sources_is_part_of_the_answers(tree: Tree) -> None:
+    tree.write("env.sh", "export A=1\n")
+    tree.write("README.md", DOCUMENT)
+    files = document_files.DocumentFiles()
+    assert files.documents(str(tree.folder)) == ["README.md"]
+    assert files.sourced(str(tree.folder), "env.sh") == b"export A=1\n"
+    assert files.sourced(str(tree.folder), "gone.sh") is None
+    answers = files.answers()
+    assert document_files.is_unchanged(answers)
+    tree.write("gone.sh", "")
+    assert not document_files.is_unchanged(answers)
+    (tree.folder / "gone.sh").unlink()
+    tree.write("env.sh", "export A=2\n")
+    assert not document_files.is_unchanged(answers)

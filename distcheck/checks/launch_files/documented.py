@@ -10,24 +10,22 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Severity
 from distcheck.core.rank_evidence import ONE_PROCESS, SCRIPTS, SIGN
 from distcheck.launch.model import NODE_LAUNCHERS
 
-from .engine import look_up_below, read_one, remembering
+from .document_files import DocumentFiles, is_readme
+from .engine import read_one
 from .model import LaunchFile
 from .scripts import names_of
 from .started_ranks import mentions_several, starts_several
 
-_README = re.compile(r"readme[^/]*\.(?:md|markdown)", re.IGNORECASE)
-_DOCUMENT = re.compile(r"[^/]+\.(?:md|markdown)", re.IGNORECASE)
 #: Folders with more documents about the folder around them.
 _FOLDERS = ("", "docs", "doc")
-_MAX_BYTES = 200_000
-#: Documents of a folder, and folders above a script, that are read.
-_MAX_FILES = 12
+#: Folders above a script whose documents are read.
 _MAX_DEPTH = 12
 
 
@@ -47,6 +45,8 @@ class Documents:
 
     def __init__(self, roots: Iterable[str] = (".",)) -> None:
         self._roots = tuple(os.path.abspath(root) for root in roots)
+        #: all that was read from the disk
+        self.files = DocumentFiles()
         self._known: dict[str, list[LaunchFile]] = {}
 
     def without_the_option(self, script: str) -> str | None:
@@ -58,7 +58,7 @@ class Documents:
                     site.command.local_rank_argument is not None
                     for site in file.sites
                     if site.command.launcher in NODE_LAUNCHERS
-                    and _README.fullmatch(os.path.basename(file.path))
+                    and is_readme(os.path.basename(file.path))
                     and any(os.path.normpath(posixpath.join(folder, name)) == path for name in names_of(site))
                 ]
                 if passed:
@@ -72,7 +72,7 @@ class Documents:
         for folder in self._above(path):
             for document in self._in_folder(folder):
                 for site in document.sites:
-                    if any(_means(document, folder, name, path) for name in names_of(site)):
+                    if any(self._means(document, folder, name, path) for name in names_of(site)):
                         name = os.path.relpath(document.path)
                         if starts_several(site) or mentions_several(document.lines, script):
                             return DocumentedStart(name, True)
@@ -85,54 +85,39 @@ class Documents:
         for _ in range(_MAX_DEPTH):
             yield folder
             parent = os.path.dirname(folder)
-            if folder in self._roots or parent == folder or os.path.exists(f"{folder}/.git"):
+            if folder in self._roots or parent == folder or self.files.exists(folder, ".git"):
                 return
             folder = parent
 
     def _in_folder(self, folder: str) -> list[LaunchFile]:
         if folder not in self._known:
-            self._known[folder] = [file for inner in _FOLDERS for file in _read_folder(os.path.join(folder, inner))]
+            self._known[folder] = [file for inner in _FOLDERS for file in self._read(os.path.join(folder, inner))]
         return self._known[folder]
+
+    def _read(self, folder: str) -> Iterator[LaunchFile]:
+        for name in self.files.documents(folder):
+            data = self.files.content(folder, name)
+            if data is None:
+                continue
+            path = os.path.join(folder, name)
+            read = read_one(path, _as_shell(data), partial(self.files.sourced, folder))
+            if read is not None:
+                yield read
+
+    def _means(self, document: LaunchFile, folder: str, name: str, path: str) -> bool:
+        """Return whether a document, about a folder, means a script by a name: from there, or from a folder below."""
+        if os.path.normpath(posixpath.join(folder, name)) == path:
+            return True
+        inner = _OUTER.sub("", name)
+        if not path.endswith(f"/{inner}") or self.files.exists(folder, name):
+            return False
+        # the reader has changed to a folder below
+        below = os.path.basename(path.removesuffix(f"/{inner}"))
+        return any(below in line for line in document.lines)
 
 
 #: What stands before the path of a script within the project: other folders, and those that a variable holds.
 _OUTER = re.compile(r"^(?:(?:[^/]*\$[^/]*|\.\.?)/)+")
-
-
-def _means(document: LaunchFile, folder: str, name: str, path: str) -> bool:
-    """Return whether a document, about a folder, means a script by a name: from that folder, or from one below it."""
-    if os.path.normpath(posixpath.join(folder, name)) == path:
-        return True
-    inner = _OUTER.sub("", name)
-    if not path.endswith(f"/{inner}") or os.path.exists(posixpath.join(folder, name)):
-        return False
-    # the reader has changed to a folder below
-    below = os.path.basename(path.removesuffix(f"/{inner}"))
-    return any(below in line for line in document.lines)
-
-
-def _read_folder(folder: str) -> Iterable[LaunchFile]:
-    try:
-        names = sorted(
-            (name for name in os.listdir(folder) if _DOCUMENT.fullmatch(name)),
-            key=lambda name: (_README.fullmatch(name) is None, name),
-        )
-    except OSError:
-        return
-    for name in names[:_MAX_FILES]:
-        path = os.path.join(folder, name)
-        try:
-            if not os.path.isfile(path) or os.path.islink(path):
-                continue
-            with open(path, "rb") as file:
-                data = file.read(_MAX_BYTES)
-        except OSError:
-            continue
-        read = read_one(path, _as_shell(data), remembering(look_up_below(folder)))
-        if read is not None:
-            yield read
-
-
 _FENCE = re.compile(rb"[ \t>]*(```+|~~~+)[ \t]*(\S*)")
 
 

@@ -74,12 +74,13 @@ class Fragment:
 
     def location(self, offset: int) -> tuple[int, int]:
         """Return line and column in the file of the character at an offset; the end of the text is valid."""
-        piece = self.pieces[max(bisect_right(self._offsets, offset) - 1, 0)]
-        first = bisect_right(self._line_starts, piece.offset) - 1
-        own = bisect_right(self._line_starts, offset) - 1
+        pieces, starts = self.pieces, self._line_starts
+        piece = pieces[max(bisect_right(self._offsets, offset) - 1, 0)] if len(pieces) > 1 else pieces[0]
+        first = bisect_right(starts, piece.offset) - 1 if piece.offset else 0
+        own = bisect_right(starts, offset) - 1
         if own == first:
             return piece.line, piece.column + offset - piece.offset
-        return piece.line + own - first, offset - self._line_starts[own] + 1
+        return piece.line + own - first, offset - starts[own] + 1
 
     def span(self, start: int, end: int) -> Span:
         """Return the range in the file between two offsets; the second is exclusive."""

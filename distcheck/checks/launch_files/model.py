@@ -207,8 +207,9 @@ class LaunchSite(NamedTuple):
         :param names: such as ``--nproc-per-node``; dashes and underscores are equal. The last one counts.
         """
         found = None
+        wanted = {_plain(name) for name in names}
         for word in self._own_words():
-            if _plain(word.text.partition("=")[0]) in {_plain(name) for name in names}:
+            if _plain(word.text.partition("=")[0]) in wanted:
                 found = word
         return found
 
@@ -323,6 +324,8 @@ class Nodes(NamedTuple):
 
 
 def _plain(option: str) -> str:
+    if "_" not in option:
+        return option
     dashes = len(option) - len(option.lstrip("-"))
     return option[:dashes] + option[dashes:].replace("_", "-")
 

@@ -8,7 +8,7 @@ from typing import Any
 from .algebra import stepped
 from .link import EntrySite, Index
 from .source_tables import CallContext, SourceTables
-from .source_text import argument_terms, first_parameter, last_name, last_names
+from .source_text import argument_terms, first_parameter, last_name
 from .summary import FileSummary, Scope
 from .values import NOTHING_KNOWN, FlowStep, Kind, Value, value_of
 from .vocabulary import PROCESSES, SPAWNS, word_set
@@ -52,7 +52,7 @@ class CallSites(SourceTables):
         for file, facts in enumerate(self.files):
             summary = facts.summary
             terms = summary.terms
-            names = last_names(terms)
+            names = facts.loaded.last_names
             scopes = self.index.scopes[file]
             local = {
                 name

@@ -117,10 +117,8 @@ class Sequences:
         if call.has_star and not call.gives(None, "group"):
             return None
         found = self.program.is_world_collective(call)
-        if found is None and call.method in _TELLING and not self.program.functions(call):
-            found = _TELLING[call.method]
         if found is None and not self.program.functions(call):
-            found = self._of_objects(call)
+            found = _TELLING.get(call.method) or self._of_objects(call)
         return None if found in _IT_DEPENDS else found
 
     def _of_objects(self, call: SourceCall) -> str | None:

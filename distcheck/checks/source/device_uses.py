@@ -226,13 +226,15 @@ def _may_take_a_device(
     """Return whether the shape of a call lets it select a device."""
     if name in ("to", "cuda", "set_device") and positional:
         return not _is_plain(terms, positional[0])
-    if any(keyword in _KEYWORDS and not _is_plain(terms, value) for keyword, value in keywords):
-        return True
+    for keyword, value in keywords:
+        if keyword in _KEYWORDS and not _is_plain(terms, value):
+            return True
     if (name == "load" and len(positional) > 1) or (len(positional) > 1 and name in _WRAPPING):
         return True
-    given = [*positional, *[item for _, item in keywords]] if keywords else positional
-    textual = [item for item in given if terms[item][0] in _TEXTUAL]
-    return any(_may_be_text(terms, item) for item in textual) if textual else False
+    for item in positional:
+        if terms[item][0] in _TEXTUAL and _may_be_text(terms, item):
+            return True
+    return any(terms[item][0] in _TEXTUAL and _may_be_text(terms, item) for _, item in keywords)
 
 
 def _is_plain(terms: list[tuple[Any, ...]], term: int) -> bool:

@@ -66,6 +66,10 @@ class FoundFiles(NamedTuple):
     named: frozenset[str] = frozenset()
 
 
+#: A pattern that is about one name, without a sign that means more than itself.
+_PLAIN = re.compile(r"[\w.-]+")
+
+
 class Globs:
     """Patterns as Ruff has them: one without a slash is about a name, another about a path; ``*`` goes over slashes.
 
@@ -75,11 +79,14 @@ class Globs:
     def __init__(self, patterns: Iterable[tuple[str, str]]) -> None:
         names: list[str] = []
         paths: list[str] = []
+        self._plain: set[str] = set()
         for text, base in patterns:
             pattern = text.strip().replace(os.sep, "/").removeprefix("./").rstrip("/")
             if not pattern:
                 continue
-            if "/" not in pattern:
+            if _PLAIN.fullmatch(pattern):
+                self._plain.add(pattern)
+            elif "/" not in pattern:
                 names.append(_regex(pattern))
             else:
                 start = "" if pattern.startswith(("/", "**/")) or os.path.isabs(text) else _regex_of_base(base)
@@ -89,7 +96,7 @@ class Globs:
 
     def match(self, folder: str, name: str) -> bool:
         """Return whether a pattern names this entry of a folder, which is given by its absolute path."""
-        if self._names is not None and self._names.fullmatch(name):
+        if name in self._plain or (self._names is not None and self._names.fullmatch(name)):
             return True
         return self._paths is not None and self._paths.fullmatch(f"{folder}/{name}".replace("//", "/")) is not None
 
@@ -177,15 +184,13 @@ class _GitIgnore:
         self.patterns = [(include, folders, _linear(source)) for include, folders, source in patterns]
         # one search for all: most paths fit none, and are done with then
         self._any = _union([source for _, _, source in self.patterns])
-        self._any_file = _union([source for _, folders, source in self.patterns if not folders])
 
     def ignores(self, path: str, *, folder: bool) -> bool | None:
         """Return whether it ignores an absolute path; None where no pattern matches."""
         relative = path[len(self.folder) + 1 :] if self.folder != "/" else path[1:]
         if folder:
             relative += "/"
-        some = self._any if folder else self._any_file
-        if some is None or some.match(relative) is None:
+        if self._any is None or self._any.match(relative) is None:
             return None
         for include, folders, source in reversed(self.patterns):
             if (folder or not folders) and re.match(source, relative) is not None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from distcheck.core.model import grouped_pairs
 
+from .source_text import last_names
 from .summary import Block, Class, FileSummary, Scope, unpack, unpack_header
 from .vocabulary import OUTSIDE
 
@@ -46,7 +47,18 @@ class Components:
 class _Loaded:
     """A summary with its tables; made on first use, dropped when the cache is full."""
 
-    __slots__ = ("_by_scope", "_reads", "blocks", "classes", "events", "scopes", "size", "summary", "terms")
+    __slots__ = (
+        "_by_scope",
+        "_last_names",
+        "_reads",
+        "blocks",
+        "classes",
+        "events",
+        "scopes",
+        "size",
+        "summary",
+        "terms",
+    )
 
     def __init__(self, summary: FileSummary, size: int) -> None:
         self.summary = summary
@@ -56,6 +68,14 @@ class _Loaded:
         self.classes = [Class(*one) for one in summary.classes]
         self._by_scope: dict[int, list[int]] | None = None
         self._reads: dict[int, int] | None = None
+        self._last_names: list[str] | None = None
+
+    @property
+    def last_names(self) -> list[str]:
+        """The last name of each term."""
+        if self._last_names is None:
+            self._last_names = last_names(self.terms)
+        return self._last_names
 
     @property
     def by_scope(self) -> dict[int, list[int]]:

@@ -90,9 +90,13 @@ def _read_names(
     tree = _node_of(program, file, own)
     if tree is None:
         return
-    shared = {name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names}
-    nodes = list(_own_nodes(tree))
     readings = _readings(tree, candidates)
+    if not readings:
+        return
+    shared: set[str] = set()
+    if "nonlocal" in words:
+        shared.update(name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names)
+    nodes = list(_own_nodes(tree))
     for name, (rows, guard) in candidates.items():
         if name in shared or _is_bound_otherwise(nodes, name, len(rows)):
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -222,7 +223,10 @@ class EventRow:
     def term_value(self, term: int) -> Value:
         """Return what a term of its file may hold; not what is stored only in another arm of an ``if``."""
         value = self.program.evaluator.value(self.file, term)
-        if not any(atom.flow for atom in value):
+        for atom in value.atoms:
+            if atom.flow:
+                break
+        else:
             return value
         left = [atom for atom in value if not any(self._excludes_store(step) for step in atom.flow)]
         return Value(left) if left else NOTHING_KNOWN
@@ -509,8 +513,8 @@ class Program(SourceSpans):
         self.searched: dict[tuple[str, str], bool] = {}
         self._targets: dict[tuple[int, int], tuple[str, ...]] = {}
         # by kind and by last name: the file's number and the event's in one, since a large tree has millions
-        self._rows: dict[str, array[int]] = {}
-        self._named: dict[str, array[int]] = {}
+        self._rows: defaultdict[str, array[int]] = defaultdict(functools.partial(array, "Q"))
+        self._named: defaultdict[str, array[int]] = defaultdict(functools.partial(array, "Q"))
         # rows are immutable: each is made once
         self._row_of: dict[int, EventRow] = {}
         self._rows_of_scope: dict[tuple[int, int], list[EventRow]] = {}
@@ -523,14 +527,14 @@ class Program(SourceSpans):
         """Enter the events of one file into the tables."""
         aliases = self._aliases(file)
         terms = summary.terms
-        last = source_text.last_names(terms)
-        for position, event in enumerate(summary.events):
-            packed = file << _SHIFT | position
-            self._rows.setdefault(event[0], array("Q")).append(packed)
+        last = self.index.files[file].loaded.last_names
+        for packed, event in enumerate(summary.events, file << _SHIFT):
+            self._rows[event[0]].append(packed)
             if event[0] == "call":
                 method = last[terms[event[7]][1]]
-                for name in (method, *aliases.get(method, ())):
-                    self._named.setdefault(name, array("Q")).append(packed)
+                self._named[method].append(packed)
+                for name in aliases.get(method, ()):
+                    self._named[name].append(packed)
 
     def row(self, packed: int) -> EventRow:
         """A row by its number in the tables."""
@@ -669,7 +673,7 @@ class Program(SourceSpans):
                 called = self.evaluator.method(atom.const, "__call__") or self.evaluator.method(atom.const, "forward")
                 if called is not None:
                     found.append(called)
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(found)) if len(found) > 1 else found
 
     def callers(self, function: tuple[int, int]) -> list[SourceCall]:
         """Return the calls that enter a function of the project, those found by the name of a method only included."""
@@ -758,8 +762,16 @@ class Program(SourceSpans):
 
     def imports_from(self, file: int, *modules: str) -> bool:
         """Return whether a file imports one of these modules or something of it."""
-        parts = tuple(module + "." for module in modules)
-        return any(name in modules or name.startswith(parts) for name in self.imports(file))
+        return not self._imported_modules(file).isdisjoint(modules)
+
+    @cached
+    def _imported_modules(self, file: int) -> frozenset[str]:
+        """Return the dotted names of a file's imports, and those of the modules around them."""
+        return frozenset(
+            name if end < 0 else name[:end]
+            for name in self.imports(file)
+            for end in (-1, *(position for position, char in enumerate(name) if char == "."))
+        )
 
     def framework(self, file: int) -> str | None:
         """Return the framework that owns process group, loop or guards in a file: by its import."""

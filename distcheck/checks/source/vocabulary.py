@@ -10,6 +10,7 @@ under which the tables here know it.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from .values import Kind, Who
@@ -68,6 +69,7 @@ _LONGEST = sorted(_SPELLINGS, key=len, reverse=True)
 _FIRSTS = {spelling.split(".")[0] for spelling in _SPELLINGS}
 
 
+@lru_cache(maxsize=100_000)
 def canonical(dotted: str) -> str:
     """Return the one name of something outside of the project."""
     if dotted.split(".", 1)[0] not in _FIRSTS:
