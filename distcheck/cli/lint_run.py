@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity, Where, sort_findings
-from distcheck.core.rank_evidence import SCRIPTS
+from distcheck.core.rank_evidence import ACCELERATE_SINCE, SCRIPTS, SINCE
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, covers_repositories, has_changed, say
@@ -212,10 +212,10 @@ def _once_per_script(findings: Iterable[Finding]) -> list[Finding]:
 
 def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
     """The findings, with the torch and the accelerate that the project pins."""
-    from distcheck.core.torch_pins import ACCELERATE_SINCE, SINCE, TorchPins, respect_pins
-
     if all(finding.evidence.keys().isdisjoint((SINCE, ACCELERATE_SINCE)) for finding in findings):
         return findings
+    from distcheck.core.torch_pins import TorchPins, respect_pins
+
     roots = _roots(options)
     return respect_pins(findings, TorchPins(roots), TorchPins(roots, "accelerate"))
 

@@ -1,4 +1,7 @@
-"""Keys in the evidence of findings that need several ranks; source code, launch files and documents each add theirs."""
+"""Keys in the evidence of findings whose severity depends on more than the line: on several ranks, or on a release.
+
+Source code, launch files and documents each add theirs. This module imports nothing: each run of ``lint`` needs it.
+"""
 
 from __future__ import annotations
 
@@ -8,3 +11,7 @@ SCRIPTS = "scripts"
 SIGN = "several_ranks"
 #: The launch line that starts them as one process.
 ONE_PROCESS = "one_process"
+#: A finding only concerns torch from this release on, such as ``"2.0"``.
+SINCE = "torch_since"
+#: The oldest release of accelerate that is known to refuse what a finding is about.
+ACCELERATE_SINCE = "accelerate_since"

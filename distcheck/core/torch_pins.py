@@ -18,11 +18,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .model import Finding, Severity
+from .rank_evidence import ACCELERATE_SINCE, SINCE
 
-#: Evidence of a finding that only concerns torch from a release on, such as ``"2.0"``.
-SINCE = "torch_since"
-#: Evidence of a finding about what accelerate refuses, with the oldest release that is known to refuse it.
-ACCELERATE_SINCE = "accelerate_since"
 #: Files that declare what a project needs, by name.
 _DECLARING = re.compile(
     r"(?:.*[_-])?requirements?(?:[._-].*)?\.(?:txt|in)|setup\.(?:py|cfg)|pyproject\.toml|Pipfile"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from distcheck.checks.launch_files import document_files, documented
+from distcheck.checks.launch_files import engine as launch_engine
 from distcheck.checks.source import engine
 from distcheck.checks.source.cache import Cache
 from distcheck.cli import lint_inputs, lint_run, lint_verdicts
@@ -458,7 +459,7 @@ def test_documents_that_have_not_changed_are_not_parsed(tree: Tree, monkeypatch:
     tree.write("train.py", MAYBE)
     tree.write("README.md", DOCUMENT)
     parsed: list[str] = []
-    read_one = documented.read_one
+    read_one = launch_engine.read_one
 
     def counted(path: str, *given: Any) -> Any:
         parsed.append(path)

@@ -8,7 +8,8 @@ import pytest
 
 from distcheck import rules
 from distcheck.core.model import Fix, Severity, Where
-from distcheck.core.torch_pins import ACCELERATE_SINCE, SINCE, Newest, TorchPins, newest_in, respect_pins
+from distcheck.core.rank_evidence import ACCELERATE_SINCE, SINCE
+from distcheck.core.torch_pins import Newest, TorchPins, newest_in, respect_pins
 
 
 @pytest.mark.parametrize(

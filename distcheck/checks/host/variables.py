@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Unavailable, Where
+from distcheck.core.rank_evidence import SINCE
 from distcheck.core.redaction import MASK
 from distcheck.core.registry import probe
-from distcheck.core.torch_pins import SINCE
 from distcheck.core.variable_table import NEWEST_NCCL, NEWEST_TORCH, Variable, VariableTable
 from distcheck.launch.model import ELASTIC_LAUNCHERS, Launch
 from distcheck.launch.settings import COMMAND, ENVIRONMENT, LAUNCHER, Setting, Settings

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity, Where
+from distcheck.core.rank_evidence import ACCELERATE_SINCE
 from distcheck.core.redaction import mask
 from distcheck.core.registry import probe
-from distcheck.core.torch_pins import ACCELERATE_SINCE
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, LaunchProblem
 from distcheck.rules import shared_fixes
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Rule, Severity, Where
+from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
-from distcheck.core.torch_pins import SINCE
 from distcheck.launch.endpoint import split_endpoint
 from distcheck.launch.model import DEFAULT_PORT, HIGHEST_PORT, NODE_LAUNCHERS
 

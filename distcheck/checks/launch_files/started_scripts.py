@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
+from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
-from distcheck.core.torch_pins import SINCE
 from distcheck.launch.model import ELASTIC_LAUNCHERS, NODE_LAUNCHERS, RENDEZVOUS_VARIABLES
 from distcheck.launch.schedulers import task_starter
 from distcheck.rules.shared_fixes import MEET_BY_SLURM, ONE_TASK_A_NODE, processes_on_a_host

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Fix, Severity
+from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
-from distcheck.core.torch_pins import SINCE
 
 from .dead_code import is_dead
 from .environment_variables import version_is_tested

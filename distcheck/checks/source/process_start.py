@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity
-from distcheck.core.rank_evidence import SCRIPTS, SIGN
+from distcheck.core.rank_evidence import SCRIPTS, SIGN, SINCE
 from distcheck.core.registry import probe
-from distcheck.core.torch_pins import SINCE
 from distcheck.rules.double_launch import KEEP_ONE
 
 from . import call_paths

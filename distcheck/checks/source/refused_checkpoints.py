@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
+from distcheck.core.rank_evidence import SINCE
 from distcheck.core.registry import probe
-from distcheck.core.torch_pins import SINCE
 
 from . import call_paths
 from .pickled_arguments import is_module
