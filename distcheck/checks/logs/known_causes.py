@@ -148,8 +148,8 @@ KNOWN_CAUSES = {
     "checkpoint-key": KnownCause(
         "a distributed checkpoint lacks a key",
         "the distributed checkpoint has no tensor of the name that the program loads",
-        "load under the names that were saved: list(FileSystemReader(folder).read_metadata().state_dict_metadata) shows "
-        "them; if new tensors shall keep their values: dcp.load(state, checkpoint_id=folder, "
+        "load under the names that were saved; list(FileSystemReader(folder).read_metadata().state_dict_metadata) "
+        "shows them; if new tensors shall keep their values: dcp.load(state, checkpoint_id=folder, "
         "planner=DefaultLoadPlanner(allow_partial_load=True))",
     ),
     "fsdp-integers": KnownCause(

@@ -158,7 +158,7 @@ def test_the_exception_of_a_checkpoint_is_that_of_the_rank_it_names(tmp_path: Pa
     def told(*parts: str) -> dict[str, Any]:
         text = "".join(part.format(f"[rank{rank}]: ", "(RANK 1)", error) for rank in (0, 1) for part in parts)
         (tmp_path / "run.log").write_text(text + end)
-        return diagnose(read_timeline([str(tmp_path / "run.log")])).story
+        return dict(diagnose(read_timeline([str(tmp_path / "run.log")])).story)
 
     # an exception that distcheck knows, and one that it does not
     for error, name in (
