@@ -25,6 +25,8 @@ _NUMBERS = frozenset(
 )
 _EXPANSION = re.compile(r"\$(?:\w|\{(?!\{)|\()")
 _DIRECTIVE = re.compile(r"#SBATCH[ \t]+(\S.*)")
+#: Directives of schedulers that the launch files are not read for.
+_OTHERS = re.compile(r"#(?:COBALT|OAR|PJM|MSUB|\$) *-")
 _TEMPLATE = re.compile(r"(?i)templ|tmpl|\.(?:j2|jinja2?|in)$|skeleton")
 _FILLS_IN = re.compile(r"\b(?:envsubst|sed|perl|awk|m4|jinja2?)\b")
 _RISK = "who submits the script must give the number"
@@ -36,7 +38,12 @@ def sbatch_reads_the_head(launch_files: LaunchFiles) -> Iterator[Finding]:
     filled = [line for file in launch_files.files for line in file.lines if _FILLS_IN.search(line)]
     for file in launch_files.files:
         given = file.allocation
-        if file.kind != "shell" or given is None or given.scheduler != "slurm" or not file.sites:
+        if file.kind != "shell" or not file.sites:
+            continue
+        if given is None and file.lines[0].startswith("#!") and not any(map(_OTHERS.match, _head(file))):
+            # sbatch reads none of its directives
+            yield from _late_directives(file)
+        if given is None or given.scheduler != "slurm":
             continue
         yield from _first_line(file)
         yield from _late_directives(file)
@@ -73,7 +80,7 @@ def _late_directives(file: LaunchFile) -> Iterator[Finding]:
     more = f", as are {len(late) - 1} more" if len(late) > 1 else ""
     alone = all(file.lines[number - 1].startswith("#SBATCH") for number, _ in late)
     moved = "".join(f"{file.lines[number - 1]}\n" for number, _ in late)
-    at = max(number for number, one in enumerate(_head(file), 1) if _DIRECTIVE.match(one)) + 1
+    at = max((number for number, one in enumerate(_head(file), 1) if _DIRECTIVE.match(one)), default=1) + 1
     edits = (
         Edit(file.path, at, 1, at, 1, moved),
         *(Edit(file.path, number, 1, number + 1, 1, "") for number, _ in late),

@@ -1,0 +1,5 @@
+#!/bin/bash
+#COBALT -n 1
+module load cuda
+#SBATCH --nodes=1
+torchrun --standalone --nproc-per-node=8 train.py
