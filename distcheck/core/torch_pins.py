@@ -65,7 +65,8 @@ _DECLARATIONS = {
 _INSTALLING = re.compile(
     r"^.*\b(?:pip3?|conda|mamba)\b.*\b(?:install|create)\b.*$|(?<=`)(?:torch|pytorch)={1,2}\d[^\s`]*(?=`)"
     r"|(?:(?<=^[-*] )|^)(?:torch|pytorch)(?: ?={1,2} ?\d\S*| ?\d+(?:\.\d+)+)(?=[ ]*(?:<br ?/?>)?[ ]*$)"
-    r"|(?<=\[)(?:torch|pytorch) ?\d+(?:\.\d+)+(?=\]\([^)\s]*\)(?!\s*(?:\+|>|or\b|and\s+(?:above|later|newer|higher|up))))",
+    r"|(?<=\[)(?:torch|pytorch) ?\d+(?:\.\d+)+"
+    r"(?=\]\([^)\s]*\)(?!\s*(?:\+|>|or\b|and\s+(?:above|later|newer|higher|up))))",
     re.MULTILINE | re.IGNORECASE,
 )
 #: An image that is named after its torch, and a version that a Dockerfile names once.
