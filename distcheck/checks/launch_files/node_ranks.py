@@ -35,6 +35,7 @@ from .context import (
 )
 from .model import TORCHRUN_LAUNCHERS, LaunchFile, LaunchFiles, LaunchSite, Repeat
 from .rendezvous import agents_alone
+from .variable_forwarding import takes_first_node
 
 #: Variables with the number of a task or node in a step; they are 0 in the body of a job script.
 _NUMBERS_TASK = re.compile(r"\$\{?(SLURM_(?:PROCID|NODEID|LOCALID))\b")
@@ -230,6 +231,10 @@ def every_node_has_its_own_rank(launch_files: LaunchFiles) -> Iterator[Finding]:
     lines = list(launch_lines(launch_files))
     ranks = {site.command.node_rank for _, site in lines} - {None}
     for _, site in lines:
+        if site.kind != "pod" and _takes_the_default(site):
+            nodes = _on_several(site)
+            if nodes is not None:
+                yield _not_given(site, nodes)
         if site.kind == "pod" or not _rank_counts(site):
             continue
         rank = _constant(site)
@@ -252,6 +257,31 @@ def _rank_counts(site: LaunchSite) -> bool:
         and command.rdzv_backend in (None, "static")
         and "rdzv_backend" not in command.unknown
         and not command.standalone
+    )
+
+
+def _takes_the_default(site: LaunchSite) -> bool:
+    """Return whether a torchrun for several nodes has a static rendezvous, and takes its default for the node rank."""
+    expected = expected_nodes(site)
+    return (
+        expected is not None
+        and expected.low > 1
+        and not site.command.standalone
+        and site.value(*NODE_RANK_OPTIONS) is None
+        and takes_first_node(site)
+    )
+
+
+def _not_given(site: LaunchSite, nodes: str) -> Finding:
+    loop = next((repeat for repeat in site.repeats if repeat.what == "hosts"), None)
+    return rules.DC805.found(
+        f"{nodes}, and torchrun gets no --node-rank: each node takes 0, and no process has the ranks of the others",
+        where=location_of(site, site.value("--nnodes"), "--nnodes"),
+        evidence={"node_rank": 0},
+        fix=Fix(
+            _per_node(site, "--node-rank", loop).removeprefix("drop --node-rank and "),
+            where="job-script" if step_of(site).starter == "srun" else "launch-line",
+        ),
     )
 
 

@@ -403,7 +403,7 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
         severity, but = Severity.INFO, f"{command.launcher} sets it for each rank itself: the value has no effect"
         if name == "WORLD_SIZE" and world is not None and number > 1 and number not in (world, nodes, ranks):
             severity, but = Severity.ERROR, f"{command.launcher} starts {world} ranks, and sets it to that"
-        elif name == "RANK" and number > 0 and (nodes or 1) > 1 and _takes_first_node(site):
+        elif name == "RANK" and number > 0 and (nodes or 1) > 1 and takes_first_node(site):
             severity = Severity.ERROR
             but = "torchrun does not use it as the node rank: without --node-rank that is 0"
         if severity is Severity.ERROR and not is_certain(setting, site):
@@ -423,7 +423,7 @@ def _before_launcher(uses: Uses, site: LaunchSite) -> Iterator[tuple[Finding, Fi
     yield from _ignored_address(uses.file, site)
 
 
-def _takes_first_node(site: LaunchSite) -> bool:
+def takes_first_node(site: LaunchSite) -> bool:
     """Return whether torchrun, with a static rendezvous and no node rank, uses rank 0."""
     command = site.command
     if site.command.launcher not in TORCHRUN_LAUNCHERS or "PET_NODE_RANK" in site.settings:

@@ -72,9 +72,28 @@ def loops_over_loaders(program: Program) -> list[LoaderLoop]:
     return [loop for loop in program.table(training_loops) if loop.trains]
 
 
+def own_loaders(program: Program) -> Iterator[SourceCall]:
+    """Yield the calls of classes of the project that derive from a loader and have its parameters."""
+    for file in range(len(program.index.files)):
+        for number, one in enumerate(program.index.classes[file]):
+            if one.bases and _is_loader(program, (file, number)):
+                for call in program.calls_named(one.name):
+                    if call.callee.only(Kind.CLASS) and call.callee.atoms[0].const == (file, number):
+                        yield call
+
+
+@cached
+def _is_loader(program: Program, ref: tuple[int, int]) -> bool:
+    """Return whether a class derives from a loader and hands on what its constructor gets."""
+    if not program.evaluator.derives(ref, *LOADERS):
+        return False
+    made = program.evaluator.method(ref, "__init__")
+    return made is None or {star for _, _, star in program.scope(made).parameters[1:]} == {"*", "**"}
+
+
 def training_loops(program: Program) -> Iterator[LoaderLoop]:
     """Yield the loops that train, and what they walk through."""
-    if not any(True for _ in program.calls_to(*LOADERS)):
+    if not any(True for _ in program.calls_to(*LOADERS)) and not program.table(own_loaders):
         return
     lines: dict[int, list[int]] = {}
     passes: set[Function] = set()
@@ -201,6 +220,9 @@ def loaders_in(program: Program, value: Value, depth: int = 0) -> Iterator[tuple
     if depth > DEEPEST_FLOW:
         return
     for atom in value:
+        if atom.kind == Kind.OBJECT and atom.call is not None and _is_loader(program, atom.const):
+            yield atom.call
+            continue
         if atom.kind == Kind.OBJECT:
             walk = program.evaluator.method(atom.const, "__iter__")
             if walk is not None:
@@ -229,6 +251,11 @@ def repetition_of(program: Program, loop: LoaderLoop) -> SourceCall | EventRow |
         (row for row in program.rows_of(*loop.function) if any(number == loop.block for number, _ in row.blocks)), None
     )
     return None if first is None else _repeats(program, first, loop.block, frozenset())
+
+
+def is_repeated(program: Program, row: EventRow) -> EventRow | None:
+    """Return a loop over epochs that a row stands in, or its callers; None where it runs once as far as is known."""
+    return _repeats(program, row, -1, frozenset())
 
 
 def _repeats(program: Program, row: EventRow, inner: int, seen: frozenset[Function]) -> EventRow | None:

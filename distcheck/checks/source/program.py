@@ -531,9 +531,11 @@ class Program(SourceSpans):
         for packed, event in enumerate(summary.events, file << _SHIFT):
             self._rows[event[0]].append(packed)
             if event[0] == "call":
-                method = last[terms[event[7]][1]]
-                self._named[method].append(packed)
-                for name in aliases.get(method, ()):
+                callee = terms[event[7]][1]
+                method = last[callee]
+                # cls = One if test else Other
+                arms = terms[callee][2:4] if terms[callee][0] == "?" else ()
+                for name in dict.fromkeys((method, *aliases.get(method, ()), *(last[arm] for arm in arms if arm >= 0))):
                     self._named[name].append(packed)
 
     def row(self, packed: int) -> EventRow:

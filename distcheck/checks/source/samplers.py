@@ -16,13 +16,16 @@ from .loader_loops import (
     LOADERS,
     SAMPLER,
     SAMPLERS,
+    is_repeated,
     loaders_in,
     loops_over_loaders,
+    own_loaders,
     repetition_of,
 )
 from .models import trains as trains_in
 from .program import EventRow, Program, SourceCall
 from .summary import Block
+from .term_queries import given_terms
 from .values import Atom, Certainty, Kind, Value
 
 
@@ -56,7 +59,8 @@ _EVALUATION = re.compile(r"val|eval|test|infer", re.IGNORECASE)
 def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
     """A sampler that shuffles gets the number of the epoch, in every epoch."""
     of_loader = {
-        (loader.file, loader.number): loader_samplers(program, loader) for loader in program.calls_to(*LOADERS)
+        (loader.file, loader.number): loader_samplers(program, loader)
+        for loader in (*program.calls_to(*LOADERS), *program.table(own_loaders))
     }
     if not of_loader:
         return
@@ -72,7 +76,7 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
                     break
         again = None
         if repeated is None:
-            again = _started_again(program, own) or _repeated_by_a_generator(program, sampler, own)
+            again = _started_again(program, sampler, own) or _repeated_by_a_generator(program, sampler, own)
         if (repeated is None and again is None) or _may_get_epochs(program, sampler, of_loader):
             continue
         if _dataset_shuffles_itself(program, sampler):
@@ -132,17 +136,40 @@ def _endless_yields(program: Program) -> Iterator[EventRow]:
             yield row
 
 
-def _started_again(program: Program, loaders: set[tuple[int, int]]) -> SourceCall | None:
-    """Return the call of ``iter`` that starts one of these loaders again in a training loop, where it has ended."""
+def _started_again(program: Program, sampler: SourceCall, loaders: set[tuple[int, int]]) -> EventRow | None:
+    """Return the call of ``iter`` that starts one of these loaders again for a training loop.
+
+    It stands where the loader has ended, or where each epoch begins: there, or in a constructor that is called there.
+    """
     for call in program.calls_named("iter"):
-        if not (call.loops and call.inside("except") and call.is_to("iter")):
+        if not call.is_to("iter"):
             continue
-        given = call.argument(0)
-        if given is None or loaders.isdisjoint(loaders_in(program, given)):
+        if call.loops and call.inside("except"):
+            given = call.argument(0) or Value()
+            if not loaders.isdisjoint(loaders_in(program, given)) and trains_in(program, (call.file, call.scope)):
+                return call
             continue
-        if trains_in(program, (call.file, call.scope)):
-            return call
+        for start, walked in _starts(program, call):
+            if loaders.isdisjoint(loaders_in(program, walked)) or not trains_in(program, (start.file, start.scope)):
+                continue
+            if _EVALUATION.search(f"{sampler.use} {program.lines(start.file)[start.line - 1]}"):
+                continue
+            if is_repeated(program, start) is not None:
+                return start
     return None
+
+
+def _starts(program: Program, call: SourceCall) -> Iterator[tuple[SourceCall, Value]]:
+    """Yield where a call of ``iter`` starts, and on what: a constructor starts what it is given."""
+    term = call.argument_term(0)
+    if call.function.name != "__init__" or term < 0 or call.terms[term][0] != "p":
+        if term >= 0:
+            yield call, call.term_value(term)
+        return
+    for caller in program.callers((call.file, call.scope))[:20]:
+        given = given_terms(caller, (call.file, call.scope)).get(call.terms[term][2], -1)
+        if given >= 0:
+            yield caller, caller.term_value(given)
 
 
 def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
