@@ -73,6 +73,10 @@ def _pickles(folder: Path) -> None:
         (folder / f"p{number}.pkl").write_bytes(b"(" + b"I1\n0" * 400_000 + b"t.")
 
 
+def _sleeper(folder: Path) -> None:
+    (folder / "sleep.py").write_text("import time\ntime.sleep(600)\n")
+
+
 def _log(folder: Path) -> None:
     (folder / "a.log").write_text("[rank0]: starting\n")
 
@@ -81,6 +85,8 @@ CASES = (
     Case("env", ("env",), after_s=0.05),
     Case("lint -j 2", ("lint", "-j", "2", "."), 2, _sources),
     Case("pickle -j 2", ("pickle", "-j", "2", "."), 2, _pickles),
+    Case("ci", ("ci", "--parts", "lint"), 3, _sources),
+    Case("run", ("run", "--", sys.executable, "sleep.py"), 1, _sleeper, 0.5),
     Case("log --follow", ("log", "--follow", "a.log"), 0, _log, 1.0),
     Case("collective", ("collective", "--nproc", "2", "-n", "2000"), 2, needs_torch=True, after_s=2.0),
     Case("rehearse", ("rehearse", "--nnodes", "1", "--nproc-per-node", "2", "--steps", "0", "--", "train.py"), 2, _job,

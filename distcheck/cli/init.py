@@ -14,6 +14,7 @@ import click
 
 from distcheck._version import __version__
 from distcheck.core.fixes import unified_diff, write_atomically
+from distcheck.core.redaction import mask_forms
 from distcheck.core.world import World
 from distcheck.reporters.locations import checkout_of
 
@@ -66,7 +67,7 @@ def command(**given: Any) -> int:
     for text in proposal.settled:
         click.echo(f"already there: {text}")
     for change in proposal.changes:
-        click.echo(_shown(change), nl=False)
+        click.echo(mask_forms(_shown(change)), nl=False)
     status = _carry_out(proposal, folder, interactive=interactive, yes=given["yes"])
     for note in proposal.notes:
         click.echo(f"to do by hand: {note.rstrip()}")

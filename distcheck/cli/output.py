@@ -80,9 +80,13 @@ def emit(report: Report, output_format: str, output_file: str | None, style: Sty
 
 
 def to_stdout(text: str) -> None:
-    """Print a text; a reader may close the pipe early (``| head``)."""
+    """Print a text; a reader may close the pipe early (``| head``), and a name may hold what no encoding has."""
     try:
-        sys.stdout.write(text)
+        try:
+            sys.stdout.write(text)
+        except UnicodeEncodeError:
+            encoding = sys.stdout.encoding or "ascii"
+            sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

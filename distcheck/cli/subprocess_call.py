@@ -13,6 +13,7 @@ import pickle
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -63,7 +64,7 @@ def call(
 
     until = time.monotonic() + limit_s
     with _nameless() as request, _nameless() as answered, _nameless() as printed:
-        request.write(pickle.dumps((function.__module__, function.__name__, tuple(arguments), limit_s)))
+        request.write(pickle.dumps((function.__module__, function.__name__, tuple(arguments), limit_s, os.getpid())))
         request.seek(0)
         flags = ["-I"] * sys.flags.isolated + ["-S"] * sys.flags.no_site
         with signal_handlers({"SIGTERM": _exit, "SIGHUP": _exit}):
@@ -106,9 +107,10 @@ def answer() -> None:
     # output, also of C code, must not be part of the answer
     os.dup2(2, 1)
     # standard input is read to its end, so that later readers find it empty
-    module, name, arguments, limit_s = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - from our own parent
+    module, name, arguments, limit_s, parent = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - from our own parent
     if hasattr(signal, "alarm"):
         signal.alarm(int(limit_s) + _GRACE_S)
+        threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     kind, value = "value", None
     try:
         value = getattr(importlib.import_module(module), name)(*arguments)
@@ -127,6 +129,13 @@ def answer() -> None:
     while data:
         data = data[os.write(own, data) :]
     os._exit(0)
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process and its children when a signal has killed its parent."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os.killpg(os.getpid(), signal.SIGKILL)
 
 
 def _nameless() -> IO[bytes]:

@@ -60,7 +60,8 @@ def read_together(name: str, read: Callable[[], bytes]) -> bytes:
 def _hand_on(own: socket.socket, answer: bytes) -> None:
     """Send the answer to all processes that wait for it."""
     own.setblocking(False)
-    while True:
+    # another user may connect again and again
+    for _ in range(4 * _MOST_WAITING):
         try:
             waiting, _ = own.accept()
         except OSError:  # none is left

@@ -380,3 +380,12 @@ def test_a_list_in_brackets_is_left_to_its_author(tmp_path: Path, before: str) -
     proposal = propose(str(tmp_path), ("pre-commit",), installation=REQUIREMENT)
     assert [change.path for change in proposal.changes] == ["pyproject.toml"]
     assert "id: distcheck-lint" in proposal.notes[0]
+
+
+def test_what_is_shown_of_a_file_holds_no_credential(tmp_path: Path) -> None:
+    token = "ghp_" + "aB3" * 12
+    (tmp_path / "pyproject.toml").write_text(f"[project]\nname = 'x'\n# {token}\n")
+    _, text = init(tmp_path, "--github")
+    assert "pyproject.toml" in text and "***" in text and token not in text
+    init(tmp_path, "--github", "--yes")
+    assert token in (tmp_path / "pyproject.toml").read_text()

@@ -277,3 +277,15 @@ def test_cores_where_no_process_is_bound(counted: int | None, cores: int, monkey
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: counted)
     assert output.cores() == cores
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_text_that_no_encoding_has_is_printed(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record may hold half of a surrogate pair: it ended in a traceback."""
+    import io
+
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding, write_through=True))
+    output.to_stdout("a\ud800b\n")
+    output.to_stdout("plain\n")
+    assert written.getvalue() == b"a\\ud800b\nplain\n"

@@ -197,6 +197,7 @@ _FINDING = Finding("DC501", "x", Severity.ERROR, "m", Fix("do it")).as_dict()
         {"report": {**_REPORT, "findings": [{**_FINDING, "evidence": "x"}]}},
         {"report": {**_REPORT, "subject": {"host": None, "placement": [{"host": "x"}]}}},
         {"report": {**_REPORT, "measurements": {"version": 1, "proof": 5}}},
+        {"report": {**_REPORT, "measurements": ["x"]}},
     ],
 )
 def test_bad_a_record_that_a_neighbor_forged_is_named(shared: Path, changes: dict[str, object]) -> None:
@@ -213,11 +214,16 @@ def test_bad_a_record_that_a_neighbor_forged_is_named(shared: Path, changes: dic
 
 
 def test_good_records_with_a_report_are_merged(shared: Path) -> None:
-    shown = {**_REPORT, "findings": [_FINDING], "subject": {**_REPORT["subject"], "jobs": "x", "placement": []}}
+    shown = {
+        **_REPORT,
+        "findings": [_FINDING],
+        "subject": {**_REPORT["subject"], "jobs": "x", "placement": []},
+        "measurements": [],
+    }
     (shared / "rank-00001.json").write_text(_record(1))
     (shared / "rank-00000.json").write_text(_record(0, report=shown))
     report = merged_report(str(shared), Selection())
-    assert [finding.code for finding in report.findings] == ["DC501"]
+    assert (report.measurements, [finding.code for finding in report.findings]) == ({}, ["DC501"])
     assert "jobs" not in report.subject
     assert "DC501" in render(report, "full", Style())
 

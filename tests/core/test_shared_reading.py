@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import uuid
 from collections.abc import Callable
@@ -120,3 +121,24 @@ def test_where_no_socket_is_allowed_each_process_reads(name: str, monkeypatch: p
 
     monkeypatch.setattr(shared_reading.socket, "socket", Refused)
     assert read_together(name, lambda: b"own") == b"own"
+
+
+def test_a_user_who_connects_again_and_again_does_not_hold_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer went out for as long as connections arrived."""
+
+    class Endless:
+        accepted = 0
+
+        def setblocking(self, _flag: bool) -> None: ...
+
+        def accept(self) -> tuple[socket.socket, None]:
+            self.accepted += 1
+            assert self.accepted < 10_000, "it does not end"
+            ours, theirs = socket.socketpair()
+            theirs.close()
+            return ours, None
+
+    monkeypatch.setattr(shared_reading, "_is_equal", lambda _connected: False)
+    endless = Endless()
+    shared_reading._hand_on(endless, b"answer")  # type: ignore[arg-type]
+    assert endless.accepted >= shared_reading._MOST_WAITING

@@ -211,7 +211,10 @@ def from_json(made: Any, text: str | bytes) -> Any:
         plain = json.loads(text)
         if plain["v"] != RECORD_VERSION:
             raise RecordError(f"it is of version {plain['v']!r}; this distcheck reads version {RECORD_VERSION}")
-        return from_plain(made, plain["record"])
+        found = from_plain(made, plain["record"])
+        if not isinstance(found, made):
+            raise RecordError(f"it holds no {made.__name__}")
+        return found
     except RecordError:
         raise
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -290,6 +290,22 @@ def open_store(
         time.sleep(0.2)
 
 
+def keep_if_held_up(store: Any) -> bool:
+    """Keep a store of this process until the process ends if it does not answer; return whether it does not.
+
+    Without libuv, torch's store waits for the rest of each message that began (torch 2.13). Another user of the host
+    can hold it up so, and then its destructor waits forever.
+    """
+    client = TorchStoreClient(store)
+    try:
+        client.check(["distcheck"])
+    except StoreLost:
+        # the thread of the client waits, and holds the store
+        return True
+    client.close()
+    return False
+
+
 def _listen_on_loopback(address: str, port: int) -> tuple[int, dict[str, Any]]:
     """Return the port and the options that make a store for this host alone listen on loopback.
 

@@ -163,7 +163,7 @@ def _latest_phase(records: tuple[RankFile, ...]) -> str:
 def revived(plain: Mapping[str, Any], unread: tuple[NotChecked, ...] = ()) -> Report:
     """A report out of its JSON; raises RecordsError."""
     try:
-        measurements = plain.get("measurements", {})
+        measurements = plain.get("measurements") or {}
         if measurements:
             from_plain(SmokeTest, measurements)
         report = Report(

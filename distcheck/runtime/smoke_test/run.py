@@ -49,6 +49,7 @@ from distcheck.runtime.coordination.store_client import (
     StoreClient,
     StoreLost,
     TorchStoreClient,
+    keep_if_held_up,
     open_store,
 )
 
@@ -196,7 +197,11 @@ def run(rank_infos: tuple[RankInfo, ...], inspected: HostResult, ask: Request) -
         output_dir=ask.output_dir,
         signalled=lambda: signals.seen,
     )
-    found_or_none = driver.run()
+    try:
+        found_or_none = driver.run()
+    finally:
+        if alone:
+            keep_if_held_up(_store)
     report = None
     if found_or_none is not None:
         transport = _transport(found_or_none, supervisor)
