@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import pickle
+import re
 import runpy
 import shutil
 import subprocess
@@ -189,10 +190,13 @@ def test_each_library_comes_with_its_licence(pyz: Path) -> None:
 
 
 def test_versions_for_a_release_are_pinned() -> None:
-    lines = (ROOT / "tools/one_file.txt").read_text().splitlines()
-    pinned = [line.partition("==") for line in lines if line and not line.startswith("#")]
-    assert sorted(name for name, _, _ in pinned) == sorted((*LIBRARIES, *COMPILED))
-    assert all(version for _, _, version in pinned)
+    text = (ROOT / "tools/one_file.txt").read_text().replace("\\\n", "")
+    pinned = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    assert sorted(words[0].partition("==")[0] for words in pinned) == sorted((*LIBRARIES, *COMPILED))
+    for requirement, *hashes in pinned:
+        assert requirement.partition("==")[2]
+        assert hashes, requirement
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), requirement
 
 
 @pytest.mark.slow
