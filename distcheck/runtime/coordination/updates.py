@@ -128,8 +128,13 @@ class _Updates:
         self.cleared = 0
         #: line that cleared gradients since the last step
         self.cleared_at = ""
-        #: what it left. A backward pass that follows changes them, to zeros as well
-        self.gradients: list[tuple[int, int]] = []
+        #: what it left, and the hook by which a backward pass that follows is seen: it may give zeros as well
+        self.gradients: list[int] = []
+        self.hook: Any = None
+
+    def see_backward(self, _: Any) -> None:
+        """A backward pass has given a gradient after one was cleared."""
+        self.cleared_at = ""
 
 
 class _Schedule:
@@ -218,7 +223,9 @@ class UpdateObserver:
         cleared_at, updates.cleared_at = updates.cleared_at, ""
         if any(_is_nonzero(one.grad) for one in _parameters(optimizer)):
             updates.cleared = -1
-        elif cleared_at and updates.gradients == _states(optimizer):
+            if updates.hook is not None:
+                updates.hook.remove()
+        elif cleared_at and updates.gradients == _ids(optimizer):
             updates.cleared += 1
             if updates.cleared == _STEPS_CLEARED:
                 rank, _ = self._rank_and_sizes()
@@ -228,16 +235,22 @@ class UpdateObserver:
     def observe_clearing(self, torch: Any, kind: Any) -> None:
         """Observe ``zero_grad`` of optimizers, or of modules."""
         real = kind.zero_grad
+        if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):  # torch 2.1
+            return
 
         @functools.wraps(real)
         def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
             observed = [(one, updates) for one, updates in self._updates.items() if updates.cleared >= 0]
             # the gradients that a step has used are zero as well, or it is not observed any more
             cleared = [one for one in observed if _are_of_backward(torch, one[0])]
+            for optimizer, updates in cleared:
+                if updates.hook is None:
+                    trained = next(one for one in _parameters(optimizer) if _is_nonzero(one.grad))
+                    updates.hook = trained.register_post_accumulate_grad_hook(updates.see_backward)
             real(owner, *args, **kwargs)
             for optimizer, updates in cleared:
                 updates.cleared_at = innermost_own(sys._getframe(1))[0]
-                updates.gradients = _states(optimizer)
+                updates.gradients = _ids(optimizer)
 
         kind.zero_grad = zero_grad
 
@@ -349,10 +362,9 @@ def _are_of_backward(torch: Any, optimizer: Any) -> bool:
     return bool(gradients) and all(bool(torch.isfinite(getattr(one, "_local_tensor", one)).all()) for one in gradients)
 
 
-def _states(optimizer: Any) -> list[tuple[int, int]]:
-    """Return which gradients an optimizer has, and how often they were changed."""
-    gradients = [getattr(one.grad, "_local_tensor", one.grad) for one in _parameters(optimizer)]
-    return [(0, 0) if one is None else (id(one), one._version) for one in gradients]
+def _ids(optimizer: Any) -> list[int]:
+    """Return which gradients an optimizer has. A clip changes them in place."""
+    return [id(getattr(one.grad, "_local_tensor", one.grad)) for one in _parameters(optimizer)]
 
 
 def _is_nonzero(gradient: Any) -> bool:

@@ -89,6 +89,7 @@ def zeroed_before_the_step(torch: Any, rank: int) -> None:
     for _ in range(STEPS):
         _backward(torch, ddp)
         optimizer.zero_grad(set_to_none=False)
+        torch.nn.utils.clip_grad_norm_(ddp.parameters(), 1.0)
         optimizer.step()
 
 
