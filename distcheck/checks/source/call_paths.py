@@ -837,6 +837,8 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
         if _is_counter(value) and all(atom.kind == Kind.OBJECT for atom in row.term_value(parts[1])):
             # what else the object was made from does not matter
             return False
+    if by_data and _are_indices(row, parts):
+        return True
     inner = operands(parts)
     if kind == "e" and row.terms[parts[1]][0] == "c" and last_name(row.terms, row.terms[parts[1]][1]) == "range":
         # a number that is counted, wherever its first one was loaded from
@@ -848,6 +850,16 @@ def differs(row: EventRow, term: int, depth: int = 0, *, by_data: bool = True) -
             return False
         inner = inner if row.terms[parts[1]][0] == "a" else inner[1:]
     return any(differs(row, one, depth + 1, by_data=by_data) for one in inner)
+
+
+def _are_indices(row: EventRow, parts: tuple[Any, ...]) -> bool:
+    """Return whether a term is what a ``DistributedSampler`` yields, or a list of that."""
+    held = parts[1] if parts[0] == "e" else -1
+    if parts[0] == "c" and last_name(row.terms, parts[1]) in ("list", "tuple", "iter", "enumerate") and parts[2]:
+        held = parts[2][0]
+    return held >= 0 and any(
+        atom.kind == Kind.RESULT and str(atom.const).endswith(".DistributedSampler") for atom in row.term_value(held)
+    )
 
 
 def _is_counter(value: Value) -> bool:
@@ -893,8 +905,6 @@ def _atom_differs(
         return vocabulary.VARIABLES.get(atom.const) not in (None, Kind.WORLD_SIZE, Kind.LOCAL_WORLD_SIZE)
     if atom.kind == Kind.RESULT:
         dotted = str(atom.const)
-        if by_data and dotted.endswith(".DistributedSampler"):
-            return True  # the indices of this rank's samples
         if any(dotted.startswith(name) if name.endswith(".") else dotted == name for name in _PER_PROCESS):
             return True
     inner: list[Atom] = [one for one in atom.of if one.kind != Kind.WRAPPED]
