@@ -352,14 +352,18 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
 
 
 def _only_one_by_a_signal(timeline: Timeline) -> list[WorkerFailure]:
-    """Return the only process whose end is reported, if a signal ended it that no launcher sends."""
+    """Return the only process whose end is reported, if a signal ended it that no launcher sends.
+
+    Of several it is the only one that a fault of its own ended, and no launcher.
+    """
     ended = [worker for worker in timeline.workers if worker.exitcode not in (None, 0)] or [
         WorkerFailure(None, None, None, -int(event.values["number"]), event.time, source=event.source, line=event.line)
         for event in timeline.of("signalled")
     ]
-    if len(ended) != 1 or ended[0].exitcode in _ENDED_BY_OTHERS or not _signal_name(ended[0].exitcode):
+    own = [worker for worker in ended if worker.exitcode not in _ENDED_BY_OTHERS]
+    if len(own) != 1 or not _signal_name(own[0].exitcode):
         return []
-    return ended
+    return own if len(ended) == 1 or own[0].exitcode in _FAULTS else []
 
 
 def _lost_a_peer(timeline: Timeline, rank: int | None, attempt: int) -> bool:
@@ -371,6 +375,10 @@ def _lost_a_peer(timeline: Timeline, rank: int | None, attempt: int) -> bool:
 
 #: Exit codes of processes that the launcher ended itself: SIGTERM, SIGKILL and SIGINT, as torchrun writes them.
 _ENDED_BY_OTHERS = (*ENDED_BY_SIGTERM, -9, -2, 137, 130)
+
+
+#: Exit codes of SIGILL, SIGBUS, SIGFPE and SIGSEGV: faults of the process itself. A lost peer leads to SIGABRT.
+_FAULTS = tuple(code for number in (4, 7, 8, 11) for code in (-number, 128 + number))
 
 
 def _signal_name(exitcode: int | None) -> str:

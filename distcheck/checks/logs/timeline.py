@@ -5,8 +5,9 @@ It judges nothing; :mod:`.identities` and :mod:`.attempts` answer its two hard q
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from distcheck.rules.signatures import Kind
 
@@ -32,13 +33,17 @@ _HINTS = ("orld", "WORLD", "ranks", "Ranks", "rocesses", "clients joined", "MEMB
 def join(readings: Sequence[LogReading]) -> Timeline:
     """One timeline of all that was read; its sources are the readings', in their order."""
     sources = _with_sure_hosts([reading.source for reading in readings])
+    workers = [worker._replace(source=number) for number, reading in enumerate(readings) for worker in reading.workers]
+    rows = {(worker.source, worker.line): worker for worker in workers if worker.rank is not None and worker.message}
+    places = sorted(rows)
     events = [
-        _of_its_rank(_as_own(_at(event, number))) for number, reading in enumerate(readings) for event in reading.events
+        _of_its_row(_of_its_rank(_as_own(_at(event, number))), rows, places)
+        for number, reading in enumerate(readings)
+        for event in reading.events
     ]
     rank_streams = [
         voice._replace(source=number) for number, reading in enumerate(readings) for voice in reading.rank_streams
     ]
-    workers = [worker._replace(source=number) for number, reading in enumerate(readings) for worker in reading.workers]
     dumps = tuple(
         dump._replace(source=number, rank=dump.rank if dump.rank is not None else reading.source.who.rank)
         for number, reading in enumerate(readings)
@@ -86,6 +91,8 @@ def _with_sure_hosts(sources: Sequence[LogSource]) -> tuple[LogSource, ...]:
     return tuple(sources)
 
 
+#: How much of a row's message must be the text of an event, in characters.
+_LONGEST_HEAD = 80
 #: Libraries whose connections lead to servers of the outer world, and to no rank.
 _DOWNLOADERS = ("/requests/", "/urllib3/", "/urllib/request", "/httpx/", "/httpcore/", "/aiohttp/", "/huggingface_hub/")
 
@@ -107,6 +114,19 @@ def _of_its_rank(event: Event) -> Event:
     if event.signature != "npu-call-failed" or event.who.rank is not None:
         return event
     return event._replace(who=event.who._replace(rank=int(event.values["rank"])))
+
+
+def _of_its_row(
+    event: Event, rows: Mapping[tuple[int, int], WorkerFailure], places: Sequence[tuple[int, int]]
+) -> Event:
+    """The exception in a row of torchrun's report is that of the row's rank."""
+    if event.traceback is None or event.who.rank is not None:
+        return event
+    before = bisect.bisect(places, (event.source, event.line))
+    row = rows[places[before - 1]] if before else None
+    if row is None or row.source != event.source or not event.text.strip().startswith(row.message[:_LONGEST_HEAD]):
+        return event
+    return event._replace(who=event.who._replace(rank=row.rank))
 
 
 def world_size_of(events: Iterable[Event]) -> int | None:

@@ -61,7 +61,12 @@ _MPIRUN = re.compile(
 _LIGHTNING = re.compile(
     r"\[rank: (?P<rank>\d{1,10})\] Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<code>-?\d{1,10})"
 )
-_LINES = (_ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _LIGHTNING)
+#: mpiexec of Cray PALS.
+_PALS = re.compile(
+    r"\brank (?P<rank>\d{1,10}) (?:died from signal (?P<number>\d{1,10})|exited with code (?P<code>[1-9]\d{0,9}))"
+)
+_COMPOSER = re.compile(r"\bRank (?P<rank>\d{1,10}) crashed with exit code (?P<code>-?[1-9]\d{0,9})")
+_LINES = (_ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _LIGHTNING, _PALS, _COMPOSER)
 #: srun's words for signals; it writes the code where there is none.
 _HOW = {
     "Killed": -9,

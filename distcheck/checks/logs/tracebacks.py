@@ -85,6 +85,8 @@ _SURE = re.compile(
     r"Unavailable|Denied|Invalid|Interrupted|Died|Overflow)(?:\([\w.]+\))?$"
 )
 _SPAWNED = re.compile(r"-- Process (\d{1,10}) terminated with the following error:")
+#: torchrun's report indents the lines of a traceback after the first by two.
+_IN_REPORT = re.compile(r"\btraceback *: Traceback \(most recent call last\)")
 #: ``torch.distributed.checkpoint``: every rank prints the exception of the rank that failed.
 _OF_RANK = re.compile(r"\(most recent call last\): \(RANK (\d{1,10})\)")
 _RAY = re.compile(r"ray::.{0,200}\(pid=(\d{1,10})(?:, ip=([\w.:-]+))?")
@@ -111,6 +113,7 @@ class _OpenTraceback:
         "first_line",
         "frames",
         "head",
+        "indented",
         "last_line",
         "message",
         "of_rank",
@@ -124,6 +127,7 @@ class _OpenTraceback:
         self.after = after
         of_rank = _OF_RANK.search(head.text)
         self.of_rank = None if of_rank is None else int(of_rank[1])
+        self.indented = _IN_REPORT.search(head.text) is not None
         self.frames: list[TracebackFrame] = []
         #: the last line named a frame, and its code may follow
         self.code_due = False
@@ -317,6 +321,8 @@ class Tracebacks:
             return True
         if not writer.count:
             return False
+        if writer.latest is not None and writer.latest.indented and text[:2] == "  ":
+            text = text[2:]
         if text[:1] == " " or not stripped:
             return self._code(line, writer, text, stripped)
         return self._exception(line, head, writer, text, done)

@@ -61,6 +61,11 @@ _WORKERS = (
         (r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>[\w.-]{1,64}) exited on "
          r"signal (?P<number>\d+)",
          "mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed)."),
+        (r"\brank (?P<rank>\d+) (?:died from signal (?P<number>\d+)|exited with code (?P<exitcode>[1-9]\d*))",
+         "node02.hsn: rank 0 died from signal 11 and dumped core",
+         "node02.hsn: rank 3 exited with code 1"),
+        (r"\bRank (?P<rank>\d+) crashed with exit code (?P<exitcode>-?[1-9]\d*)",
+         "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -6"),
         (r"Child process with PID (?P<pid>\d+) terminated with code (?P<exitcode>-?\d+)\.",
          "[rank: 1] Child process with PID 4711 terminated with code 1. Forcefully terminating all other processes.")),
     *spellings("ssh-refused", Kind.CAUSE, (),

@@ -176,6 +176,30 @@ def test_the_exception_of_a_checkpoint_is_that_of_the_rank_it_names(tmp_path: Pa
     assert told(inner)["guilty"] == {"rank": 0}
 
 
+def test_the_exception_in_torchrun_s_report_is_that_of_the_row_s_rank(tmp_path: Path) -> None:
+    def row(number: int, rank: int, frame: int, error: str) -> str:
+        return (
+            f"[{number}]:\n  time      : 2026-11-29_16:12:1{8 - rank}\n  host      : node1\n"
+            f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : 1 (pid: 2493{rank})\n"
+            f"  error_file: /tmp/torchelastic_z13/none/attempt_0/{rank}/error.json\n"
+            "  traceback : Traceback (most recent call last):\n"
+            f'    File "/workspace/train.py", line {frame}, in main\n      step(batch)\n  {error}\n  \n'
+        )
+
+    bar, thin = "=" * 60 + "\n", "-" * 60 + "\n"
+    others = "Failures:\n" + row(1, 0, 88, "ValueError: the queue is closed")
+    root = "Root Cause (first observed failure):\n" + row(0, 1, 71, "KeyError: 'image'")
+    for text in (bar + "train.py FAILED\n" + thin + others + thin + root + bar, root + bar):
+        (tmp_path / "run.log").write_text(text)
+        told = diagnose(read_timeline([str(tmp_path / "run.log")])).story
+        assert (told["first"]["text"], told["guilty"]["rank"]) == ("KeyError: 'image'", 1)
+        assert told["place"] == "/workspace/train.py:71 in main"
+    # a traceback that a program indents is no part of a report
+    (tmp_path / "run.log").write_text(root.replace("  traceback : ", "  and ") + bar)
+    told = diagnose(read_timeline([str(tmp_path / "run.log")])).story
+    assert told["first"]["text"] != "KeyError: 'image'"
+
+
 @pytest.mark.torch
 def test_the_fixes_for_a_mixed_tensor_and_a_missing_key_work(tmp_path: Path) -> None:
     fsdp = pytest.importorskip("torch.distributed.fsdp")
@@ -235,6 +259,13 @@ assert state["old"].tolist() == [1, 1] and state["new"].tolist() == [7, 7]
         ("exits with return code = -11", "ended with exit code -11 (SIGSEGV), and logged no reason"),
         ("  traceback : Signal 6 (SIGABRT) received by PID 4711", "ended with exit code -6 (SIGABRT), and logged no"),
         ("failed (exitcode: -4) local_rank: 0 (pid: 16) of binary: python", "ended with exit code -4 (SIGILL), and"),
+        (
+            "node1: rank 0 died from signal 11 and dumped core\nnode1: rank 4 died from signal 9",
+            "exit code -11 (SIGSEGV)",
+        ),
+        # a lost peer leads to an abort as well, and two faults are one too many
+        ("node1: rank 0 died from signal 6 and dumped core\nnode1: rank 4 died from signal 9", ""),
+        ("node1: rank 0 died from signal 11\nnode1: rank 4 died from signal 7", ""),
         # what a launcher sends, and an ordinary status: their cause is elsewhere
         ("failed (exitcode: -15) local_rank: 0 (pid: 16) of binary: python", ""),
         ("exits with return code = 1", ""),

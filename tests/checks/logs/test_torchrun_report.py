@@ -129,12 +129,20 @@ def test_a_report_that_never_ends_is_given_up() -> None:
         ("srun: error: node02: task 5: Out Of Memory", 5, None, -9),
         ("srun: error: node02: task 5: Exited with exit code 3", 5, None, 3),
         ("process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed).", 3, None, -9),
+        ("node02.hsn: rank 0 died from signal 11 and dumped core", 0, None, -11),
+        ("node02.hsn: rank 3 exited with code 1", 3, None, 1),
+        ("ERROR:composer.cli.launcher:Rank 2 crashed with exit code -6", 2, None, -6),
     ],
 )
 def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | None, code: int) -> None:
     row = worker_in(line)
     assert row is not None
     assert (row.rank, row.local_rank, row.exitcode) == (rank, local_rank, code)
+
+
+@pytest.mark.parametrize("line", ["node02.hsn: rank 3 exited with code 0", "Rank 2 crashed", "rank 0 died"])
+def test_other_lines_are_of_no_worker(line: str) -> None:
+    assert worker_in(line) is None
 
 
 def test_an_error_file() -> None:
