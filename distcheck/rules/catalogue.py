@@ -42,7 +42,7 @@ DC107 = _rule("DC107", "world-size-means-replicas", "E", "env", "An operator's W
 DC108 = _rule("DC108", "scheduler-task-mismatch", "W", "env launch", "The scheduler's task count does not fit the launch", in_folders="many")
 DC109 = _rule("DC109", "nodelist-as-address", "E", "env launch", "A list of nodes stands where one address belongs", in_folders="many")
 DC110 = _rule("DC110", "unknown-variable", "WI", "env launch", "No library reads a variable of this name", in_folders="many")
-DC111 = _rule("DC111", "renamed-variable", "WI", "env launch log", "A variable was renamed or removed in the library in use")
+DC111 = _rule("DC111", "renamed-variable", "WI", "env launch log", "A variable was renamed or removed in the library in use", in_folders="many")
 DC112 = _rule("DC112", "invalid-variable-value", "EWI", "env launch log", "The library that reads a variable can't use its value, or reads it as something else", in_folders="many")
 DC113 = _rule("DC113", "debug-leftover", "IW", "env launch log", "A debugging setting is still on", in_folders="many")
 DC114 = _rule("DC114", "transport-disabled", "WI", "env launch log", "A variable switches a transport off", in_folders="many")
@@ -121,7 +121,7 @@ DC337 = _rule("DC337", "wsl2-limits", "IE", "env log", "WSL2 limits what NCCL ca
 
 # DC4xx: Network
 DC401 = _rule("DC401", "master-port-in-use", "E", "env log", "The port for the rendezvous is taken")
-DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away", in_folders="many")
+DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away")
 DC403 = _rule("DC403", "master-unreachable", "EI", "env ranks log", "The rendezvous address can't be reached")
 DC404 = _rule("DC404", "master-name-unresolvable", "E", "env log", "A host name does not resolve")
 DC405 = _rule("DC405", "hostname-is-loopback", "EI", "env log", "This host's name resolves to loopback")
@@ -249,7 +249,7 @@ DC804 = _rule("DC804", "nnodes-vs-nodes", "E", "launch", "The launcher and the s
 DC805 = _rule("DC805", "constant-node-rank", "E", "launch", "Every node gets the same node rank", in_folders="many")
 DC806 = _rule("DC806", "node-rank-ignored", "I", "launch log", "The node rank is ignored", in_folders="many")
 DC807 = _rule("DC807", "rendezvous-id-differs", "W", "launch", "Nodes get different rendezvous ids", in_folders="many")
-DC808 = _rule("DC808", "variable-not-exported", "W", "launch", "A variable does not reach the job")
+DC808 = _rule("DC808", "variable-not-exported", "W", "launch", "A variable does not reach the job", in_folders="many")
 DC809 = _rule("DC809", "rank-variable-preset", "E", "launch", "A variable that the launcher sets is preset", in_folders="many")
 DC810 = _rule("DC810", "launch-node-address", "W", "launch", "SLURM_LAUNCH_NODE_IPADDR may be the login node", in_folders="many")
 DC811 = _rule("DC811", "accelerate-config-inconsistent", "E", "launch", "An Accelerate configuration contradicts itself", in_folders="many")
