@@ -121,7 +121,7 @@ DC337 = _rule("DC337", "wsl2-limits", "IE", "env log", "WSL2 limits what NCCL ca
 
 # DC4xx: Network
 DC401 = _rule("DC401", "master-port-in-use", "E", "env log", "The port for the rendezvous is taken")
-DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away")
+DC402 = _rule("DC402", "master-port-unwise", "WE", "env launch lint", "The port for the rendezvous is privileged or may be given away", in_folders="many")
 DC403 = _rule("DC403", "master-unreachable", "EI", "env ranks log", "The rendezvous address can't be reached")
 DC404 = _rule("DC404", "master-name-unresolvable", "E", "env log", "A host name does not resolve")
 DC405 = _rule("DC405", "hostname-is-loopback", "EI", "env log", "This host's name resolves to loopback")
