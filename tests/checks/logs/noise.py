@@ -186,7 +186,7 @@ def shuffle_ranks(log: bytes, seed: int = 0) -> bytes:
             by_rank: dict[bytes, list[bytes]] = {}
             for one in batch:
                 match = _RANK.match(one)
-                by_rank.setdefault(match[0][len(match["before"]) :] if match else b"", []).append(one)
+                by_rank.setdefault(match[0][len(match["before"]) :].rstrip() if match else b"", []).append(one)
             done += interleave([b"\n".join(lines) for lines in by_rank.values()], rng.randrange(1 << 30)).splitlines()
             batch = []
         if line is not None:

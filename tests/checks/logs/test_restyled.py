@@ -20,11 +20,14 @@ STILL_WAITING = {
     "DC404/bad_ssh_of_a_launcher.log",
     "DC404/bad_still_waiting.log",
     "DC416/bad_local_protection_error.log",
+    "DC417/bad_a_transfer_fails.log",
     "DC417/bad_an_empty_list.log",
     "DC417/bad_no_data_available.log",
     "DC417/bad_no_provider_at_the_end.log",
     "DC502/bad_more_wait_at_the_end.log",
+    "DC511/bad_blocking_wait.log",
     "DC511/bad_first_collective_old_torch.log",
+    "DC518/bad_horovod_shut_down.log",
     "DC518/bad_unique_id_lost.log",
 }
 #: A host's name before a line ("gpu-b: ") counts as a prefix only where the file as a whole speaks for it.
