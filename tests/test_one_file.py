@@ -368,7 +368,7 @@ def test_with_the_compiled_parser_it_reads_shell_and_leaves_no_file(
     (tmp_path / "home").mkdir()
     bare = [base_python, "-I", "-S", compiled, "lint", "--no-cache", "--output-format", "json", "job.sbatch"]
     report = report_of(run(bare, tmp_path, {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "home")}))
-    assert [one["code"] for one in report["findings"]] == ["DC106", "DC419"]
+    assert [one["code"] for one in report["findings"]] == ["DC106", "DC419", "DC805"]
     assert report["not_checked"] == []
     assert not any((tmp_path / "home").iterdir())
     # another Python has other compiled modules, and is not stopped by these
@@ -536,7 +536,7 @@ def test_in_a_bare_and_read_only_root(
         assert "on Linux only, with /proc" in job.stdout
         return
     # the script that it starts is checked, too
-    assert {one["code"] for one in json.loads(job.stdout)["findings"]} == {"DC106", "DC419", "DC201"}
+    assert {one["code"] for one in json.loads(job.stdout)["findings"]} == {"DC106", "DC419", "DC201", "DC805"}
     assert inside("pickle", "/inputs/state.pkl").returncode == 0
     small = inside("ci", "--parts", "lint", "--budget", "30s", "/inputs/train.py")
     assert small.returncode == 0, small.stderr

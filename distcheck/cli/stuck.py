@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -287,6 +287,16 @@ def finish(
 # many hosts
 
 
+class _RankGpu(NamedTuple):
+    host: str
+    pid: int
+    gpu: str = ""
+
+
+class _Job(NamedTuple):
+    ranks: tuple[_RankGpu, ...] = ()
+
+
 def _merged(
     given: Mapping[str, Any], world: World, configuration: Configuration, selection: Selection, interval_s: float
 ) -> int:
@@ -333,9 +343,19 @@ def _finish_merged(
     from distcheck.core.facts_file import from_plain
     from distcheck.runtime.inspect.snapshot import Snapshot, merge
 
-    seen = [from_plain(Snapshot, plain) for item in hosts for plain in item.report.subject.get("snapshots", ())]
-    snapshots = merge(seen)
+    seen: list[Snapshot] = []
+    gpus: dict[tuple[str, int], str] = {}
     lost = [*((name, "sent nothing") for name in missing.silent), *missing.damaged]
+    for item in hosts:
+        subject = item.report.subject
+        try:
+            jobs = [from_plain(_Job, job) for job in subject.get("jobs", ())]
+            seen += [from_plain(Snapshot, plain) for plain in subject.get("snapshots", ())]
+        except (TypeError, ValueError) as error:
+            lost.append((item.name, f"it is damaged: {error}"))
+            continue
+        gpus.update(((rank.host, rank.pid), rank.gpu) for job in jobs for rank in job.ranks)
+    snapshots = merge(seen)
     missed = [NotChecked(name, why) for name, why in lost]
     if missing.unnamed:
         missed.append(NotChecked("hosts that nothing names", f"{missing.counted} sent nothing"))
@@ -354,12 +374,6 @@ def _finish_merged(
         Unavailable("no NVIDIA driver"),
         compress_hosts([item.name for item in hosts]),
     )
-    gpus = {
-        (rank["host"], rank["pid"]): rank["gpu"]
-        for item in hosts
-        for job in item.report.subject.get("jobs", ())
-        for rank in job["ranks"]
-    }
     for job in report.subject["jobs"]:
         for rank in job["ranks"]:
             rank["gpu"] = gpus.get((rank["host"], rank["pid"]), "")

@@ -39,7 +39,14 @@ class _HostRanks(NamedTuple):
 
 
 #: The subject of a report about hosts and ranks.
-_SUBJECT: Mapping[str, Any] = {"host": str, "line": tuple[str, ...], "placement": tuple[_HostRanks, ...]}
+_SUBJECT: Mapping[str, Any] = {
+    "host": str,
+    "line": tuple[str, ...],
+    "placement": tuple[_HostRanks, ...],
+    # of ``stuck``, which reads them by their types
+    "snapshots": tuple[object, ...],
+    "jobs": tuple[object, ...],
+}
 
 
 def dump_facts(facts: Mapping[type, object], *, tool_version: str, saved_at: str) -> str:
@@ -166,7 +173,7 @@ def _from_plain(made: Any, value: Any) -> Any:
 def checked_report(report: Report) -> Report:
     """Return a report that another process wrote; raises TypeError or ValueError if a value has another type.
 
-    Of its subject, only what the checks of hosts and ranks write is kept.
+    Of its subject, only what the checks of hosts and ranks and ``stuck`` write is kept.
     """
     findings = tuple(from_plain(Finding, to_plain(finding)) for finding in report.findings)
     for fix in (finding.fix for finding in findings):
@@ -179,7 +186,7 @@ def checked_report(report: Report) -> Report:
     }
     return Report(
         from_plain(str, report.command),
-        stage=from_plain(str, report.stage),
+        stage=from_plain(str | None, report.stage),
         subject=subject,
         findings=findings,
         not_checked=tuple(from_plain(NotChecked, to_plain(item)) for item in report.not_checked),

@@ -74,7 +74,7 @@ CASES = {
         without(GPUS, "/dev/kfd", "/dev/dri"), ONE_NODE, 1, ("DC315",), "/dev/kfd does not exist"
     ),
     "no permission on the GPUs": Case(GPUS, ONE_NODE, 1, ("DC315",), "/dev/dri/renderD128", tuple(RENDER)),
-    "no permission on one GPU": Case(GPUS, ONE_NODE, 1, ("DC301",), "7 GPUs can be used", (RENDER[3],)),
+    "no permission on one GPU": Case(GPUS, ONE_NODE, 1, ("DC301",), "7 GPUs are usable", (RENDER[3],)),
     "the topology is not there": Case(without(GPUS, "/sys/class/kfd"), ONE_NODE, 1, ("DC315",), "no GPU can be read"),
     "the topology is refused": Case(
         GPUS, ONE_NODE, 1, ("DC315",), "no GPU can be read", refused={"/sys/class/kfd": errno.EACCES}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import sys
@@ -33,6 +34,7 @@ NOT_RIGHT = {
     "lines": {
         "zai-org/ChatGLM2-6B#262", "vllm-project/vllm#19670", "pytorch/pytorch#159007", "meta-llama/llama#391",
         "vllm-project/vllm#18831", "aws/aws-ofi-nccl#803", "zai-org/ChatGLM-6B#1232", "NVIDIA/nccl#708",
+        "NVIDIA/nccl#2190",
     },
 }  # fmt: skip
 
@@ -43,15 +45,19 @@ def test_the_answers_that_are_right_stay_right() -> None:
         assert wrong == NOT_RIGHT[name]
 
 
-@pytest.mark.parametrize(("name", "starts"), [("threads", (0, 136, 181)), ("lines", (0, 110, 174))])
-def test_a_third_of_each_sample_is_held_back(name: str, starts: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("name", "starts", "end"), [("threads", (0, 136, 181), 226), ("lines", (0, 110, 174), 249)])
+def test_a_third_of_each_sample_is_held_back(name: str, starts: tuple[int, ...], end: int) -> None:
     rows = [json.loads(line) for line in (tool.FOLDER / f"{name}.jsonl").read_text("utf-8").splitlines()]
     assert len({row["source"] for row in rows}) == len(rows)
-    assert [row.get("held", False) for row in rows] == [
+    held = [row.get("held", False) for row in rows]
+    assert held[:end] == [
         number % 3 == 2
-        for start, end in zip(starts, (*starts[1:], len(rows)), strict=True)
-        for number in range(end - start)
+        for start, after in zip(starts, (*starts[1:], end), strict=True)
+        for number in range(after - start)
     ]
+    # the fourth sample, of lines only: by hash; what was found later is for development
+    drawn = [hashlib.sha1(row["source"].encode()).hexdigest() for row in rows[end:]]
+    assert held[end:] == [name == "lines" and int(digest[-1], 16) % 2 == 1 for digest in drawn]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,9 @@ def sbatch_reads_the_head(launch_files: LaunchFiles) -> Iterator[Finding]:
         given = file.allocation
         if file.kind != "shell" or not file.sites:
             continue
-        if given is None and file.lines[0].startswith("#!") and not any(map(_OTHERS.match, _head(file))):
+        # directives in a here-document belong to a script that this one submits
+        inner = any("<<" in line for line in file.lines)
+        if given is None and file.lines[0].startswith("#!") and not inner and not any(map(_OTHERS.match, _head(file))):
             # sbatch reads none of its directives
             yield from _late_directives(file)
         if given is None or given.scheduler != "slurm":

@@ -28,7 +28,7 @@ from distcheck.checks.cluster.record_exchange import (
     to_text,
 )
 from distcheck.checks.cluster.records import Device, HostRecord, RankRecord, RecordError
-from distcheck.core.model import Fix, NotChecked, ProbeRun, Report, Where
+from distcheck.core.model import Fix, NotChecked, ProbeRun, Report, Where, to_plain
 from distcheck.launch.model import Launch
 from distcheck.launch.schedulers import scheduler_of
 
@@ -67,6 +67,14 @@ def test_a_record_comes_back_as_it_was() -> None:
     assert back == sent._replace(report=sent.report._replace(probes=sent.report.probes[:1]))
     assert "\n" not in to_text(sent)
     assert from_text(to_text(sent._replace(record=None))).record is None
+
+
+def test_what_stuck_sends_comes_back_without_a_stage() -> None:
+    subject = {"jobs": ({"ranks": [{"host": "n3", "pid": 7, "gpu": "1"}]},), "snapshots": ({"host": "n3"},)}
+    sent = report(3)
+    back = from_text(to_text(sent._replace(report=sent.report._replace(stage=None, subject=subject)))).report
+    assert back.stage is None
+    assert to_plain(back.subject) == to_plain(subject)
 
 
 @pytest.mark.parametrize(
