@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from distcheck import rules
@@ -21,7 +22,7 @@ from distcheck.runtime.smoke_test.model import (
 )
 
 #: busbw / algbw for n ranks, as in nccl-tests' PERFORMANCE.md
-FACTORS = {
+FACTORS: dict[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,
