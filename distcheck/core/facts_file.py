@@ -10,7 +10,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -43,9 +43,6 @@ _SUBJECT: Mapping[str, Any] = {
     "host": str,
     "line": tuple[str, ...],
     "placement": tuple[_HostRanks, ...],
-    # of ``stuck``, which reads them by their types
-    "snapshots": tuple[object, ...],
-    "jobs": tuple[object, ...],
 }
 
 
@@ -170,10 +167,12 @@ def _from_plain(made: Any, value: Any) -> Any:
     return value
 
 
-def checked_report(report: Report) -> Report:
+def checked_report(report: Report, lists: Iterable[str] = ()) -> Report:
     """Return a report that another process wrote; raises TypeError or ValueError if a value has another type.
 
-    Of its subject, only what the checks of hosts and ranks and ``stuck`` write is kept.
+    Of its subject, only what the checks of hosts and ranks write is kept.
+
+    :param lists: lists of the subject that the caller reads by their types
     """
     findings = tuple(from_plain(Finding, to_plain(finding)) for finding in report.findings)
     for fix in (finding.fix for finding in findings):
@@ -184,6 +183,7 @@ def checked_report(report: Report) -> Report:
         for name, kind in _SUBJECT.items()
         if report.subject.get(name) is not None
     }
+    subject.update((name, report.subject[name]) for name in lists if isinstance(report.subject.get(name), list))
     return Report(
         from_plain(str, report.command),
         stage=from_plain(str | None, report.stage),

@@ -217,7 +217,7 @@ def from_plain(plain: Any) -> HostReport:
     try:
         return HostReport(
             _word(plain["host"]),
-            checked_report(Report.from_record(plain["report"])),
+            checked_report(Report.from_record(plain["report"]), ("jobs", "snapshots")),  # of ``stuck``
             None if plain.get("record") is None else from_json(HostRecord, json.dumps(plain["record"])),
             node=None if plain.get("node") is None else _word(plain["node"]),
             task=None if plain.get("task") is None else int(plain["task"]),
