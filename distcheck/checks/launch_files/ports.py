@@ -194,7 +194,7 @@ def _judge(site: LaunchSite, port: Port) -> Iterator[Finding]:
             site,
             port,
             f"{span}, and from {_EPHEMERAL[0]} to {_EPHEMERAL[1]} the kernel serves outgoing connections: "
-            "one day it is in use when the job starts",
+            "it may be in use when the job starts",
             {"lowest": low, "highest": high},
             Severity.INFO if shared < _FEW * (high - low + 1) else None,
         )
@@ -212,7 +212,7 @@ def _fault_of(site: LaunchSite, number: int) -> tuple[str | None, Severity | Non
     if _EPHEMERAL[0] <= number <= _EPHEMERAL[1]:
         return (
             f"is one of those from which the kernel serves outgoing connections ({_EPHEMERAL[0]} to "
-            f"{_EPHEMERAL[1]}): one day it is in use when the job starts"
+            f"{_EPHEMERAL[1]}): it may be in use when the job starts"
         ), None
     return None, None
 

@@ -605,7 +605,7 @@ def _race(program: Program, call: SourceCall, kind: str, call_path: CallPath, mi
     }[kind]
     yield call.found(
         rules.DC722,
-        f"every rank creates the folder {shown} here, and all but the first of them raise FileExistsError",
+        f"every rank creates the folder {shown} here, and a rank that comes second raises FileExistsError",
         fix=text,
         edits=edits,
         safe=bool(edits),
