@@ -101,6 +101,7 @@ def judge_unit(
 ) -> UnitVerdict:
     """Link and judge the files of a part."""
     from distcheck.checks.source.engine import without_cycle_search
+    from distcheck.checks.source.option_paths import with_needs
     from distcheck.checks.source.program import Program
     from distcheck.checks.source.several_ranks import with_scripts
     from distcheck.checks.source.suppressions import apply_suppressions
@@ -108,7 +109,7 @@ def judge_unit(
     with without_cycle_search():
         program = Program((files[number] for number in unit.files), texts=texts)
         report = plan.run(program)
-        report = report._replace(findings=tuple(with_scripts(program, report.findings)))
+        report = report._replace(findings=tuple(with_needs(program, with_scripts(program, report.findings))))
         launch = unit.launch
         if launch is not None and launch_judge is not None:
             launch, report = launch_judge.judge(launch, unit.starts, program, report)

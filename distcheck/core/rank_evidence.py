@@ -11,6 +11,11 @@ SCRIPTS = "scripts"
 SIGN = "several_ranks"
 #: The launch line that starts them as one process.
 ONE_PROCESS = "one_process"
+#: The scripts that may reach the line, and the options that each needs, see :mod:`.checks.source.option_paths`; absent
+#: once the launch lines are known.
+NEEDS = "needs"
+#: A launch line that takes the path of the finding.
+LAUNCH = "launch"
 #: A finding only concerns torch from this release on, such as ``"2.0"``.
 SINCE = "torch_since"
 #: The oldest release of accelerate that is known to refuse what a finding is about.

@@ -14,14 +14,15 @@ from functools import partial
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Severity
-from distcheck.core.rank_evidence import ONE_PROCESS, SCRIPTS, SIGN
+from distcheck.core.rank_evidence import NEEDS, ONE_PROCESS, SCRIPTS, SIGN
 from distcheck.launch.model import NODE_LAUNCHERS
 
 from .document_files import DocumentFiles, is_readme
 from .engine import read_one
-from .model import LaunchFile
+from .given_options import DocumentedLaunch, by_launches
+from .model import LaunchFile, LaunchSite
 from .scripts import names_of
-from .started_ranks import mentions_several, starts_several
+from .started_ranks import launch_of, mentions_several, starts_several
 
 #: Folders with more documents about the folder around them.
 _FOLDERS = ("", "docs", "doc")
@@ -67,17 +68,30 @@ class Documents:
 
     def start_of(self, script: str) -> DocumentedStart | None:
         """Return a document that starts a script, one with several ranks if there is one."""
-        path = os.path.abspath(script)
         found = None
+        for document, site in self._starting(script):
+            name = os.path.relpath(document.path)
+            if starts_several(site) or mentions_several(document.lines, script):
+                return DocumentedStart(name, True)
+            found = found or DocumentedStart(name, False)
+        return found
+
+    def launches_of(self, script: str) -> Iterator[DocumentedLaunch]:
+        """Yield the launch lines of a script in documents."""
+        return (launch_of(site) for _, site in self._starting(script))
+
+    def mention(self, script: str) -> bool:
+        """Return whether a comment in a document that starts a script starts it with a launcher."""
+        return any(mentions_several(document.lines, script) for document, _ in self._starting(script))
+
+    def _starting(self, script: str) -> Iterator[tuple[LaunchFile, LaunchSite]]:
+        """Yield the launch lines that start a script, each with its document."""
+        path = os.path.abspath(script)
         for folder in self._above(path):
             for document in self._in_folder(folder):
                 for site in document.sites:
                     if any(self._means(document, folder, name, path) for name in names_of(site)):
-                        name = os.path.relpath(document.path)
-                        if starts_several(site) or mentions_several(document.lines, script):
-                            return DocumentedStart(name, True)
-                        found = found or DocumentedStart(name, False)
-        return found
+                        yield document, site
 
     def _above(self, path: str) -> Iterator[str]:
         """Yield the folder of a script, and those above it up to that of its repository."""
@@ -162,6 +176,8 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
                 finding = finding._replace(severity=Severity.INFO, message=message)
         if SCRIPTS in finding.evidence and finding.severity > Severity.INFO:
             finding = _by_ranks(finding, documents)
+        if NEEDS in finding.evidence:
+            finding = by_launches(finding, documents.launches_of, documents.mention, last=True)
         found.append(finding)
     return found
 

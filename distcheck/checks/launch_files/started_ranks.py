@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
 from distcheck.core.model import Finding, grouped_pairs
-from distcheck.core.rank_evidence import ONE_PROCESS, SCRIPTS, SIGN
+from distcheck.core.rank_evidence import NEEDS, ONE_PROCESS, SCRIPTS, SIGN
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
 from .counts import nodes_of, ranks_on_node, tasks_of
+from .given_options import DocumentedLaunch, by_launches
 from .model import LaunchSite
 from .scripts import Started
 
@@ -20,6 +22,12 @@ def starts_several(site: LaunchSite) -> bool:
     if site.command.launcher in NODE_LAUNCHERS:
         return (nodes_of(site), ranks_on_node(site)) != (1, 1)
     return site.pods is not None or (task_starter(site.command) is not None and tasks_of(site) != 1)
+
+
+def launch_of(site: LaunchSite) -> DocumentedLaunch:
+    """Return a launch line as far as it decides which paths its script takes."""
+    where = f"{os.path.relpath(site.span.path)}:{site.span.line}"
+    return DocumentedLaunch(where, site.command.script_args, starts_several(site))
 
 
 #: A comment with a launch line, which a user takes for several GPUs.
@@ -53,5 +61,12 @@ def with_launch_lines(findings: Iterable[Finding], started: Started) -> list[Fin
         ):
             line = f"{sites[0].span.path}:{sites[0].span.line}"
             finding = finding._replace(evidence={**finding.evidence, ONE_PROCESS: line})
+        if NEEDS in finding.evidence:
+            finding = by_launches(
+                finding,
+                lambda script: map(launch_of, lines.get(script, ())),
+                lambda script: any(mentions_several(text, script) for text in texts.get(script, ())),
+                last=False,
+            )
         found.append(finding)
     return found

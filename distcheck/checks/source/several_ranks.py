@@ -37,7 +37,7 @@ _LAUNCHERS = (
 _OTHER_STARTS = (*sorted(vocabulary.INIT - {INIT_GROUP}), "deepspeed.initialize")
 _OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 #: Rules about what is harmless in a job of one process, and whose code shows by itself that it is meant for several.
-_HARMLESS_ALONE = vocabulary.word_set(
+HARMLESS_ALONE = vocabulary.word_set(
     "DC206 DC213 DC216 DC217 DC219 DC519 DC701 DC702 DC704 DC707 DC708 DC721 DC722 DC723 DC724 DC726 DC730 DC732 DC733 "
     "DC735 DC738 DC739 DC757 DC758 DC759"
 )
@@ -50,7 +50,7 @@ def signs(row: EventRow, call_path: CallPath | None = None) -> dict[str, Any]:
     """
     program = row.program
     roots = roots_of(program, row) | (frozenset() if call_path is None else {call_path.root})
-    if any(_starts_ranks(program, root) for root in roots):
+    if any(starts_ranks(program, root) for root in roots):
         return {}
     scripts = sorted({file for file, scope in roots if scope == 0})
     passed = {(one.file, one.scope) for one in (row, *(() if call_path is None else call_path.calls))} | roots
@@ -77,7 +77,7 @@ def with_scripts(program: Program, findings: Iterable[Finding]) -> list[Finding]
         file = numbers.get(finding.where.path or "")
         if (
             file is not None
-            and finding.code in _HARMLESS_ALONE
+            and finding.code in HARMLESS_ALONE
             and finding.severity > Severity.INFO
             and finding.evidence.keys().isdisjoint((SCRIPTS, SIGN))
         ):
@@ -86,7 +86,7 @@ def with_scripts(program: Program, findings: Iterable[Finding]) -> list[Finding]
             inside = [number for number, one in enumerate(scopes) if number and one.line <= line <= one.end_line]
             roots = roots_of_scope(program, file, max(inside, key=lambda one: scopes[one].line, default=0))
             scripts = {one for one, scope in roots if scope == 0 and not program.is_test(one)}
-            if len(scripts) == 1 and not any(_starts_ranks(program, root) for root in roots):
+            if len(scripts) == 1 and not any(starts_ranks(program, root) for root in roots):
                 script = program.index.files[scripts.pop()].path
                 sign = f"{finding.where.path}:{line}"
                 finding = finding._replace(evidence={**finding.evidence, SCRIPTS: [script], SIGN: sign})
@@ -105,7 +105,7 @@ def has_one_gpu(program: Program, scripts: Collection[int]) -> bool:
     )
 
 
-def _starts_ranks(program: Program, root: Function) -> bool:
+def starts_ranks(program: Program, root: Function) -> bool:
     """Return whether a program starts its ranks itself: it spawns a root as ranks, or a root spawns or submits."""
     if any(root in started for started in call_paths.tables(program).spawning.values()):
         return call_paths.starts_a_group(program, root)

@@ -1,0 +1,217 @@
+"""Which values a launch line gives the options of its script, and whether the path of a finding is taken with them.
+
+The conditions come from the source, see :mod:`..source.option_paths`. A value that only the shell knows is unknown, and
+so are all options that are not passed where a line passes on what it got (``"$@"``).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from distcheck.core.model import Finding, Severity
+from distcheck.core.rank_evidence import LAUNCH, NEEDS
+
+Expression = tuple[Any, ...]
+
+
+class _Unknown:
+    """Stands for a value that is not known."""
+
+
+#: Placeholders and variables in a word.
+_OPEN = re.compile(r"[$`<>{}]|^\[|\.\.\.|…")
+#: A word that stands for any number of options.
+_ANY_OPTIONS = re.compile(r"\$[@*]|\$\{[@*]|^\[|^<|^\.\.\.$|^…$|\$\{?\w*(?i:arg|opt|flag|extra|param|cmd|config)")
+_NUMBER = re.compile(r"-\d*\.?\d+(?:[eE][+-]?\d+)?")
+_YES = frozenset({"true", "yes", "y", "t", "1", "on"})
+_CONVERT: dict[str, Callable[[str], Any]] = {"": str, "str": str, "int": int, "float": float, "bool": bool}
+
+
+def _is_in(one: Any, other: Any) -> bool:
+    return bool(one in other)
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq, "is": operator.eq, "!=": operator.ne, "is not": operator.ne, "<": operator.lt,
+    "<=": operator.le, ">": operator.gt, ">=": operator.ge, "in": _is_in,
+    "not in": lambda one, other: one not in other,
+}  # fmt: skip
+
+
+def takes(words: Sequence[str], needed: Expression) -> bool | None:
+    """Return whether a script that gets these words takes a path, or None if that is not known."""
+    return _truth(_value(words, needed, None))
+
+
+def excluding(words: Sequence[str], needed: Expression) -> str:
+    """Return what a launch line passes, or does not pass, so that a path is not taken."""
+    for option in _options(needed):
+        if _truth(_value(words, needed, option)) is not False:
+            continue
+        for number, word in enumerate(words):
+            if word.partition("=")[0] in option[2]:
+                has_value = option[3] is None and "=" not in word and number + 1 < len(words)
+                return f"passes {word} {words[number + 1]}" if has_value else f"passes {word}"
+        return f"does not pass {max(option[2], key=len)}"
+    return "has other options"
+
+
+def _truth(value: Any) -> bool | None:
+    return None if value is _Unknown else bool(value)
+
+
+def _options(needed: Expression) -> Iterator[Expression]:
+    if needed[0] == "o":
+        yield needed
+    elif needed[0] != "k":
+        for part in needed[1:]:
+            if isinstance(part, tuple):
+                yield from _options(part)
+
+
+def _value(words: Sequence[str], needed: Expression, only: Expression | None) -> Any:
+    """Return the value of an expression.
+
+    :param only: the option that counts; all if None
+    """
+    kind = needed[0]
+    if kind == "k":
+        return needed[1]
+    if kind == "o":
+        return _given(words, *needed[1:]) if only in (None, needed) else _Unknown
+    if kind == "not":
+        truth = _truth(_value(words, needed[1], only))
+        return _Unknown if truth is None else not truth
+    if kind in ("and", "or"):
+        truths = [_truth(_value(words, part, only)) for part in needed[1:]]
+        decisive = kind == "or"
+        return decisive if decisive in truths else _Unknown if None in truths else not decisive
+    if kind == "if":
+        truth = _truth(_value(words, needed[1], only))
+        return _Unknown if truth is None else _value(words, needed[2 if truth else 3], only)
+    if kind == "l":
+        items = [_value(words, part, only) for part in needed[1:]]
+        return _Unknown if _Unknown in items else items
+    if kind == "=":
+        left, right = (_value(words, part, only) for part in needed[2:4])
+        if _Unknown in (left, right):
+            return _Unknown
+        try:
+            return _COMPARE[needed[1]](left, right)
+        except (TypeError, KeyError):
+            return _Unknown
+    return _Unknown
+
+
+def _given(
+    words: Sequence[str],
+    name: str,
+    spellings: tuple[str, ...],
+    action: str | None,
+    default: Expression,
+    kind: str,
+    choices: tuple[Any, ...],
+) -> Any:
+    """Return the value of one option."""
+    if not all(spelling.startswith("-") for spelling in spellings):
+        # a positional argument: known by its choices only
+        found = [word for word in words if word in choices]
+        return found[0] if len(found) == 1 and action is None else _Unknown
+    value: Any = None
+    is_given = is_open = False
+    after_option = False
+    for number, word in enumerate(words):
+        spelled, equals, text = word.partition("=")
+        following = words[number + 1] if number + 1 < len(words) else "-"
+        if spelled in spellings:
+            is_given = True
+            value = _passed(action, kind, text if equals else following, spelled)
+        elif action == "optional" and f"--no-{name.replace('_', '-')}" == spelled:
+            is_given, value = True, False
+        elif len(spelled) > 3 and any(one.startswith(spelled) for one in spellings):
+            return _Unknown  # an abbreviation
+        elif _ANY_OPTIONS.search(spelled) or (word.startswith("$") and not after_option):
+            is_open = True
+        after_option = word.startswith("-") and not equals
+    if is_given:
+        return value
+    if is_open or default[0] != "k":
+        return _Unknown
+    return _converted(default[1], kind) if isinstance(default[1], str) else default[1]
+
+
+def _passed(action: str | None, kind: str, text: str, spelled: str) -> Any:
+    """Return the value of an option that is given."""
+    if action in ("store_true", "store_false"):
+        return action == "store_true"
+    if action == "optional":
+        return not spelled.startswith("--no-")
+    if action not in (None, "store") or _OPEN.search(text) or (text.startswith("-") and not _NUMBER.fullmatch(text)):
+        return _Unknown
+    return _converted(text, kind)
+
+
+def _converted(text: str, kind: str) -> Any:
+    """Return what the type of an option makes of a text."""
+    if kind not in _CONVERT:
+        return text.lower() in _YES if "bool" in kind.lower() else _Unknown
+    try:
+        return _CONVERT[kind](text)
+    except ValueError:
+        return _Unknown
+
+
+class DocumentedLaunch(NamedTuple):
+    """A launch line of a script."""
+
+    #: ``README.md:12``
+    where: str
+    script_args: tuple[str, ...]
+    #: it starts several ranks, or as many as a variable holds
+    several: bool
+
+
+def by_launches(
+    finding: Finding,
+    launches: Callable[[str], Iterable[DocumentedLaunch]],
+    is_mentioned: Callable[[str], bool],
+    *,
+    last: bool,
+) -> Finding:
+    """Return a finding as far as some launch lines decide it: a note if no launch with several ranks takes its path.
+
+    :param launches: the launch lines of a script
+    :param is_mentioned: whether a comment starts a script with a launcher, so that its options are not known
+    :param last: no other launch lines follow
+    """
+    left = []
+    for script, spawns, alone, needed, known in ((*one, None)[:5] for one in finding.evidence[NEEDS]):
+        why = known
+        for launch in launches(script):
+            if not launch.several and not spawns:
+                why = why or (f"{launch.where} starts {script} as one process" if alone else None)
+                continue
+            taken = takes(launch.script_args, needed)
+            if taken is not False:
+                return _decided(finding, launch.where if taken else None)
+            option = excluding(launch.script_args, needed)
+            why = f"no documented launch with several ranks gets there: {launch.where} {option}"
+        if is_mentioned(script):
+            return _decided(finding, None)
+        left.append((script, spawns, alone, needed, why))
+    if not last:
+        return finding._replace(evidence={**finding.evidence, NEEDS: tuple(left)})
+    finding = _decided(finding, None)
+    whys = [why for *_, why in left]
+    if finding.severity == Severity.INFO or None in whys:
+        return finding
+    return finding._replace(severity=Severity.INFO, message=f"{finding.message}; {whys[0]}")
+
+
+def _decided(finding: Finding, launch: str | None) -> Finding:
+    """Return a finding without its conditions."""
+    evidence = {key: value for key, value in finding.evidence.items() if key != NEEDS}
+    return finding._replace(evidence=evidence if launch is None else {**evidence, LAUNCH: launch})

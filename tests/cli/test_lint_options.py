@@ -1,0 +1,207 @@
+"""``distcheck lint`` on branches that depend on options: a note if no documented launch with several ranks takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .test_lint import report_of
+from .test_lint_launch_files import jobs
+from .test_lint_ranks import block
+
+SCRIPT = """\
+import argparse
+
+import torch
+import torch.distributed as dist
+
+
+def export(model, args):
+    if CONDITION:
+        torch.save(model.state_dict(), "last.pt")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--local-rank", type=int)
+    OPTION
+    args = parser.parse_args()
+    dist.init_process_group("gloo")
+    export(torch.nn.Linear(8, 8), args)
+
+
+if __name__ == "__main__":
+    main()
+"""
+FLAG = 'parser.add_argument("--export", action="store_true")'
+NO_FLAG = 'parser.add_argument("--train", dest="export", action="store_false")'
+MODE = 'parser.add_argument("--mode", default="train", choices=["train", "test"])'
+COUNT = 'parser.add_argument("--save-every", type=int, default=0)'
+BOTH = 'parser.add_argument("--export", action=argparse.BooleanOptionalAction, default=True)'
+POSITIONAL = 'parser.add_argument("mode", choices=["train", "test"])'
+CLICK = """\
+import click
+import torch
+import torch.distributed as dist
+
+
+@click.command()
+@click.option("--export/--no-export", default=False)
+def main(export):
+    dist.init_process_group("gloo")
+    if export:
+        torch.save(torch.nn.Linear(8, 8).state_dict(), "last.pt")
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def script(option: str, condition: str) -> str:
+    return SCRIPT.replace("OPTION", option).replace("CONDITION", condition)
+
+
+def launched(*arguments: str) -> str:
+    return block(*(f"torchrun --nproc-per-node=8 train.py {one}\n" for one in arguments))
+
+
+def found_in(folder: Path, code: str = "DC720") -> list[tuple[str, str, dict[str, object]]]:
+    found = report_of("lint", "--isolated", "--no-cache", "--select", code, cwd=folder)["findings"]
+    return [(one["severity"], one["message"], one["evidence"]) for one in found if one["code"] == code]
+
+
+@pytest.mark.parametrize(
+    ("option", "condition", "arguments"),
+    [
+        (FLAG, "args.export", [""]),
+        (FLAG, "args.export and model is not None", ["--other 1"]),
+        (FLAG, "args.export", ["--mode train", "--other $X"]),
+        (NO_FLAG, "args.export", ["--train"]),
+        (MODE, 'args.mode == "test"', [""]),
+        (MODE, 'args.mode == "test"', ["--mode train", "--mode=train"]),
+        (MODE, 'args.mode != "train"', ["--mode train"]),
+        (MODE, 'args.mode in ("test", "both")', ["--mode train"]),
+        (MODE, 'not args.mode == "train"', ["--mode train"]),
+        (COUNT, "args.save_every > 0", [""]),
+        (COUNT, "args.save_every", ["--save-every 0"]),
+        (BOTH, "args.export", ["--no-export"]),
+        (POSITIONAL, 'args.mode == "test"', ["train"]),
+        (FLAG, 'getattr(args, "export", False)', [""]),
+    ],
+)
+def test_good_a_branch_that_no_launch_takes(tmp_path: Path, option: str, condition: str, arguments: list[str]) -> None:
+    folder = jobs(tmp_path, train_py=script(option, condition))
+    (folder / "README.md").write_text(launched(*arguments))
+    ((severity, message, evidence),) = found_in(folder)
+    assert severity == "info"
+    assert "; no documented launch with several ranks gets there: README.md:" in message
+    assert "needs" not in evidence
+
+
+@pytest.mark.parametrize(
+    ("option", "condition", "arguments", "line"),
+    [
+        (FLAG, "args.export", ["--export"], 2),
+        (FLAG, "args.export", ["", "--export"], 3),
+        (FLAG, "not args.export", [""], 2),
+        # an abbreviation, as argparse takes it
+        (FLAG, "args.export", ["--exp"], None),
+        (FLAG, "args.export", ["$@"], None),
+        (FLAG, "args.export", ["$EXTRA_ARGS"], None),
+        (FLAG, "args.export", ["[--export]"], None),
+        (MODE, 'args.mode == "test"', ["--mode $MODE"], None),
+        (MODE, 'args.mode == "test"', ["--mode test"], 2),
+        (MODE, 'args.mode == "train"', [""], 2),
+        (COUNT, "args.save_every > 0", ["--save-every 10"], 2),
+        (BOTH, "args.export", [""], 2),
+        (POSITIONAL, 'args.mode == "test"', ["test"], 2),
+        # what launchers pass is no option of the line
+        ('parser.add_argument("--world-size", type=int, default=1)', "args.world_size > 4", [""], None),
+        # the program gives it another value
+        (FLAG + "\n    parser.set_defaults(export=True)", "args.export", [""], None),
+        (FLAG + "\n    parser.add_argument('--config')", "args.config is None or args.export", [""], 2),
+    ],
+)
+def test_bad_a_branch_that_a_launch_takes(
+    tmp_path: Path, option: str, condition: str, arguments: list[str], line: int | None
+) -> None:
+    """The launch that takes it is named if that is certain."""
+    folder = jobs(tmp_path, train_py=script(option, condition))
+    (folder / "README.md").write_text(launched(*arguments))
+    ((severity, _, evidence),) = found_in(folder)
+    assert severity == "warning"
+    assert evidence.get("launch") == (None if line is None else f"README.md:{line}")
+    assert "needs" not in evidence
+
+
+@pytest.mark.parametrize(("arguments", "level"), [("", "info"), ("--no-export", "info"), ("--export", "warning")])
+def test_options_of_click(tmp_path: Path, arguments: str, level: str) -> None:
+    folder = jobs(tmp_path, train_py=CLICK)
+    (folder / "README.md").write_text(launched(arguments))
+    assert [severity for severity, *_ in found_in(folder)] == [level]
+
+
+@pytest.mark.parametrize(
+    ("option", "condition", "passed", "level"),
+    [
+        (FLAG, "flag", "args.export", "info"),
+        (FLAG, "flag", "not args.export", "warning"),
+        (FLAG, "flag", "True", "warning"),
+        (MODE, "flag", 'args.mode == "test"', "info"),
+    ],
+)
+def test_a_helper_gets_what_its_call_passes(
+    tmp_path: Path, option: str, condition: str, passed: str, level: str
+) -> None:
+    text = script(option, condition).replace("export(model, args)", "export(model, flag)")
+    folder = jobs(tmp_path, train_py=text.replace("Linear(8, 8), args)", f"Linear(8, 8), {passed})"))
+    (folder / "README.md").write_text(launched(""))
+    assert [severity for severity, *_ in found_in(folder)] == [level]
+
+
+@pytest.mark.parametrize(
+    ("texts", "level"),
+    [
+        ({}, "warning"),
+        ({"README.md": block("torchrun --nproc-per-node=8 train.py --export\n")}, "warning"),
+        ({"run.sh": "#!/bin/bash\ntorchrun --nproc-per-node=8 train.py\n"}, "info"),
+        ({"run.sh": "#!/bin/bash\ntorchrun --nproc-per-node=8 train.py\n", "README.md": launched("--export")}, "warning"),
+        ({"run.sh": "#!/bin/bash\ntorchrun --nproc-per-node=8 train.py --export\n", "README.md": launched("")}, "warning"),
+        # one process is no launch with several ranks
+        ({"README.md": block("python train.py --export\n", "torchrun --nproc-per-node=8 train.py\n")}, "info"),
+        # a comment is a launch, with options that are not read
+        (
+            {"run.sh": "#!/bin/bash\n# torchrun --nproc-per-node=8 train.py --export\ntorchrun --nproc-per-node=8 train.py\n"},
+            "warning",
+        ),
+    ],
+)  # fmt: skip
+def test_all_documented_launches_count(tmp_path: Path, texts: dict[str, str], level: str) -> None:
+    folder = jobs(tmp_path, train_py=script(FLAG, "args.export"))
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    assert [severity for severity, *_ in found_in(folder)] == [level]
+
+
+def test_another_script_that_no_document_starts_may_get_there(tmp_path: Path) -> None:
+    first = script(FLAG, "args.export")
+    second = "from train import export\nimport torch\nimport torch.distributed as dist\n\n"
+    second += 'class args:\n    pass\n\nif __name__ == "__main__":\n    dist.init_process_group("gloo")\n'
+    folder = jobs(tmp_path, train_py=first, other_py=second + "    export(torch.nn.Linear(8, 8), args)\n")
+    (folder / "README.md").write_text(launched(""))
+    assert [severity for severity, *_ in found_in(folder)] == ["warning"]
+    (folder / "other.py").unlink()
+    assert [severity for severity, *_ in found_in(folder)] == ["info"]
+
+
+def test_options_that_are_kept_in_an_object(tmp_path: Path) -> None:
+    text = script(FLAG, "args.export").replace("def main", "class Config:\n    export = True\n\n\ndef main", 1)
+    text = text.replace("    export(torch", "    config = Config()\n    config.export = args.export\n    export(torch")
+    text = text.replace("export(model, args)", "export(model, config)").replace("if args.", "if config.")
+    folder = jobs(tmp_path, train_py=text.replace("8), args)", "8), config)"))
+    (folder / "README.md").write_text(launched(""))
+    assert [severity for severity, *_ in found_in(folder)] == ["info"]
+    (folder / "README.md").write_text(launched("--export"))
+    assert [severity for severity, *_ in found_in(folder)] == ["warning"]
