@@ -262,7 +262,7 @@ def _content(path: str, most: int = _MAX_BYTES) -> bytes:
 def respect_pins(findings: Iterable[Finding], pins: TorchPins, accelerate: TorchPins) -> list[Finding]:
     """Return the findings; those about a torch that the project excludes are notes.
 
-    What accelerate refuses is a warning where the project pins a release that is not known to refuse it.
+    So is what accelerate refuses where the project pins a release that is not known to refuse it.
     """
     found = []
     for finding in findings:
@@ -273,7 +273,7 @@ def respect_pins(findings: Iterable[Finding], pins: TorchPins, accelerate: Torch
         newest = _older_pin(finding, ACCELERATE_SINCE, accelerate)
         if newest is not None:
             message = f"{finding.message}; {_pin(newest, 'accelerate')}, which may accept it"
-            finding = finding._replace(severity=min(finding.severity, Severity.WARNING), message=message)
+            finding = finding._replace(severity=Severity.INFO, message=message)
         found.append(finding)
     return found
 

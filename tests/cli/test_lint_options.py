@@ -143,6 +143,58 @@ def test_options_of_click(tmp_path: Path, arguments: str, level: str) -> None:
     assert [severity for severity, *_ in found_in(folder)] == [level]
 
 
+FIELDS = """\
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from transformers import HfArgumentParser
+
+
+@dataclass
+class ModelArguments:
+    name: str = "t5"
+    export: bool = field(default=False, metadata={"help": "write the weights"})
+
+
+def main():
+    (model_args,) = HfArgumentParser((ModelArguments,)).parse_args_into_dataclasses()
+    dist.init_process_group("gloo")
+    if model_args.export:
+        torch.save(torch.nn.Linear(8, 8).state_dict(), "last.pt")
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        ("", "info"),
+        ("--export False", "info"),
+        ("--no_export", "info"),
+        ("--name t5 --export True", "warning"),
+        ("--export --name t5", "warning"),
+        ("options.json", "warning"),
+    ],
+)
+def test_fields_of_a_class_are_options(tmp_path: Path, arguments: str, level: str) -> None:
+    folder = jobs(tmp_path, train_py=FIELDS)
+    (folder / "README.md").write_text(launched(arguments))
+    assert [severity for severity, *_ in found_in(folder)] == [level]
+
+
+def test_a_deprecated_name_is_one_in_any_branch(tmp_path: Path) -> None:
+    text = script(FLAG, "args.export").replace(
+        'torch.save(model.state_dict(), "last.pt")', "dist.all_reduce(model.weight, op=dist.reduce_op.SUM)"
+    )
+    folder = jobs(tmp_path, train_py=text)
+    (folder / "README.md").write_text(launched(""))
+    assert [severity for severity, *_ in found_in(folder, "DC760")] == ["warning"]
+
+
 @pytest.mark.parametrize(
     ("option", "condition", "passed", "level"),
     [

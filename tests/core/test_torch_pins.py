@@ -227,20 +227,20 @@ def test_an_import_that_a_release_removed_bounds_torch(tmp_path: Path, text: str
         (
             "environment.yml",
             "dependencies:\n  - pip:\n    - accelerate==0.10.0\n    - torch==2.1\n",
-            Severity.WARNING,
+            Severity.INFO,
             "; environment.yml pins accelerate 0.10.0, which may accept it",
         ),
         (
             "requirements.txt",
             "accelerate<1\n",
-            Severity.WARNING,
+            Severity.INFO,
             "; requirements.txt pins accelerate before 1, which may accept it",
         ),
         ("requirements.txt", "accelerate==1.2.1\ntorch==0.4\n", Severity.ERROR, ""),
         ("requirements.txt", "accelerate>=0.10\ntorchvision==0.10\n", Severity.ERROR, ""),
     ],
 )
-def test_what_accelerate_refuses_is_a_warning_for_an_older_pin(
+def test_what_accelerate_refuses_is_a_note_for_an_older_pin(
     tmp_path: Path, name: str, text: str, severity: Severity, ends: str
 ) -> None:
     (tmp_path / name).write_text(text)

@@ -129,7 +129,7 @@ def _given(
         if spelled in spellings:
             is_given = True
             value = _passed(action, kind, text if equals else following, spelled)
-        elif action == "optional" and f"--no-{name.replace('_', '-')}" == spelled:
+        elif action in ("optional", "bool") and spelled.replace("_", "-") == f"--no-{name.replace('_', '-')}":
             is_given, value = True, False
         elif len(spelled) > 3 and any(one.startswith(spelled) for one in spellings):
             return _Unknown  # an abbreviation
@@ -138,6 +138,8 @@ def _given(
         after_option = word.startswith("-") and not equals
     if is_given:
         return value
+    if words and words[0].endswith((".json", ".yaml", ".yml")):
+        is_open = True  # a file with options
     if is_open or default[0] != "k":
         return _Unknown
     return _converted(default[1], kind) if isinstance(default[1], str) else default[1]
@@ -147,6 +149,10 @@ def _passed(action: str | None, kind: str, text: str, spelled: str) -> Any:
     """Return the value of an option that is given."""
     if action in ("store_true", "store_false"):
         return action == "store_true"
+    if action == "bool" and (text.startswith("-") or text == ""):
+        return True
+    if action == "bool" and not _OPEN.search(text):
+        return text.lower() in _YES
     if action == "optional":
         return not spelled.startswith("--no-")
     if action not in (None, "store") or _OPEN.search(text) or (text.startswith("-") and not _NUMBER.fullmatch(text)):

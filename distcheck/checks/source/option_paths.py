@@ -41,6 +41,8 @@ _TRUE: Expression = ("k", True)
 _NAMESPACES = vocabulary.word_set("args opt opts options FLAGS argv parsed_args")
 #: Names of objects to which options are often copied.
 _COPIES = vocabulary.word_set("config cfg conf hparams params settings")
+#: What makes options of the fields of a class.
+_PARSERS_OF_CLASSES = ("transformers.HfArgumentParser", "trl.TrlParser", "tyro.cli")
 _CONSTANTS = vocabulary.word_set("int str bool float none")
 #: What may give an option another value than the command line or its default.
 _OVERRIDES = re.compile(
@@ -48,6 +50,8 @@ _OVERRIDES = re.compile(
     r"|default_config_files|[cC]onfig_?[aA]rg_?[pP]arse|jsonargparse|\bOmegaConf\b|\b[eE](?:asyD|d)ict\("
     r"|\b(?:args|opts?|options|FLAGS|params|hparams)\s*\.\s*(?:update|merge\w*)\(|\bparse_args\(\s*[^\s)]"
 )
+#: Rules about a name that is out of date, whether it is used or not.
+_WHEREVER_IT_STANDS = ("DC760", "DC801")
 #: Deeper chains of calls, more callers, more calls in all, and more scripts are not followed.
 _DEEPEST, _MOST_CALLERS, _MOST_STEPS, _MOST_SCRIPTS = 10, 12, 200, 8
 #: A larger expression is given up.
@@ -60,7 +64,12 @@ def with_needs(program: Program, findings: Iterable[Finding]) -> list[Finding]:
     found = []
     for finding in findings:
         file = numbers.get(finding.where.path or "")
-        if file is not None and finding.severity > Severity.INFO and finding.where.line is not None:
+        if (
+            file is not None
+            and finding.severity > Severity.INFO
+            and finding.where.line is not None
+            and finding.code not in _WHEREVER_IT_STANDS
+        ):
             needs = _needs(program, file, finding.where.line, finding.code in HARMLESS_ALONE)
             if needs:
                 finding = finding._replace(evidence={**finding.evidence, NEEDS: needs})
@@ -179,7 +188,9 @@ def _expression(program: Program, file: int, number: int, depth: int = 0) -> Exp
         bound = program.bound(file, term)
         return part(bound[0]) if len(bound) == 1 else UNKNOWN
     if kind == "a":
-        if _holds_options(program, file, term[1]):
+        if _holds_options(program, file, term[1]) or (
+            term[2] in _fields(program) and last_name(program.terms[file], term[1]).endswith("args")
+        ):
             return _option(program, file, term[2])
         copy = _copied_option(program, file, term[2])
         if copy != UNKNOWN:
@@ -288,6 +299,9 @@ def _option(program: Program, file: int, name: str) -> Expression:
         or [item for item in declared if evaluator.in_one_program(file, item[0])]
     )
     found = {_declared(program, *item) for item in near}
+    if not found:
+        fields = [item for item in _fields(program).get(name, ()) if evaluator.in_one_program(file, item[0])]
+        found = {_field(program, name, *item) for item in fields}
     return found.pop() if len(found) == 1 else UNKNOWN
 
 
@@ -325,6 +339,34 @@ def _declared(program: Program, file: int, number: int) -> Expression:
         items = [terms[item] for item in terms[keywords["choices"]][1]]
         choices = tuple(item[2] for item in items if item[0] == "k")
     return ("o", next(iter(destinations(terms, call)), ""), spellings, action, default, kind, choices)
+
+
+@cached
+def _fields(program: Program) -> dict[str, list[tuple[int, int]]]:
+    """Return the fields of the classes that a parser makes options of: (file, term of the default), by name."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for call in program.calls_to(*_PARSERS_OF_CLASSES):
+        given = call.argument(0, "dataclass_types")
+        atoms = () if given is None else (*given, *(atom for one in given for item in one.items for atom in item))
+        for file, number in {atom.const for atom in atoms if atom.kind == Kind.CLASS}:
+            body = program.index.scopes[file][program.index.classes[file][number].scope]
+            for name, terms in body.bindings.items():
+                if len(terms) == 1 and program.terms[file][terms[0]][0] != "fn":
+                    found.setdefault(name, []).append((file, terms[0]))
+    return found
+
+
+def _field(program: Program, name: str, file: int, number: int) -> Expression:
+    """Return a field of a class as an option."""
+    term = program.terms[file][number]
+    if term[0] == "c":
+        number = dict(term[3]).get("default", -1)
+    default = _expression(program, file, number)
+    kind = type(default[1]).__name__ if default[0] == "k" and default[1] is not None else ""
+    action = "bool" if kind == "bool" else None if default[0] == "k" else "?"
+    if _is_overridden(program, file):
+        default = UNKNOWN
+    return ("o", name, (f"--{name}", f"--{name.replace('_', '-')}"), action, default, kind, ())
 
 
 @cached
