@@ -186,6 +186,63 @@ def test_fields_of_a_class_are_options(tmp_path: Path, arguments: str, level: st
     assert [severity for severity, *_ in found_in(folder)] == [level]
 
 
+CONFIGURED = """\
+import sys
+
+import torch
+import torch.distributed as dist
+import yaml
+
+
+def main():
+    with open(sys.argv[2]) as file:
+        config = yaml.safe_load(file)
+    dist.init_process_group("gloo")
+    if config["run"]["mode"] == "export":
+        torch.save(torch.nn.Linear(8, 8).state_dict(), "last.pt")
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script_text", "file", "arguments", "level"),
+    [
+        (CONFIGURED, "run:\n  mode: train\n", "--config conf/run.yaml", "info"),
+        (CONFIGURED, "run:\n  mode: train\n", "--config=conf/run.yaml", "info"),
+        (CONFIGURED, "run:\n  mode: export\n", "--config conf/run.yaml", "warning"),
+        (CONFIGURED, "run:\n  name: x\n", "--config conf/run.yaml", "warning"),
+        (CONFIGURED, "run:\n  mode: ${mode}\n", "--config conf/run.yaml", "warning"),
+        (CONFIGURED, "run:\n  mode: train\n", "--config conf/run.yaml run.mode=export", "warning"),
+        (CONFIGURED, "run:\n  mode: train\n", "--config conf/run.yaml --base conf/base.yaml", "warning"),
+        (CONFIGURED, "run:\n  mode: train\n", "--config $1", "warning"),
+        (CONFIGURED.replace("    dist.", '    config["run"]["mode"] = "export"\n    dist.'), "run:\n  mode: train\n", "--config conf/run.yaml", "warning"),
+    ],
+)  # fmt: skip
+def test_values_of_a_configuration_file(
+    tmp_path: Path, script_text: str, file: str, arguments: str, level: str
+) -> None:
+    folder = jobs(tmp_path, train_py=script_text)
+    (folder / "conf").mkdir()
+    (folder / "conf" / "run.yaml").write_text(file)
+    for name, text in (("README.md", launched(arguments)), ("run.sh", "#!/bin/bash\n" + launched(arguments)[8:-4])):
+        (folder / name).write_text(text)
+        assert [severity for severity, *_ in found_in(folder)] == [level]
+        (folder / name).unlink()
+
+
+def test_a_changed_configuration_file_is_read_again(tmp_path: Path) -> None:
+    folder = jobs(
+        tmp_path, train_py=CONFIGURED, run_sh="#!/bin/bash\ntorchrun --nproc-per-node=8 train.py --config run.yaml\n"
+    )
+    for mode, level in (("train", "info"), ("export", "warning"), ("train", "info")):
+        (folder / "run.yaml").write_text(f"run:\n  mode: {mode}\n")
+        command = ("lint", "--isolated", "--select", "DC720", "--cache-dir", str(tmp_path / "cache"))
+        assert [one["severity"] for one in report_of(*command, cwd=folder)["findings"]] == [level]
+
+
 def test_a_deprecated_name_is_one_in_any_branch(tmp_path: Path) -> None:
     text = script(FLAG, "args.export").replace(
         'torch.save(model.state_dict(), "last.pt")', "dist.all_reduce(model.weight, op=dist.reduce_op.SUM)"

@@ -19,10 +19,12 @@ from distcheck.launch.model import NODE_LAUNCHERS
 
 from .document_files import DocumentFiles, is_readme
 from .engine import read_one
-from .given_options import DocumentedLaunch, by_launches
+from .fragments import Fragment
+from .given_options import DocumentedLaunch, by_launches, configuration_in
 from .model import LaunchFile, LaunchSite
 from .scripts import names_of
 from .started_ranks import launch_of, mentions_several, starts_several
+from .yaml_text import Node, read_yaml
 
 #: Folders with more documents about the folder around them.
 _FOLDERS = ("", "docs", "doc")
@@ -49,6 +51,7 @@ class Documents:
         #: all that was read from the disk
         self.files = DocumentFiles()
         self._known: dict[str, list[LaunchFile]] = {}
+        self._configurations: dict[str, Node | None] = {}
 
     def without_the_option(self, script: str) -> str | None:
         """Return the nearest README that starts a script with launchers, if none of them passes the local rank."""
@@ -83,6 +86,22 @@ class Documents:
     def mention(self, script: str) -> bool:
         """Return whether a comment in a document that starts a script starts it with a launcher."""
         return any(mentions_several(document.lines, script) for document, _ in self._starting(script))
+
+    def configuration(self, script: str, launch: DocumentedLaunch) -> Node | None:
+        """Return the only configuration file that a launch line of a script names, or None."""
+        named = {path for word in launch.script_args if (path := configuration_in(word)) is not None}
+        if len(named) != 1:
+            return None
+        name = named.pop()
+        for folder in (os.path.abspath(launch.folder), *self._above(os.path.abspath(script))):
+            key = os.path.join(folder, name)
+            if key not in self._configurations:
+                data = self.files.sourced(folder, name)
+                self._configurations[key] = None if data is None else _parsed(key, data)
+            found = self._configurations[key]
+            if found is not None:
+                return found
+        return None
 
     def _starting(self, script: str) -> Iterator[tuple[LaunchFile, LaunchSite]]:
         """Yield the launch lines that start a script, each with its document."""
@@ -135,6 +154,12 @@ _OUTER = re.compile(r"^(?:(?:[^/]*\$[^/]*|\.\.?)/)+")
 _FENCE = re.compile(rb"[ \t>]*(```+|~~~+)[ \t]*(\S*)")
 
 
+def _parsed(path: str, data: bytes) -> Node | None:
+    """Return the first document of a YAML or JSON file."""
+    documents = read_yaml(Fragment(data.decode("utf-8", "replace"), path)).documents
+    return documents[0] if documents else None
+
+
 def _as_shell(data: bytes) -> bytes:
     """Return a document whose blocks without a language are shell: what no shell starts is no launch line there."""
     lines = data.split(b"\n")
@@ -177,7 +202,7 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
         if SCRIPTS in finding.evidence and finding.severity > Severity.INFO:
             finding = _by_ranks(finding, documents)
         if NEEDS in finding.evidence:
-            finding = by_launches(finding, documents.launches_of, documents.mention, last=True)
+            finding = by_launches(finding, documents.launches_of, documents.mention, documents.configuration)
         found.append(finding)
     return found
 

@@ -6,6 +6,8 @@ so are all options that are not passed where a line passes on what it got (``"$@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +15,8 @@ from typing import Any, NamedTuple
 
 from distcheck.core.model import Finding, Severity
 from distcheck.core.rank_evidence import LAUNCH, NEEDS
+
+from .yaml_text import Node
 
 Expression = tuple[Any, ...]
 
@@ -25,6 +29,8 @@ class _Unknown:
 _OPEN = re.compile(r"[$`<>{}]|^\[|\.\.\.|…")
 #: A word that stands for any number of options.
 _ANY_OPTIONS = re.compile(r"\$[@*]|\$\{[@*]|^\[|^<|^\.\.\.$|^…$|\$\{?\w*(?i:arg|opt|flag|extra|param|cmd|config)")
+#: More launch lines of one script are not kept.
+_MOST_LAUNCHES = 60
 _NUMBER = re.compile(r"-\d*\.?\d+(?:[eE][+-]?\d+)?")
 _YES = frozenset({"true", "yes", "y", "t", "1", "on"})
 _CONVERT: dict[str, Callable[[str], Any]] = {"": str, "str": str, "int": int, "float": float, "bool": bool}
@@ -41,22 +47,85 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-def takes(words: Sequence[str], needed: Expression) -> bool | None:
-    """Return whether a script that gets these words takes a path, or None if that is not known."""
-    return _truth(_value(words, needed, None))
+class GivenOptions:
+    """The values that one launch gives to options.
+
+    :param words: what the script gets
+    :param configuration: returns the configuration file that the words name, or None
+    """
+
+    def __init__(self, words: Sequence[str], configuration: Callable[[], Node | None] = lambda: None) -> None:
+        self.words = words
+        self.configuration = functools.cache(configuration)
+
+    def takes(self, needed: Expression) -> bool | None:
+        """Return whether a script with these options takes a path, or None if that is not known."""
+        return _truth(self._value(needed, None))
+
+    def excluding(self, needed: Expression) -> str:
+        """Return what the launch passes, or does not pass, so that a path is not taken."""
+        for option in _options(needed):
+            if _truth(self._value(needed, option)) is not False:
+                continue
+            if option[0] == "y":
+                return f"has a configuration file with another {'.'.join(option[1:])}"
+            for number, word in enumerate(self.words):
+                if word.partition("=")[0] in option[2]:
+                    has_value = option[3] is None and "=" not in word and number + 1 < len(self.words)
+                    return f"passes {word} {self.words[number + 1]}" if has_value else f"passes {word}"
+            return f"does not pass {max(option[2], key=len)}"
+        return "has other options"
+
+    def _value(self, needed: Expression, only: Expression | None) -> Any:
+        """Return the value of an expression.
+
+        :param only: the option that counts; all if None
+        """
+        kind = needed[0]
+        if kind == "k":
+            return needed[1]
+        if kind in ("o", "y"):
+            if only not in (None, needed):
+                return _Unknown
+            return _given(self.words, *needed[1:]) if kind == "o" else self._configured(needed[1:])
+        if kind == "not":
+            truth = _truth(self._value(needed[1], only))
+            return _Unknown if truth is None else not truth
+        if kind in ("and", "or"):
+            truths = [_truth(self._value(part, only)) for part in needed[1:]]
+            decisive = kind == "or"
+            return decisive if decisive in truths else _Unknown if None in truths else not decisive
+        if kind == "if":
+            truth = _truth(self._value(needed[1], only))
+            return _Unknown if truth is None else self._value(needed[2 if truth else 3], only)
+        if kind == "l":
+            items = [self._value(part, only) for part in needed[1:]]
+            return _Unknown if _Unknown in items else items
+        if kind == "=":
+            left, right = (self._value(part, only) for part in needed[2:4])
+            if _Unknown in (left, right):
+                return _Unknown
+            try:
+                return _COMPARE[needed[1]](left, right)
+            except (TypeError, KeyError):
+                return _Unknown
+        return _Unknown
+
+    def _configured(self, keys: tuple[str, ...]) -> Any:
+        """Return a value of the configuration file; unknown if another word may replace it."""
+        if any(keys[-1] in word and configuration_in(word) is None for word in self.words):
+            return _Unknown
+        root = self.configuration()
+        node = None if root is None else root.get(*keys)
+        if node is None or node.kind != "value" or node.open_ended:
+            return _Unknown
+        return None if node.is_null else node.scalar.value
 
 
-def excluding(words: Sequence[str], needed: Expression) -> str:
-    """Return what a launch line passes, or does not pass, so that a path is not taken."""
-    for option in _options(needed):
-        if _truth(_value(words, needed, option)) is not False:
-            continue
-        for number, word in enumerate(words):
-            if word.partition("=")[0] in option[2]:
-                has_value = option[3] is None and "=" not in word and number + 1 < len(words)
-                return f"passes {word} {words[number + 1]}" if has_value else f"passes {word}"
-        return f"does not pass {max(option[2], key=len)}"
-    return "has other options"
+def configuration_in(word: str) -> str | None:
+    """Return the path of a configuration file in a word, or None."""
+    path = word.rpartition("=")[2]
+    return path if path.endswith((".yaml", ".yml", ".json")) and not _OPEN.search(path) else None
 
 
 def _truth(value: Any) -> bool | None:
@@ -64,46 +133,12 @@ def _truth(value: Any) -> bool | None:
 
 
 def _options(needed: Expression) -> Iterator[Expression]:
-    if needed[0] == "o":
+    if needed[0] in ("o", "y"):
         yield needed
     elif needed[0] != "k":
         for part in needed[1:]:
             if isinstance(part, tuple):
                 yield from _options(part)
-
-
-def _value(words: Sequence[str], needed: Expression, only: Expression | None) -> Any:
-    """Return the value of an expression.
-
-    :param only: the option that counts; all if None
-    """
-    kind = needed[0]
-    if kind == "k":
-        return needed[1]
-    if kind == "o":
-        return _given(words, *needed[1:]) if only in (None, needed) else _Unknown
-    if kind == "not":
-        truth = _truth(_value(words, needed[1], only))
-        return _Unknown if truth is None else not truth
-    if kind in ("and", "or"):
-        truths = [_truth(_value(words, part, only)) for part in needed[1:]]
-        decisive = kind == "or"
-        return decisive if decisive in truths else _Unknown if None in truths else not decisive
-    if kind == "if":
-        truth = _truth(_value(words, needed[1], only))
-        return _Unknown if truth is None else _value(words, needed[2 if truth else 3], only)
-    if kind == "l":
-        items = [_value(words, part, only) for part in needed[1:]]
-        return _Unknown if _Unknown in items else items
-    if kind == "=":
-        left, right = (_value(words, part, only) for part in needed[2:4])
-        if _Unknown in (left, right):
-            return _Unknown
-        try:
-            return _COMPARE[needed[1]](left, right)
-        except (TypeError, KeyError):
-            return _Unknown
-    return _Unknown
 
 
 def _given(
@@ -178,46 +213,70 @@ class DocumentedLaunch(NamedTuple):
     script_args: tuple[str, ...]
     #: it starts several ranks, or as many as a variable holds
     several: bool
+    #: the folder in which it starts, as far as its file shows that
+    folder: str
+
+
+class Needed(NamedTuple):
+    """What the path of a finding needs of the launches of one script; evidence has it as a plain tuple."""
+
+    script: str
+    #: it starts its ranks itself
+    spawns: bool
+    #: one process can't have the finding
+    alone: bool
+    needed: Expression
+    #: those in launch files
+    launches: tuple[tuple[Any, ...], ...] = ()
+    #: a launch line has options that are not known
+    is_open: bool = False
+
+
+def with_launches(
+    finding: Finding, launches: Callable[[str], Iterable[DocumentedLaunch]], is_mentioned: Callable[[str], bool]
+) -> Finding:
+    """Return a finding with the launch lines of its scripts in launch files.
+
+    :param is_mentioned: whether a comment starts a script with a launcher, so that its options are not known
+    """
+    needs = []
+    for one in itertools.starmap(Needed, finding.evidence[NEEDS]):
+        known = tuple(tuple(launch) for launch in itertools.islice(launches(one.script), _MOST_LAUNCHES + 1))
+        is_open = len(known) > _MOST_LAUNCHES or is_mentioned(one.script)
+        needs.append(tuple(one._replace(launches=known[:_MOST_LAUNCHES], is_open=is_open)))
+    return finding._replace(evidence={**finding.evidence, NEEDS: tuple(needs)})
 
 
 def by_launches(
     finding: Finding,
     launches: Callable[[str], Iterable[DocumentedLaunch]],
     is_mentioned: Callable[[str], bool],
-    *,
-    last: bool,
+    configuration: Callable[[str, DocumentedLaunch], Node | None],
 ) -> Finding:
-    """Return a finding as far as some launch lines decide it: a note if no launch with several ranks takes its path.
+    """Return a finding as its launch lines decide it: a note if no launch with several ranks takes its path.
 
-    :param launches: the launch lines of a script
-    :param is_mentioned: whether a comment starts a script with a launcher, so that its options are not known
-    :param last: no other launch lines follow
+    :param launches: the launch lines of a script in documents
+    :param configuration: returns the configuration file that a launch line of a script names
     """
-    left = []
-    for script, spawns, alone, needed, known in ((*one, None)[:5] for one in finding.evidence[NEEDS]):
-        why = known
-        for launch in launches(script):
-            if not launch.several and not spawns:
-                why = why or (f"{launch.where} starts {script} as one process" if alone else None)
-                continue
-            taken = takes(launch.script_args, needed)
-            if taken is not False:
-                return _decided(finding, launch.where if taken else None)
-            option = excluding(launch.script_args, needed)
-            why = f"no documented launch with several ranks gets there: {launch.where} {option}"
-        if is_mentioned(script):
-            return _decided(finding, None)
-        left.append((script, spawns, alone, needed, why))
-    if not last:
-        return finding._replace(evidence={**finding.evidence, NEEDS: tuple(left)})
-    finding = _decided(finding, None)
-    whys = [why for *_, why in left]
-    if finding.severity == Severity.INFO or None in whys:
-        return finding
-    return finding._replace(severity=Severity.INFO, message=f"{finding.message}; {whys[0]}")
-
-
-def _decided(finding: Finding, launch: str | None) -> Finding:
-    """Return a finding without its conditions."""
     evidence = {key: value for key, value in finding.evidence.items() if key != NEEDS}
-    return finding._replace(evidence=evidence if launch is None else {**evidence, LAUNCH: launch})
+    undecided = finding._replace(evidence=evidence)
+    if finding.severity == Severity.INFO:
+        return undecided
+    whys = []
+    for one in itertools.starmap(Needed, finding.evidence[NEEDS]):
+        why = None
+        for launch in (*itertools.starmap(DocumentedLaunch, one.launches), *launches(one.script)):
+            if not launch.several and not one.spawns:
+                why = why or (f"{launch.where} starts {one.script} as one process" if one.alone else None)
+                continue
+            given = GivenOptions(launch.script_args, functools.partial(configuration, one.script, launch))
+            taken = given.takes(one.needed)
+            if taken:
+                return finding._replace(evidence={**evidence, LAUNCH: launch.where})
+            if taken is None:
+                return undecided
+            why = f"no documented launch with several ranks gets there: {launch.where} {given.excluding(one.needed)}"
+        if why is None or one.is_open or is_mentioned(one.script):
+            return undecided
+        whys.append(why)
+    return undecided._replace(severity=Severity.INFO, message=f"{finding.message}; {whys[0]}")

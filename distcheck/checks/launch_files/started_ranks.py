@@ -12,7 +12,7 @@ from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
 from .counts import nodes_of, ranks_on_node, tasks_of
-from .given_options import DocumentedLaunch, by_launches
+from .given_options import DocumentedLaunch, with_launches
 from .model import LaunchSite
 from .scripts import Started
 
@@ -26,8 +26,9 @@ def starts_several(site: LaunchSite) -> bool:
 
 def launch_of(site: LaunchSite) -> DocumentedLaunch:
     """Return a launch line as far as it decides which paths its script takes."""
-    where = f"{os.path.relpath(site.span.path)}:{site.span.line}"
-    return DocumentedLaunch(where, site.command.script_args, starts_several(site))
+    path = os.path.relpath(site.span.path)
+    folder = os.path.join(os.path.dirname(path), site.folder or "")
+    return DocumentedLaunch(f"{path}:{site.span.line}", site.command.script_args, starts_several(site), folder)
 
 
 #: A comment with a launch line, which a user takes for several GPUs.
@@ -62,11 +63,10 @@ def with_launch_lines(findings: Iterable[Finding], started: Started) -> list[Fin
             line = f"{sites[0].span.path}:{sites[0].span.line}"
             finding = finding._replace(evidence={**finding.evidence, ONE_PROCESS: line})
         if NEEDS in finding.evidence:
-            finding = by_launches(
+            finding = with_launches(
                 finding,
                 lambda script: map(launch_of, lines.get(script, ())),
                 lambda script: any(mentions_several(text, script) for text in texts.get(script, ())),
-                last=False,
             )
         found.append(finding)
     return found

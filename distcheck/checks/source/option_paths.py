@@ -11,6 +11,7 @@ are plain tuples, since a finding carries them until its launch lines are known:
 ``("not", one)``, ``("and", …)``, ``("or", …)``          logic
 ``("=", operator, left, right)``                         a comparison
 ``("l", …)``                                             a tuple or list
+``("y", key, …)``                                        a value of a configuration file
 ``("if", test, yes, no)``                                a value that depends on a test
 ``("p", file, scope, name)``                             a parameter, until a call is known
 =======================================================  ==========================================
@@ -41,6 +42,11 @@ _TRUE: Expression = ("k", True)
 _NAMESPACES = vocabulary.word_set("args opt opts options FLAGS argv parsed_args")
 #: Names of objects to which options are often copied.
 _COPIES = vocabulary.word_set("config cfg conf hparams params settings")
+#: Names of objects that hold what a configuration file has.
+_CONFIGURATIONS = vocabulary.word_set("config cfg conf hparams params settings opt opts hps hp C CFG _C")
+_LOADERS = ("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "omegaconf.OmegaConf.load", "OmegaConf.load")
+#: Names of functions that return a configuration.
+_READS_A_FILE = re.compile(r"config|cfg|yaml", re.IGNORECASE)
 #: What makes options of the fields of a class.
 _PARSERS_OF_CLASSES = ("transformers.HfArgumentParser", "trl.TrlParser", "tyro.cli")
 _CONSTANTS = vocabulary.word_set("int str bool float none")
@@ -195,9 +201,12 @@ def _expression(program: Program, file: int, number: int, depth: int = 0) -> Exp
         copy = _copied_option(program, file, term[2])
         if copy != UNKNOWN:
             return copy
-        if last_name(program.terms[file], term[1]) in _COPIES:
+        if last_name(program.terms[file], term[1]) in _COPIES and program.evaluator.options.get(term[2]):
             return _given_only(_option(program, file, term[2]))
-        return _attribute(program, file, term, depth)
+        kept = _attribute(program, file, term, depth)
+        return kept if kept != UNKNOWN else _configured(program, file, number)
+    if kind == "s":
+        return _configured(program, file, number)
     if kind == "u":
         inner = part(term[2]) if term[1] in ("not", "-") else UNKNOWN
         if term[1] == "not" and inner != UNKNOWN:
@@ -253,6 +262,39 @@ def _is_copy(program: Program, file: int, number: int) -> bool:
     event = program.events[file][number]
     value = program.terms[file][event[9]]
     return value[0] == "a" and value[2] == event[8] and _holds_options(program, file, value[1])
+
+
+def _configured(program: Program, file: int, number: int) -> Expression:
+    """Return a value of a configuration by its keys, as a file may have it: ``cfg.TRAIN.RESUME``, ``cfg["resume"]``."""
+    terms, evaluator = program.terms[file], program.evaluator
+    keys: list[str] = []
+    while terms[number][0] in ("a", "s"):
+        term = terms[number]
+        key = term[2] if term[0] == "a" else evaluator.constant_of(file, term[2])
+        if not isinstance(key, str):
+            return UNKNOWN
+        keys.insert(0, key)
+        number = term[1]
+        if last_name(terms, number) in _CONFIGURATIONS:
+            break
+    value = evaluator.value(file, number)
+    name = last_name(terms, number)
+    is_file = value.named(*_LOADERS) is not None or (terms[number][0] == "c" and _READS_A_FILE.search(name) is not None)
+    if (
+        not keys
+        or not (is_file or name in _CONFIGURATIONS)
+        or value.has(Kind.NAMESPACE, Kind.OBJECT, Kind.CLASS, Kind.MODULE, Kind.DICT)
+        or not _stored_names(program).isdisjoint(keys)
+    ):
+        return UNKNOWN
+    return ("y", *keys)
+
+
+@cached
+def _stored_names(program: Program) -> frozenset[str]:
+    """Return the attributes and the keys that the program assigns to objects."""
+    keys = (program.evaluator.constant_of(row.file, row.payload[1]) for row in program.rows("store"))
+    return frozenset((*(name for _, name in program.evaluator.outside), *(key for key in keys if isinstance(key, str))))
 
 
 def _given_only(option: Expression) -> Expression:
@@ -386,7 +428,7 @@ def _bound(program: Program, needed: Expression, function: tuple[int, int], site
     def bind(one: Expression) -> Expression:
         if one[0] == "p":
             return passed(one[3]) if one[1:3] == function else one
-        if one[0] in ("k", "o", "?"):
+        if one[0] in ("k", "o", "y", "?"):
             return one
         return tuple(bind(item) if isinstance(item, tuple) else item for item in one)
 
@@ -418,7 +460,7 @@ def _passed(program: Program, function: tuple[int, int], name: str, site: EntryS
 
 def _parts(one: Expression) -> Iterator[Expression]:
     yield one
-    if one[0] not in ("k", "o", "?", "p"):
+    if one[0] not in ("k", "o", "y", "?", "p"):
         for item in one[1:]:
             if isinstance(item, tuple):
                 yield from _parts(item)
@@ -429,7 +471,7 @@ def _has_parameter(one: Expression) -> bool:
 
 
 def _has_option(one: Expression) -> bool:
-    return any(part[0] == "o" for part in _parts(one))
+    return any(part[0] in ("o", "y") for part in _parts(one))
 
 
 def _closed(one: Expression) -> Expression:
@@ -440,7 +482,7 @@ def _closed(one: Expression) -> Expression:
     def close(part: Expression) -> Expression:
         if part[0] == "p":
             return UNKNOWN
-        if part[0] in ("k", "o", "?"):
+        if part[0] in ("k", "o", "y", "?"):
             return part
         return tuple(close(item) if isinstance(item, tuple) else item for item in part)
 
