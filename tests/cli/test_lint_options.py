@@ -243,6 +243,34 @@ def test_a_changed_configuration_file_is_read_again(tmp_path: Path) -> None:
         assert [one["severity"] for one in report_of(*command, cwd=folder)["findings"]] == [level]
 
 
+COUNTED = """\
+import os
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl", rank=int(os.environ["RANK"]), world_size=torch.cuda.device_count())
+"""
+
+
+@pytest.mark.parametrize(
+    ("launch", "level"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc-per-node=2 train.py\n", "info"),
+        ("export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --nproc-per-node=2 train.py\n", "info"),
+        ("torchrun --nproc-per-node=gpu train.py\n", "info"),
+        ("CUDA_VISIBLE_DEVICES=0,1,2 torchrun --nproc-per-node=2 train.py\n", "warning"),
+        ("CUDA_VISIBLE_DEVICES=$1 torchrun --nproc-per-node=2 train.py\n", "warning"),
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nnodes=2 --nproc-per-node=2 train.py\n", "warning"),
+        ("torchrun --nproc-per-node=2 train.py\n", "warning"),
+    ],
+)
+def test_a_launch_with_a_process_for_each_gpu_that_it_shows(tmp_path: Path, launch: str, level: str) -> None:
+    folder = jobs(tmp_path, train_py=COUNTED)
+    (folder / "README.md").write_text(block(launch))
+    assert [severity for severity, *_ in found_in(folder, "DC213")] == [level]
+
+
 def test_a_deprecated_name_is_one_in_any_branch(tmp_path: Path) -> None:
     text = script(FLAG, "args.export").replace(
         'torch.save(model.state_dict(), "last.pt")', "dist.all_reduce(model.weight, op=dist.reduce_op.SUM)"

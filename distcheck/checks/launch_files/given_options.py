@@ -52,10 +52,18 @@ class GivenOptions:
 
     :param words: what the script gets
     :param configuration: returns the configuration file that the words name, or None
+    :param one_per_gpu: the launch shows as many GPUs as it starts processes
     """
 
-    def __init__(self, words: Sequence[str], configuration: Callable[[], Node | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        configuration: Callable[[], Node | None] = lambda: None,
+        *,
+        one_per_gpu: bool = False,
+    ) -> None:
         self.words = words
+        self.one_per_gpu = one_per_gpu
         self.configuration = functools.cache(configuration)
 
     def takes(self, needed: Expression) -> bool | None:
@@ -67,6 +75,8 @@ class GivenOptions:
         for option in _options(needed):
             if _truth(self._value(needed, option)) is not False:
                 continue
+            if option[0] == "g":
+                return "shows as many GPUs as it starts processes"
             if option[0] == "y":
                 return f"has a configuration file with another {'.'.join(option[1:])}"
             for number, word in enumerate(self.words):
@@ -84,9 +94,11 @@ class GivenOptions:
         kind = needed[0]
         if kind == "k":
             return needed[1]
-        if kind in ("o", "y"):
-            if only not in (None, needed):
+        if kind in ("o", "y", "g"):
+            if only not in (None, needed) or (kind == "g" and not self.one_per_gpu):
                 return _Unknown
+            if kind == "g":
+                return False
             return _given(self.words, *needed[1:]) if kind == "o" else self._configured(needed[1:])
         if kind == "not":
             truth = _truth(self._value(needed[1], only))
@@ -133,7 +145,7 @@ def _truth(value: Any) -> bool | None:
 
 
 def _options(needed: Expression) -> Iterator[Expression]:
-    if needed[0] in ("o", "y"):
+    if needed[0] in ("o", "y", "g"):
         yield needed
     elif needed[0] != "k":
         for part in needed[1:]:
@@ -215,6 +227,8 @@ class DocumentedLaunch(NamedTuple):
     several: bool
     #: the folder in which it starts, as far as its file shows that
     folder: str
+    #: it shows as many GPUs as it starts processes, on one host
+    one_per_gpu: bool
 
 
 class Needed(NamedTuple):
@@ -269,7 +283,8 @@ def by_launches(
             if not launch.several and not one.spawns:
                 why = why or (f"{launch.where} starts {one.script} as one process" if one.alone else None)
                 continue
-            given = GivenOptions(launch.script_args, functools.partial(configuration, one.script, launch))
+            named = functools.partial(configuration, one.script, launch)
+            given = GivenOptions(launch.script_args, named, one_per_gpu=launch.one_per_gpu)
             taken = given.takes(one.needed)
             if taken:
                 return finding._replace(evidence={**evidence, LAUNCH: launch.where})

@@ -28,7 +28,24 @@ def launch_of(site: LaunchSite) -> DocumentedLaunch:
     """Return a launch line as far as it decides which paths its script takes."""
     path = os.path.relpath(site.span.path)
     folder = os.path.join(os.path.dirname(path), site.folder or "")
-    return DocumentedLaunch(f"{path}:{site.span.line}", site.command.script_args, starts_several(site), folder)
+    return DocumentedLaunch(
+        f"{path}:{site.span.line}", site.command.script_args, starts_several(site), folder, _has_one_per_gpu(site)
+    )
+
+
+def _has_one_per_gpu(site: LaunchSite) -> bool:
+    """Return whether a launch line shows as many GPUs as it starts processes, on one host."""
+    if nodes_of(site) not in (None, 1):
+        return False
+    if site.command.nproc == "gpu":
+        return True
+    setting = site.settings.get("CUDA_VISIBLE_DEVICES")
+    mask = site.command.assignments.get("CUDA_VISIBLE_DEVICES") or (None if setting is None else setting.value)
+    return (
+        bool(mask)
+        and re.fullmatch(r"\d+(,\d+)*", str(mask)) is not None
+        and (str(mask).count(",") + 1 == ranks_on_node(site))
+    )
 
 
 #: A comment with a launch line, which a user takes for several GPUs.

@@ -12,6 +12,7 @@ are plain tuples, since a finding carries them until its launch lines are known:
 ``("=", operator, left, right)``                         a comparison
 ``("l", …)``                                             a tuple or list
 ``("y", key, …)``                                        a value of a configuration file
+``("g",)``                                               a launch shows more GPUs than it starts processes
 ``("if", test, yes, no)``                                a value that depends on a test
 ``("p", file, scope, name)``                             a parameter, until a call is known
 =======================================================  ==========================================
@@ -38,6 +39,9 @@ Expression = tuple[Any, ...]
 
 UNKNOWN: Expression = ("?",)
 _TRUE: Expression = ("k", True)
+_FEWER_PROCESSES: Expression = ("g",)
+#: Rules about a number of GPUs that stands for one of processes.
+_ABOUT_COUNTS = ("DC213",)
 #: Names of objects that hold options, where nothing else is known about them.
 _NAMESPACES = vocabulary.word_set("args opt opts options FLAGS argv parsed_args")
 #: Names of objects to which options are often copied.
@@ -76,7 +80,8 @@ def with_needs(program: Program, findings: Iterable[Finding]) -> list[Finding]:
             and finding.where.line is not None
             and finding.code not in _WHEREVER_IT_STANDS
         ):
-            needs = _needs(program, file, finding.where.line, finding.code in HARMLESS_ALONE)
+            more = _FEWER_PROCESSES if finding.code in _ABOUT_COUNTS else _TRUE
+            needs = _needs(program, file, finding.where.line, more, finding.code in HARMLESS_ALONE)
             if needs:
                 finding = finding._replace(evidence={**finding.evidence, NEEDS: needs})
         found.append(finding)
@@ -84,18 +89,19 @@ def with_needs(program: Program, findings: Iterable[Finding]) -> list[Finding]:
 
 
 @cached
-def _needs(program: Program, file: int, line: int, alone: bool) -> tuple[tuple[Any, ...], ...]:
+def _needs(program: Program, file: int, line: int, more: Expression, alone: bool) -> tuple[tuple[Any, ...], ...]:
     """Return the scripts that reach a line, whether each starts its ranks itself, and what that needs.
 
     There is nothing if options decide nothing.
 
+    :param more: what it needs in addition
     :param alone: one process can't have the finding
     """
     place = _place(program, file, line)
     if place is None:
         return ()
     paths = _Paths(program)
-    paths.follow(file, *place, _TRUE, ())
+    paths.follow(file, *place, more, ())
     if len(paths.found) > _MOST_SCRIPTS:
         return ()
     needs = [
@@ -428,7 +434,7 @@ def _bound(program: Program, needed: Expression, function: tuple[int, int], site
     def bind(one: Expression) -> Expression:
         if one[0] == "p":
             return passed(one[3]) if one[1:3] == function else one
-        if one[0] in ("k", "o", "y", "?"):
+        if one[0] in ("k", "o", "y", "g", "?"):
             return one
         return tuple(bind(item) if isinstance(item, tuple) else item for item in one)
 
@@ -460,7 +466,7 @@ def _passed(program: Program, function: tuple[int, int], name: str, site: EntryS
 
 def _parts(one: Expression) -> Iterator[Expression]:
     yield one
-    if one[0] not in ("k", "o", "y", "?", "p"):
+    if one[0] not in ("k", "o", "y", "g", "?", "p"):
         for item in one[1:]:
             if isinstance(item, tuple):
                 yield from _parts(item)
@@ -471,7 +477,7 @@ def _has_parameter(one: Expression) -> bool:
 
 
 def _has_option(one: Expression) -> bool:
-    return any(part[0] in ("o", "y") for part in _parts(one))
+    return any(part[0] in ("o", "y", "g") for part in _parts(one))
 
 
 def _closed(one: Expression) -> Expression:
@@ -482,7 +488,7 @@ def _closed(one: Expression) -> Expression:
     def close(part: Expression) -> Expression:
         if part[0] == "p":
             return UNKNOWN
-        if part[0] in ("k", "o", "y", "?"):
+        if part[0] in ("k", "o", "y", "g", "?"):
             return part
         return tuple(close(item) if isinstance(item, tuple) else item for item in part)
 
