@@ -20,7 +20,7 @@ from distcheck.launch.model import NODE_LAUNCHERS
 from .document_files import DocumentFiles, is_readme
 from .engine import read_one
 from .fragments import Fragment
-from .given_options import DocumentedLaunch, by_launches, configuration_in
+from .given_options import DocumentedLaunch, GivenOptions, by_launches, configuration_in
 from .model import LaunchFile, LaunchSite
 from .scripts import names_of
 from .started_ranks import launch_of, mentions_several, starts_several
@@ -51,6 +51,8 @@ class Documents:
         #: all that was read from the disk
         self.files = DocumentFiles()
         self._known: dict[str, list[LaunchFile]] = {}
+        self._launches: dict[str, list[DocumentedLaunch]] = {}
+        self._options: dict[tuple[str, DocumentedLaunch], GivenOptions] = {}
         self._configurations: dict[str, Node | None] = {}
 
     def without_the_option(self, script: str) -> str | None:
@@ -79,15 +81,26 @@ class Documents:
             found = found or DocumentedStart(name, False)
         return found
 
-    def launches_of(self, script: str) -> Iterator[DocumentedLaunch]:
-        """Yield the launch lines of a script in documents."""
-        return (launch_of(site) for _, site in self._starting(script))
+    def launches_of(self, script: str) -> list[DocumentedLaunch]:
+        """Return the launch lines of a script in documents."""
+        if script not in self._launches:
+            self._launches[script] = [launch_of(site) for _, site in self._starting(script)]
+        return self._launches[script]
 
     def mention(self, script: str) -> bool:
         """Return whether a comment in a document that starts a script starts it with a launcher."""
-        return any(mentions_several(document.lines, script) for document, _ in self._starting(script))
+        documents = {document.path: document for document, _ in self._starting(script)}
+        return any(mentions_several(document.lines, script) for document in documents.values())
 
-    def configuration(self, script: str, launch: DocumentedLaunch) -> Node | None:
+    def options_of(self, script: str, launch: DocumentedLaunch) -> GivenOptions:
+        """Return what a launch line of a script gives to options."""
+        key = (script, launch)
+        if key not in self._options:
+            named = partial(self._configuration, script, launch)
+            self._options[key] = GivenOptions(launch.script_args, named, one_per_gpu=launch.one_per_gpu)
+        return self._options[key]
+
+    def _configuration(self, script: str, launch: DocumentedLaunch) -> Node | None:
         """Return the only configuration file that a launch line of a script names, or None."""
         named = {path for word in launch.script_args if (path := configuration_in(word)) is not None}
         if len(named) != 1:
@@ -202,7 +215,7 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
         if SCRIPTS in finding.evidence and finding.severity > Severity.INFO:
             finding = _by_ranks(finding, documents)
         if NEEDS in finding.evidence:
-            finding = by_launches(finding, documents.launches_of, documents.mention, documents.configuration)
+            finding = by_launches(finding, documents.launches_of, documents.mention, documents.options_of)
         found.append(finding)
     return found
 

@@ -65,6 +65,7 @@ class GivenOptions:
         self.words = words
         self.one_per_gpu = one_per_gpu
         self.configuration = functools.cache(configuration)
+        self._values: dict[Expression, Any] = {}
 
     def takes(self, needed: Expression) -> bool | None:
         """Return whether a script with these options takes a path, or None if that is not known."""
@@ -99,7 +100,10 @@ class GivenOptions:
                 return _Unknown
             if kind == "g":
                 return False
-            return _given(self.words, *needed[1:]) if kind == "o" else self._configured(needed[1:])
+            if needed not in self._values:
+                known = _given(self.words, *needed[1:]) if kind == "o" else self._configured(needed[1:])
+                self._values[needed] = known
+            return self._values[needed]
         if kind == "not":
             truth = _truth(self._value(needed[1], only))
             return _Unknown if truth is None else not truth
@@ -265,33 +269,37 @@ def by_launches(
     finding: Finding,
     launches: Callable[[str], Iterable[DocumentedLaunch]],
     is_mentioned: Callable[[str], bool],
-    configuration: Callable[[str, DocumentedLaunch], Node | None],
+    options: Callable[[str, DocumentedLaunch], GivenOptions],
 ) -> Finding:
     """Return a finding as its launch lines decide it: a note if no launch with several ranks takes its path.
 
     :param launches: the launch lines of a script in documents
-    :param configuration: returns the configuration file that a launch line of a script names
+    :param options: returns what a launch line of a script gives to options
     """
     evidence = {key: value for key, value in finding.evidence.items() if key != NEEDS}
     undecided = finding._replace(evidence=evidence)
     if finding.severity == Severity.INFO:
         return undecided
-    whys = []
+    reasons: list[Callable[[], str]] = []
     for one in itertools.starmap(Needed, finding.evidence[NEEDS]):
         why = None
         for launch in (*itertools.starmap(DocumentedLaunch, one.launches), *launches(one.script)):
             if not launch.several and not one.spawns:
-                why = why or (f"{launch.where} starts {one.script} as one process" if one.alone else None)
+                if one.alone and why is None:
+                    why = functools.partial("{} starts {} as one process".format, launch.where, one.script)
                 continue
-            named = functools.partial(configuration, one.script, launch)
-            given = GivenOptions(launch.script_args, named, one_per_gpu=launch.one_per_gpu)
+            given = options(one.script, launch)
             taken = given.takes(one.needed)
             if taken:
                 return finding._replace(evidence={**evidence, LAUNCH: launch.where})
             if taken is None:
                 return undecided
-            why = f"no documented launch with several ranks gets there: {launch.where} {given.excluding(one.needed)}"
+            why = functools.partial(_why_not, launch, given, one.needed)
         if why is None or one.is_open or is_mentioned(one.script):
             return undecided
-        whys.append(why)
-    return undecided._replace(severity=Severity.INFO, message=f"{finding.message}; {whys[0]}")
+        reasons.append(why)
+    return undecided._replace(severity=Severity.INFO, message=f"{finding.message}; {reasons[0]()}")
+
+
+def _why_not(launch: DocumentedLaunch, given: GivenOptions, needed: Expression) -> str:
+    return f"no documented launch with several ranks gets there: {launch.where} {given.excluding(needed)}"
