@@ -78,6 +78,7 @@ def found_in(folder: Path, code: str = "DC720") -> list[tuple[str, str, dict[str
         (FLAG, "args.export", [""]),
         (FLAG, "args.export and model is not None", ["--other 1"]),
         (FLAG, "args.export", ["--mode train", "--other $X"]),
+        (FLAG, "args.export", ["conf.yaml --other 1"]),
         (NO_FLAG, "args.export", ["--train"]),
         (MODE, 'args.mode == "test"', [""]),
         (MODE, 'args.mode == "test"', ["--mode train", "--mode=train"]),

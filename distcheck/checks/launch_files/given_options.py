@@ -189,8 +189,8 @@ def _given(
         after_option = word.startswith("-") and not equals
     if is_given:
         return value
-    if words and words[0].endswith((".json", ".yaml", ".yml")):
-        is_open = True  # a file with options
+    if len(words) == 1 and words[0].endswith((".json", ".yaml", ".yml")):
+        is_open = True  # a file with all options
     if is_open or default[0] != "k":
         return _Unknown
     return _converted(default[1], kind) if isinstance(default[1], str) else default[1]
