@@ -16,10 +16,14 @@ def forward(block: torch.Tensor) -> torch.Tensor:
 def backward(block: torch.Tensor, is_last_stage: bool) -> None:
     if not is_last_stage:
         dist.recv(block, src=dist.get_rank() + 1)
+    if dist.get_rank() > 0:
+        dist.send(block, dst=dist.get_rank() - 1)
 
 
 def to_the_right(block: torch.Tensor) -> None:
     rank = dist.get_rank()
+    if rank > 0:
+        dist.recv(block, rank - 1)
     if rank == dist.get_world_size() - 1:
         return
     dist.send(block, rank + 1)
