@@ -14,7 +14,8 @@ from distcheck.core.configuration import Configuration
 from distcheck.rules import Selection
 
 if TYPE_CHECKING:
-    from distcheck.checks.launch_files.model import Nodes
+    from distcheck.checks.launch_files.engine import LaunchSource
+    from distcheck.checks.launch_files.model import LaunchFile, LookUp, Nodes
     from distcheck.checks.source.cache import Cache
     from distcheck.checks.source.discovery import Globs
     from distcheck.reporters.progress import Progress
@@ -99,6 +100,8 @@ class Recorder(Protocol):
     def asking(self, look_up: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]: ...
 
     def is_file(self, path: str) -> bool: ...
+
+    def launch_file(self, source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile | None: ...
 
 
 class DelayedProgress:

@@ -59,10 +59,7 @@ class LaunchSide(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Return whether all shell could be read, and no analysis failed."""
-        return not any(
-            file.why_no_shell is not None or any(engine.has_failed(why) for why, _, _ in file.problems)
-            for file in self.files.files
-        )
+        return all(engine.is_whole(file) for file in self.files.files)
 
     @property
     def unread(self) -> int:
@@ -186,6 +183,7 @@ def read(
         include_markdown=options.include_markdown,
         named=inputs.named,
         progress=lambda done, total: progress.show("reading launch files", done, total),
+        read=None if memory is None else memory.launch_file,
     )
     scripts: frozenset[str] = frozenset()
     if any(file.sites for file in files.files):

@@ -27,6 +27,8 @@ from .lint_units import LintUnit, UnitVerdict
 
 if TYPE_CHECKING:
     from distcheck.checks.launch_files.document_files import Answer
+    from distcheck.checks.launch_files.engine import LaunchSource
+    from distcheck.checks.launch_files.model import LaunchFile, LookUp
     from distcheck.checks.source.cache import Cache
     from distcheck.checks.source.link import FileFacts
     from distcheck.checks.source.project_texts import ProjectTexts
@@ -178,6 +180,30 @@ class RunMemory:
         """Return whether a path is a file, and record it."""
         found = self.exists[path] = os.path.isfile(path)
         return found
+
+    def launch_file(self, source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile | None:
+        """Return the contents of a file as an earlier run read it, or as they are now; None if it is no launch file.
+
+        The other files that were read for it are compared. Raises OSError.
+        """
+        from distcheck.checks.launch_files import engine, stored_files
+
+        before = self._unchanged(source.path)
+        if before is not None:
+            data = self.cache.get(self._launch_key(source.path, markdown, before.digest))
+            stored = None if data is None else stored_files.from_bytes(data, look_up)
+            if stored is not None:
+                self.readings[source.path] = before
+                return stored.file
+        recorded = stored_files.RecordedLookUps(look_up)
+        file = engine.read_source(source, markdown, recorded)
+        if file is None or engine.is_whole(file):
+            key = self._launch_key(source.path, markdown, self.readings[source.path].digest)
+            self.cache.put(key, stored_files.to_bytes(file, recorded))
+        return file
+
+    def _launch_key(self, path: str, markdown: bool, digest: bytes) -> bytes:
+        return digest_of(repr(("launch", self._options, path, markdown, digest)).encode("utf-8", "surrogateescape"))
 
     # the whole run
 

@@ -163,6 +163,25 @@ def test_only_the_part_of_a_changed_file_is_judged(tree: Tree) -> None:
     assert (tree.reads, tree.judged) == ([], 0)
 
 
+def test_launch_files_that_have_not_changed_are_not_parsed(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tree)
+    parsed: list[str] = []
+    read = launch_engine.read_source
+
+    def counted(source: Any, *given: Any) -> Any:
+        parsed.append(source.path)
+        return read(source, *given)
+
+    monkeypatch.setattr(launch_engine, "read_source", counted)
+    tree.write("one/train.py", GOOD, at=OLD + 1)
+    tree.run()
+    assert parsed == []
+    # the job sources it
+    tree.write("two/env.sh", "export NCCL_DEBUG=WARN\n", at=OLD + 1)
+    tree.run()
+    assert sorted(parsed) == ["two/env.sh", "two/job.sbatch"]
+
+
 def edit_helper(tree: Tree) -> None:
     tree.write("two/helper.py", HELPER.replace("dist.barrier()", "pass"), at=OLD + 1)
 

@@ -33,6 +33,10 @@ class LaunchSource(NamedTuple):
     read: Callable[[int], bytes]
 
 
+#: Reads one file: :func:`read_source`, or what keeps its results.
+Reader = Callable[[LaunchSource, bool, LookUp], LaunchFile | None]
+
+
 def read_launch_files(
     sources: Sequence[LaunchSource],
     *,
@@ -40,6 +44,7 @@ def read_launch_files(
     include_markdown: bool = False,
     named: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
+    read: Reader | None = None,
 ) -> LaunchFiles:
     """Return the launch files among some files, with their contents.
 
@@ -48,7 +53,9 @@ def read_launch_files(
         working directory
     :param include_markdown: read documents as well; one that is among ``named`` is read in any case
     :param progress: called now and then with the number of finished files, and of all
+    :param read: reads one file; :func:`read_source` by default
     """
+    reader = read_source if read is None else read
     ask = look_up if look_up is not None else remembering(look_up_below(os.getcwd()))
     found: list[LaunchFile] = []
     for number, source in enumerate(sources):
@@ -56,13 +63,13 @@ def read_launch_files(
             progress(number, len(sources))
         markdown = include_markdown or source.path in named
         try:
-            read = _read(source, markdown, ask)
+            file = reader(source, markdown, ask)
         except OSError as error:
             if _may_be_data(source.path) and source.path not in named:
                 continue
-            read = LaunchFile(source.path, "", problems=((f"it can't be read: {error.strerror or error}", 0, 0),))
-        if read is not None:
-            found.append(read)
+            file = LaunchFile(source.path, "", problems=((f"it can't be read: {error.strerror or error}", 0, 0),))
+        if file is not None:
+            found.append(file)
     return LaunchFiles(tuple(found))
 
 
@@ -72,7 +79,11 @@ def read_one(path: str, data: bytes, look_up: LookUp, *, include_markdown: bool 
     return None if kind is None else _read_kind(path, data, kind, look_up)
 
 
-def _read(source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile | None:
+def read_source(source: LaunchSource, markdown: bool, look_up: LookUp) -> LaunchFile | None:
+    """Return the contents of a file, or None if it is no launch file; raises OSError.
+
+    :param markdown: a document is one
+    """
     if _may_be_data(source.path):
         data = source.read(_BEGINNING)
         kind = kind_of(source.path, data, include_markdown=markdown)
@@ -147,6 +158,11 @@ def remembering(look_up: LookUp) -> LookUp:
 def has_failed(why: str) -> bool:
     """Return whether a problem of a file is a failure of its reader."""
     return why.startswith(_FAILED)
+
+
+def is_whole(file: LaunchFile) -> bool:
+    """Return whether all shell in a file could be read, and no analysis failed."""
+    return file.why_no_shell is None and not any(has_failed(why) for why, _, _ in file.problems)
 
 
 def has_contents(file: LaunchFile) -> bool:
