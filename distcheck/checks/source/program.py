@@ -499,7 +499,8 @@ class Program(SourceSpans):
     """All analysed files, linked."""
 
     def __init__(self, files: Iterable[FileFacts], *, put_aside: int = 0, texts: ProjectTexts | None = None) -> None:
-        self.index = Index(files, loaded=True)
+        # of several callers or paths the first is shown: which one that is must not depend on the order of the input
+        self.index = Index(sorted(files, key=lambda file: file.path), loaded=True)
         super().__init__(self.index.files)
         #: by file, see :mod:`.summary`
         self.terms, self.events, self.blocks = self.index.terms, self.index.events, self.index.blocks

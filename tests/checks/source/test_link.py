@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from distcheck.checks.source.engine import SourceFile, analyse
+from distcheck.checks.source.engine import SourceFile, read
 from distcheck.checks.source.link import Index
 
 #: A file that is analysed at once.
@@ -14,7 +14,7 @@ _TEXT = b"import torch.distributed as dist\ndist.barrier()\n"
 
 
 def index(*paths: str) -> Index:
-    return analyse([SourceFile(path, lambda: _TEXT) for path in paths]).index
+    return Index(read([SourceFile(path, lambda: _TEXT) for path in paths]).files)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,6 @@ def test_the_nearest_module_is_imported(
 
 def test_files_hang_together_by_imports() -> None:
     texts = {"a/train.py": b"import helper\n" + _TEXT, "a/helper.py": _TEXT, "b/train.py": _TEXT}
-    tables = analyse([SourceFile(path, lambda text=text: text) for path, text in texts.items()]).index  # type: ignore[misc]
+    tables = Index(read([SourceFile(path, lambda text=text: text) for path, text in texts.items()]).files)  # type: ignore[misc]
     roots = tables.roots()
     assert roots[0] == roots[1] != roots[2]
