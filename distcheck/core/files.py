@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable
 
@@ -64,6 +63,8 @@ def write_whole(path: str, data: bytes, *, follow: bool = True) -> None:
         refuse_foreign_link(path)
     target = os.path.realpath(path) if follow else path
     found = os.lstat(target) if os.path.isfile(target) else None
+    import secrets
+
     # no other process can guess the name, and O_EXCL follows no link
     draft = os.path.join(os.path.dirname(target), f".{os.path.basename(target)[:200]}.{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

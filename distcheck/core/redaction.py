@@ -19,11 +19,13 @@ Value = TypeVar("Value")
 
 MASK = "***"
 
+#: A pattern, compiled when it is first used: to compile all of them takes a tenth of a short run.
+_compiled = functools.cache(re.compile)
+
 #: Words in the name of a variable or an option whose value is a credential.
-_NAME = re.compile(
-    r"(?:^|[_\-.])(?:[A-Z]*TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|WANDB[_-]?KEY|CREDENTIALS?|API[_-]?KEY|ACCESS[_-]?KEY|PRIVATE[_-]?KEY|"
-    r"AUTH|COOKIE|SESSION[_-]?KEY|JWT|BEARER|SIGNATURE|SECRET[_-]?KEY)(?:$|[_\-.\d])",
-    re.IGNORECASE,
+_NAME = (
+    r"(?i)(?:^|[_\-.])(?:[A-Z]*TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|WANDB[_-]?KEY|CREDENTIALS?|API[_-]?KEY|ACCESS[_-]?KEY|PRIVATE[_-]?KEY|"
+    r"AUTH|COOKIE|SESSION[_-]?KEY|JWT|BEARER|SIGNATURE|SECRET[_-]?KEY)(?:$|[_\-.\d])"
 )
 #: The last word of such a name in running text, source code and URLs.
 _WORD = (
@@ -32,12 +34,10 @@ _WORD = (
 # The patterns must need linear time for any text. So each begins at the begin of a word, or has a bound.
 #: ``scheme://user:password@host``, to the last @ of the authority. In the second form the password has a slash. If a
 #: number follows the colon, it is a port, and the @ belongs to a path: ``https://host:443/image@v1``.
-_USERINFO = re.compile(
-    r"""(?<=://)(?:[^\s/?#"'<>\\]{0,256}@|[^\s/:@?#"'\[]{0,64}:(?!\d{1,5}(?![^\s/?#"']))[^\s"'<>@]{0,256}@)(?=[^\s/@])"""
-)
+_USERINFO = r"""(?<=://)(?:[^\s/?#"'<>\\]{0,256}@|[^\s/:@?#"'\[]{0,64}:(?!\d{1,5}(?![^\s/?#"']))[^\s"'<>@]{0,256}@)(?=[^\s/@])"""
 #: ``user:password@host`` without a scheme. The password has a letter, and a digit or a sign. The host has a domain or a
 #: port, or is an address. An image with a digest is none, and no mail address after a word like author.
-_USER_AT_HOST = re.compile(
+_USER_AT_HOST = (
     r"""(?i)(?<![\w/@:.+\-])((?!(?:mailto|to|cc|from|e?-?mail|author|maintainer|by|sips?|xmpp|acct)\b:)[a-z_][\w.+\-]{0,63}:)"""
     r"""(?=[^\s/@:]{0,64}[a-z])(?=[^\s/@:]{0,64}[^\sa-z/@:])[^\s/@:"'<>,;|()\[\]{}$]{6,64}"""
     r"""(?=@(?!sha\d|md5)(?:localhost\b|\d{1,3}(?:\.\d{1,3}){3}\b|[a-z\d][\w\-]{0,62}(?:\.[\w\-]{1,63}){0,9}(?::\d{2,5}\b|\.[a-z]{2,})))"""
@@ -45,7 +45,7 @@ _USER_AT_HOST = re.compile(
 #: The published forms of credentials: AWS, GitHub, GitLab, Hugging Face, OpenAI, Anthropic, NVIDIA, Docker, Slack,
 #: SendGrid, Google, PyPI, npm, Stripe, W&B, JSON web tokens, private keys. In their full length they are masked inside
 #: of words too; shorter, at the begin of a word only ("task-…" holds no key of OpenAI's), or where a text was cut.
-_FORMS = re.compile(
+_FORMS = (
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r"(?:[\s\S]*?-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|[\s\S]*)|"
     r"A[KS]IA[0-9A-Z]{16}|gh[pousr]_[0-9A-Za-z]{30,}|github_pat_\w{22,}|gl(?:pat|ptt|dt|rt|cbt)-[\w-]{20,}|"
@@ -60,60 +60,67 @@ _FORMS = re.compile(
     r"(?<![A-Za-z])(?:gh[pousr]_|github_pat_|glpat-|hf_|sk-|nvapi-|xox[a-z]-|A[KS]IA|wandb_v\d_)[\w-]{5,40}(?=…|\.\.\.)"
 )
 #: ``Authorization: …`` and ``Bearer …``.
-_HEADER = re.compile(
+_HEADER = (
     r"""(?i)(\bauthorization["']?\s*[:=]\s*["']?(?:(?:basic|bearer|token|digest|negotiate)\s+)?|"""
     r"""\bbearer\s+(?=[^\s"']*\d)(?=[^\s"']{12}))[^\s"',;]+"""
 )
 #: What is no credential: a variable, a placeholder, a mask, a number, a truth value.
 _NO_VALUE = r"(?![$<{%\[*]|\d{1,5}(?:\.\d*)?(?![\w.])|(?:true|false|none|null)\b)"
 #: ``--api-key=value``, and ``--api-key value`` if the value has a digit: a sentence may continue after an option.
-_OPTION = re.compile(
+_OPTION = (
     rf"""(?i)((?<![\w-])--?[\w-]*{_WORD}(?:=|\s+(?=["']|[^\s"'\-][^\s"']*\d))["']?){_NO_VALUE}[^\s"'\-][^\s"']{{3,}}"""
 )
 #: ``"password": "value"``, ``api_key=value``: letters and digits, and no expression (``token=tokenizer.eos_token``).
-_ASSIGNED = re.compile(
+_ASSIGNED = (
     rf"""(?i)((?<![\w.\-])[\w.\-]*{_WORD}(?:\\?["'])?\]?\s*[:=]\s*)(?:((?:\\?["']){_NO_VALUE}(?=[^"'\s]*\d)[^"'\s]{{6,}})|"""
     rf"""{_NO_VALUE}(?=[^\s"',;&]{{0,256}}\d)(?=\d*[a-z_\-])[\w+/=~!@#%^*\-]{{6,}}(?![\w.(\[]))"""
 )
 #: Keys and signatures in the query of a URL.
-_QUERY = re.compile(
-    rf"""(?i)([?&;](?:[\w\-]*{_WORD}|sig|signature|key|auth|x-(?:amz|goog)-(?:credential|signature))=)[^&\s"'<>]{{6,}}"""
+_QUERY = (
+    rf"""(?i)([?&;](?:[\w\-]*{_WORD}|sig|signature|key|auth|x-(?:amz|goog)-(?:credential|signature))=)"""
+    r"""[^&\s"'<>]{6,}"""
 )
 #: Commands that take a credential without its name.
-_LOGIN = re.compile(
+_LOGIN = (
     r"(\bwandb login\s+(?:-[\w-]+\s+)*|\bsshpass\s+-p\s*|\bdocker login\b[^;&|\n]{0,100}?\s-p\s*|"
     r"\bcurl\b[^;&|\n]{0,100}?\s(?:-u|--user|-U|--proxy-user)[\s=]+[^\s:=][^\s:]*:)(?![$\-])[^\s;&|]+"
 )
 #: ``key=value``, or ``key: value`` with a blank, where the key names a credential; a bare colon parts paths.
-_PAIR = re.compile(
+_PAIR = (
     r"(?i)(?<![\w/.\-])([\w.\-]*(?:token|secret|passwo?r?d|passphrase|credential|api[_-]?key|access[_-]?key|account[_-]?key|"
     r"private[_-]?key)\s*(?:=\s*|:\s+)|bearer\s+)[^\s,;&|]+"
 )
 #: A proxy without a scheme: ``user:password@host``.
-_PROXY = re.compile(r"^(?![a-z]+://)[^/@\s:]*:[^@\s]*@")
+_PROXY = r"^(?![a-z]+://)[^/@\s:]*:[^@\s]*@"
 #: Letters and digits without a break, as long as an md5 sum in hex or longer, both kinds: a key rather than a word.
-_OPAQUE = re.compile(r"(?<![\w/+.\-])(?=[\w+\-]*\d)(?=[\w+\-]*[A-Za-z])[\w+]{32,}=*(?![\w/+.\-])")
+_OPAQUE = r"(?<![\w/+.\-])(?=[\w+\-]*\d)(?=[\w+\-]*[A-Za-z])[\w+]{32,}=*(?![\w/+.\-])"
 #: base64 as long as a secret key of AWS (40 characters) or longer. A line of a private key has 64 characters.
-_BASE64 = re.compile(r"(?<![0-9A-Za-z+/])[0-9A-Za-z+/]{40,}={0,2}")
+_BASE64 = r"(?<![0-9A-Za-z+/])[0-9A-Za-z+/]{40,}={0,2}"
 #: A word in a name without breaks, such as each of ``ImageNet12``.
-_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_PART = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+"
 #: What precedes a digest, a commit or a job's number.
-_DIGEST = re.compile(r"(?i)(?:sha-?\d+|md5|digest|checksum|hash|commit|revision|rev|run_?id|uuid)\W{0,4}$")
-#: One of these is in each text that has a published form or a name of a credential, in lower case.
-_HINTS = (
+_DIGEST = r"(?i)(?:sha-?\d+|md5|digest|checksum|hash|commit|revision|rev|run_?id|uuid)\W{0,4}$"
+#: In each text in which a pattern finds something, there is one of these, in lower case.
+_IN_FORMS = (
     "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "_pat_", "_oat_", "glpat-", "glptt-", "gldt-", "glrt-",
     "glcbt-", "hf_", "sk-", "k_live_", "nvapi-", "xox", "xapp-", "sg.", "aiza", "ya29.", "pypi-", "npm_", "wandb",
     "eyj", "private key",
-    "authorization", "bearer", "token", "secret", "passw", "passphrase", "credential", "key", "sig",
-    "auth", "sshpass", " login", "curl",
 )  # fmt: skip
+_IN_WORDS = ("token", "secret", "passw", "passphrase", "credential", "key")
+#: What is masked behind its name, with what must be in the text.
+_NAMED = (
+    (_HEADER, ("authorization", "bearer")),
+    (_OPTION, _IN_WORDS),
+    (_QUERY, (*_IN_WORDS, "sig", "auth")),
+    (_LOGIN, ("wandb", " login", "sshpass", "curl")),
+)
 #: Longer texts are not kept in the cache, in characters.
 _CACHED = 500
 
 
 def names_a_credential(name: str) -> bool:
     """Return whether the value of a variable or option with this name must not be shown."""
-    return _NAME.search(name.lstrip("-")) is not None
+    return _compiled(_NAME).search(name.lstrip("-")) is not None
 
 
 def mask(text: str, *, name: str = "") -> str:
@@ -125,9 +132,9 @@ def mask(text: str, *, name: str = "") -> str:
         return MASK
     text = mask_forms(text)
     if name.lower().endswith("_proxy"):
-        text = _PROXY.sub(MASK + "@", text)
-    text = _PAIR.sub(lambda match: match[1] + MASK, text)
-    return _OPAQUE.sub(lambda match: match[0] if _is_hash(match) else MASK, text)
+        text = _compiled(_PROXY).sub(MASK + "@", text)
+    text = _compiled(_PAIR).sub(lambda match: match[1] + MASK, text)
+    return _compiled(_OPAQUE).sub(lambda match: match[0] if _is_hash(match) else MASK, text)
 
 
 def mask_forms(text: str) -> str:
@@ -141,16 +148,20 @@ def mask_forms(text: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def _masked(text: str) -> str:
     if "://" in text:
-        text = _USERINFO.sub(MASK + "@", text)
+        text = _compiled(_USERINFO).sub(MASK + "@", text)
     if "@" in text:
-        text = _USER_AT_HOST.sub(lambda match: match[1] + MASK, text)
+        text = _compiled(_USER_AT_HOST).sub(lambda match: match[1] + MASK, text)
     lower = text.lower()
-    if any(hint in lower for hint in _HINTS):
-        text = _FORMS.sub(MASK, text)
-        for pattern in (_HEADER, _OPTION, _QUERY, _LOGIN):
-            text = pattern.sub(lambda match: match[1] + MASK, text)
-        text = _ASSIGNED.sub(_mask_assigned, text)
-    return _BASE64.sub(lambda match: MASK if _is_random(match) else match[0], text) if len(text) >= 40 else text
+    if any(hint in lower for hint in _IN_FORMS):
+        text = _compiled(_FORMS).sub(MASK, text)
+    for pattern, hints in _NAMED:
+        if any(hint in lower for hint in hints):
+            text = _compiled(pattern).sub(lambda match: match[1] + MASK, text)
+    if any(hint in lower for hint in _IN_WORDS):
+        text = _compiled(_ASSIGNED).sub(_mask_assigned, text)
+    return (
+        _compiled(_BASE64).sub(lambda match: MASK if _is_random(match) else match[0], text) if len(text) >= 40 else text
+    )
 
 
 def _mask_assigned(match: re.Match[str]) -> str:
@@ -160,7 +171,7 @@ def _mask_assigned(match: re.Match[str]) -> str:
 
 def _follows_digest_name(match: re.Match[str]) -> bool:
     """Return whether a match follows the name of a digest, as in ``revision=…`` and ``image@sha256:…``."""
-    return _DIGEST.search(match.string[max(0, match.start() - 20) : match.start()]) is not None
+    return _compiled(_DIGEST).search(match.string[max(0, match.start() - 20) : match.start()]) is not None
 
 
 def _is_hash(match: re.Match[str]) -> bool:
@@ -178,7 +189,7 @@ def _is_random(match: re.Match[str]) -> bool:
     if not {"A", "a"} <= set(kinds) or _follows_digest_name(match):
         return False
     # the words of a path are longer than those of random letters, which change their kind after two
-    words = _PART.findall(match[0]) if "/" in match[0] else ()
+    words = _compiled(_PART).findall(match[0]) if "/" in match[0] else ()
     if sum(map(len, words)) > 2.8 * len(words):
         return False
     changes = sum(kind != before for before, kind in itertools.pairwise(kinds))

@@ -70,7 +70,7 @@ def test_bad_a_draft_that_was_planted_is_not_written(
     write_file(str(shared / "rank-00000.json"), "new")
     assert victim.read_text() == "mine"
     # even if the name is known
-    monkeypatch.setattr(files.secrets, "token_hex", lambda _: "known")
+    monkeypatch.setattr("secrets.token_hex", lambda _: "known")
     (shared / ".x.json.known").symlink_to(victim)
     with pytest.raises(FileExistsError):
         write_file(str(shared / "x.json"), "new")

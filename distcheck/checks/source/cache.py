@@ -14,8 +14,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import hmac
 import os
-import secrets
 import shlex
 import stat
 import struct
@@ -136,6 +136,8 @@ class _Folder:
     @contextlib.contextmanager
     def replacing(self, name: str) -> Iterator[BinaryIO]:
         """A file that gets this name when all of it is written."""
+        import secrets
+
         draft = f"{_OURS}{secrets.token_hex(8)}.draft"
         with self.create(draft) as file:
             try:
@@ -369,6 +371,8 @@ def _key_in(folder: _Folder, *, make: bool) -> bytes:
             raise
     if not make:
         raise OSError(errno.EACCES, "the key is damaged, or others can read it")
+    import secrets
+
     key = secrets.token_bytes(_KEY_SIZE)
     with folder.replacing(_KEY_NAME) as file:
         file.write(key)
@@ -409,7 +413,7 @@ def _index(file: BinaryIO, key: bytes) -> dict[bytes, _Place]:
         packed = file.read(number * _ENTRY.size)
     except (OSError, struct.error):
         return places
-    if not secrets.compare_digest(tag, _tag(key, b"index", packed)):
+    if not hmac.compare_digest(tag, _tag(key, b"index", packed)):
         return places
     return {digest: _Place(file, *place) for digest, *place in _ENTRY.iter_unpack(packed)}
 
@@ -421,4 +425,4 @@ def _data(key: bytes, digest: bytes, place: _Place) -> bytes | None:
         data = place.file.read(place.length)
     except (OSError, ValueError):
         return None
-    return data if secrets.compare_digest(place.tag, _tag(key, b"entry", digest, data)) else None
+    return data if hmac.compare_digest(place.tag, _tag(key, b"entry", digest, data)) else None

@@ -18,16 +18,14 @@ from typing import NamedTuple, Protocol
 
 from distcheck.core.files import read_record
 
-from .vocabulary import words
-
 #: Folders that hold nothing of the project's own: those that Ruff excludes by default (its setting ``exclude``, ruff
 #: 0.17), and what Python and we write. ``dist`` is not among them: of all names, it is what training projects call the
 #: package that starts their process groups.
-DEFAULT_EXCLUDES = words(
-    ".bzr .direnv .distcheck_cache .eggs .git .git-rewrite .hg .ipynb_checkpoints .mypy_cache .nox .pants.d .pyenv "
-    ".pytest_cache .pytype .ruff_cache .svn .tox .venv .vscode __pycache__ __pypackages__ _build buck-out "
-    "node_modules site-packages venv"
-)
+DEFAULT_EXCLUDES = (
+    ".bzr", ".direnv", ".distcheck_cache", ".eggs", ".git", ".git-rewrite", ".hg", ".ipynb_checkpoints", ".mypy_cache",
+    ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode",
+    "__pycache__", "__pypackages__", "_build", "buck-out", "node_modules", "site-packages", "venv",
+)  # fmt: skip
 #: What a Python file must be called to be found in a folder.
 SUFFIXES = (".py", ".pyw", ".ipynb")
 #: How the names of launch files end: scripts of shells and schedulers, manifests, configurations, recipes.
