@@ -269,7 +269,10 @@ _FOLLOWED = frozenset((*RANKS, Kind.WRAPPED, Kind.DEVICE, Kind.RANK_DEPENDENT))
 
 def stepped(value: Value, file: int, line: int, text: str) -> Value:
     """Return the value with one step more on its way, where the way matters."""
-    if not any(atom.kind in _FOLLOWED for atom in value):
+    for atom in value.atoms:
+        if atom.kind in _FOLLOWED:
+            break
+    else:
         return value
     step = FlowStep(file, line, text)
     return Value(
@@ -299,6 +302,14 @@ _TRUE_FOR = {
 }
 
 
+#: What is true on all ranks.
+_TRUE_EVERYWHERE = frozenset((Kind.UNIFORM, *SIZES, Kind.ENV_TEXT))
+#: What exists or not, as a test of the rank decides.
+_THINGS = frozenset(
+    (Kind.OBJECT, Kind.WRAPPED, Kind.FUNCTION, Kind.CLASS, Kind.RESULT, Kind.TUPLE, Kind.MODULE, Kind.GROUP)
+)
+
+
 def truth(value: Value) -> RankCondition:
     """For whom a value counts as true."""
     true: list[RankCondition] = []
@@ -312,13 +323,9 @@ def truth(value: Value) -> RankCondition:
             who = RankCondition(atom.const, atom.certainty)
         elif atom.kind in _TRUE_FOR:
             who = RankCondition(_TRUE_FOR[atom.kind], atom.certainty)
-        elif atom.kind in (Kind.UNIFORM, *SIZES, Kind.ENV_TEXT):
+        elif atom.kind in _TRUE_EVERYWHERE:
             who = ALWAYS
-        elif (
-            atom.kind
-            in (Kind.OBJECT, Kind.WRAPPED, Kind.FUNCTION, Kind.CLASS, Kind.RESULT, Kind.TUPLE, Kind.MODULE, Kind.GROUP)
-            and atom.when.who in PARTIAL
-        ):
+        elif atom.kind in _THINGS and atom.when.who in PARTIAL:
             true.append(atom.when)
             continue
         else:

@@ -207,20 +207,23 @@ class _Extractor:
         for scope in self.scopes:
             outermost.append(scope[0] if scope[3] <= 0 else outermost[scope[3]])
         found: dict[str, set[str]] = {}
+        terms = self.terms
         for event in self.events:
-            if event[0] == "read" or (event[0] == "store" and self.dotted(event[7]) == "os.environ"):
-                found.setdefault(outermost[event[1]], set()).add("os.environ")
-            elif event[0] == "text":
-                found.setdefault(outermost[event[1]], set()).add("'…'")
-            if event[0] == "call":
-                callee = self.terms[self.terms[event[7]][1]]
+            kind = event[0]
+            if kind == "call":
+                number = terms[event[7]][1]
+                callee = terms[number]
                 name = (
                     callee[2] if callee[0] in ("a", "v") else callee[1].rsplit(".", 1)[-1] if callee[0] == "i" else ""
                 )
                 calls = found.setdefault(outermost[event[1]], set())
                 calls.add(name)
                 if callee[0] in ("i", "a"):
-                    calls.add(self.dotted(self.terms[event[7]][1]))
+                    calls.add(self.dotted(number))
+            elif kind == "read" or (kind == "store" and self.dotted(event[7]) == "os.environ"):
+                found.setdefault(outermost[event[1]], set()).add("os.environ")
+            elif kind == "text":
+                found.setdefault(outermost[event[1]], set()).add("'…'")
         return [(name, sorted(calls)) for name, calls in found.items()]
 
     # tables
@@ -268,16 +271,15 @@ class _Extractor:
         """Return what names hold after two ways; ``test`` -1 where nothing is known about which was taken."""
         if yes == no:
             return yes
-        merged = {}
-        for name in {**yes, **no}:
+        merged = {**yes, **no}
+        # names that are the same on both ways are most of them
+        different = dict(yes.items() ^ no.items())
+        for name in [name for name in merged if name in different]:
             first, second = yes.get(name, -1), no.get(name, -1)
-            if first == second:
-                merged[name] = first
-                continue
             if first < 0 or second < 0:
                 # an attribute that only one way has assigned may hold anything on the other
-                if "." not in name:
-                    merged[name] = max(first, second)
+                if "." in name:
+                    del merged[name]
                 continue
             merged[name] = self.term("?", test, first, second) if test >= 0 else self.term("|", first, second)
         return merged

@@ -53,6 +53,7 @@ class SourceTables:
         self.reads = index.reads
         self.depth = 0
         self._importers: dict[int, frozenset[int]] = {}
+        self._by_name: dict[tuple[int, str], Value] = {}
         self.linking = True
         self.distributed_files = [_speaks_of_ranks(file.imports) for file in self.files]
         self._collect(visit)
@@ -182,6 +183,12 @@ class SourceTables:
 
     def by_name(self, file: int, name: str) -> Value:
         """Return what a name lets us expect."""
+        known = self._by_name.get((file, name))
+        if known is None:
+            known = self._by_name[file, name] = self._expected_of(file, name)
+        return known
+
+    def _expected_of(self, file: int, name: str) -> Value:
         plain = name.lower().strip("_")
         kind = vocabulary.NAMES.get(plain)
         if kind is not None:

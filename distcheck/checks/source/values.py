@@ -292,8 +292,10 @@ NOTHING_KNOWN = value_of(Kind.UNKNOWN, certainty=Certainty.GUESSED)
 def join(values: Iterable[Value]) -> Value:
     """Return all alternatives of several values, each once."""
     values = [value for value in values if value.atoms]
-    if len(values) == 1 and len(values[0].atoms) == 1:
-        return values[0]
+    if values and len(values[0].atoms) == 1:
+        first = values[0]
+        if values.count(first) == len(values):  # the same object, since values have no equality of their own
+            return first
     seen: dict[tuple[Any, ...], Atom] = {}
     for value in values:
         for atom in value.atoms:
