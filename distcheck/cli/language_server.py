@@ -15,11 +15,14 @@ import logging
 import os
 import re
 import sys
+import threading
+import time
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import click
 from lsprotocol import types
@@ -37,15 +40,24 @@ from distcheck.reporters.progress import Progress
 from . import options as shared
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, inputs_of
 from .lint_run import look, save_cache
-from .subprocess_call import call
 
 if TYPE_CHECKING:
     import asyncio
+    from multiprocessing.connection import Connection
 
 #: Seconds without a change after which the text is checked: a word is typed in less.
 _PAUSE_S = 0.1
 #: Seconds without a change after which the whole project is checked, and the most seconds that this may take.
-_REST_S, _LIMIT_S = 0.7, 600.0
+_REST_S, _LIMIT_S = 0.3, 600.0
+#: Seconds after which it is checked whether the text has changed again.
+_LOOK_S = 0.05
+#: What a check imports when it begins, in addition to this module.
+_PRELOADED = (
+    "distcheck.checks.source.engine",
+    "distcheck.cli.lint",
+    "distcheck.cli.lint_launch_files",
+    "distcheck.cli.lint_units",
+)
 _LEVELS = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
     Severity.WARNING: types.DiagnosticSeverity.Warning,
@@ -65,7 +77,7 @@ class Project(NamedTuple):
 
     options: LintOptions
     inputs: LintFiles
-    #: the path that lint uses for a file, by absolute path
+    #: the path that lint uses for a file, by its path in the project
     names: Mapping[str, str]
 
     @property
@@ -85,7 +97,7 @@ def project_of(given: Mapping[str, Any], *words: str) -> Project:
     plain = dict(command.make_context("lint", list(words), auto_envvar_prefix=None).params)
     options = lint_options(plain, configuration)
     inputs = inputs_of(options)
-    return Project(options, inputs, {os.path.abspath(path): path for path in (*inputs.paths, *inputs.launch)})
+    return Project(options, inputs, {os.path.normpath(path): path for path in (*inputs.paths, *inputs.launch)})
 
 
 def check(project: Project, texts: Mapping[str, bytes]) -> dict[str, list[Finding]]:
@@ -103,9 +115,22 @@ def check(project: Project, texts: Mapping[str, bytes]) -> dict[str, list[Findin
     return found
 
 
-def check_project(given: Mapping[str, Any], texts: Mapping[str, bytes]) -> dict[str, list[Finding]]:
-    """Return the findings of the project in the working directory, for a process of its own."""
-    return check(project_of(given), texts)
+def _answer(sender: Connection, given: Mapping[str, Any], texts: Mapping[str, bytes]) -> None:
+    """Send the findings of the project in the working directory, or the exception, from a process of its own."""
+    from multiprocessing import parent_process
+
+    def end_with_parent() -> None:
+        if (parent := parent_process()) is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    try:
+        sender.send(check(project_of(given, "-j", "1"), texts))
+    except click.ClickException as error:
+        sender.send(click.ClickException(error.format_message()))
+    except Exception as error:  # noqa: BLE001 - the server reports it
+        sender.send(error)
 
 
 def check_alone(project: Project, path: str, text: bytes) -> list[Finding]:
@@ -189,6 +214,8 @@ class LintServer(LanguageServer):
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__("distcheck", __version__, notebook_document_sync=_NOTEBOOKS)
         self.given = given
+        #: the folder of the project as the editor names it, perhaps by a link
+        self.root = os.getcwd()
         self.project: Project | None = None
         #: findings by path, and the texts of open files that they were found in
         self.found: dict[str, list[Finding]] = {}
@@ -196,8 +223,8 @@ class LintServer(LanguageServer):
         #: findings by path of the last run over the project (None: there was none), and the open files as judged there
         self.of_project: dict[str, list[Finding]] | None = None
         self.bases: dict[str, Basis] = {}
-        #: documents that have diagnostics in the editor
-        self.published: set[str] = set()
+        #: what the editor shows, by document
+        self.published: dict[str, list[types.Diagnostic]] = {}
         self._runs = ThreadPoolExecutor(1, "lint")
         self._next: asyncio.Task[None] | None = None
         #: counts the changes
@@ -283,30 +310,50 @@ class LintServer(LanguageServer):
         :param change: the number of the change that the run is for
         :raises Outdated: another change has come in
         """
+        import multiprocessing
 
-        def go_on() -> None:
-            if self._change != change:
-                raise Outdated
-
-        found: dict[str, list[Finding]] = call(check_project, (self.given, texts), _LIMIT_S, go_on).value
+        # a fork of a process that has imported everything; this one has threads, and must not fork
+        can_fork = "forkserver" in multiprocessing.get_all_start_methods()
+        context: Any = multiprocessing.get_context("forkserver" if can_fork else "spawn")
+        if can_fork:
+            context.set_forkserver_preload([__name__, *_PRELOADED])
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_answer, args=(sender, self.given, texts), daemon=True)
+        process.start()
+        sender.close()
+        until = time.monotonic() + _LIMIT_S
+        try:
+            while not receiver.poll(_LOOK_S):
+                if self._change != change:
+                    raise Outdated
+                if time.monotonic() > until:
+                    raise TimeoutError(f"it took longer than {_LIMIT_S:.0f} s")
+            found: dict[str, list[Finding]] | Exception = receiver.recv()
+        except EOFError:
+            raise ChildProcessError("the process that checks the project ended without an answer") from None
+        finally:
+            process.kill()
+            process.join()
+            process.close()
+            receiver.close()
+        if isinstance(found, Exception):
+            raise found
         return found
 
     def _open_texts(self, project: Project) -> Iterator[tuple[str, bytes]]:
         """Yield the path and the text of each open file of the project."""
-        for uri, document in self.workspace.text_documents.items():
-            if (path := self._path_of(uri, project)) is not None:
+        for document in self.workspace.text_documents.values():
+            if (path := self._path_of(document.uri, project)) is not None:
                 yield path, document.source.encode("utf-8", "surrogatepass")
-        for uri, notebook in self.workspace.notebook_documents.items():
-            if (path := self._path_of(uri, project)) is not None:
+        for notebook in self.workspace.notebook_documents.values():
+            if (path := self._path_of(notebook.uri, project)) is not None:
                 yield path, self._as_saved(notebook)
 
     def _as_saved(self, notebook: types.NotebookDocument) -> bytes:
         cells = [
             {
                 "cell_type": "code" if cell.kind == types.NotebookCellKind.Code else "markdown",
-                "source": self.workspace.text_documents[cell.document].source
-                if cell.document in self.workspace.text_documents
-                else "",
+                "source": self.workspace.get_text_document(cell.document).source,
             }
             for cell in notebook.cells
         ]
@@ -315,26 +362,32 @@ class LintServer(LanguageServer):
     def _path_of(self, uri: str, project: Project | None) -> str | None:
         """Return the path by which lint knows a document; None if it is no file of the project."""
         path = to_fs_path(uri) if uri.startswith("file:") else None
-        return None if path is None or project is None else project.names.get(os.path.abspath(path))
+        return None if path is None or project is None else project.names.get(os.path.relpath(path, self.root))
 
     # documents
 
     def place_of(self, finding: Finding) -> tuple[str, list[str]]:
         """Return the document of a finding and its lines."""
-        where = finding.where
-        uri = self._uri_of(where.path or "")
-        notebook = self.workspace.notebook_documents.get(uri)
-        if where.cell is not None and notebook is not None and where.cell <= len(notebook.cells):
-            uri = notebook.cells[where.cell - 1].document
+        uri = self._document_of(finding)
         return uri, self.lines_of(uri)
 
+    def _document_of(self, finding: Finding) -> str:
+        """Return the URI of the document of a finding: a cell of a notebook, or the file."""
+        where = finding.where
+        uri = self._uri_of(where.path or "")
+        notebook = self.workspace.get_notebook_document(notebook_uri=uri)
+        if where.cell is not None and notebook is not None and where.cell <= len(notebook.cells):
+            return notebook.cells[where.cell - 1].document
+        return uri
+
     def _uri_of(self, path: str) -> str:
-        """Return the URI by which the editor knows a file, or the usual one."""
-        absolute = os.path.abspath(path)
-        for uri in (*self.workspace.text_documents, *self.workspace.notebook_documents):
-            if uri.startswith("file:") and os.path.abspath(to_fs_path(uri) or "") == absolute:
-                return str(uri)
-        return str(from_fs_path(absolute))
+        """Return the URI by which the editor knows a file, or the usual one.
+
+        Editors differ in what they escape, and pygls knows documents by the text without escapes.
+        """
+        usual = str(from_fs_path(os.path.normpath(os.path.join(self.root, path))))
+        notebook = self.workspace.get_notebook_document(notebook_uri=usual)
+        return self.workspace.get_text_document(usual).uri if notebook is None else notebook.uri
 
     def lines_of(self, uri: str) -> list[str]:
         """Return the lines of a document with their ends; empty if it can't be read."""
@@ -350,15 +403,20 @@ class LintServer(LanguageServer):
 
     def findings_at(self, uri: str, wanted: types.Range) -> list[Finding]:
         """Return the findings that touch a range of a document, if they are about its current text."""
+        notebook = self.workspace.get_notebook_document(cell_uri=uri)
+        path = self._path_of(uri if notebook is None else notebook.uri, self.project)
+        if path is None or not self.found.get(path) or not self.is_current(path):
+            return []
+        lines, document = self.lines_of(uri), unquote(uri)
         touching = []
-        for path, findings in self.found.items():
-            for finding in findings:
-                there, lines = self.place_of(finding)
-                if there != uri:
-                    continue
-                found = self.units(lines, range_of(finding, lines))
-                if self.is_current(path) and found.start <= wanted.end and wanted.start <= found.end:
-                    touching.append(finding)
+        for finding in self.found[path]:
+            found = self.units(lines, range_of(finding, lines))
+            if (
+                unquote(self._document_of(finding)) == document
+                and found.start <= wanted.end
+                and wanted.start <= found.end
+            ):
+                touching.append(finding)
         return touching
 
     def is_current(self, path: str) -> bool:
@@ -376,8 +434,12 @@ class LintServer(LanguageServer):
     def _publish(self) -> None:
         """Send what was found, and clear what is no longer there."""
         diagnostics: dict[str, list[types.Diagnostic]] = {}
+        texts: dict[str, list[str]] = {}
         for finding in (one for findings in self.found.values() for one in findings):
-            uri, lines = self.place_of(finding)
+            uri = self._document_of(finding)
+            if uri not in texts:
+                texts[uri] = self.lines_of(uri)
+            lines = texts[uri]
             diagnostics.setdefault(uri, []).append(
                 types.Diagnostic(
                     range=self.units(lines, range_of(finding, lines)),
@@ -388,14 +450,12 @@ class LintServer(LanguageServer):
                     source="distcheck",
                 )
             )
-        opened = {uri for uri in self.workspace.text_documents if uri not in diagnostics}
-        for uri in {*diagnostics, *opened, *self.published}:
-            document = self.workspace.text_documents.get(uri)
-            version = None if document is None else document.version
-            self.text_document_publish_diagnostics(
-                types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics.get(uri, []), version=version)
-            )
-        self.published = set(diagnostics)
+        opened = {document.uri: document.version for document in self.workspace.text_documents.values()}
+        for uri in {*opened, *diagnostics, *self.published}:
+            found = diagnostics.get(uri, [])
+            if uri in opened or found != self.published.get(uri):
+                self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, opened.get(uri)))
+        self.published = diagnostics
 
     # actions
 
@@ -495,6 +555,7 @@ def server_of(given: Mapping[str, Any]) -> LintServer:
     def begin(ls: LintServer, _: types.InitializedParams) -> None:
         if ls.workspace.root_path is not None and os.path.isdir(ls.workspace.root_path):
             os.chdir(ls.workspace.root_path)
+            ls.root = ls.workspace.root_path
         ls.schedule(files_changed=True)
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
@@ -533,7 +594,10 @@ def server_of(given: Mapping[str, Any]) -> LintServer:
 def serve(given: Mapping[str, Any]) -> None:
     """Serve an editor over standard input and output until it closes the connection."""
     server = server_of(given)
-    try:
-        server.start_io()
-    finally:
-        server.give_up()
+    # pygls closes its stream at the end; what is printed meanwhile must not be part of the messages
+    with os.fdopen(os.dup(1), "wb") as messages:
+        os.dup2(2, 1)
+        try:
+            server.start_io(stdout=messages)
+        finally:
+            server.give_up()

@@ -93,6 +93,7 @@ def edited(folder: Path, body: Callable[[Editor], Awaitable[None]], *options: st
         await body(editor)
         await asyncio.wait_for(editor.shutdown_async(None), LIMIT_S)
         editor.exit(None)
+        assert await asyncio.wait_for(editor._server.wait(), LIMIT_S) == 0
         await editor.stop()
 
     asyncio.run(run())
@@ -183,7 +184,7 @@ def test_a_notebook_is_checked_cell_by_cell(tmp_path: Path) -> None:
     (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5}))
 
     async def body(editor: Editor) -> None:
-        names = [f"vscode-notebook-cell:/a.ipynb#{number}" for number in range(2)]
+        names = [f"vscode-notebook-cell:/a.ipynb#W{number}%3D" for number in range(2)]
         notebook = types.NotebookDocument(
             editor.uri("a.ipynb"), "jupyter-notebook", 1,
             [types.NotebookCell(types.NotebookCellKind.Code, name) for name in names],
@@ -196,6 +197,24 @@ def test_a_notebook_is_checked_cell_by_cell(tmp_path: Path) -> None:
         assert (found.code, found.range.start.line) == ("DC701", 1)
 
     edited(tmp_path, body)
+
+
+@pytest.mark.slow
+def test_a_document_is_known_by_the_uri_of_the_editor(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "c++ ü").symlink_to(tmp_path / "folder")
+    (tmp_path / "folder" / "a+b.py").write_text(GOOD, encoding="utf-8")
+
+    async def body(editor: Editor) -> None:
+        uri = editor.uri("a+b.py")
+        assert "%2B" in uri
+        editor.open("a+b.py", BAD)
+        (found,) = await editor.until(uri, bool)
+        titles = [action.title for action in await editor.actions(uri, found.range)]
+        assert titles == ["DC701: silence it on this line", "DC701: silence it in this file"]
+        assert set(editor.seen) == {uri}
+
+    edited(tmp_path / "c++ ü", body)
 
 
 @pytest.mark.slow
