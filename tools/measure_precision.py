@@ -209,21 +209,28 @@ def must_earn(rule: Rule) -> bool:
     return is_of_lint and rule.on_by_default and rule.in_folders != "info" and not rule.code.startswith("DC9")
 
 
-def with_figure(page: str, figure: str | None, *, many: bool = False) -> str:
-    """Return a page whose front matter has this figure or none, and whether the rule is at info in many files."""
-    page = re.sub(r"^(measured: .*|default: many)\n", "", page, count=2, flags=re.MULTILINE)
+def with_figure(page: str, figure: str | None, default: str = "") -> str:
+    """Return a page whose front matter has this figure or none.
+
+    :param default: ``many`` or ``unjudged`` for a rule that is at info in many files
+    """
+    page = re.sub(r"^(measured: .*|default: (many|unjudged))\n", "", page, count=2, flags=re.MULTILINE)
     head, line, rest = page.partition("\n---\n")
-    more = "\ndefault: many" if many else ""
+    more = f"\ndefault: {default}" if default else ""
     return f"{head}{more}\nmeasured: {figure}{line}{rest}" if figure else f"{head}{more}{line}{rest}"
 
 
 def _write_pages() -> int:
     rows = _read(JUDGED)
     figures, levels = measured(rows), earned(rows)
+    judged = {row["code"] for row in rows}
     for path in sorted(PAGES.glob("*.md")):
         old = path.read_text(encoding="utf-8")
         rule = parse_page(old).rule
-        new = with_figure(old, figures.get(rule.code), many=must_earn(rule) and rule.code not in levels)
+        default = ""
+        if must_earn(rule) and rule.code not in levels:
+            default = "many" if rule.code in judged else "unjudged"
+        new = with_figure(old, figures.get(rule.code), default)
         if new != old:
             path.write_text(new, encoding="utf-8")
     return 0

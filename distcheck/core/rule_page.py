@@ -15,8 +15,9 @@ A page begins with front matter, from which ``tools/make_rules.py`` generates th
 The first severity is the default, the others are those that a finding may have. ``default: off`` stands only on the
 page of a rule that has to be selected. Unless the rule or the file is named, ``lint`` reports a rule with ``default:
 info`` at ``info``, because it is too often wrong in public code. One with ``default: many`` it reports at ``info`` in
-more than a few files, because too few of its findings there were judged right. ``measured`` counts those that were
-judged last. ``tools/measure_precision.py pages`` writes ``many`` and ``measured``.
+more than a few files, because too few of its findings there were judged right, and one with ``default: unjudged``
+because none was judged. ``measured`` counts those that were judged last. ``tools/measure_precision.py pages`` writes
+``many``, ``unjudged`` and ``measured``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .resources import read_shipped
 _KEYS = ("code", "name", "severities", "checks", "summary", "default", "measured")
 _OPTIONAL = ("default", "measured")
 _LEVELS = {level.word: level for level in Severity}
-_IN_FOLDERS: dict[str, InFolders] = {"many": "many", "info": "info"}
+_IN_FOLDERS: dict[str, InFolders] = {"many": "many", "unjudged": "many", "info": "info"}
 
 
 class Page(NamedTuple):
@@ -42,6 +43,8 @@ class Page(NamedTuple):
     sections: dict[str, str]
     #: ``27 right, 1 wrong``: the findings in public code that were judged last; empty without a judgement
     measured: str = ""
+    #: whether a finding in public code was ever judged, where that decides the level
+    is_judged: bool = True
 
     @property
     def text(self) -> str:
@@ -55,8 +58,11 @@ class Page(NamedTuple):
     def notes(self) -> str:
         """How often the rule is right, and what follows for its level; empty where nothing was measured."""
         notes = [f"Findings in public code that were read one by one: {self.measured}."] if self.measured else []
+        many = "too few findings in public code were judged right"
+        if not self.is_judged:
+            many = "no finding in public code was judged yet"
         why = {
-            "many": f"at level `info` in more than {FEW_FILES} files, as too few findings in public code were right",
+            "many": f"at level `info` in more than {FEW_FILES} files, as {many}",
             "info": "at level `info`, because it is too often wrong in public code",
         }.get(self.rule.in_folders)
         if why is not None:
@@ -89,7 +95,7 @@ def parse_page(text: str) -> Page:
     values = dict(re.findall(r"^(\w+): (.+)$", found[1], re.MULTILINE))
     _, *parts = re.split(r"^## (.+)\n", text[found.end() :], flags=re.MULTILINE)
     sections = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
-    return Page(_rule(values, found[1]), sections, values.get("measured", ""))
+    return Page(_rule(values, found[1]), sections, values.get("measured", ""), values.get("default") != "unjudged")
 
 
 def _rule(values: dict[str, str], text: str) -> Rule:
@@ -99,9 +105,7 @@ def _rule(values: dict[str, str], text: str) -> Rule:
     levels = values["severities"].split(", ")
     default = values.get("default")
     if not set(levels) <= set(_LEVELS) or default not in (None, "off", *_IN_FOLDERS):
-        raise ValueError(
-            f"expected severities out of {', '.join(_LEVELS)}, and off, lower, info or no default: {text!r}"
-        )
+        raise ValueError(f"expected severities out of {', '.join(_LEVELS)}, off, {', '.join(_IN_FOLDERS)}: {text!r}")
     severities = tuple(_LEVELS[level] for level in levels)
     checks = tuple(values["checks"].split(", "))
     return Rule(

@@ -134,9 +134,22 @@ def test_a_figure_is_replaced_and_removed() -> None:
     once = tool.with_figure(page, "3 right")
     assert "summary: A call\nmeasured: 3 right\n---\n\n## What" in once
     assert tool.with_figure(tool.with_figure(once, "4 right"), None) == page
-    many = tool.with_figure(once, "4 right", many=True)
+    many = tool.with_figure(once, "4 right", default="many")
     assert "summary: A call\ndefault: many\nmeasured: 4 right\n---\n\n## What" in many
-    assert tool.with_figure(many, "4 right", many=True) == many
+    assert tool.with_figure(many, "4 right", default="many") == many
     assert tool.with_figure(many, None) == page
+    unjudged = tool.with_figure(many, None, default="unjudged")
+    assert "summary: A call\ndefault: unjudged\n---\n" in unjudged
+    assert tool.with_figure(unjudged, None) == page
+
+
+@pytest.mark.parametrize(
+    ("default", "why"), [("many", "too few findings in public code were judged right"), ("unjudged", "no finding")]
+)
+def test_a_page_gives_the_reason_for_its_level(default: str, why: str) -> None:
+    text = f"---\ncode: DC999\nname: a-b\nseverities: error\nchecks: lint\nsummary: A call\ndefault: {default}\n---\n"
+    page = parse_page(text)
+    assert page.rule.in_folders == "many"
+    assert f"in more than 10 files, as {why}" in page.notes
     rows = [finding(1, verdict="wrong"), finding(2, verdict="right", draw="b"), finding(3, verdict="wrong", draw="b")]
     assert tool.measured(rows) == {"DC701": "1 right, 1 wrong"}
