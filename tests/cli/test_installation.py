@@ -17,7 +17,7 @@ import yaml
 
 import distcheck
 from distcheck.cli import scaffold
-from distcheck.cli.installation import Installation, find, of_direct_url
+from distcheck.cli.installation import Installation, _direct_url, find, of_direct_url
 
 ROOT = Path(__file__).parents[2]
 VERSION = distcheck.__version__
@@ -85,6 +85,18 @@ def test_a_checkout_of_its_own_inside_the_repository_is_not_in_it(tmp_path: Path
     (inside / ".git").mkdir()
     assert of_direct_url(str(tmp_path), VERSION, direct).requirement == f"./{WHEEL}"
     assert of_direct_url(str(inside), VERSION, direct).requirement == "."
+
+
+@pytest.mark.parametrize(("kind", "wheel", "found"), [("dist-info", True, None), ("egg-info", False, {})])
+def test_what_setup_py_installed_came_from_no_index(
+    kind: str, wheel: bool, found: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    metadata = tmp_path / f"distcheck-{VERSION}.{kind}"
+    metadata.mkdir()
+    (metadata / ("METADATA" if wheel else "PKG-INFO")).write_text(f"Name: distcheck\nVersion: {VERSION}\n")
+    if wheel:
+        (metadata / "WHEEL").write_text("Wheel-Version: 1.0\n")
+    assert _direct_url(str(tmp_path)) == found
 
 
 def test_pre_commit_gets_no_path_that_it_reads_elsewhere() -> None:
