@@ -340,8 +340,8 @@ def _look(part: str, options: CiOptions, limit_s: float, progress: Callable[[], 
     if part == "smoke":
         ranks = options.gpus if profile.nccl and options.gpus > 1 else 0
         selection = ci_parts.with_silence(options.selection, profile, options.gpus)
-        proved: PartResult = call(ci_parts.prove, (ranks, selection, limit_s), limit_s, progress).value
-        return proved
+        smoke: PartResult = call(ci_parts.run_smoke_test, (ranks, selection, limit_s), limit_s, progress).value
+        return smoke
     words = _selecting(given)
     if part == "lint":
         words += ["--verbose"] * options.all_info + ["--quiet"] * given["quiet"]

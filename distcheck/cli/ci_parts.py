@@ -144,7 +144,7 @@ def scan(words: Sequence[str], configuration: Configuration) -> PartResult:
     return PartResult(report, f"{number} file{'s' * (number != 1)}", pickle_scan.incomplete(verdicts))
 
 
-def prove(nccl_ranks: int, selection: Selection, limit_s: float) -> PartResult:
+def run_smoke_test(nccl_ranks: int, selection: Selection, limit_s: float) -> PartResult:
     """Return the report of ``distcheck collective --quick`` on this host; runs in its own Python.
 
     :param nccl_ranks: ranks with NCCL, one per GPU; 0: two with gloo

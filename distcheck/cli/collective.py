@@ -383,7 +383,7 @@ def run_hosts(given: dict[str, Any], ask: Any, finish: _Finish) -> int:
             job=job_of(world),
             token=token_of(given["token_file"], os.environ),
             progress=lambda present, of, missing: finish.show(
-                "roll-call", f"{present} of {of} hosts; missing: {missing}"
+                "membership", f"{present} of {of} hosts; missing: {missing}"
             ),
         )
     except MembershipError as error:

@@ -300,7 +300,7 @@ def _steps(installation: Installation, start: str) -> str:
     if not installation.requirement:
         return ""
     column = " " * (len(start) - len(start.lstrip()))
-    comment = f"{column}# where torch is installed as well, two ranks prove every collective\n"
+    comment = f"{column}# where torch is installed as well, two ranks verify every collective\n"
     return f'{comment}{start}python -m pip install "{installation.requirement}"\n'
 
 

@@ -325,7 +325,7 @@ def subject_text(measurements: Mapping[str, Any]) -> str:
 
 
 def phases_text(measurements: Mapping[str, Any]) -> str:
-    """Return ``look 0.51 s · prove 2.1 s``; empty without phases."""
+    """Return ``membership 0.51 s · verify 2.1 s``; empty without phases."""
     return " · ".join(f"{name} {time_text(number(seconds))}" for name, seconds in part(measurements, "phases").items())
 
 

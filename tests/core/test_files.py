@@ -177,7 +177,7 @@ def test_bad_a_script_that_is_a_pipe_is_not_read(tmp_path: Path, monkeypatch: py
 
 
 def _record(number: int, **changes: object) -> str:
-    plain = to_plain(RankFile(number, 2, "node1", RankState(number, state="finished"), "prove", True, "run1"))
+    plain = to_plain(RankFile(number, 2, "node1", RankState(number, state="finished"), "verify", True, "run1"))
     return json.dumps({"kind": KIND, "version": 1, "record": {**plain, **changes}})
 
 

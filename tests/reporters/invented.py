@@ -284,7 +284,7 @@ COLLECTIVE = Report(
     findings=(
         rules.DC515.found(
             "ranks 2 ↔ 5 reach 12.3 GB/s, the others 150 GB/s",
-            where=Where(host="node1", rank=2, peer="rank 5", phase="find"),
+            where=Where(host="node1", rank=2, peer="rank 5", phase="stragglers"),
             fix=Fix("look at the link", command="nvidia-smi nvlink -s -i 2 | grep -v OK", where="host", by="admin"),
         ),
     ),
@@ -293,7 +293,7 @@ COLLECTIVE = Report(
     checked=frozenset({"DC510", "DC513", "DC515"}),
     measurements=to_plain(
         SmokeTest(
-            1, 8, ("node1",), "nccl", "cuda", {"prove": 2.31, "measure": 6.02},
+            1, 8, ("node1",), "nccl", "cuda", {"verify": 2.31, "measure": 6.02},
             Correctness(8, 8, 1248, elapsed_s=2.3, collectives=("all_reduce",), dtypes=("float32", "bfloat16")),
             Measurements(8, "nccl", "cuda", "SYNTHETIC H200", 1, 1.92, 0.4, _BANDWIDTH, (), "cuda-events", 6.0),
             None, None, None,

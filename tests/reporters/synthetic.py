@@ -116,7 +116,7 @@ def smoke_test(
         hosts,
         "nccl",
         "cuda",
-        {"look": 0.42, "roll call": 0.03, "compare": 0.011, "prove": 2.31, "measure": 6.02, "culprit": 1.4},
+        {"env": 0.42, "membership": 0.03, "compare": 0.011, "verify": 2.31, "measure": 6.02, "culprit": 1.4},
         Correctness(
             ranks, ranks, 1248 * ranks, elapsed_s=2.3, collectives=tuple(FACTORS), dtypes=("float32", "bfloat16")
         ),
@@ -132,29 +132,29 @@ def smoke_test(
 
 def failed(*, ranks: int = 4) -> SmokeTest:
     """One that hung in the proof."""
-    stack = 'File "train.py", line 3, in <module>\n  main()\nFile "worker.py", line 41, in prove\n  all_reduce(tensor)'
+    stack = 'File "train.py", line 3, in <module>\n  main()\nFile "worker.py", line 41, in verify\n  all_reduce(tensor)'
     return SmokeTest(
         1,
         ranks,
         ("node1", "node2"),
         "gloo",
         "cpu",
-        {"look": 0.2, "roll call": 0.01},
+        {"env": 0.2, "membership": 0.01},
         failure=Failure(
             "timeout",
-            "prove",
+            "verify",
             "all_reduce float32 4 MiB",
             (3,),
             (0, 1, 2),
             (
                 RankState(
-                    3, "node2", 4711, "prove", "all_reduce float32 4 MiB", 12, "stopped", "SIGSTOP", "", (), 61.2
+                    3, "node2", 4711, "verify", "all_reduce float32 4 MiB", 12, "stopped", "SIGSTOP", "", (), 61.2
                 ),
                 RankState(
                     0,
                     "node1",
                     4708,
-                    "prove",
+                    "verify",
                     "all_reduce float32 4 MiB",
                     13,
                     "running",

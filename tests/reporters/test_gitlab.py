@@ -81,7 +81,7 @@ def test_severities_and_lines() -> None:
         ("variable", "distcheck-env", "(MASTER_PORT)"),
         ("GPU", "distcheck-env", "(local rank 3, GPU 3)"),
         ("host", "distcheck-env", "(gpu39)"),
-        ("peer", "distcheck-collective", "(node1, rank 2, peer rank 5, phase find)"),
+        ("peer", "distcheck-collective", "(node1, rank 2, peer rank 5, phase stragglers)"),
     ],
 )
 def test_what_has_no_line_stands_in_line_1_and_says_where_it_is(kind: str, path: str, said: str) -> None:

@@ -79,7 +79,7 @@ def test_a_root_that_is_a_link(tmp_path: Path) -> None:
         ("GPU", "local rank 3, GPU 3"),
         ("host", "gpu39"),
         ("ranks", "gpu[07,31], ranks 48-55,240-247, /dev/shm"),
-        ("peer", "node1, rank 2, peer rank 5, phase find"),
+        ("peer", "node1, rank 2, peer rank 5, phase stragglers"),
     ],
 )
 def test_what_has_no_line_is_said_in_words(kind: str, text: str) -> None:

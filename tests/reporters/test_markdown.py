@@ -102,7 +102,7 @@ def test_the_story_of_a_log_and_what_was_measured() -> None:
     assert "```text\nerror DC312 fabric-manager-down\nwhat    rank 2 on gpu07: Cuda failure 802" in text
     text = render(COLLECTIVE, "markdown")
     assert "**8 ranks on 1 host: all collectives correct; all_reduce 478 GB/s bus bandwidth at 1 GiB**" in text
-    assert "<details><summary>What was measured</summary>\n\n```text\nphases: prove 2.31 s" in text
+    assert "<details><summary>What was measured</summary>\n\n```text\nphases: verify 2.31 s" in text
 
 
 def test_code_of_our_own_messages_stays_code() -> None:

@@ -44,7 +44,7 @@ def test_full_reads_as_promised() -> None:
         "distcheck collective · stage rank · torchrun 8 processes · node1 · 8× SYNTHETIC",
         "  H200",
         "",
-        "phases: look 420 ms · roll call 30.0 ms · compare 11.0 ms · prove 2.31 s ·",
+        "phases: env 420 ms · membership 30.0 ms · compare 11.0 ms · verify 2.31 s ·",
         "  measure 6.02 s · culprit 1.40 s",
         "correctness: 8 of 8 ranks, 9,984 results of 8 collectives × 2 dtypes: none wrong",
         "",
@@ -159,9 +159,9 @@ def test_several_dtypes_have_a_table_each() -> None:
 
 def test_a_failure_says_who_waits_for_whom() -> None:
     lines = full(synthetic.failed())
-    at = lines.index("ended early: timed out in phase prove, at all_reduce float32 4 MiB, after 61.4 s")
+    at = lines.index("ended early: timed out in phase verify, at all_reduce float32 4 MiB, after 61.4")
     assert lines[at + 1 : at + 4] == [
-        "  (limit 60.0 s): rank 3; ranks 0-2 waited",
+        "  s (limit 60.0 s): rank 3; ranks 0-2 waited",
         "  rank 3 on node2, pid 4711: stopped (SIGSTOP), all_reduce float32 4 MiB, for",
         "    61.2 s",
     ]
@@ -244,7 +244,7 @@ def test_the_schema_names_exactly_the_fields_of_the_model(name: str, value: Any)
         {"version": 2},
         {"surprise": 1},
         {"ranks": -1},
-        {"phases": {"look": "fast"}},
+        {"phases": {"env": "fast"}},
         {"proof": {}},
         {"failure": {"kind": "boredom"}},
         {"hosts": "node1"},

@@ -65,8 +65,8 @@ def test_one_line_is_rewritten_in_place_and_erased(terminal: Terminal, clock: li
         line.show("measure", "all_reduce float32 4 MiB", 12, 88)
         assert terminal.seen() == "\r\x1b[Kmeasure · all_reduce float32 4 MiB · 12/88 · 3.2 s"
         clock[0] += 1
-        line.show("prove")
-        assert terminal.seen() == "\r\x1b[Kprove · 4.2 s"
+        line.show("verify")
+        assert terminal.seen() == "\r\x1b[Kverify · 4.2 s"
     assert terminal.seen() == "\r\x1b[K"
     line.clear()
     assert terminal.seen() == ""
@@ -83,8 +83,8 @@ def test_it_writes_ten_times_a_second_at_most(terminal: Terminal, clock: list[fl
     # what comes after an erasure is shown at once
     line.clear()
     terminal.seen()
-    line.show("prove")
-    assert "prove" in terminal.seen()
+    line.show("verify")
+    assert "verify" in terminal.seen()
 
 
 def test_a_narrow_terminal_keeps_the_seconds(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,5 +138,5 @@ def test_a_terminal_that_goes_away_ends_nothing(terminal: Terminal) -> None:
     line.show("measure")
     terminal.stream.close()
     line.clear()
-    line.show("prove")
+    line.show("verify")
     assert not line.live

@@ -101,7 +101,7 @@ def compose_failure(
 _OF_TORCH = re.compile(r"(?:^|/)(?:torch|python3\.\d+)/")
 
 #: Phases in which a worker has steps.
-_LIVE = frozenset({"start", "prove", "measure", "find", "end"})
+_LIVE = frozenset({"start", "verify", "measure", "stragglers", "end"})
 
 
 def _elsewhere(states: list[RankState]) -> list[RankState]:

@@ -68,7 +68,7 @@ class Case(NamedTuple):
     @property
     def step(self) -> Step:
         """What is announced before it begins."""
-        return Step("prove", self.collective, self.dtype, self.size_bytes)
+        return Step("verify", self.collective, self.dtype, self.size_bytes)
 
 
 class CasePlan(NamedTuple):

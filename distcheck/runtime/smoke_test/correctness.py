@@ -74,7 +74,7 @@ class CorrectnessRun:
             tuple(self.dtypes),
         )
 
-    def prove(self) -> RankCorrectness:
+    def verify(self) -> RankCorrectness:
         live = self.live
         cuda = live.device.type == "cuda"
         if live.size == 1:
@@ -112,7 +112,7 @@ class CorrectnessRun:
             return list(mine)
         words = self.torch.tensor([[int(word)] * VOICES for word in mine], dtype=self.torch.int64).flatten()
         words = words.to(self.live.device)
-        step = Step("prove", "all_reduce", "int64", len(words) * ITEM_BYTES["int64"])
+        step = Step("verify", "all_reduce", "int64", len(words) * ITEM_BYTES["int64"])
         self.live.announce(step)
         try:
             self.live.operations.all_reduce(words)
@@ -133,7 +133,7 @@ class CorrectnessRun:
             return ()
         refused = []
         for collective, (name, _) in REDUCTIONS.items():
-            step = Step("prove", collective, "float32", ITEM_BYTES["float32"])
+            step = Step("verify", collective, "float32", ITEM_BYTES["float32"])
             live.announce(step)
             one = self.torch.ones(1, dtype=self.torch.float32, device=live.device)
             try:
@@ -508,7 +508,7 @@ class CorrectnessRun:
     def peer_copy(self) -> None:
         """Copy from this rank's GPU to the next one that it sees, and back."""
         # every rank announces it, whatever it can do: who has begun fewer steps counts as behind
-        step = Step("prove", PEER_COPY, "float32", PEER_COPY_BYTES)
+        step = Step("verify", PEER_COPY, "float32", PEER_COPY_BYTES)
         self.live.announce(step)
         cuda = self.torch.cuda
         count = cuda.device_count()

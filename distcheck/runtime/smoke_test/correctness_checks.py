@@ -23,7 +23,7 @@ from .inputs import ITEM_BYTES
 from .live_group import LiveGroup
 from .model import Correctness, RankCorrectness, Step, WrongResult
 
-__all__ = ["CollectiveFailed", "merge_rank_results", "peer_copies_are_right", "prove", "results_are_right"]
+__all__ = ["CollectiveFailed", "merge_rank_results", "peer_copies_are_right", "results_are_right", "verify"]
 
 #: Mismatches that are kept for all ranks together, and findings that are made of them.
 MOST_MISMATCHES = 16
@@ -34,12 +34,12 @@ ROOTED = ("broadcast", "scatter", "broadcast_object", "scatter_object")
 MOST_TEXTS = 16
 
 
-def prove(live: LiveGroup) -> RankCorrectness:
+def verify(live: LiveGroup) -> RankCorrectness:
     """Try every collective, and compare what this rank holds afterwards with what it must hold.
 
     :raises CollectiveFailed: one of them raised
     """
-    return CorrectnessRun(live).prove()
+    return CorrectnessRun(live).verify()
 
 
 def merge_rank_results(parts: Iterable[RankCorrectness], world_size: int) -> Correctness:
@@ -137,7 +137,7 @@ def results_are_right(proof: Correctness, cluster: Cluster | Unavailable) -> Ite
                 host=hosts.get(named) if named is not None else None,
                 rank=ranks[0] if len(ranks) == 1 else None,
                 ranks=place_ranks(ranks) if len(ranks) > 1 else None,
-                phase="prove",
+                phase="verify",
                 object=collective,
             ),
             evidence={
@@ -182,7 +182,7 @@ def peer_copies_are_right(proof: Correctness, cluster: Cluster | Unavailable) ->
             host=hosts[0] if len(hosts) == 1 else None,
             rank=ranks[0] if len(ranks) == 1 else None,
             ranks=place_ranks(ranks) if len(ranks) > 1 else None,
-            phase="prove",
+            phase="verify",
         ),
         evidence={
             "wrong_elements": first.wrong,
@@ -210,7 +210,7 @@ def _wrong_text(collective: str, first: WrongResult, ranks: list[int], world_siz
             f"barrier lets {who} go on before {late} has come: rank {first.rank} waited {first.seen}, "
             f"expected {first.expected}"
         )
-    step = Step("prove", collective, first.dtype if first.dtype in ITEM_BYTES else "", first.size_bytes).text
+    step = Step("verify", collective, first.dtype if first.dtype in ITEM_BYTES else "", first.size_bytes).text
     share = f"{first.wrong} of {first.elements} {'objects' if first.dtype == 'object' else 'elements'}"
     place = "" if len(ranks) == 1 else f"on rank {first.rank}, "
     if first.collective.endswith(INPUT):

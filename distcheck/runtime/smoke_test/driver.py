@@ -173,7 +173,7 @@ class PhaseDriver:
         self.signs_every_s = max(_SIGNS_EVERY_S, self.look_every_s)
         self.signalled = signalled
         self.done: dict[str, dict[int, WorkerEvent]] = {}
-        self.phase = "roll-call"
+        self.phase = "membership"
         self.begun = time.monotonic()
         self.limit = 0.0
         self.last_look = 0.0
@@ -202,7 +202,7 @@ class PhaseDriver:
             self._keep(ended=True)
 
     def _run(self) -> PhaseResults | None:
-        self._enter("roll-call", self.options.timeout_s)
+        self._enter("membership", self.options.timeout_s)
         roll = self._call_roll()
         self._leave()
         if roll.missing or roll.surplus or roll.world_size != self.world_size:
@@ -586,7 +586,7 @@ class PhaseDriver:
         parts = self._gather(f"found/{phase}", [json.dumps(item) for item in own])
         if self.coordinator:
             values = [json.loads(text) for text in parts or ()]
-            if phase == "prove":
+            if phase == "verify":
                 from .correctness_checks import merge_rank_results
 
                 results: list[RankCorrectness] = [from_plain(RankCorrectness, item["proof"]) for item in values]
@@ -635,7 +635,7 @@ class PhaseDriver:
         failure = compose_failure(
             states, self.world_size, self.phase, failed.kind, failed.text, limit_s=self.limit, elapsed_s=elapsed,
             # before the membership check the members are unknown: a missing heartbeat means nothing
-            alone=self.phase == "roll-call",
+            alone=self.phase == "membership",
         )  # fmt: skip
         return self._with_rest(failure)
 
@@ -699,7 +699,7 @@ class PhaseDriver:
         return self._with_rest(failure)
 
     def _with_rest(self, failure: Failure) -> PhaseResults:
-        planned = ("roll-call", "compare", *live_phases(self.options, self.world_size))
+        planned = ("membership", "compare", *live_phases(self.options, self.world_size))
         left = tuple(
             (phase, f"the run ended in {self.phase}")
             for phase in planned

@@ -25,7 +25,7 @@ _RANGES = 4
 _IN_SENTENCE = 200
 _IN_EVIDENCE = 2000
 #: Phases in which all ranks announce the same steps; elsewhere each has partners of its own.
-_SAME_STEPS = frozenset({"start", "prove", "measure"})
+_SAME_STEPS = frozenset({"start", "verify", "measure"})
 #: Lines of a stack that the evidence takes: the innermost calls.
 _STACK_LINES = 12
 
@@ -346,10 +346,10 @@ def every_rank_is_heard_of(failure: Failure, cluster: Cluster | Unavailable) -> 
                 where="host",
             ),
         )
-    elif failure.phase == "roll-call":
+    elif failure.phase == "membership":
         yield case.found(
             rules.DC501,
-            f"the others were not found in the phase roll-call{why}",
+            f"the others were not found in the phase membership{why}",
             Fix(
                 "see that rank 0 was started, that all ranks have the same MASTER_ADDR and MASTER_PORT, and that the "
                 "port is open between the hosts",
@@ -500,7 +500,7 @@ def _fix_stuck(failure: Failure, case: _FailureText) -> Fix:
     cluster = case.cluster
     backend = None if isinstance(cluster, Unavailable) else cluster.backend
     several = not isinstance(cluster, Unavailable) and len(cluster.hosts) > 1
-    if failure.phase in ("roll-call", "compare"):
+    if failure.phase in ("membership", "compare"):
         return Fix(
             "see that every host reaches rank 0's host on MASTER_PORT for the whole time",
             command=_env("DC403"),

@@ -128,7 +128,7 @@ class _InJobRun:
     def _report_of_rank_0(self) -> str | None:
         """Return the report that rank 0 makes for all; None if it does not come."""
         with contextlib.suppress(StoreLost):
-            text = self._until("report", limit_s("find", self.options, self.size, device=self.options.device))
+            text = self._until("report", limit_s("stragglers", self.options, self.size, device=self.options.device))
             self.client.add("report/read", 1)
             return text
         return None
@@ -225,11 +225,11 @@ class _InJobRun:
                 # not a barrier, which chooses a GPU by the rank until torch 2.7
                 live.operations.all_reduce(torch.ones(1, device=live.device))
                 live.synchronize()
-            elif phase == "prove":
-                from .correctness_checks import merge_rank_results, prove
+            elif phase == "verify":
+                from .correctness_checks import merge_rank_results, verify
 
                 # a separate path: what is wrong with the group can't hide what it gave
-                self.client.set(f"proof/{self.rank}", json.dumps(to_plain(prove(live))))
+                self.client.set(f"proof/{self.rank}", json.dumps(to_plain(verify(live))))
                 if self.rank == 0:
                     texts = [self._until(f"proof/{rank}", limit) for rank in range(self.size)]
                     if None in texts:

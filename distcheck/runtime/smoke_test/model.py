@@ -33,7 +33,7 @@ class Options(NamedTuple):
     dtype: str = "float32"
     #: repetitions of the correctness check with new seeds; 0 disables the check
     check: int = 1
-    #: prove and compare only
+    #: compare the hosts and check that the results are correct, no more
     quick: bool = False
     #: measure pairs: None decides by the number of ranks
     pairs: bool | None = None

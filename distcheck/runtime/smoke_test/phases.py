@@ -21,13 +21,13 @@ class Phase(NamedTuple):
 
 
 PHASES = (
-    Phase("look", "the environment probes of 'distcheck env' on every host"),
-    Phase("roll-call", "who is here and who is missing, before any backend starts"),
+    Phase("env", "the environment probes of 'distcheck env' on every host"),
+    Phase("membership", "who is here and who is missing, before any backend starts"),
     Phase("compare", "versions, settings, GPUs, networks, clocks, code side by side; every host reaches every other"),
     Phase("start", "init_process_group and the first collective", live=True),
-    Phase("prove", "every collective gives the right result, in every dtype and several sizes", live=True),
+    Phase("verify", "every collective gives the right result, in every dtype and several sizes", live=True),
     Phase("measure", "bus bandwidth and latency over message sizes", live=True),
-    Phase("find", "who comes late, who computes slowly, which link is slow", live=True),
+    Phase("stragglers", "who comes late, who computes slowly, which link is slow", live=True),
     Phase("verdict", "against --min-busbw, --baseline and the published figures"),
 )  # fmt: skip
 
@@ -41,7 +41,7 @@ def limit_s(phase: str, options: Options, world_size: int, *, device: str = "cpu
         from .bandwidth import estimate_s
 
         return base + float(estimate_s(options, world_size, device))
-    if phase == "find":
+    if phase == "stragglers":
         from .stragglers import estimate_pairs_s
 
         return base + float(estimate_pairs_s(world_size))
@@ -52,7 +52,7 @@ def live_phases(options: Options, world_size: int) -> tuple[str, ...]:
     """The phases that the workers will run."""
     wanted = {"start"}
     if options.check:
-        wanted.add("prove")
+        wanted.add("verify")
     if not options.quick:
-        wanted.update(("measure", "find"))
+        wanted.update(("measure", "stragglers"))
     return tuple(name for name in LIVE if name in wanted)

@@ -173,7 +173,7 @@ def run(rank_infos: tuple[RankInfo, ...], inspected: HostResult, ask: Request) -
             looks=((inspected.record.host, plain_look(inspected.report, whole=rank_infos[0].leads)),),
             alone=text,
             failure=Failure(
-                "lost", "roll-call", "", (), (), (), text, ask.options.timeout_s, round(time.monotonic() - start, 3)
+                "lost", "membership", "", (), (), (), text, ask.options.timeout_s, round(time.monotonic() - start, 3)
             ),
         )
         floor = takes_the_floor(address_of(rank_infos[0]), leads=rank_infos[0].leads)

@@ -19,7 +19,7 @@ from distcheck.core.registry import probe
 from .model import Lateness, Measurements, Pair, Pairs
 
 #: The phase that measures this, as the findings name it.
-PHASE = "find"
+PHASE = "stragglers"
 #: Why a single rank is not judged: there is nothing to compare.
 ALONE = "one rank cannot be compared with others"
 #: With two ranks each is the only peer of the other: a difference names neither.

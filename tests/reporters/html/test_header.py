@@ -21,7 +21,7 @@ from tests.reporters.pages import CASES, page
         ("log-undecided", "no rule of distcheck names this failure; it was the first that was seen", "warning"),
         ("log-clean", "No failure is in this text", "good"),
         ("pickle", "1 dangerous, 1 not read completely, 1 needs allow-listing, 1 safe", "error"),
-        ("failed", "timed out in phase prove, at all_reduce float32 4 MiB, after 61.4 s", "error"),
+        ("failed", "timed out in phase verify, at all_reduce float32 4 MiB, after 61.4 s", "error"),
         ("empty", "No findings in what was checked", "good"),
     ],
 )

@@ -74,7 +74,7 @@ def test_many_ranks_are_a_distribution_and_outliers() -> None:
 
 def test_a_run_that_failed_says_where() -> None:
     text, read = page(CASES["failed"])
-    assert "<h1>timed out in phase prove, at all_reduce float32 4 MiB, after 61.4 s" in text
+    assert "<h1>timed out in phase verify, at all_reduce float32 4 MiB, after 61.4 s" in text
     assert "rank 3 on node2, pid 4711: stopped (SIGSTOP)" in read.words
     assert "all_reduce(tensor)" in text
     assert "Bandwidth and latency" not in text

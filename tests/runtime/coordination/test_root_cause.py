@@ -18,7 +18,7 @@ LOST = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Conne
 
 
 def state(rank: int, state: str = "running", **more: object) -> RankState:
-    base = RankState(rank, "host", 100 + rank, "prove", "all_reduce float32 4 KiB", 5, state, stack=INSIDE)
+    base = RankState(rank, "host", 100 + rank, "verify", "all_reduce float32 4 KiB", 5, state, stack=INSIDE)
     return base._replace(**more)  # type: ignore[arg-type]
 
 
@@ -26,7 +26,12 @@ def blame(
     *states: RankState, size: int | None = None, kind: str = "timeout", alone: bool = False
 ) -> tuple[str, tuple[int, ...]]:
     found = compose_failure(
-        {item.rank: item for item in states}, len(states) if size is None else size, "prove", kind, "text", alone=alone
+        {item.rank: item for item in states},
+        len(states) if size is None else size,
+        "verify",
+        kind,
+        "text",
+        alone=alone,
     )
     return found.kind, found.culprits
 
@@ -88,19 +93,19 @@ def test_an_error_of_a_supervisor_blames_no_rank() -> None:
 def test_what_the_supervisor_was_told_is_kept(kind: str, error: str, ranks: tuple[int, ...]) -> None:
     """With nobody to blame, and with a rank that gave no word. An alarm says nothing of the cause."""
     states = {rank: state(rank) for rank in ranks}
-    assert compose_failure(states, 2, "prove", kind, "SIGTERM").error == error
+    assert compose_failure(states, 2, "verify", kind, "SIGTERM").error == error
 
 
 def test_what_the_failed_rank_says_comes_first() -> None:
     states = {0: state(0), 1: state(1, "killed", detail="SIGKILL")}
-    assert compose_failure(states, 2, "prove", "ended", "SIGTERM").error == "SIGKILL"
+    assert compose_failure(states, 2, "verify", "ended", "SIGTERM").error == "SIGKILL"
 
 
 def test_the_phase_is_that_of_the_blamed_rank() -> None:
     states = {0: state(0, phase="measure", steps=9), 1: state(1, "killed", detail="SIGKILL")}
-    assert compose_failure(states, 2, "measure", "died").phase == "prove"
+    assert compose_failure(states, 2, "measure", "died").phase == "verify"
     # before its first step it has none of its own
-    states[1] = states[1]._replace(phase="look")
+    states[1] = states[1]._replace(phase="env")
     assert compose_failure(states, 2, "measure", "died").phase == "measure"
 
 
@@ -109,13 +114,13 @@ def test_the_step_is_that_of_the_rank_that_came_furthest() -> None:
         0: state(0, steps=6, step="broadcast"), 1: state(1, "killed", steps=9, step="all_gather"),
         2: state(2, steps=7, step="all_reduce"), 3: state(3, "finished", steps=8),
     }  # fmt: skip
-    failure = compose_failure(states, 4, "prove", "died")
+    failure = compose_failure(states, 4, "verify", "died")
     assert failure.step == "all_reduce"
     assert failure.waiting == (0, 2)
     assert [item.rank for item in failure.states] == [1, 2]
     # who waits has no step yet
-    early = {0: state(0, phase="look", step="?"), 1: state(1, "killed", step="all_gather")}
-    assert compose_failure(early, 2, "prove", "died").step == "all_gather"
+    early = {0: state(0, phase="env", step="?"), 1: state(1, "killed", step="all_gather")}
+    assert compose_failure(early, 2, "verify", "died").step == "all_gather"
 
 
 @pytest.mark.parametrize(
@@ -155,4 +160,4 @@ def test_only_those_at_fault_are_blamed(size: int, faulty: set[int], how: str) -
 def test_what_is_told_does_not_grow_with_the_ranks() -> None:
     for how in ("running", "killed"):
         states = {rank: state(rank, how) for rank in range(4096)} | {5000: state(5000)}
-        assert len(compose_failure(states, 16384, "prove", "timeout").states) <= 4
+        assert len(compose_failure(states, 16384, "verify", "timeout").states) <= 4

@@ -466,17 +466,23 @@ def test_the_line_of_other_runs(test: SmokeTest, line: str) -> None:
     [
         (
             Failure(
-                "timeout", "prove", "all_reduce float32 4 MiB", (3,), (0, 1, 2), (RankState(3, "node7"),), limit_s=60
+                "timeout",
+                "verify",
+                "all_reduce float32 4 MiB",
+                (3,),
+                (0, 1, 2),
+                (RankState(3, "node7"),),
+                limit_s=60,
             ),
-            "rank 3 on node7 did not arrive at all_reduce float32 4 MiB (phase prove)",
+            "rank 3 on node7 did not arrive at all_reduce float32 4 MiB (phase verify)",
         ),
         (
             Failure("died", "measure", "all_reduce", (3,), (), (RankState(3, "node7", detail="SIGKILL"),)),
             "rank 3 on node7 died at all_reduce (SIGKILL) (phase measure)",
         ),
         (
-            Failure("raised", "prove", "broadcast", (1,), (), (RankState(1, "node7"),), "RuntimeError: boom\nmore"),
-            "rank 1 on node7 failed at broadcast (phase prove): RuntimeError: boom",
+            Failure("raised", "verify", "broadcast", (1,), (), (RankState(1, "node7"),), "RuntimeError: boom\nmore"),
+            "rank 1 on node7 failed at broadcast (phase verify): RuntimeError: boom",
         ),
         (
             Failure("stopped", "measure", "all_reduce", (1, 2), (), (RankState(1, "a"), RankState(2, "b"))),
@@ -486,7 +492,7 @@ def test_the_line_of_other_runs(test: SmokeTest, line: str) -> None:
             Failure("lost", "start", "", tuple(range(8, 16)), (), (RankState(8, "b"),)),
             "ranks 8-15 were not heard of again at the next step (phase start)",
         ),
-        (Failure("ended", "prove", error="SIGTERM"), "ended by SIGTERM (phase prove)"),
+        (Failure("ended", "verify", error="SIGTERM"), "ended by SIGTERM (phase verify)"),
         (
             Failure("timeout", "measure", "all_reduce float32 1 GiB", limit_s=60),
             "all_reduce float32 1 GiB did not end after 60 s on 8 ranks; which rank came late is unknown (phase measure)",
@@ -500,7 +506,7 @@ def test_the_line_of_a_run_that_failed(failure: Failure, line: str) -> None:
 @given(st.sets(st.integers(0, 16_383), min_size=1))
 def test_the_line_stays_short(ranks: set[int]) -> None:
     states = tuple(RankState(rank, f"node{rank // 8:04d}") for rank in sorted(ranks)[:5])
-    failure = Failure("timeout", "prove", "all_reduce float32 4 MiB", tuple(sorted(ranks)), (), states)
+    failure = Failure("timeout", "verify", "all_reduce float32 4 MiB", tuple(sorted(ranks)), (), states)
     assert len(sentence(smoke(failure=failure, ranks=16_384))) < 250
 
 

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.quiet]
 #: Runs in all; each takes one to ten seconds.
 RUNS = 64
 KINDS = ("kill", "kill-supervisor", "stop", "stop-supervisor", "raise", "exit", "cut", "slow", "wrong")
-PHASES = ("start", "prove", "measure", "find")
+PHASES = ("start", "verify", "measure", "stragglers")
 TIMEOUT_S = 6.0
 OPTIONS = Options(timeout_s=TIMEOUT_S, min_bytes=1024, max_bytes=4096, iterations=3, warmup=1, pairs=True)
 
@@ -53,7 +53,7 @@ def draws() -> list[Draw]:
         size = chance.choice((2, 3, 4))
         # a supervisor of all ranks can't be lost: the run is lost with it
         together = not kind.endswith("supervisor") and kind != "cut" and chance.random() < 0.4
-        phase = "prove" if kind == "wrong" else chance.choice(PHASES)
+        phase = "verify" if kind == "wrong" else chance.choice(PHASES)
         found.append(Draw(number, kind, phase, chance.randrange(size), size, chance.choice((1, 2, 3)), together))
     return found
 
@@ -171,7 +171,7 @@ def test_a_fault_at_random(draw: Draw, tmp_path: Path) -> None:
         assert set(statuses.values()) <= ({0} if draw.kind == "slow" else {1, -signal.SIGTERM}), statuses
     # no phase may take longer than its limit; those before the fault took their own time
     assert slowest < TIMEOUT_S + 5.0 + 15.0 * (draw.kind == "slow") + (
-        20.0 if draw.phase in ("measure", "find") else 6.0
+        20.0 if draw.phase in ("measure", "stragglers") else 6.0
     )
     assert spoken, "nobody spoke"
     judge(draw, spoken)
@@ -206,5 +206,5 @@ def judge(draw: Draw, spoken: list[dict[str, Any]]) -> None:
     # a supervisor that is gone, or that nobody can reach, says nothing of its own: the others may have been one phase behind
     # or ahead, as where rank 0 is cut off in the first step of a phase that the others have not entered yet
     apart = draw.kind.endswith("supervisor") or (draw.kind == "cut" and draw.rank == 0)
-    order = ["roll-call", "compare", *PHASES, "end"]
+    order = ["membership", "compare", *PHASES, "end"]
     assert all(abs(order.index(phase) - order.index(draw.phase)) <= apart for phase in phases)

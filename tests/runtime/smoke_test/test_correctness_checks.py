@@ -23,8 +23,8 @@ from distcheck.runtime.smoke_test.correctness_checks import (
     CollectiveFailed,
     merge_rank_results,
     peer_copies_are_right,
-    prove,
     results_are_right,
+    verify,
 )
 from distcheck.runtime.smoke_test.inputs import EXACT, INTEGERS, TABLE, RandomTables, make_terms
 from distcheck.runtime.smoke_test.live_group import LiveGroup, Operations
@@ -446,7 +446,7 @@ def worker(rank: int, size: int, folder: str, names: list[str], cores: int, chec
             rank, size, "gloo", torch.device("cpu"), Options(check=check), cases()[name](rank), (0,) * size, cores,
             steps.append,
         )  # fmt: skip
-        found[name] = [to_plain(prove(live)), len(steps), sorted({step.collective for step in steps})]
+        found[name] = [to_plain(verify(live)), len(steps), sorted({step.collective for step in steps})]
         dist.barrier()
     Path(folder, f"{rank}.json").write_text(json.dumps(found), encoding="utf-8")
     dist.destroy_process_group()
@@ -535,7 +535,7 @@ def _in_a_part(rank: int, folder: str) -> None:
         live = LiveGroup(
             rank - 1, 3, "gloo", torch.device("cpu"), Options(), Operations(group), (0,) * 3, 3, lambda _: None
         )
-        Path(folder, f"{rank - 1}.json").write_text(json.dumps(to_plain(prove(live))), encoding="utf-8")
+        Path(folder, f"{rank - 1}.json").write_text(json.dumps(to_plain(verify(live))), encoding="utf-8")
     dist.barrier()
     dist.destroy_process_group()
     os._exit(0)
@@ -748,7 +748,7 @@ def alone(operations: Operations, announce: Callable[[Step], None] = lambda _: N
 
 @pytest.mark.torch
 def test_one_rank_proves_what_has_a_meaning() -> None:
-    proof = prove(alone(Alone()))
+    proof = verify(alone(Alone()))
     assert proof.mismatches == ()
     assert ("send_recv, barrier", "needs two ranks") in proof.skipped
     assert {"all_reduce", "all_to_all", "gather"} <= set(proof.collectives)
@@ -763,7 +763,7 @@ def test_each_step_is_announced_before_it_begins() -> None:
             said.append("called")
             super().all_to_all(output, tensor)
 
-    prove(alone(Telling(), lambda step: said.append(step.collective)))
+    verify(alone(Telling(), lambda step: said.append(step.collective)))
     assert said.count("called") == said.count("all_to_all") > 1
     assert all(said[place - 1] == "all_to_all" for place, word in enumerate(said) if word == "called")
 
@@ -778,8 +778,8 @@ def test_what_a_collective_raises_ends_the_proof() -> None:
                 raise RuntimeError("Invalid scalar type")
 
     with pytest.raises(CollectiveFailed) as caught:
-        prove(alone(Raising(), steps.append))
-    assert caught.value.step == steps[-1] == Step("prove", "reduce", "bfloat16", 2042)
+        verify(alone(Raising(), steps.append))
+    assert caught.value.step == steps[-1] == Step("verify", "reduce", "bfloat16", 2042)
     assert caught.value.text == "RuntimeError: Invalid scalar type"
     assert caught.value.proof.failures == (("reduce bfloat16 2.0 KiB", "RuntimeError: Invalid scalar type"),)
     assert caught.value.proof.checks > 10
@@ -797,14 +797,14 @@ def test_objects_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
             return None
 
     monkeypatch.setattr("distcheck.runtime.smoke_test.correctness._has_numpy", lambda torch: True)
-    proof = prove(alone(Cut()))
+    proof = verify(alone(Cut()))
     assert {item.collective: item.seen for item in proof.mismatches} == {
         "gather_object": "nothing",
         "broadcast_object": "None",
     }
-    assert not prove(alone(Alone())).mismatches
+    assert not verify(alone(Alone())).mismatches
     monkeypatch.setattr("distcheck.runtime.smoke_test.correctness._has_numpy", lambda torch: False)
-    proof = prove(alone(Cut()))
+    proof = verify(alone(Cut()))
     assert proof.mismatches == ()
     assert any("NumPy" in why for _, why in proof.skipped)
 
@@ -959,7 +959,7 @@ def hosts(backend: str | None = "nccl") -> Cluster:
 )
 def test_bad_dc510(mismatches: list[WrongResult], words: list[str], suspects: list[int]) -> None:
     (finding,) = results_are_right(proof_of(*mismatches), hosts())
-    assert (finding.code, finding.severity, finding.where.phase) == ("DC510", Severity.ERROR, "prove")
+    assert (finding.code, finding.severity, finding.where.phase) == ("DC510", Severity.ERROR, "verify")
     assert all(word in finding.message for word in words), finding.message
     assert not finding.message.endswith(".")
     assert finding.evidence["suspects"] == suspects

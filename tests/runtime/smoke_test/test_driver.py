@@ -46,7 +46,7 @@ def test_good_ranks_of_one_supervisor(size: int) -> None:
     assert plain["measurements"]["failure"] is None
     assert plain["measurements"]["proof"]["ranks"] == size
     assert plain["measurements"]["proof"]["mismatches"] == []
-    assert list(plain["measurements"]["phases"]) == ["roll-call", "compare", "start", "prove"]
+    assert list(plain["measurements"]["phases"]) == ["membership", "compare", "start", "verify"]
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_good_a_whole_run_measures_and_finds_nobody() -> None:
     assert all(item["busbw_gbytes_per_s"] > 0 for item in found["measured"]["bandwidth"])
     assert len(found["lateness"]["own_time_s"]) in (0, 2)
     assert [(pair["a"], pair["b"]) for pair in found["pairs"]["pairs"]][:1] in ([], [(0, 1)])
-    assert list(found["phases"]) == ["roll-call", "compare", "start", "prove", "measure", "find", "end"][:6]
+    assert list(found["phases"]) == ["membership", "compare", "start", "verify", "measure", "stragglers", "end"][:6]
 
 
 def test_good_one_rank_is_told_what_has_no_meaning() -> None:
@@ -160,7 +160,7 @@ class Fault:
 KINDS = {"kill": "died", "exit": "died", "stop": "stopped", "raise": "raised", "hang": "timeout"}
 
 
-@pytest.mark.parametrize("phase", ["start", "prove"])
+@pytest.mark.parametrize("phase", ["start", "verify"])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_bad_a_fault_names_rank_and_phase(kind: str, phase: str) -> None:
     options = QUICK._replace(timeout_s=5.0)
@@ -178,12 +178,12 @@ def test_bad_a_fault_names_rank_and_phase(kind: str, phase: str) -> None:
 @pytest.mark.parametrize("kind", ["kill", "stop", "raise"])
 def test_bad_a_fault_is_told_by_rank_0_alone(kind: str, tmp_path: Path) -> None:
     options = QUICK._replace(timeout_s=6.0)
-    said = ranks.launch(3, tmp_path, options, ranks.WorkerHooks(before_step=Fault(kind, 2, "prove", 3)))
+    said = ranks.launch(3, tmp_path, options, ranks.WorkerHooks(before_step=Fault(kind, 2, "verify", 3)))
     assert [item.status for item in said] == [1] * len(said), said
     assert [item.rank for item in said if item.report is not None] == [0]
     assert said[0].report is not None
     failure = said[0].report["measurements"]["failure"]
-    assert (failure["kind"], failure["phase"], failure["culprits"]) == (KINDS[kind], "prove", [2])
+    assert (failure["kind"], failure["phase"], failure["culprits"]) == (KINDS[kind], "verify", [2])
 
 
 def test_bad_the_process_of_a_rank_is_killed(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_good_a_sibling_that_runs_is_not_spoken_for(
     siblings = siblings_of(sleeper, monkeypatch)
     assert not siblings.stopped(0.0)
     assert not siblings.stopped(100.0)
-    assert siblings.states("host", "prove") == ()
+    assert siblings.states("host", "verify") == ()
 
 
 def test_bad_a_sibling_is_stopped_for_a_while(
@@ -347,19 +347,19 @@ def test_bad_a_sibling_is_stopped_for_a_while(
     assert not siblings.stopped(10.0)
     assert not siblings.stopped(12.9)
     assert siblings.stopped(13.0)
-    [state] = siblings.states("host", "prove")
+    [state] = siblings.states("host", "verify")
     assert (state.rank, state.state, state.detail, state.pid) == (3, "stopped", "SIGSTOP", sleeper.pid)
     sleeper.send_signal(signal.SIGCONT)
     os.waitpid(sleeper.pid, os.WCONTINUED)
     assert not siblings.stopped(14.0)
-    assert siblings.states("host", "prove") == ()
+    assert siblings.states("host", "verify") == ()
 
 
 def test_bad_a_sibling_has_exited(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     siblings = siblings_of(sleeper, monkeypatch)
     sleeper.kill()
     sleeper.wait()
-    [state] = siblings.states("host", "prove")
+    [state] = siblings.states("host", "verify")
     assert (state.rank, state.state) == (3, "exited")
 
 
@@ -369,7 +369,7 @@ def test_a_process_of_another_launcher_is_not_known(sleeper: subprocess.Popen[by
     assert siblings.pids == {}
     sleeper.kill()
     sleeper.wait()
-    assert siblings.states("host", "prove") == ()
+    assert siblings.states("host", "verify") == ()
 
 
 @pytest.mark.slow
@@ -386,7 +386,7 @@ def test_good_two_signals_at_once_are_one_request(tmp_path: Path) -> None:
                 os.kill(process.pid, number)
 
     options = QUICK._replace(check=100_000, timeout_s=60.0)
-    seams = ranks.WorkerHooks(before_step=lambda _rank, step: at_work.touch() if step.phase == "prove" else None)
+    seams = ranks.WorkerHooks(before_step=lambda _rank, step: at_work.touch() if step.phase == "verify" else None)
     said = ranks.launch(2, tmp_path, options, seams, disturb=interrupt, as_torchrun=False)
     assert said[0].report is not None
     failure = said[0].report["measurements"]["failure"]

@@ -55,13 +55,27 @@ def cluster(backend: str | None = "nccl", hosts: int = 2) -> Cluster:
 
 
 def state(rank: int, kind: str = "running", **more: object) -> RankState:
-    given = {"host": f"gpu0{rank // 4 + 1}", "pid": 4711, "phase": "prove", "step": BIG, "steps": 12, "state": kind}
+    given = {
+        "host": f"gpu0{rank // 4 + 1}",
+        "pid": 4711,
+        "phase": "verify",
+        "step": BIG,
+        "steps": 12,
+        "state": kind,
+    }
     return RankState(rank, **{**given, **more})  # type: ignore[arg-type]
 
 
 def failure(kind: str, culprits: tuple[int, ...] = (3,), *states: RankState, **more: object) -> Failure:
     others = tuple(rank for rank in range(8) if rank not in culprits)
-    given = {"phase": "prove", "step": BIG, "waiting": others, "states": states, "limit_s": 60.0, "elapsed_s": 60.2}
+    given = {
+        "phase": "verify",
+        "step": BIG,
+        "waiting": others,
+        "states": states,
+        "limit_s": 60.0,
+        "elapsed_s": 60.2,
+    }
     return Failure(kind, culprits=culprits, **{**given, **more})  # type: ignore[arg-type]
 
 
@@ -269,7 +283,7 @@ def test_bad_dc512_the_ranks_lost_each_other(hosts: Cluster, words: str) -> None
 def test_bad_dc512_ended_from_outside() -> None:
     finding = judge(failure("ended", (), error="SIGTERM"))
     assert finding.code == "DC512"
-    assert "the run was ended by SIGTERM in the phase prove" in finding.message
+    assert "the run was ended by SIGTERM in the phase verify" in finding.message
     assert "time limit" in finding.fix.text
 
 
@@ -316,7 +330,7 @@ def test_bad_dc517_equally_many_steps_and_different_ones() -> None:
             failure("timeout", (1,), state(1, step="broadcast float32 4 KiB", steps=11), state(0)), id="one is behind"
         ),
         pytest.param(failure("timeout", (1,), state(1), state(0)), id="both are in the same"),
-        pytest.param(failure("timeout", (1,), state(1, step="prove"), state(0)), id="one is between two collectives"),
+        pytest.param(failure("timeout", (1,), state(1, step="verify"), state(0)), id="one is between two collectives"),
         pytest.param(
             failure(
                 "died", (1,), state(1, "killed", step="broadcast float32 4 KiB", detail="it was killed by SIGKILL")
@@ -330,9 +344,9 @@ def test_bad_dc517_equally_many_steps_and_different_ones() -> None:
             failure(
                 "timeout",
                 (),
-                state(1, phase="find", step="exchange with rank 0 uint8 1 MiB"),
-                state(0, phase="find", step="exchange with rank 1 uint8 1 MiB"),
-                phase="find",
+                state(1, phase="stragglers", step="exchange with rank 0 uint8 1 MiB"),
+                state(0, phase="stragglers", step="exchange with rank 1 uint8 1 MiB"),
+                phase="stragglers",
             ),
             id="each has a partner of its own",
         ),
@@ -349,8 +363,8 @@ def test_good_dc517(given: Failure) -> None:
 def test_bad_dc501_no_word_any_more() -> None:
     finding = judge(failure("lost", (4, 5, 6, 7), state(0)), cluster())
     assert finding.code == "DC501"
-    assert finding.message == "ranks 4-7 on gpu02 came, and gave no word any more in the phase prove"
-    assert (finding.where.ranks, finding.where.host, finding.where.phase) == ("4-7", "gpu02", "prove")
+    assert finding.message == "ranks 4-7 on gpu02 came, and gave no word any more in the phase verify"
+    assert (finding.where.ranks, finding.where.host, finding.where.phase) == ("4-7", "gpu02", "verify")
     finding = judge(failure("lost", (4, 5, 6, 7), state(0)), NO_CLUSTER)
     assert finding.where.host is None
     assert "ranks 4-7 came" in finding.message
@@ -358,14 +372,14 @@ def test_bad_dc501_no_word_any_more() -> None:
 
 def test_bad_dc501_this_host_is_cut_off() -> None:
     finding = judge(failure("lost", (), state(4), state(5), error="Failed to recv, got 0 bytes"))
-    assert "gpu02 lost the way to the other ranks in the phase prove: Failed to recv, got 0 bytes" in finding.message
+    assert "gpu02 lost the way to the other ranks in the phase verify: Failed to recv, got 0 bytes" in finding.message
     assert "rank 0's host" in finding.fix.text
 
 
 def test_bad_dc501_nobody_was_found() -> None:
-    given = failure("lost", (), phase="roll-call", step="", waiting=(), error="node1:29500 does not answer")
+    given = failure("lost", (), phase="membership", step="", waiting=(), error="node1:29500 does not answer")
     finding = judge(given)
-    assert "not found in the phase roll-call: node1:29500 does not answer" in finding.message
+    assert "not found in the phase membership: node1:29500 does not answer" in finding.message
     assert finding.fix.command == "distcheck env --select DC401,DC403,DC404,DC419"
 
 

@@ -112,7 +112,7 @@ def test_bad_a_rank_that_hangs_in_the_middle_is_named_and_the_others_come_back(t
             run = in_job._InJobRun._phase
 
             def stuck(self: Any, phase: str, live: Any, found: Any) -> Any:
-                if phase == "prove":
+                if phase == "verify":
                     time.sleep(9.0)
                 return run(self, phase, live, found)
 
@@ -122,7 +122,7 @@ def test_bad_a_rank_that_hangs_in_the_middle_is_named_and_the_others_come_back(t
         return [report.as_dict()["measurements"]["failure"], time.monotonic() - begun]
 
     failure, seconds = in_ranks(2, tmp_path, job)[0]
-    assert failure["phase"] == "prove"
+    assert failure["phase"] == "verify"
     assert failure["kind"] in ("timeout", "lost")
     assert seconds < 3.0 + 10.0
 

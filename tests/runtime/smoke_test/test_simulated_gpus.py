@@ -64,7 +64,7 @@ def test_good_every_phase_on_simulated_gpus(
     assert report is not None
     found = report["measurements"]
     assert [item for item in report["findings"] if item["severity"] in ("error", "warning")] == []
-    assert set(found["phases"]) >= {"start", "prove", "measure", "find"}
+    assert set(found["phases"]) >= {"start", "verify", "measure", "stragglers"}
     assert (found["backend"], found["device"]) == ("nccl", "cuda")
     proof, measured = found["proof"], found["measured"]
     assert (proof["ranks"], proof["mismatches"], proof["failures"]) == (size, [], [])
@@ -121,7 +121,7 @@ def test_good_two_hosts_with_simulated_gpus(tmp_path: Path) -> None:
     assert (found["ranks"], found["hosts"]) == (2 * _PER_HOST, ["node0", "node1"])
     # --backend auto
     assert (found["backend"], found["device"]) == ("nccl", "cuda")
-    assert set(found["phases"]) >= {"start", "prove", "measure"}
+    assert set(found["phases"]) >= {"start", "verify", "measure"}
     assert (found["proof"]["mismatches"], found["proof"]["failures"]) == ([], [])
     assert found["sentence"].endswith(f"on nccl, {2 * _PER_HOST} × NVIDIA H100 80GB HBM3")
     _check_order(tmp_path / "calls", 2 * _PER_HOST, _PER_HOST)

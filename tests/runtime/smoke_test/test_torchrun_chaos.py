@@ -113,7 +113,7 @@ def at_work(folder: Path, size: int) -> bool:
             phases.append(json.loads((folder / f"rank-{rank:05d}.json").read_text())["record"]["phase"])
         except (OSError, ValueError, KeyError):
             return False
-    return phases == ["prove"] * size
+    return phases == ["verify"] * size
 
 
 def strike(draw: Draw, agent: psutil.Process) -> None:

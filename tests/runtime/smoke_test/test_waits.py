@@ -60,7 +60,7 @@ def test_a_key_that_never_comes(clock: Clock, monkeypatch: pytest.MonkeyPatch, c
 def test_a_phase_that_does_not_end(clock: Clock, seconds: float | None, waited: float) -> None:
     class Driver(driver.PhaseDriver):
         def __init__(self) -> None:
-            self.phase, self.begun, self.limit, self.pause_s = "prove", clock.now, 0.5, 60.0
+            self.phase, self.begun, self.limit, self.pause_s = "verify", clock.now, 0.5, 60.0
 
         def _tick(self, seconds: float) -> None:
             clock.sleep(seconds)
@@ -70,6 +70,6 @@ def test_a_phase_that_does_not_end(clock: Clock, seconds: float | None, waited: 
     def never() -> Any:
         return None
 
-    with pytest.raises(driver.PhaseFailure, match="prove did not end within"):
+    with pytest.raises(driver.PhaseFailure, match="verify did not end within"):
         Driver()._until(never, seconds)
     assert clock.now - begun == pytest.approx(waited, abs=0.001)
