@@ -85,8 +85,8 @@ def _direct_url(folder: str) -> dict[str, Any] | None:
     for found in distributions(name="distcheck", path=[folder]):
         text = found.read_text("direct_url.json")
         if text is None:
-            # without a wheel, as `pip install .` of an old pip does it, nothing shows where it came from
-            return None if found.read_text("WHEEL") is not None else {}
+            # an egg, as `pip install .` of an old pip makes it, does not show where it came from
+            return None if found.read_text("METADATA") is not None else {}
         try:
             read = json.loads(text)
         except ValueError:

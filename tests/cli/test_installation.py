@@ -87,15 +87,13 @@ def test_a_checkout_of_its_own_inside_the_repository_is_not_in_it(tmp_path: Path
     assert of_direct_url(str(inside), VERSION, direct).requirement == "."
 
 
-@pytest.mark.parametrize(("kind", "wheel", "found"), [("dist-info", True, None), ("egg-info", False, {})])
-def test_what_setup_py_installed_came_from_no_index(
-    kind: str, wheel: bool, found: dict[str, Any] | None, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("kind", "found"), [("dist-info", None), ("egg-info", {})])
+def test_what_setup_py_installed_came_from_no_index(kind: str, found: dict[str, Any] | None, tmp_path: Path) -> None:
     metadata = tmp_path / f"distcheck-{VERSION}.{kind}"
     metadata.mkdir()
-    (metadata / ("METADATA" if wheel else "PKG-INFO")).write_text(f"Name: distcheck\nVersion: {VERSION}\n")
-    if wheel:
-        (metadata / "WHEEL").write_text("Wheel-Version: 1.0\n")
+    (metadata / ("METADATA" if kind == "dist-info" else "PKG-INFO")).write_text(
+        f"Name: distcheck\nVersion: {VERSION}\n"
+    )
     assert _direct_url(str(tmp_path)) == found
 
 
