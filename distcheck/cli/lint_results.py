@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -158,8 +159,11 @@ def _print_diff(options: LintOptions, inputs: LintFiles, changed: Mapping[str, b
 
 def _write_changes(options: LintOptions, inputs: LintFiles, changed: Mapping[str, bytes], fixed: int) -> bool:
     """Write the changed files; False where one can't be written."""
+    from distcheck.core.files import remove_dead_drafts
     from distcheck.core.fixes import write_atomically
 
+    # a run that was killed while it wrote may have left one
+    remove_dead_drafts({os.path.dirname(os.path.realpath(path)) for path in (*inputs.paths, *inputs.launch)})
     number = 0
     for path in sorted(changed):
         try:

@@ -108,7 +108,7 @@ def refuse_link_out_of_checkout(path: str) -> None:
 
 def write_file(path: str, text: str) -> None:
     """Write a file whole or not at all; a device or pipe is written directly. Raises OSError."""
-    from distcheck.core.files import refuse_foreign_link, write_whole
+    from distcheck.core.files import refuse_foreign_link, remove_dead_drafts, write_whole
 
     refuse_foreign_link(path)
     refuse_link_out_of_checkout(path)
@@ -118,6 +118,7 @@ def write_file(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         return
+    remove_dead_drafts([os.path.dirname(target)])
     write_whole(path, text.encode("utf-8", "backslashreplace"))
 
 

@@ -12,8 +12,16 @@ import os
 import stat
 from collections.abc import Iterable
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 #: The most bytes of a record or a facts file; one of 128 GPUs has less than 2 MiB.
 LONGEST_RECORD = 64 << 20
+#: The name of a draft: the host, since another host that shares the folder can't know who lives, and 64 random bits.
+_DRAFT = ".distcheck-draft-{host}-{token}"
+_MOST_NAMES = 10
 
 
 def read_ordinary(path: str, longest: int = LONGEST_RECORD) -> bytes:
@@ -63,22 +71,81 @@ def write_whole(path: str, data: bytes, *, follow: bool = True) -> None:
         refuse_foreign_link(path)
     target = os.path.realpath(path) if follow else path
     found = os.lstat(target) if os.path.isfile(target) else None
-    import secrets
-
-    # no other process can guess the name, and O_EXCL follows no link
-    draft = os.path.join(os.path.dirname(target), f".{os.path.basename(target)[:200]}.{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    draft, number = _new_draft(os.path.dirname(target), 0o666 if found is None else 0o600)
     try:
-        # others must not read the draft of a private file
-        with open(os.open(draft, flags, 0o666 if found is None else 0o600), "wb") as file:
+        # the lock lasts until the draft has its last name
+        with open(number, "wb") as file:
             file.write(data)
-        if found is not None and not stat.S_ISLNK(found.st_mode):
-            _keep_owner(draft, found)
-            os.chmod(draft, found.st_mode & 0o777)
-        os.replace(draft, target)
+            file.flush()
+            if found is not None and not stat.S_ISLNK(found.st_mode):
+                _keep_owner(draft, found)
+                os.chmod(draft, found.st_mode & 0o777)
+            if fcntl is not None:
+                os.replace(draft, target)
+        if fcntl is None:  # Windows renames no open file
+            os.replace(draft, target)
     finally:
         with contextlib.suppress(OSError):
             os.unlink(draft)
+
+
+def _new_draft(folder: str, mode: int) -> tuple[str, int]:
+    """Return the path of a new file, which is locked, and its descriptor. Raises OSError."""
+    import secrets
+
+    # no other process can guess the name, and O_EXCL follows no link. Others must not read the draft of a private file
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    for turn in range(_MOST_NAMES):
+        path = os.path.join(folder, _DRAFT.format(host=_host(), token=secrets.token_hex(8)))
+        number = os.open(path, flags, mode)
+        # another process may remove it as dead in the moment before it is locked
+        if fcntl is None or turn == _MOST_NAMES - 1:
+            break
+        with contextlib.suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.lexists(path):
+            break
+        os.close(number)
+    return path, number
+
+
+def _host() -> str:
+    import platform
+    import zlib
+
+    return f"{zlib.crc32(platform.node().encode()):08x}"
+
+
+def remove_dead_drafts(folders: Iterable[str]) -> None:
+    """Remove the drafts that killed processes of this user, on this host, left in folders.
+
+    A process holds a lock on its draft, which the kernel releases at its end.
+    """
+    if fcntl is None:
+        return
+    import re
+
+    ours = re.compile(re.escape(_DRAFT).replace(r"\{host\}", _host()).replace(r"\{token\}", "[0-9a-f]{16}"))
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            for name in filter(ours.fullmatch, os.listdir(folder or ".")):
+                with contextlib.suppress(OSError):
+                    _remove_dead(os.path.join(folder, name))
+
+
+def _remove_dead(path: str) -> None:
+    """Remove a draft that no process holds. Raises OSError if one does, or if it is no draft."""
+    number = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(number)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+            return
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # it may have got its last name meanwhile
+        if os.path.samestat(found, os.lstat(path)):
+            os.unlink(path)
+    finally:
+        os.close(number)
 
 
 def _keep_owner(path: str, found: os.stat_result) -> None:

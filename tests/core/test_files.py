@@ -71,7 +71,7 @@ def test_bad_a_draft_that_was_planted_is_not_written(
     assert victim.read_text() == "mine"
     # even if the name is known
     monkeypatch.setattr("secrets.token_hex", lambda _: "known")
-    (shared / ".x.json.known").symlink_to(victim)
+    (shared / f".distcheck-draft-{files._host()}-known").symlink_to(victim)
     with pytest.raises(FileExistsError):
         write_file(str(shared / "x.json"), "new")
     assert victim.read_text() == "mine"
@@ -262,3 +262,68 @@ def test_facts_of_a_neighbor_are_not_merged_and_hold_nothing_up(
     assert "node2.json is not read: it belongs to another user" in capsys.readouterr().err
     # who names it wants it
     assert len(list(_texts([str(shared / "node1.json"), str(shared / "node2.json")]))) == 2
+
+
+def _draft_name(token: str = "0123456789abcdef", host: str | None = None) -> str:
+    return f".distcheck-draft-{host or files._host()}-{token}"
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="no locks of files")
+def test_bad_the_draft_of_a_killed_process_stays(tmp_path: Path) -> None:
+    """What SIGKILL left stayed forever."""
+    (tmp_path / _draft_name()).write_text("half")
+    write_file(str(tmp_path / "report.json"), "new")
+    assert os.listdir(tmp_path) == ["report.json"]
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="no locks of files")
+def test_good_only_dead_drafts_of_this_user_and_host_are_removed(tmp_path: Path) -> None:
+    names = [
+        _draft_name(host="00000000"), _draft_name("0123456789ABCDEF"), _draft_name() + ".py", "x" + _draft_name(),
+        ".distcheck-draft-", ".a.py.0123456789abcdef",
+    ]  # fmt: skip
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / _draft_name("a" * 16)).mkdir()
+    (tmp_path / _draft_name("b" * 16)).symlink_to("report.json")
+    os.mkfifo(tmp_path / _draft_name("c" * 16))
+    (tmp_path / _draft_name("d" * 16)).write_text("two names")
+    (tmp_path / "other").hardlink_to(tmp_path / _draft_name("d" * 16))
+    live, number = files._new_draft(str(tmp_path), 0o600)
+    before = sorted(os.listdir(tmp_path))
+    files.remove_dead_drafts([str(tmp_path), str(tmp_path / "missing")])
+    assert sorted(os.listdir(tmp_path)) == before
+    os.close(number)
+    files.remove_dead_drafts([str(tmp_path)])
+    assert sorted(os.listdir(tmp_path)) == [name for name in before if name != os.path.basename(live)]
+
+
+@as_root
+def test_good_a_draft_of_another_user_stays(shared: Path) -> None:
+    draft = shared / _draft_name()
+    draft.write_text("not mine")
+    os.chown(draft, 12345, 12345)
+    files.remove_dead_drafts([str(shared)])
+    assert draft.exists()
+
+
+def test_good_a_draft_that_was_removed_before_its_lock_gets_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removed(number: int, flags: int, lock: object = files.fcntl.flock) -> None:
+        if len(os.listdir(tmp_path)) == 1 and not tokens:
+            tokens.append(os.listdir(tmp_path)[0])
+            os.unlink(tmp_path / tokens[0])
+        lock(number, flags)  # type: ignore[operator]
+
+    tokens: list[str] = []
+    monkeypatch.setattr(files.fcntl, "flock", removed)
+    write_file(str(tmp_path / "report.json"), "new")
+    assert tokens and (tmp_path / "report.json").read_text() == "new" and os.listdir(tmp_path) == ["report.json"]
+
+
+def test_good_a_file_with_the_longest_name_is_written(tmp_path: Path) -> None:
+    """The draft had a name of its own behind that of the file, and was too long for a name that is not ASCII."""
+    path = tmp_path / ("ü" * 125 + ".json")
+    write_file(str(path), "new")
+    assert path.read_text() == "new"
