@@ -1,7 +1,7 @@
 """Builds the sdist and the wheel, installs the wheel into an empty environment, and runs it as a user would.
 
-Run from the root of a checkout. It proves that the package data is in both archives and that nothing is needed that the
-metadata does not name.
+Run from the root of a checkout, with the lock that holds what the wheel needs (tools/lock.py). It proves that the
+package data is in both archives and that nothing is needed that the metadata does not name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
     """Build, install, run."""
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        subprocess.run([sys.executable, "-m", "build", "--outdir", str(here / "dist"), str(ROOT)], check=True, stdout=2)
+        build(here / "dist", ROOT)
         (wheel,) = (here / "dist").glob("*.whl")
         (sdist,) = (here / "dist").glob("*.tar.gz")
         with zipfile.ZipFile(wheel) as archive:
@@ -62,8 +62,24 @@ def main() -> None:
         )
         venv.create(here / "empty", with_pip=True)
         tools = here / "empty" / ("Scripts" if sys.platform == "win32" else "bin")
-        subprocess.run([str(tools / "pip"), "install", "--quiet", str(wheel)], check=True)
+        python = ["--python", str(tools / "python")]
+        lock = ["--constraints", sys.argv[1]]
+        subprocess.run(
+            [sys.executable, "-m", "uv", "pip", "install", "--quiet", *python, *lock, str(wheel)], check=True
+        )
+        # pip, which most users have, finds nothing that is missing
+        subprocess.run(
+            [str(tools / "pip"), "install", "--quiet", "--no-index", "--force-reinstall", "--no-deps", str(wheel)],
+            check=True,
+        )
+        subprocess.run([str(tools / "pip"), "check"], check=True)
         smoke(tools, here)
+
+
+def build(target: Path, root: Path, *kinds: str) -> None:
+    """Build archives with the locked setuptools: an isolated build would take the newest, unverified."""
+    command = [sys.executable, "-m", "build", "--no-isolation", *kinds, "--outdir", str(target), str(root)]
+    subprocess.run(command, check=True, stdout=2)
 
 
 def built_again(sdist: Path, here: Path) -> bytes:
@@ -74,8 +90,7 @@ def built_again(sdist: Path, here: Path) -> bytes:
     for path in root.rglob("*"):
         os.utime(path, (1.6e9, 1.6e9))
         path.chmod(0o700 if path.is_dir() or path.stat().st_mode & 0o100 else 0o600)
-    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(here / "dist"), str(root)]
-    subprocess.run(command, check=True, stdout=2)
+    build(here / "dist", root, "--sdist")
     return (here / "dist" / sdist.name).read_bytes()
 
 
