@@ -2,7 +2,8 @@
 
 ``python -m tests.fuzz [TARGET …] [--runs N] [--seed N] [--engine mutations|atheris]`` prints the table of
 ``docs/security.md``. A crash is an exception that the reader does not announce, a hang is one input that takes more than
-10 s of CPU. ``atheris`` (if it is installed) chooses inputs by the branches that they reach.
+10 s of CPU. ``atheris`` (if it is installed) chooses inputs by the branches that they reach; its row has the runs, the
+inputs that failed, and the branches that the seeds and all inputs reach.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import random
 import re
 import resource
 import signal
+import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -30,6 +32,8 @@ HERE = Path(__file__).parent
 LIMIT_S = 10
 _LARGEST_SEED = 8 << 10
 _MOST_SEEDS = 400
+#: The most bytes of an input that atheris chooses: the longest seeds cost most, and reach little more.
+_LONGEST_GUIDED = 4 << 10
 
 
 class Hung(BaseException):
@@ -288,24 +292,54 @@ def fuzz(name: str, runs: int, *, seed: int = 1) -> tuple[Figures, dict[str, byt
     return Figures(name, runs, *counts.values(), slowest, seconds, parsed / runs if parsed else None), failed
 
 
-def _with_atheris(name: str, runs: int, seed: int) -> None:
-    """Run libFuzzer on one target; it ends this process, and its first failure is its last line."""
+def guided(name: str, runs: int, seed: int) -> tuple[str, bool]:
+    """Let atheris choose inputs by the branches that they reach. Return a row of figures, and whether an input failed."""
+    with tempfile.TemporaryDirectory(prefix="distcheck-fuzz-") as folder:
+        # libFuzzer ends its process: at the first failure, or after the last run
+        words = [sys.executable, "-m", "tests.fuzz", name, "--engine", "libfuzzer", "--corpus", folder]
+        words += ["--runs", str(runs), "--seed", str(seed)]
+        began = time.monotonic()
+        ended = subprocess.run(words, stderr=subprocess.PIPE, cwd=HERE.parent, check=False)
+        seconds = time.monotonic() - began
+        text = ended.stderr.decode("utf-8", "replace")
+        failed = [path for path in Path(folder).iterdir() if path.name.startswith(("crash-", "timeout-", "oom-"))]
+        for path in failed:
+            print(f"  {path.name}\n    {path.read_bytes()[:2000]!r}", file=sys.stderr)
+    done = re.search(r"^Done (\d+) runs", text, re.MULTILINE)
+    count = int(done[1]) if done else 0
+    covered = [int(number) for number in re.findall(r" cov: (\d+)", text)] or [0]
+    if ended.returncode or not done:
+        print(text[-4000:], file=sys.stderr)
+    row = f"| {name} | {count:,} | {len(failed)} | {covered[0]:,} → {covered[-1]:,} | {seconds:.0f} s |"
+    return row, bool(failed or ended.returncode or not done)
+
+
+def _run_libfuzzer(name: str, runs: int, seed: int, folder: Path) -> None:
     import atheris
 
+    # what readers import late is instrumented too
     with atheris.instrument_imports(include=["distcheck"]):
         target = TARGETS[name]()
-    folder = Path(tempfile.mkdtemp(prefix="distcheck-fuzz-"))
+        for known in target.seeds:
+            why = one(target.read, known)
+            assert why is None, (why, known)
     for number, known in enumerate(target.seeds):
         (folder / str(number)).write_bytes(known)
-        one(target.read, known)
 
     def check(data: bytes) -> None:
         why = one(target.read, data)
         if why is not None:
             raise RuntimeError(why)
 
-    atheris.Setup([sys.argv[0], f"-runs={runs}", f"-seed={seed}", "-max_len=8192", "-artifact_prefix=" + str(folder) + "/",
-                   str(folder)], check)  # fmt: skip
+    def mutate(data: bytes, largest: int, number: int) -> bytes:
+        """Change bytes as libFuzzer does, or words and lines: of what it does to a text, little is still one."""
+        chance = random.Random(number)
+        if not target.text or chance.random() < 0.3:
+            return bytes(atheris.Mutate(data, largest))
+        return _edited(data, chance.choice(target.seeds), chance)[:largest]
+
+    flags = [f"-runs={runs}", f"-seed={seed}", f"-max_len={_LONGEST_GUIDED}", f"-artifact_prefix={folder}/"]
+    atheris.Setup([sys.argv[0], *flags, str(folder)], check, custom_mutator=mutate)
     atheris.Fuzz()
 
 
@@ -314,12 +348,18 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", default=[], choices=[*TARGETS, []])
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--engine", choices=("mutations", "atheris"), default="mutations")
+    parser.add_argument("--engine", choices=("mutations", "atheris", "libfuzzer"), default="mutations")
+    parser.add_argument("--corpus", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.engine == "atheris":
-        _with_atheris(given.targets[0], given.runs, given.seed)
+    if given.engine == "libfuzzer":
+        _run_libfuzzer(given.targets[0], given.runs, given.seed, given.corpus)
     worst = 0
     for name in given.targets or TARGETS:
+        if given.engine == "atheris":
+            row, failed_once = guided(name, given.runs, given.seed)
+            print(row, flush=True)
+            worst = max(worst, failed_once)
+            continue
         figures, failed = fuzz(name, given.runs, seed=given.seed)
         print(figures.row(), flush=True)
         for why, data in list(failed.items())[:10]:
