@@ -437,7 +437,7 @@ def finished(ended: Any, finish: _Finish) -> int:
     if ended.report is None:
         status, line = ended.hear()
         if line is not None:
-            click.echo(f"distcheck: {line}", err=True)
+            output.say(f"distcheck: {line}")
         return int(status)
     try:
         status = finish.status(ended.report)

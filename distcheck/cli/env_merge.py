@@ -233,7 +233,7 @@ def _missing(
 
 def _alone(own: HostReport, why: str, options: MergeOptions) -> int:
     """Print the reason and the findings of this host alone."""
-    click.echo(f"distcheck: {own.name}: {why}", err=True)
+    output.say(f"distcheck: {own.name}: {why}")
     output.to_stdout(render(own.report, "concise", options.style))
     status, _ = _status(own.report, options)
     return status or output.MISUSED
@@ -377,7 +377,7 @@ def finish(
         status = status or output.NOT_CHECKED
         line = line or f"distcheck: not every host was checked: {_who(missing)}"
     if line is not None:
-        click.echo(line, err=True)
+        output.say(line)
     if not written:
         return output.MISUSED
     return output.CLEAN if given["exit_zero"] else status

@@ -36,7 +36,8 @@ def end_with(run: Callable[[], Any], leave: Callable[[int], None]) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         status = run()
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # the language server closes it when the editor ends
+            sys.stdout.flush()
     except KeyboardInterrupt:
         with suppress(OSError):
             sys.stderr.write("Interrupted.\n")
@@ -79,5 +80,6 @@ def leave(status: int) -> None:
     """Exit at once: a reader that hangs in a daemon thread must not delay the interpreter's shutdown."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
-            stream.flush()
+            if not stream.closed:
+                stream.flush()
     os._exit(status)

@@ -161,6 +161,7 @@ def _write_changes(options: LintOptions, inputs: LintFiles, changed: Mapping[str
     """Write the changed files; False where one can't be written."""
     from distcheck.core.files import remove_dead_drafts
     from distcheck.core.fixes import write_atomically
+    from distcheck.reporters import escape
 
     # a run that was killed while it wrote may have left one
     remove_dead_drafts({os.path.dirname(os.path.realpath(path)) for path in (*inputs.paths, *inputs.launch)})
@@ -168,12 +169,12 @@ def _write_changes(options: LintOptions, inputs: LintFiles, changed: Mapping[str
     for path in sorted(changed):
         try:
             if has_changed(path, inputs):
-                click.echo(f"distcheck: {path} is left as it is: it was changed during the check", err=True)
+                click.echo(f"distcheck: {escape(path)} is left as it is: it was changed during the check", err=True)
                 continue
             write_atomically(path, changed[path])
             number += 1
         except OSError as error:
-            click.echo(f"distcheck: {path} can't be written: {error.strerror}", err=True)
+            click.echo(f"distcheck: {escape(path)} can't be written: {error.strerror}", err=True)
     if number:
         say(options, f"fixed {_of_fixes(fixed)} in {number} file{'s' * (number != 1)}")
     return number == len(changed)

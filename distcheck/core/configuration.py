@@ -154,6 +154,8 @@ def _toml(path: str, name: str, text: str) -> Mapping[str, Any]:
         plain = parse_settings(name, text)
     except ValueError as error:
         raise ConfigurationError(f"{path}: it is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path}: its values are nested too deeply") from None
     tool = plain.get("tool", {})
     inside = name == "pyproject.toml" or (isinstance(tool, dict) and "distcheck" in tool)
     found = (tool.get("distcheck", {}) if isinstance(tool, dict) else {}) if inside else plain

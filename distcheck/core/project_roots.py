@@ -58,14 +58,15 @@ class RootFinder:
 
     def _of_folder(self, folder: str) -> tuple[Roots, bool]:
         """Return the roots of a folder, and whether its repository is one by its own mark."""
-        known = self._known.get(folder)
-        if known is None:
-            above, sure = self._of_folder(folder.rpartition("/")[0])
-            if any(self._exists(f"{folder}/{name}") for name in _REPOSITORY):
-                known = Roots(folder, folder), True
-            elif any(self._exists(f"{folder}/{name}") for name in _PROJECT):
-                known = Roots(above.repository if sure or above.repository else folder, folder), sure
-            else:
-                known = above, sure
-            self._known[folder] = known
+        unknown = []
+        while (known := self._known.get(folder)) is None:
+            unknown.append(folder)
+            folder = folder.rpartition("/")[0]
+        for inner in reversed(unknown):
+            above, sure = known
+            if any(self._exists(f"{inner}/{name}") for name in _REPOSITORY):
+                known = Roots(inner, inner), True
+            elif any(self._exists(f"{inner}/{name}") for name in _PROJECT):
+                known = Roots(above.repository if sure or above.repository else inner, inner), sure
+            self._known[inner] = known
         return known

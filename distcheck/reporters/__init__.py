@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
@@ -25,6 +26,19 @@ FORMATS = {
     "prometheus": "prometheus",
 }
 
+#: What a CI system obeys if a log shows it: of GitHub Actions ``::stop-commands::``, which hides all
+#: annotations that follow, at the beginning of a line, and ``##[…]`` anywhere, as Azure Pipelines and TeamCity.
+CI_COMMAND = re.compile(
+    r"(?<!\S)::(?=(?:add-mask|add-matcher|add-path|debug|echo|endgroup|error|group|internal-[\w-]+|notice|remove-matcher"
+    r"|save-state|set-env|set-output|stop-commands|warning)(?:\s|::|$))|#(?=#(?:vso|teamcity)?\[)",
+    re.IGNORECASE,
+)
+_JSON_HASH, _XML_HASH = r"\u0023", "&#35;"
+_HASH_OF = {
+    **dict.fromkeys(("json", "json-lines", "gitlab", "sarif", "rdjson"), _JSON_HASH),
+    **dict.fromkeys(("junit", "html"), _XML_HASH),
+}
+
 
 class Style(NamedTuple):
     """The style of a text."""
@@ -46,7 +60,9 @@ def render(report: Report, output_format: str, style: Style = Style()) -> str:
     """
     module = import_module(f"{__name__}.{FORMATS[output_format]}")
     text: str = module.render(mask_all(report), style)
-    return text
+    # a format with an escape of its own shows the same text to its readers
+    own = _HASH_OF.get(output_format)
+    return text if own is None else CI_COMMAND.sub(lambda found: found[0].replace("#", own, 1), text)
 
 
 def counts(report: Report) -> str:
@@ -77,7 +93,8 @@ def undecided(report: Report) -> str:
     if not story or story.get("code") is not None or "first" not in story:
         return ""
     first = story["first"]
-    return f"{first['path']}:{first['line']}: undecided: {first['text'].splitlines()[0]} ({story['why']})"
+    text = first["text"].partition("\n")[0] or "an exception without a text"
+    return f"{first['path']}:{first['line']}: undecided: {text} ({story['why']})"
 
 
 def position(where: Where) -> str:
@@ -112,8 +129,15 @@ def flow_of(finding: Finding) -> Sequence[str]:
     return [str(step) for step in flow] if isinstance(flow, (list, tuple)) else []
 
 
+def escape_first(found: re.Match[str]) -> str:
+    """Return what was found with its first character as four, such as ``\\x23``."""
+    return f"\\x{ord(found[0][0]):02x}{found[0][1:]}"
+
+
 def escape(text: str) -> str:
-    """Return a text with its control characters visible: a report must not control a terminal."""
+    """Return a text with its control characters visible: a report must control neither a terminal nor a CI system."""
+    if "::" in text or "##" in text:
+        text = CI_COMMAND.sub(escape_first, text)
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from distcheck.core.model import Where
 
-from . import escape
+from . import CI_COMMAND, escape, escape_first
 
 #: Columns between two stops of a tab in a line of source.
 _TAB = 4
@@ -42,6 +42,8 @@ def excerpt(source: str, where: Where, room: int, dots: str = "…") -> Excerpt:
         # a tab ends at its stop, whatever stands in front of it
         cells.append(" " * (_TAB - reached % _TAB) if char == "\t" else escape(char))
         reached += columns(cells[-1])
+    for command in CI_COMMAND.finditer(text):
+        cells[command.start()] = escape_first(command)[:4]
     first, last = _window(cells, begin, room, len(dots))
     start, stop = min(begin, last), min(end, last)
     before = (dots if first else "") + "".join(cells[first:start])

@@ -249,6 +249,24 @@ def test_without_pygls_the_line_names_what_to_install() -> None:
     assert "Traceback" not in ran.stderr
 
 
+def test_it_ends_with_status_0_when_the_editor_does() -> None:
+    """Its standard output is closed by then, and was flushed: a traceback, and status 1."""
+    messages = (
+        {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}},
+        {"method": "initialized", "params": {}},
+        {"id": 2, "method": "shutdown"},
+        {"method": "exit"},
+    )
+    text = "".join(
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+        for body in (json.dumps({"jsonrpc": "2.0", **one}) for one in messages)
+    )
+    command = [sys.executable, "-m", "distcheck", "lsp"]
+    ran = subprocess.run(command, input=text, capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 0, ran.stderr
+    assert '"id":2' in ran.stdout.replace(" ", "") and "Traceback" not in ran.stderr
+
+
 HELPER = "import torch.distributed as dist\n\n\ndef save():\n    dist.barrier()\n"
 MAIN = "import helper\nimport torch.distributed as dist\n\nif dist.get_rank() == 0:\n    helper.save()\n"
 

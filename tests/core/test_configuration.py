@@ -127,3 +127,10 @@ def test_no_text_whatever_breaks_it(text: str) -> None:
                 assert isinstance(entry, ConfigurationEntry)
         except ConfigurationError as error:
             assert name in str(error)
+
+
+def test_bad_values_that_are_nested_too_deeply(tmp_path: Path) -> None:
+    """The parser of TOML ended with a RecursionError, and a traceback."""
+    text = f"[tool.distcheck]\nselect = {'[' * 100_000}{']' * 100_000}\n"
+    with pytest.raises(ConfigurationError, match=r"pyproject\.toml: .*nested too deeply"):
+        configuration(tmp_path, {"home/user/project/pyproject.toml": text})

@@ -483,20 +483,22 @@ def _each_round(program: Program, call: SourceCall) -> Finding:
 def import_needs_no_group(program: Program) -> Iterator[Finding]:
     """What other files import uses no process group and creates none as it is imported."""
     life = _GroupLifetime(program)
+    #: whether the module itself may create a group, by file
+    creates: dict[int, bool] = {}
     for call in program.calls_to(INIT_GROUP, *_NEEDS):
         if not _runs_at_import(program, call) or not _is_bare(program, call):
             continue
-        own = [
-            other
-            for other in _calls_of(program, call.file, 0)
-            if life.of_call(other).may_create and not _is_guarded_by_name(program, other)
-        ]
+        if call.file not in creates:
+            creates[call.file] = any(
+                life.of_call(other).may_create and not _is_guarded_by_name(program, other)
+                for other in _calls_of(program, call.file, 0)
+            )
         importer = _imported_early(program, life, call.file)
         if importer is not None:
             path, line = importer
             why = f"runs when {path} imports this file in line {line}"
             flow = [f"{path}:{line}: imports this file"]
-        elif call.is_to(INIT_GROUP) or own:
+        elif call.is_to(INIT_GROUP) or creates[call.file]:
             continue
         elif (inner := _created_inside(program, life, call.file)) is not None:
             why = f"runs as this file is read, before line {inner.line} creates the process group"
