@@ -81,12 +81,22 @@ def _log(folder: Path) -> None:
     (folder / "a.log").write_text("[rank0]: starting\n")
 
 
+def _logs(folder: Path) -> None:
+    lines = "".join(
+        f"[rank{rank}]: RuntimeError: CUDA error: invalid device ordinal {rank}\n" for rank in range(20_000)
+    )
+    for number in range(40):
+        (folder / f"{number}.log").write_text(lines * 2)
+
+
 CASES = (
     Case("env", ("env",), after_s=0.05),
     Case("lint -j 2", ("lint", "-j", "2", "."), 2, _sources),
     Case("pickle -j 2", ("pickle", "-j", "2", "."), 2, _pickles),
     Case("ci", ("ci", "--parts", "lint"), 3, _sources),
     Case("run", ("run", "--", sys.executable, "sleep.py"), 1, _sleeper, 0.5),
+    Case("log -j 2", ("log", "-j", "2", "."), 2, _logs),
+    Case("lsp", ("lsp",), 0, after_s=2.0),
     Case("log --follow", ("log", "--follow", "a.log"), 0, _log, 1.0),
     Case("collective", ("collective", "--nproc", "2", "-n", "2000"), 2, needs_torch=True, after_s=2.0),
     Case("rehearse", ("rehearse", "--nnodes", "1", "--nproc-per-node", "2", "--steps", "0", "--", "train.py"), 2, _job,
@@ -126,7 +136,8 @@ def _started(case: Case, base: Path, mark: str) -> Iterator[subprocess.Popen[byt
     with (base / "output").open("wb") as output:
         process = subprocess.Popen(
             [*command, sys.executable, *own],
-            cwd=base / "work", env=environment, stdout=output, stderr=output, start_new_session=True,
+            cwd=base / "work", env=environment, stdin=subprocess.PIPE, stdout=output, stderr=output,
+            start_new_session=True,
         )  # fmt: skip
     try:
         yield process

@@ -49,7 +49,9 @@ def audit(path: Path) -> Audit:
 
 def judged(dependencies: list[dict[str, Any]]) -> Audit:
     """Return what `pip-audit --format json` found."""
-    fixed, unfixed, missed = [], [], []
+    fixed: list[str] = []
+    unfixed: list[str] = []
+    missed = []
     for each in dependencies:
         if "skip_reason" in each:
             missed.append(f"{each['name']}: {each['skip_reason']}")
