@@ -1,13 +1,14 @@
 """The head of a Slurm batch script as sbatch reads it: its first line, and the directives before the first command.
 
 sbatch(1) and slurm 24.05, src/sbatch/sbatch.c: the script begins with ``#!``, nothing in a directive is expanded, and
-directives end at the first command. Templates that another program fills in are not judged.
+directives end at the first command. slurmstepd opens the files of the output before it starts the script, and creates
+no folder for them. Templates that another program fills in are not judged.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from distcheck import rules
 from distcheck.core.model import Edit, Finding, Fix, Severity, Where
@@ -55,6 +56,7 @@ def sbatch_reads_the_head(launch_files: LaunchFiles) -> Iterator[Finding]:
         for option, scalar in given.directives.items():
             if option in _NUMBERS and not scalar.known and _EXPANSION.search(scalar.written):
                 yield _not_expanded(file, option, scalar)
+        yield from _folder_made_too_late(file, given.directives)
 
 
 def _first_line(file: LaunchFile) -> Iterator[Finding]:
@@ -120,6 +122,29 @@ def _not_expanded(file: LaunchFile, option: str, scalar: Scalar) -> Finding:
             risk=_RISK if edits else None,
         ),
     )
+
+
+def _folder_made_too_late(file: LaunchFile, directives: Mapping[str, Scalar]) -> Iterator[Finding]:
+    """Yield the finding if the script itself creates the folder of its output: Slurm opens the file before it runs."""
+    for option in ("output", "error"):
+        scalar = directives.get(option)
+        folder = "" if scalar is None else str(scalar.value or "").rpartition("/")[0]
+        plain = folder.removeprefix("./").rstrip("/")
+        if scalar is None or not plain or re.search(r"[%$]", plain):
+            continue
+        makes = re.compile(rf"\s*mkdir\s(?:\S+\s+)*?[\"']?(?:\./)?{re.escape(plain)}/?[\"']?(?:\s|;|&|$)")
+        made = next((number for number, line in enumerate(file.lines, 1) if makes.match(line)), None)
+        if made is None:
+            continue
+        yield rules.DC814.found(
+            f"Slurm opens the file of --{option} before the script creates {shown(plain)} in line {made}: without the "
+            "folder the job fails",
+            severity=Severity.WARNING,
+            where=scalar.span.where(object="directive"),
+            evidence={"option": f"--{option}", "folder": shown(plain), "created_in_line": made},
+            fix=Fix(f"create it before: mkdir -p {plain} && sbatch {file.path}", where="this-shell"),
+        )
+        return
 
 
 def _head(file: LaunchFile) -> list[str]:
