@@ -21,6 +21,7 @@ from distcheck.core.signature import Signature
 from distcheck.reporters import escape
 from distcheck.rules import find, known, look_up
 from distcheck.rules.error_messages import find_by_message, is_part
+from distcheck.rules.shorthand import shorthand
 
 if TYPE_CHECKING:
     from distcheck.checks.logs.known_causes import KnownCause
@@ -35,6 +36,8 @@ _SHORT_TEXT = 4000
 _CONSEQUENCE = "The text is a consequence, not the cause"
 _NO_RULE = "No rule describes this failure"
 _LOG_OF_ALL = "let 'distcheck log FILE' find the cause in the logs of all ranks"
+_SHORTHAND = "These words fit several messages, and decide none."
+_WHOLE_LINE = "paste the line that names the error, or run 'distcheck log FILE' on the whole log"
 _NOTICE = f"The text is a notice: such a line alone ends no job.\nfix: if the job failed, {_LOG_OF_ALL}"
 _UNDECIDED = f"The text shows that something failed, and not why.\nfix: read the lines around it, or {_LOG_OF_ALL}"
 #: What word processors and web pages make of the ASCII characters of a message.
@@ -108,12 +111,12 @@ def explain_text(text: str) -> Answer:
         return _joined(verdict, pages)
     if pages.verdict:
         return pages
+    words = shorthand(text)
+    if words is not None:
+        return _of_rules(words.codes, "")._replace(verdict=f"{_SHORTHAND}\n{words.search_for}\nfix: {_WHOLE_LINE}")
     # masked before it is cut: the rest of a credential would have no form
     shown = mask_forms(text.strip())[:60]
-    raise UnknownText(
-        f"no rule knows the message {escape(shown)!r}; paste the line that names the error, or run "
-        "'distcheck log FILE' on the whole log"
-    )
+    raise UnknownText(f"no rule knows the message {escape(shown)!r}; {_WHOLE_LINE}")
 
 
 def _certainty(verdict: str) -> int:

@@ -303,3 +303,48 @@ def test_a_text_is_explained_without_click_re2_or_the_literals_of_all_patterns()
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("The text fits DC101")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("nccl timeout", "DC511", "Ranks wait for one that does not come"),
+        ("NCCL Timeout Error", "DC511", "Ranks wait for one that does not come"),
+        ("Connection refused", "DC403", "Nothing listens at that address"),
+        ("cuda oom", "DC303", "no rule describes"),
+        ("rendezvous timeout", "DC501", "Fewer nodes joined"),
+        ("rendezvous timed out", "DC501", "Fewer nodes joined"),
+        ("exit code -9", "DC323", "Signal 9 (SIGKILL)"),
+        ("exit code 135", "DC320", "Signal 7 (SIGBUS)"),
+        ("exit code -11", None, "Signal 11 (SIGSEGV)"),
+        ("exit code 143", "DC518", "Signal 15 (SIGTERM)"),
+        ("training hangs", "DC511", "'distcheck stuck'"),
+        ("port already in use", "DC401", "Another process uses the port"),
+        ("loss is nan", None, "No rule describes"),
+    ],
+)
+def test_a_few_words_lead_to_what_to_search_for(text: str, code: str | None, words: str) -> None:
+    result = explain(text)
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("These words fit several messages, and decide none.\n")
+    assert words in result.output
+    assert "'distcheck log FILE'" in result.output
+    assert len(result.output.splitlines()) <= 8
+    (row,) = json.loads(explain("--output-format", "json", text).output)
+    assert row["code"] is None
+    assert row["possible"][:1] == ([] if code is None else [code])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exit code -12",
+        "timeout in my data loader",
+        "connection refused by the database of users",
+        "nccl",
+        "timed out",
+        "signal 8",
+    ],
+)
+def test_other_words_are_no_shorthand(text: str) -> None:
+    assert explain(text).exit_code == 2

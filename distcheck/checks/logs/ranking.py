@@ -223,7 +223,16 @@ def first_failed(timeline: Timeline) -> set[int]:
     """The ranks that a launcher saw fail first, in the first attempt that it reports of."""
     rows = [worker for worker in timeline.workers if worker.first and worker.rank is not None]
     attempt = min((worker.attempt for worker in rows), default=0)
-    return {worker.rank for worker in rows if worker.attempt == attempt and worker.rank is not None}
+    rows = [worker for worker in rows if worker.attempt == attempt]
+    times = [worker.time for worker in rows if worker.time is not None]
+    # each agent reports the first of its own host; the clocks of hosts and the seconds of a report are this exact
+    if len(times) == len(rows) > 1:
+        rows = [worker for worker in rows if worker.time is not None and worker.time - min(times) < _SAME_TIME_S]
+    return {worker.rank for worker in rows if worker.rank is not None}
+
+
+#: Ends of ranks on several hosts that are no further apart have no order.
+_SAME_TIME_S = 2.0
 
 
 def _first_unnamed(timeline: Timeline, findings: Sequence[Finding]) -> Event | None:
@@ -336,6 +345,8 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
     ] or _only_one_by_a_signal(timeline)
     if timeline.went_on or not rows:
         return None
+    firsts = first_failed(timeline)
+    rows = [worker for worker in rows if worker.rank in firsts] or rows
     row = min(rows, key=lambda worker: (worker.attempt, worker.source, worker.line))
     if _lost_a_peer(timeline, row.rank, row.attempt) or (
         # an exception's exit code, of one whose text is not in this log while others report that they lost it
@@ -352,18 +363,19 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
 
 
 def _only_one_by_a_signal(timeline: Timeline) -> list[WorkerFailure]:
-    """Return the only process whose end is reported, if a signal ended it that no launcher sends.
+    """Return the process whose end is reported, if a signal ended it that no launcher sends.
 
-    Of several it is the only one that a fault of its own ended, and no launcher.
+    Of several it is the one that a fault of its own ended, and no launcher. If a fault ended several, it is the first
+    that is reported.
     """
     ended = [worker for worker in timeline.workers if worker.exitcode not in (None, 0)] or [
         WorkerFailure(None, None, None, -int(event.values["number"]), event.time, source=event.source, line=event.line)
         for event in timeline.of("signalled")
     ]
     own = [worker for worker in ended if worker.exitcode not in _ENDED_BY_OTHERS]
-    if len(own) != 1 or not _signal_name(own[0].exitcode):
-        return []
-    return own if len(ended) == 1 or own[0].exitcode in _FAULTS else []
+    if own and all(worker.exitcode in _FAULTS for worker in own):
+        return own[:1]
+    return own if len(ended) == len(own) == 1 and _signal_name(own[0].exitcode) else []
 
 
 def _lost_a_peer(timeline: Timeline, rank: int | None, attempt: int) -> bool:

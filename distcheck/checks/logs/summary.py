@@ -125,6 +125,11 @@ def _failed_process(timeline: Timeline, lead: Finding | None, first: Event) -> d
         if lead.evidence.get("failed_rank") == "unknown":
             return {} if where.host is None else {"host": where.host}
     if who.rank is None and first.who.rank is None:
+        # a launcher's own line about a worker
+        rows = [worker for worker in timeline.workers if (worker.source, worker.line) == (first.source, first.line)]
+        if len(rows) == 1 and rows[0].rank is not None:
+            who = LineAuthor(rows[0].rank, rows[0].local_rank, rows[0].host)
+    if who.rank is None and first.who.rank is None:
         failed = first_failed(timeline) or {worker.rank for worker in timeline.workers if worker.rank is not None}
         if len(failed) == 1:
             who = who._replace(rank=failed.pop())

@@ -58,15 +58,34 @@ _MPIRUN = re.compile(
     r"process rank (?P<rank>\d{1,10}) with PID (?P<pid>\d{1,10}) on node (?P<host>[\w.-]+) exited on signal "
     r"(?P<number>\d{1,10})"
 )
+#: Open MPI's and Horovod's reports of the first process that failed; its exit code is another line.
+_FIRST_OF_MPI = re.compile(
+    r"Process name: (?:\[(?:\[\d{1,10},\d{1,10}\]|[\w.@-]{1,100}),(?P<rank>\d{1,10})\]|(?P<task>\d{1,10}))$"
+)
+#: Intel MPI's and MPICH's, and jsrun's.
+_HYDRA = re.compile(r"RANK (?P<rank>\d{1,10}) PID (?P<pid>\d{1,10}) RUNNING AT (?P<host>[\w.-]{1,64})")
+_JSRUN = re.compile(r"\(first noticed rank (?P<rank>\d{1,10})\) terminated with signal (?P<number>\d{1,10})")
+#: Horovod without MPI.
+_HOROVOD = re.compile(r"^Process (?P<rank>\d{1,10}) exit with status code (?P<code>-?[1-9]\d{0,9})")
 _LIGHTNING = re.compile(
-    r"\[rank: (?P<rank>\d{1,10})\] Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<code>-?\d{1,10})"
+    r"(?:\[rank: (?P<rank>\d{1,10})\] )?Child process with PID (?P<pid>\d{1,10}) terminated with code "
+    r"(?P<code>-?\d{1,10})"
 )
 #: mpiexec of Cray PALS.
 _PALS = re.compile(
     r"\brank (?P<rank>\d{1,10}) (?:died from signal (?P<number>\d{1,10})|exited with code (?P<code>[1-9]\d{0,9}))"
 )
 _COMPOSER = re.compile(r"\bRank (?P<rank>\d{1,10}) crashed with exit code (?P<code>-?[1-9]\d{0,9})")
-_LINES = (_ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _LIGHTNING, _PALS, _COMPOSER)
+_LINES = (
+    _ENDED, _OLD, _SPAWNED, _DEEPSPEED, _CALLED, _SRUN, _MPIRUN, _FIRST_OF_MPI, _HYDRA, _JSRUN, _HOROVOD, _LIGHTNING,
+    _PALS, _COMPOSER,
+)  # fmt: skip
+#: Lines with the command of the last process that the launcher started, whichever failed: its variable ``cmd`` (torch
+#: 1.8 ``distributed/launch.py``, DeepSpeed 0.15 ``launcher/launch.py``). Local rank 0 is the last only if it is alone.
+_NAME_THE_LAST = (_DEEPSPEED, _CALLED)
+#: Lines that name the process which failed first. An agent's line is of the first of its host, and with several hosts
+#: another may have been before.
+_NAME_THE_FIRST = (_SPAWNED, _FIRST_OF_MPI, _HYDRA, _JSRUN)
 #: srun's words for signals; it writes the code where there is none.
 _HOW = {
     "Killed": -9,
@@ -195,7 +214,8 @@ class FailureReport:
         text = head.text.strip()
         one = worker_in(text)
         if one is not None:
-            return [_of(one._replace(line=line, time=head.time), head)]
+            rank = head.who.rank if _LIGHTNING.match(text) and one.rank is None else one.rank
+            return [_of(one._replace(line=line, time=head.time, rank=rank), head)]
         key = head.who
         table = self._tables.get(key)
         if table is None:
@@ -238,18 +258,17 @@ def worker_in(text: str) -> WorkerFailure | None:
         if match is not None:
             found = match.groupdict()
             code = _code(found)
-            if code is None:
+            if code is None and pattern not in _NAME_THE_FIRST:
                 return None
+            local_rank = _number(found.get("local_rank"))
             return WorkerFailure(
-                rank=_number(found.get("rank")),
-                local_rank=_number(found.get("local_rank")),
+                rank=_number(found.get("rank") or found.get("task")),
+                local_rank=None if pattern in _NAME_THE_LAST and local_rank else local_rank,
                 host=found.get("host"),
                 exitcode=code,
                 time=None,
                 pid=_number(found.get("pid")),
-                # torch.multiprocessing names the one that it saw end first, and ends the others and prints nothing; an
-                # agent's line is of the first of its host, and with several hosts another may have been before
-                first=pattern is _SPAWNED,
+                first=pattern in _NAME_THE_FIRST,
             )
     return None
 

@@ -61,6 +61,16 @@ _WORKERS = (
         (r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>[\w.-]{1,64}) exited on "
          r"signal (?P<number>\d+)",
          "mpirun noticed that process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed)."),
+        (r"Process name: (?:\[(?:\[\d+,\d+\]|[\w.@-]{1,100}),(?P<rank>\d+)\]|(?P<task>\d+))",
+         "  Process name: [[29973,1],3]",
+         "  Process name: [prterun-node01-4711@1,3]",
+         "Process name: 1"),
+        (r"RANK (?P<rank>\d+) PID (?P<pid>\d+) RUNNING AT (?P<host>[\w.-]{1,64})",
+         "=   RANK 5 PID 4711 RUNNING AT node02"),
+        (r"\(first noticed rank (?P<rank>\d+)\) terminated with signal (?P<number>\d+)",
+         "ERROR:  One or more process (first noticed rank 5) terminated with signal 11 (core dumped)"),
+        (r"Process (?P<rank>\d+) exit with status code (?P<exitcode>-?[1-9]\d*)",
+         "Process 1 exit with status code 137."),
         (r"\brank (?P<rank>\d+) (?:died from signal (?P<number>\d+)|exited with code (?P<exitcode>[1-9]\d*))",
          "node02.hsn: rank 0 died from signal 11 and dumped core",
          "node02.hsn: rank 3 exited with code 1"),
@@ -95,6 +105,10 @@ _WORKERS = (
          "non-zero exit status 1."),
         (r"Primary job +terminated normally, but (?P<count>\d+) process",
          "Primary job  terminated normally, but 1 process returned"),
+        (r"(?:mpirun|prterun|Horovod) detected that one or more processes exited with non-zero status",
+         "mpirun detected that one or more processes exited with non-zero status, thus causing",
+         "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job "
+         "to be terminated. The first process to do so was:"),
         (r"Received sig(?:quit|term) from a child process\. It usually means the child failed",
          "Received sigquit from a child process. It usually means the child failed."),
         (r"worker group (?:failed|FAILED)|Worker group FAILED|Local worker group finished \(WorkerState\.FAILED\)",
@@ -187,9 +201,10 @@ _SCHEDULERS = (
     *spellings("step-cancelled", Kind.SIGNAL, (),
         (r"\*\*\* STEP [\w.+]{1,40} (?:ON [\w.-]{1,64} )?CANCELLED AT [\dT:-]{10,25} (?:DUE to SIGNAL \w+ )?\*\*\*",
          "slurmstepd: error: *** STEP 88123.0 ON node01 CANCELLED AT 2026-11-22T09:12:41 ***"),
-        (r"srun: (?:Job step aborted: Waiting up to|Terminating StepId=|Force Terminated)",
+        (r"srun: (?:Job step aborted: Waiting up to|Terminating (?:StepId=|job step )|Force Terminated)",
          "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
-         "srun: Terminating StepId=88123.0")),
+         "srun: Terminating StepId=88123.0",
+         "srun: Terminating job step 88123.0")),
 )
 # fmt: on
 

@@ -123,24 +123,34 @@ def test_a_report_that_never_ends_is_given_up() -> None:
         ("Child process 4711 (local_rank 1) FAILED (exitcode 1)", None, 1, 1),
         ("torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL", None, 1, -9),
         ("ProcessExitedException: process 0 terminated with exit code 1", None, 0, 1),
-        ("['python', '-u', 'x.py', '--local_rank=3', '--a'] exits with return code = -9", None, 3, -9),
-        ("CalledProcessError: Command '['p', '--local_rank=7']' returned non-zero exit status 1.", None, 7, 1),
-        ("CalledProcessError: Command '['p', '--local_rank=7']' died with <Signals.SIGSEGV: 11>.", None, 7, -11),
+        # the command of the last process that the launcher started, whichever failed
+        ("['python', '-u', 'x.py', '--local_rank=3', '--a'] exits with return code = -9", None, None, -9),
+        ("['python', '-u', 'x.py', '--local_rank=0', '--a'] exits with return code = -9", None, 0, -9),
+        ("CalledProcessError: Command '['p', '--local_rank=7']' returned non-zero exit status 1.", None, None, 1),
+        ("CalledProcessError: Command '['p', '--local_rank=7']' died with <Signals.SIGSEGV: 11>.", None, None, -11),
         ("srun: error: node02: task 5: Out Of Memory", 5, None, -9),
         ("srun: error: node02: task 5: Exited with exit code 3", 5, None, 3),
         ("process rank 3 with PID 4711 on node node02 exited on signal 9 (Killed).", 3, None, -9),
+        ("Process name: [[29973,1],3]", 3, None, None),
+        ("Process name: [prterun-node01-4711@1,3]", 3, None, None),
+        ("Process name: 3", 3, None, None),
+        ("=   RANK 5 PID 4711 RUNNING AT node02", 5, None, None),
+        ("One or more process (first noticed rank 5) terminated with signal 11 (core dumped)", 5, None, -11),
+        ("Process 1 exit with status code 137.", 1, None, 137),
         ("node02.hsn: rank 0 died from signal 11 and dumped core", 0, None, -11),
         ("node02.hsn: rank 3 exited with code 1", 3, None, 1),
         ("ERROR:composer.cli.launcher:Rank 2 crashed with exit code -6", 2, None, -6),
     ],
 )
-def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | None, code: int) -> None:
+def test_one_line_for_one_worker(line: str, rank: int | None, local_rank: int | None, code: int | None) -> None:
     row = worker_in(line)
     assert row is not None
     assert (row.rank, row.local_rank, row.exitcode) == (rank, local_rank, code)
 
 
-@pytest.mark.parametrize("line", ["node02.hsn: rank 3 exited with code 0", "Rank 2 crashed", "rank 0 died"])
+@pytest.mark.parametrize(
+    "line", ["node02.hsn: rank 3 exited with code 0", "Rank 2 crashed", "rank 0 died", "Process name: 3D viewer"]
+)
 def test_other_lines_are_of_no_worker(line: str) -> None:
     assert worker_in(line) is None
 
