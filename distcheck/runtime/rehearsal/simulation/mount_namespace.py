@@ -1,78 +1,31 @@
-"""The process that makes a room of its own for a rehearsal: a mount namespace with overlays, and keeps it.
+"""The overlays of a rehearsal, in a mount namespace that :mod:`.namespace_process` has made.
 
-It is a small Python without threads, as the kernel wants it. The ranks enter its namespace (:func:`enter`); nothing of
-what is mounted there is seen outside, and all of it is unmounted with the last process in it. Linux only.
+Nothing of what is mounted here is seen outside, and all of it is unmounted with the last process in the namespace.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import stat
-import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-# <linux/sched.h>, <linux/mount.h>
-_NEW_MOUNTS = 0x00020000
-_NEW_USER = 0x10000000
-_BIND, _RECURSIVE, _SLAVE = 4096, 16384, 1 << 19
+from .namespaces import libc, must
+
+# <linux/mount.h>
+_BIND, _RECURSIVE = 4096, 16384
 _DETACH = 2
 #: Files of one overlay that are listed; a rehearsal that writes more has them counted.
 _MOST_LISTED = 2_000
 _TRIAL = ".distcheck-can-this-be-written"
 
 
-def _libc() -> Any:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _must(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-
-
 def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    _must(
-        _libc().mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode()),
+    must(
+        libc().mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode()),
         f"mount on {target}",
     )
-
-
-def separate(*, user: bool) -> None:
-    """Give this process a mount namespace of its own.
-
-    :param user: in a user namespace of its own, for who may not mount; kernel 5.11 allows overlays there
-    :raises OSError: it is not allowed
-    """
-    ids = os.getuid(), os.getgid()
-    _must(_libc().unshare(_NEW_MOUNTS | (_NEW_USER if user else 0)), "unshare")
-    if user:
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{ids[0]} {ids[0]} 1"),
-            ("gid_map", f"{ids[1]} {ids[1]} 1"),
-        ):
-            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                file.write(text)
-    # what is mounted outside comes in (a home folder that is mounted on its first use), what is mounted here stays
-    _mount("none", "/", "", _RECURSIVE | _SLAVE)
-
-
-def enter(pid: int, *, user: bool) -> None:
-    """Enter the namespaces of the process that keeps them; this one must have no second thread yet.
-
-    :raises OSError: it is not allowed, or the process has exited
-    """
-    libc = _libc()
-    for name, flag in ((("user", _NEW_USER),) if user else ()) + (("mnt", _NEW_MOUNTS),):
-        descriptor = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            _must(libc.setns(descriptor, flag), f"setns({name})")
-        finally:
-            os.close(descriptor)
 
 
 class OverlayMount(NamedTuple):
@@ -97,7 +50,7 @@ class MountNamespace:
         self.covered: list[OverlayMount] = []
         #: folder, and why it could not be covered
         self.failed: list[tuple[str, str]] = []
-        self.in_memory = ""
+        self._in_memory = ""
 
     def cover(self, paths: Sequence[str], through: Sequence[str]) -> None:
         """Put an overlay on each folder, and what shows through on top, outer ones first."""
@@ -138,7 +91,7 @@ class MountNamespace:
                 why = error
                 continue
             if was_writable and not _can_write(path):
-                _libc().umount2(os.fsencode(path), _DETACH)
+                libc().umount2(os.fsencode(path), _DETACH)
                 raise OSError(0, "files of one of your groups can't be written in a user namespace")
             self.covered.append(OverlayMount(path, upper, lower))
             return
@@ -148,7 +101,7 @@ class MountNamespace:
         store = self.stores[number] if number < len(self.stores) else self._memory()
         if store == path or store.startswith(path.rstrip("/") + "/"):
             raise OSError(0, "the changed files can't lie in the folder itself")
-        base = os.path.join(store, f"{len(self.covered)}-{number}")
+        base = os.path.join(store, f"{len(self.covered) + len(self.failed)}-{number}")
         names = [os.path.join(base, name) for name in ("upper", "work")]
         for name in names:
             os.makedirs(name)
@@ -173,12 +126,12 @@ class MountNamespace:
 
     def _memory(self) -> str:
         """A file system in memory, for a path that no folder outside can cover."""
-        if not self.in_memory:
+        if not self._in_memory:
             target = os.path.join(self.stores[0], "memory")
             os.makedirs(target, exist_ok=True)
             _mount("tmpfs", target, "tmpfs", 0, "mode=700")
-            self.in_memory = target
-        return self.in_memory
+            self._in_memory = target
+        return self._in_memory
 
 
 def _can_write(folder: str) -> bool:
@@ -226,12 +179,8 @@ def _is_as_it_was(lower: int, relative: str, status: os.stat_result) -> bool:
     return (before.st_size, before.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
 
 
-def _answer(value: object) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def _listed(room: MountNamespace) -> dict[str, object]:
+def listed(room: MountNamespace) -> dict[str, object]:
+    """Return what has changed: ``written``, ``removed``, and the number of files beyond those (``more``)."""
     found: dict[str, list[str]] = {"written": [], "removed": []}
     more = 0
     for covered in room.covered:
@@ -241,39 +190,3 @@ def _listed(room: MountNamespace) -> dict[str, object]:
             else:
                 more += 1
     return {**found, "more": more}
-
-
-def main() -> None:
-    """Make the namespace that the first line of stdin requests, keep it, list it on request, end with the requester."""
-    # Ctrl-C is for the requester; the end of stdin is the end
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    request = json.loads(sys.stdin.readline())
-    os.chdir("/")
-    room = MountNamespace(request["stores"], user=False)
-    try:
-        try:
-            separate(user=False)
-        except OSError:
-            room.user = True
-            separate(user=True)
-    except OSError as error:
-        _answer({"how": "python", "why": str(error.args[-1])})
-        return
-    places = request["only_own" if room.user else "everything"]
-    room.cover(places["covered"], places["through"])
-    _answer(
-        {
-            "how": "mount" if room.covered else "python", "user": room.user, "pid": os.getpid(),
-            "covered": [covered.path for covered in room.covered], "failed": room.failed,
-            "in_memory": bool(room.in_memory),
-        }
-    )  # fmt: skip
-    for line in sys.stdin:
-        if line.strip() == "list":
-            _answer(_listed(room))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""What a rehearsal refused to send to other machines."""
+"""What a rehearsal refused to send to other machines, and to processes of this one that are outside of it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ _MOST = 5
 
 def notes(rehearsal: Rehearsal) -> tuple[str, ...]:
     """Return what was refused, once for each line of the script."""
-    found: dict[str, dict[str, None]] = {}
-    for row in rehearsal.of("network.refused"):
-        found.setdefault(row.place, {})[str(row.data["peer"])] = None
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rehearsal.of("network."):
+        found.setdefault((row.place, row.kind), {})[str(row.data["peer"])] = None
     lines = [
-        f"{place}{': ' if place else ''}the connection to {', '.join([*peers][:3])} was refused (--network allows it)"
-        for place, peers in found.items()
+        f"{place}{': ' if place else ''}the connection to {', '.join([*peers][:3])}{_WHY[kind]} (--network allows it)"
+        for (place, kind), peers in found.items()
     ]
     more = len(lines) - _MOST
     return (*lines[:_MOST], *([f"{more} more lines connect to other machines"] if more > 0 else ()))
+
+
+_WHY = {"network.refused": " was refused", "network.outside": ", a process outside of the rehearsal, was refused"}

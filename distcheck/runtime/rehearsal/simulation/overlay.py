@@ -1,31 +1,27 @@
-"""Nothing of the user's is changed by a rehearsal: what the ranks write goes into an overlay, and away with it.
+"""Nothing of the user's is changed by a rehearsal: what the ranks write goes into an overlay, and nothing is sent.
 
-Two ways. Where this machine lets us mount (:mod:`.mounting`), the ranks live in a mount namespace in which every
-folder of the user's is an overlay: whatever language writes, by whatever path, all ranks see it, and no process outside
-does. Where it does not, the ranks' own Python is redirected (:mod:`.leading`), and what is no Python is *not
-checked*.
+Two ways. Where this machine allows namespaces (:mod:`.namespace_process`), the ranks live in one in which every folder
+of the user's is an overlay, and in one that has no other machine: this holds for any language and any program. Where it
+does not, the ranks' own Python is redirected (:mod:`.path_redirection`) and refused (``hooks/network.py``), and what is
+no Python is *not checked*.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distcheck.core.resources import PACKAGE
 from distcheck.runtime.coordination.logged_events import LoggedEvent
 
 from . import protected_paths
+from .namespace_process import NamespaceProcess
 from .own_folders import MEMORY, OwnFolder, remove
 from .plan import RehearsalPlan
 
 _FILE = "overlay.json"
-#: Seconds for a small Python to start and mount, on a machine that is busy.
-_PATIENCE_S = 60.0
 #: Lines about single files that are printed, before the rest is counted.
 _MOST_NOTES = 5
 
@@ -37,8 +33,10 @@ class OverlaySettings(NamedTuple):
     how: str = "none"
     #: process that keeps the namespaces
     pid: int = 0
-    #: it has a user namespace, too
-    user: bool = False
+    #: those that each rank enters: ``user``, ``mnt``, ``net``
+    namespaces: tuple[str, ...] = ()
+    #: ports on which processes outside of the network namespace listen
+    listening: tuple[int, ...] = ()
     #: there are folders of the user's without a mounted overlay
     partial: bool = False
     #: folders with a mounted overlay
@@ -51,6 +49,11 @@ class OverlaySettings(NamedTuple):
     own: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
+
+    @property
+    def user(self) -> bool:
+        """Whether the ranks have a user namespace."""
+        return "user" in self.namespaces
 
     @property
     def ground(self) -> protected_paths.FileSystem:
@@ -91,6 +94,23 @@ class LeftFile(NamedTuple):
         return f"{' and '.join(parts)}; nothing of it was kept"
 
 
+def _refused(names: Sequence[str], unrouted: int) -> list[str]:
+    """What the network namespace refused: Python's attempts do not get there.
+
+    :param names: of other machines, that were requested from the name server
+    :param unrouted: how often something was sent to an address of another machine
+    """
+    parts = [f"to resolve {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"] if names else []
+    if unrouted:
+        parts.append(f"to reach other machines{f' ({unrouted} times)' if unrouted > 1 else ''}")
+    if not parts:
+        return []
+    return [
+        f"compiled code, or a program that the script started, tried {' and '.join(parts)}, and was refused "
+        "(--network allows it)"
+    ]
+
+
 def _some(paths: tuple[str, ...], more: int) -> str:
     count = len(paths) + more
     shown = ", ".join(paths[:3])
@@ -109,16 +129,16 @@ def settings_of(private: str) -> OverlaySettings:
 
 
 def join(plan: RehearsalPlan) -> None:
-    """In a rank, before it has a second thread: enter the namespace where its writes do no harm.
+    """In a rank, before it has a second thread: enter the namespaces where it does no harm.
 
-    :raises OSError: the overlay can't be entered; the script must not run then
+    :raises OSError: they can't be entered; the script must not run then
     """
     settings = settings_of(plan.private)
-    if settings.how == "mount":
-        from .mount_namespace import enter
+    if settings.namespaces:
+        from .namespaces import enter
 
-        enter(settings.pid, user=settings.user)
-        # the namespace begins in its root folder
+        enter(settings.pid, settings.namespaces)
+        # a namespace of mounts begins in its root folder
         os.chdir(plan.folder)
 
 
@@ -128,7 +148,7 @@ class Overlay:
     def __init__(self, plan: RehearsalPlan, settings: OverlaySettings) -> None:
         self.plan = plan
         self.settings = settings
-        self._keeper: _MountProcess | None = None
+        self._keeper: NamespaceProcess | None = None
         #: holds the changed files of folders that hold the folder of temporary files
         self._in_memory: OwnFolder | None = None
         #: what could not be covered, and why
@@ -144,12 +164,14 @@ class Overlay:
 
         :param rows: what the ranks wrote down; files that no row explains were written by something else than Python
         """
+        listed = self._keeper.ask("list") if self._keeper is not None else None
+        if listed is not None:
+            self.notes += _refused(listed["names"], listed["unrouted"])
         if self.settings.how == "none":
-            return LeftFile("none")
+            return LeftFile("none", notes=tuple(self.notes))
         written: list[str] = []
         removed: list[str] = []
         more = 0
-        listed = self._keeper.ask("list") if self._keeper is not None else None
         if listed is not None:
             written, removed, more = listed["written"], listed["removed"], listed["more"]
         elif self._keeper is not None:
@@ -174,31 +196,41 @@ class Overlay:
 
 
 def begin(plan: RehearsalPlan, environ: Mapping[str, str] = os.environ, python: str = sys.executable) -> Overlay:
-    """Before the ranks start: make the overlay, by mounting where that is allowed.
+    """Before the ranks start: make the overlay and close the network, by namespaces where they are allowed.
 
     Never raises for want of a right: what can't be covered is in :attr:`Overlay.notes`.
     """
-    if plan.in_place:
-        return Overlay(plan, OverlaySettings("none"))
-    script = os.path.join(plan.folder, plan.target)
-    own = [plan.folder, *([os.path.dirname(os.path.realpath(script))] if not plan.module else [])]
-    ground = protected_paths.ground(environ, own, plan.private)
-    shadow = os.path.join(plan.private, "overlay", "led")
-    os.makedirs(shadow)
-    settings = OverlaySettings(
-        "python", partial=True, shadow=os.path.realpath(shadow), own=ground.own, apart=ground.apart, free=ground.free
-    )  # fmt: skip
-    overlay = Overlay(plan, settings)
-    if sys.platform.startswith("linux"):
-        _mount(overlay, ground, environ, python)
-    else:
+    overlay = Overlay(plan, OverlaySettings("none"))
+    request: dict[str, Any] = {"network": not plan.network}
+    if not plan.in_place:
+        request |= _request(overlay, environ)
+    if sys.platform.startswith("linux") and (not plan.in_place or not plan.network):
+        _separate(overlay, request, python)
+    elif not plan.in_place:
         overlay.notes.append("files that are not written by Python itself are not redirected on this system")
+    if not plan.network and "net" not in overlay.settings.namespaces and not sys.platform.startswith("linux"):
+        overlay.notes.append(f"{_NETWORK_OF_PYTHON} on this system")
     with open(os.path.join(plan.private, _FILE), "w", encoding="utf-8") as file:
         json.dump(overlay.settings._asdict(), file)
     return overlay
 
 
-def _mount(overlay: Overlay, ground: protected_paths.FileSystem, environ: Mapping[str, str], python: str) -> None:
+_NETWORK_OF_PYTHON = "connections of compiled code and of programs that the script starts are not refused"
+
+
+def _request(overlay: Overlay, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The overlays that the namespace is to have."""
+    plan = overlay.plan
+    script = os.path.join(plan.folder, plan.target)
+    own = [plan.folder, *([os.path.dirname(os.path.realpath(script))] if not plan.module else [])]
+    ground = protected_paths.ground(environ, own, plan.private)
+    shadow = os.path.join(overlay.kept, "led")
+    os.makedirs(shadow)
+    overlay.settings = OverlaySettings(
+        "python", partial=True, shadow=os.path.realpath(shadow), own=ground.own, apart=ground.apart, free=ground.free
+    )  # fmt: skip
+    if not sys.platform.startswith("linux"):
+        return {}
     with open("/proc/self/mountinfo", encoding="latin-1") as file:
         mounts = protected_paths.read_mounts(file.read())
     at_root = [entry.name for entry in os.scandir("/") if entry.is_dir(follow_symlinks=False)]
@@ -210,81 +242,52 @@ def _mount(overlay: Overlay, ground: protected_paths.FileSystem, environ: Mappin
     if inside and os.access(MEMORY, os.W_OK):
         overlay._in_memory = OwnFolder(MEMORY)
         stores.append(overlay._in_memory.path)
-    request: dict[str, Any] = {
+    return {
         "stores": [os.path.realpath(store) for store in stores],
         "everything": everything._asdict(),
         "only_own": protected_paths.only_own(mounts, environ.get("HOME", ""), ground)._asdict(),
     }
+
+
+def _separate(overlay: Overlay, request: Mapping[str, Any], python: str) -> None:
+    """Let a process make the namespaces, and note what it could not."""
     answer: Any = None
+    reason = "the process that makes namespaces has ended"
     try:
-        overlay._keeper = _MountProcess(python)
+        overlay._keeper = NamespaceProcess(python)
         answer = overlay._keeper.ask(json.dumps(request))
     except OSError as error:
-        overlay.notes.append(f"no overlay could be mounted: {error}")
-    if answer is None or answer["how"] != "mount":
-        why = "the process that mounts has ended" if answer is None else answer.get("why") or _reasons(answer)
+        reason = str(error)
+    answer = answer or {"kinds": [], "why": {"mnt": reason, "net": reason}, "covered": [], "failed": [], "pid": 0}
+    if request["network"] and "net" not in answer["kinds"]:
+        overlay.notes.append(f"{_NETWORK_OF_PYTHON}: no network namespace ({answer['why'].get('net', '')})")
+    kinds = [kind for kind in answer["kinds"] if kind != "mnt" or answer["covered"]]
+    overlay.settings = overlay.settings._replace(
+        pid=answer["pid"], namespaces=tuple(kinds), listening=tuple(answer.get("listening", ()))
+    )
+    if "stores" not in request:
+        return
+    if "mnt" not in kinds:
+        why = answer["why"].get("mnt") or _reasons(answer)
         overlay.notes.append(f"files that are written by other than Python code are not redirected: no overlay ({why})")
         return
-    holes = [path for path, _ in answer["failed"]]
-    left_out = request["only_own" if answer["user"] else "everything"]["left_out"]
-    holes += left_out
+    user = "user" in kinds
+    left_out = request["only_own" if user else "everything"]["left_out"]
+    holes = [*(path for path, _ in answer["failed"]), *left_out]
     if left_out:
         more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
         overlay.notes.append(
             f"{left_out[0]}{more}: too many mounts for overlays; only what Python writes is redirected"
         )
     overlay.settings = overlay.settings._replace(
-        how="mount", pid=answer["pid"], user=answer["user"], covered=tuple(answer["covered"]), holes=tuple(holes),
-        partial=answer["user"] or bool(holes),
-    )  # fmt: skip
+        how="mount", covered=tuple(answer["covered"]), holes=tuple(holes), partial=user or bool(holes)
+    )
     for path, why in answer["failed"]:
         overlay.notes.append(f"{path} has no overlay ({why}): only what Python writes there is redirected")
 
 
 def _reasons(answer: Mapping[str, Any]) -> str:
     return "; ".join(f"{path}: {why}" for path, why in answer.get("failed", ())) or "not allowed"
-
-
-class _MountProcess:
-    """The process that mounts, and keeps what it has mounted."""
-
-    def __init__(self, python: str) -> None:
-        import subprocess
-
-        # the folder, or the archive, that this package is imported from
-        root = os.path.dirname(PACKAGE)
-        code = f"import sys; sys.path.insert(0, {root!r}); from {__package__}.mount_namespace import main; main()"
-        # a pair of sockets in place of pipes: one file for both ways, whose end both sides notice
-        here, there = socket.socketpair()
-        with there:
-            self._process = subprocess.Popen(
-                [python, "-I", "-S", "-c", code], stdin=there.fileno(), stdout=there.fileno(),
-                stderr=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-        here.settimeout(_PATIENCE_S)
-        self._socket = here
-        self._file = here.makefile("rwb")
-
-    def ask(self, question: str) -> Any:
-        """The answer to a line; None where none comes."""
-        try:
-            self._file.write(question.encode() + b"\n")
-            self._file.flush()
-            line = self._file.readline()
-        except OSError:
-            return None
-        return json.loads(line) if line.endswith(b"\n") else None
-
-    def close(self) -> None:
-        """End it; what it has mounted is unmounted with the last rank."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-        self._socket.close()
-        with contextlib.suppress(Exception):
-            self._process.wait(5)
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
 
 
 #: Files of these names no other rank waits for. A .pth is a checkpoint.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -10,6 +11,12 @@ def main() -> None:
     """``python -m distcheck.runtime.rehearsal.simulation.store_server PORT``; ended by the parent."""
     from distcheck.runtime.coordination.processes import die_with_parent
 
+    from .overlay import join
+    from .plan import VARIABLE, read_plan
+
+    plan, _ = read_plan(os.environ[VARIABLE])
+    # where the ranks are
+    join(plan)
     die_with_parent()
     from distcheck.runtime.coordination.store_client import open_store
 

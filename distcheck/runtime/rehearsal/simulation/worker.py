@@ -108,7 +108,7 @@ def main() -> None:
         # while there is one thread, and nothing is open
         join(plan)
     except OSError as error:
-        sys.stderr.write(f"distcheck rehearse: what the script writes can't be kept apart: {error}\n")
+        sys.stderr.write(f"distcheck rehearse: the script can't be kept apart from this machine: {error}\n")
         raise SystemExit(2) from None
     die_with_parent()
     arguments = plan.arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from distcheck.runtime.coordination.logged_events import LoggedEvent
+from distcheck.runtime.rehearsal.simulation import network_namespace
 from distcheck.runtime.rehearsal.simulation.event_log import read_rows
 from distcheck.runtime.rehearsal.simulation.network import notes
+from distcheck.runtime.rehearsal.simulation.overlay import OverlaySettings
 from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 PROGRAM = """
@@ -22,7 +25,7 @@ from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 folder, opened, events = sys.argv[1:]
 event_log = EventLog(folder, 0.0, 0)
-network.install(event_log, RehearsalPlan("train.py", network=opened == "True"))
+network.install(event_log, RehearsalPlan("train.py", private=folder, network=opened == "True"))
 for event, *arguments in json.loads(events):
     try:
         sys.audit(event, *(tuple(one) if isinstance(one, list) else one for one in arguments))
@@ -91,8 +94,55 @@ def test_good_an_open_network_refuses_nothing(tmp_path: Path) -> None:
     assert (said, rows) == (["passed"] * len(BAD), [])
 
 
-def row(place: str, peer: str) -> LoggedEvent:
-    return LoggedEvent("network.refused", 0, 1, 0.0, 0, place, data={"peer": peer})
+DATAGRAMS = """
+import socket, sys
+from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.hooks import network
+from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
+
+event_log = EventLog(sys.argv[1], 0.0, 0)
+network.install(event_log, RehearsalPlan("train.py"))
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+    own.connect(("192.0.2.7", 80))
+    print(own.getsockname()[0])
+    try:
+        own.send(b"nothing leaves")
+    except OSError as error:
+        print(type(error).__name__)
+# to this machine it is a connection
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, socket.socket(type=socket.SOCK_DGRAM) as client:
+    server.bind(("127.0.0.1", 0))
+    client.connect(server.getsockname())
+    client.send(b"arrives")
+    print(server.recv(99))
+event_log.close()
+"""
+
+
+def test_good_a_script_reads_its_own_address_from_a_datagram_socket(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", DATAGRAMS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    own = [address for _, address in network_namespace.read().interfaces] or ["0.0.0.0"]
+    assert result.stdout.splitlines() == [own[0], "OSError", "b'arrives'"]
+    assert list(read_rows(str(tmp_path))) == []
+
+
+def test_a_process_outside_of_the_rehearsal_is_reported(tmp_path: Path) -> None:
+    # the settings are those of a namespace that this test does not have: a port on which no process listens here
+    with socket.create_server(("127.0.0.1", 0)) as closing:
+        port = closing.getsockname()[1]
+    settings = OverlaySettings(listening=(port, 29500), namespaces=("net",))
+    (tmp_path / "overlay.json").write_text(json.dumps(settings._asdict()))
+    said, rows = run(
+        tmp_path, ["socket.connect", None, ["127.0.0.1", port]], ["socket.connect", None, ["::1", 1, 0, 0]]
+    )
+    assert said == ["passed"] * 2  # the kernel refuses it
+    assert [(row.kind, row.data["peer"]) for row in rows] == [("network.outside", f"127.0.0.1:{port}")]
+
+
+def row(place: str, peer: str, kind: str = "network.refused") -> LoggedEvent:
+    return LoggedEvent(kind, 0, 1, 0.0, 0, place, data={"peer": peer})
 
 
 @pytest.mark.parametrize(
@@ -104,6 +154,14 @@ def row(place: str, peer: str) -> LoggedEvent:
             ("train.py:3: the connection to a.org, 192.0.2.7:443 was refused (--network allows it)",),
         ),
         ((row("", "a.org"),), ("the connection to a.org was refused (--network allows it)",)),
+        (
+            (row("train.py:3", "127.0.0.1:6379", "network.outside"), row("train.py:3", "a.org")),
+            (
+                "train.py:3: the connection to 127.0.0.1:6379, a process outside of the rehearsal, was refused "
+                "(--network allows it)",
+                "train.py:3: the connection to a.org was refused (--network allows it)",
+            ),
+        ),
     ],
 )
 def test_each_line_is_reported_once(rows: tuple[LoggedEvent, ...], expected: tuple[str, ...]) -> None:

@@ -54,7 +54,7 @@ def plan(tmp_path: Path) -> RehearsalPlan:
 def begun(request: pytest.FixtureRequest, plan: RehearsalPlan, monkeypatch: pytest.MonkeyPatch) -> Iterator[Overlay]:
     """An overlay, in each of the two ways."""
     if request.param == "python":
-        monkeypatch.setattr(overlay, "_mount", lambda *_: None)
+        monkeypatch.setattr(overlay, "_separate", lambda *_: None)
     made = overlay.begin(plan)
     if made.settings.how != request.param:
         made.remove()
@@ -177,10 +177,10 @@ def test_a_rank_that_cant_enter_the_overlay_does_not_run_the_script(begun: Overl
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
 def test_what_the_kernel_refuses_is_an_error() -> None:
-    from distcheck.runtime.rehearsal.simulation import mount_namespace
+    from distcheck.runtime.rehearsal.simulation import namespaces
 
     with pytest.raises(OSError, match="setns"):
-        mount_namespace.enter(os.getpid(), user=True)  # nobody may enter where he is already
+        namespaces.enter(os.getpid(), ["user"])  # nobody may enter where he is already
 
 
 def test_a_job_that_holds_the_temporary_files(tmp_path: Path) -> None:
@@ -210,13 +210,13 @@ def test_file_systems_and_files_that_are_mounted_in_the_job(tmp_path: Path) -> N
     code = f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from distcheck.runtime.rehearsal.simulation import mount_namespace as mounting, overlay
+from distcheck.runtime.rehearsal.simulation import mount_namespace as mounting, namespaces, overlay
 from distcheck.runtime.rehearsal.simulation.hooks import overlay as hook
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 os.chdir({str(tmp_path)!r})
 try:
-    mounting.separate(user=os.getuid() != 0)
+    namespaces.separate("mnt", user=os.getuid() != 0)
     mounting._mount("tmpfs", "job/data", "tmpfs", 0)
     mounting._mount("outer", "job/config", "", mounting._BIND)
 except OSError as error:

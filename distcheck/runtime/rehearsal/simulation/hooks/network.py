@@ -1,7 +1,7 @@
 """Refuses what Python sends to other machines, and logs it: a rehearsal must not upload, and needs only this machine.
 
-An audit hook sees all sockets of Python, of libraries too. Compiled code that opens sockets itself (a client in C++)
-and programs that the script starts are not covered.
+An audit hook sees all sockets of Python, of libraries too, and names the line. Compiled code that opens sockets itself
+and programs that the script starts are refused by the network namespace, where there is one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import socket
 import sys
 from typing import Any
 
-from distcheck.runtime.coordination.patching import harmless
+from distcheck.runtime.coordination.patching import harmless, wrap
+from distcheck.runtime.rehearsal.simulation import network_namespace
 from distcheck.runtime.rehearsal.simulation.event_log import EventLog
+from distcheck.runtime.rehearsal.simulation.overlay import settings_of
 from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 #: Audit events of Python's socket module → position of the address, or of the host name.
@@ -25,30 +27,48 @@ _WHY = "distcheck rehearse keeps the script on this machine (--network opens con
 
 
 def install(event_log: EventLog, plan: RehearsalPlan) -> None:
-    """Rows ``network.refused``; nothing is refused if the user has opened the network."""
+    """Rows ``network.refused`` and ``network.outside``; nothing is refused if the user has opened the network."""
     if plan.network:
         return
+    outside = frozenset(settings_of(plan.private).listening)
 
     def refuse(event: str, arguments: Any) -> None:
         if not event.startswith("socket."):
             return
         if event in _SENDING:
             address = arguments[_SENDING[event]]
-            if isinstance(address, tuple) and len(address) > 1 and not _is_here(str(address[0])):
-                _note(event_log, f"{address[0]}:{address[1]}")
+            if not isinstance(address, tuple) or len(address) < 2:
+                return
+            peer = f"{address[0]}:{address[1]}"
+            if not _is_here(str(address[0])):
+                _note(event_log, "network.refused", peer)
                 raise OSError(errno.ENETUNREACH, f"{os.strerror(errno.ENETUNREACH)}: {_WHY}")
+            if address[1] in outside and address[1] not in network_namespace.listening_ports():
+                _note(event_log, "network.outside", peer)
         elif event in _LOOKING_UP:
             name = _text(arguments[_LOOKING_UP[event]])
             if name and not _is_known(name):
-                _note(event_log, name)
+                _note(event_log, "network.refused", name)
                 raise socket.gaierror(socket.EAI_AGAIN, f"Temporary failure in name resolution: {_WHY}")
 
     sys.addaudithook(refuse)
+    wrap(socket.socket, "connect", _connect)
 
 
-def _note(event_log: EventLog, peer: str) -> None:
-    with harmless(event_log, "network.refused"):
-        event_log.note("network.refused", peer=peer)
+def _connect(real: Any, this: socket.socket, address: Any) -> None:
+    """A datagram socket that connects sends nothing: scripts read their own address from it."""
+    datagrams = this.type == socket.SOCK_DGRAM and this.family in (socket.AF_INET, socket.AF_INET6)
+    if datagrams and isinstance(address, tuple) and not _is_here(str(address[0])):
+        found = network_namespace.read()
+        own = found.addresses if this.family == socket.AF_INET6 else [address for _, address in found.interfaces]
+        this.bind((own[0] if own else "", 0))
+    else:
+        real(this, address)
+
+
+def _note(event_log: EventLog, kind: str, peer: str) -> None:
+    with harmless(event_log, kind):
+        event_log.note(kind, peer=peer)
 
 
 def _text(name: Any) -> str:
