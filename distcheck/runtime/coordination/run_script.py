@@ -194,8 +194,12 @@ def _last_line(error: BaseException) -> str:
         lines = traceback.format_exception_only(type(error), error)
     except Exception:  # noqa: BLE001 - an exception whose own text raises
         return type(error).__name__
-    # a message may be a page: its first line is enough
-    return lines[-1].strip().splitlines()[0][:400] if lines and lines[-1].strip() else type(error).__name__
+    text = [line for line in lines[-1].splitlines() if line.strip()] if lines else []
+    if not text:
+        return type(error).__name__
+    # a message may be a page: its first line is enough, or its last one if it begins below (a traceback of a child)
+    first = text[0].strip()
+    return (f"{first} {text[-1].strip()}" if first.endswith(":") and len(text) > 1 else first)[:400]
 
 
 def _traceback(error: BaseException) -> str:

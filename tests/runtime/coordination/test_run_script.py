@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from distcheck.runtime.coordination.run_script import _kept, without_ours
+from distcheck.runtime.coordination.run_script import _kept, how_it_ended, without_ours
 
 #: Run alike by Python and by us; the first line says what it is about.
 SCRIPTS = {
@@ -230,3 +230,19 @@ def test_groups_of_exceptions_lose_our_frames_as_well() -> None:
     without_ours(outer)
     assert inner.__traceback__ is not None
     assert _kept(None) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        (ValueError("bad batch\nshape [3]"), "ValueError: bad batch"),
+        (ValueError("lengths differ:\n3 and 4"), "ValueError: lengths differ: 3 and 4"),
+        # torch.multiprocessing.spawn raises the traceback of a child
+        (RuntimeError("\n\n-- Process 0:\nTraceback\n  File x\nKeyError: 'a'\n"), "RuntimeError: KeyError: 'a'"),
+        (ValueError("a name:"), "ValueError: a name:"),
+        (ValueError(), "ValueError"),
+        (ValueError("\n \n"), "ValueError:"),
+    ],
+)
+def test_what_was_raised_is_one_line(error: Exception, detail: str) -> None:
+    assert how_it_ended(error).detail == detail

@@ -109,6 +109,13 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         own.send(b"nothing leaves")
     except OSError as error:
         print(type(error).__name__)
+# Python resolves these names before it raises an audit event
+for name, *arguments in ("connect",), ("connect_ex",), ("sendto", b"x"):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as named:
+        try:
+            getattr(named, name)(*arguments, ("host.invalid", 443))
+        except socket.gaierror as error:
+            print("--network" in str(error))
 # to this machine it is a connection
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, socket.socket(type=socket.SOCK_DGRAM) as client:
     server.bind(("127.0.0.1", 0))
@@ -119,13 +126,15 @@ event_log.close()
 """
 
 
-def test_good_a_script_reads_its_own_address_from_a_datagram_socket(tmp_path: Path) -> None:
+def test_a_script_reads_its_own_address_from_a_datagram_socket_and_resolves_no_other(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", DATAGRAMS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
     )
     own = [address for _, address in network_namespace.read().interfaces] or ["0.0.0.0"]
-    assert result.stdout.splitlines() == [own[0], "OSError", "b'arrives'"]
-    assert list(read_rows(str(tmp_path))) == []
+    assert result.stdout.splitlines() == [own[0], "OSError", *["True"] * 3, "b'arrives'"]
+    assert [(row.kind, row.data["peer"]) for row in read_rows(str(tmp_path))] == [
+        ("network.refused", "host.invalid")
+    ] * 3
 
 
 def test_a_process_outside_of_the_rehearsal_is_reported(tmp_path: Path) -> None:

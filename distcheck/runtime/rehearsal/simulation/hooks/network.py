@@ -23,6 +23,7 @@ from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 #: Audit events of Python's socket module → position of the address, or of the host name.
 _SENDING = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1}
 _LOOKING_UP = {"socket.getaddrinfo": 0, "socket.gethostbyname": 0}
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
 _WHY = "distcheck rehearse keeps the script on this machine (--network opens connections)"
 
 
@@ -31,6 +32,11 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> None:
     if plan.network:
         return
     outside = frozenset(settings_of(plan.private).listening)
+
+    def known(name: str) -> None:
+        if name and not _is_known(name):
+            _note(event_log, "network.refused", name)
+            raise socket.gaierror(socket.EAI_AGAIN, f"Temporary failure in name resolution: {_WHY}")
 
     def refuse(event: str, arguments: Any) -> None:
         if not event.startswith("socket."):
@@ -46,18 +52,23 @@ def install(event_log: EventLog, plan: RehearsalPlan) -> None:
             if address[1] in outside and address[1] not in network_namespace.listening_ports():
                 _note(event_log, "network.outside", peer)
         elif event in _LOOKING_UP:
-            name = _text(arguments[_LOOKING_UP[event]])
-            if name and not _is_known(name):
-                _note(event_log, "network.refused", name)
-                raise socket.gaierror(socket.EAI_AGAIN, f"Temporary failure in name resolution: {_WHY}")
+            known(_text(arguments[_LOOKING_UP[event]]))
+
+    def resolving(real: Any, this: socket.socket, *arguments: Any) -> Any:
+        # Python resolves a name before its audit event
+        if this.family in _INTERNET and arguments and isinstance(arguments[-1], tuple) and arguments[-1]:
+            known(_text(arguments[-1][0]))
+        return real(this, *arguments)
 
     sys.addaudithook(refuse)
     wrap(socket.socket, "connect", _connect)
+    for name in ("connect", "connect_ex", "sendto"):
+        wrap(socket.socket, name, resolving)
 
 
 def _connect(real: Any, this: socket.socket, address: Any) -> None:
     """A datagram socket that connects sends nothing: scripts read their own address from it."""
-    datagrams = this.type == socket.SOCK_DGRAM and this.family in (socket.AF_INET, socket.AF_INET6)
+    datagrams = this.type == socket.SOCK_DGRAM and this.family in _INTERNET
     if datagrams and isinstance(address, tuple) and not _is_here(str(address[0])):
         found = network_namespace.read()
         own = found.addresses if this.family == socket.AF_INET6 else [address for _, address in found.interfaces]
