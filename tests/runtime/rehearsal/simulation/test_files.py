@@ -412,6 +412,20 @@ open("b", "w").close()
     assert [(one.data["path"], one.data["locked"]) for one in found] == [("l.lock", False), ("a", True), ("b", False)]
 
 
+def test_python_s_own_folders_are_no_folders_of_the_script(tmp_path: Path) -> None:
+    script = """\
+import pathlib, sys
+sys.dont_write_bytecode = False
+pathlib.Path("package").mkdir()
+pathlib.Path("package/part.py").write_text("")
+sys.path.insert(0, "")
+import package.part
+assert pathlib.Path("package/__pycache__").exists()
+"""
+    found = [one.data["path"] for one in rows_of(tmp_path, script) if one.kind == "files.mkdir"]
+    assert found == ["package"]
+
+
 def test_folders_are_seen_with_what_they_were_told(tmp_path: Path) -> None:
     script = """\
 import contextlib, os, pathlib

@@ -216,7 +216,8 @@ class _Files:
 
     def _made(self, frame: FrameType, path: Any, *_: Any) -> None:
         full = self.user_path(path)
-        if full is None:
+        # Python makes the folder of compiled modules, and expects that another process was first
+        if full is None or os.path.basename(full) == "__pycache__":
             return
         redirected = self.settings.shadow and os.fsdecode(path).startswith(self.settings.shadow + os.sep)
         if redirected and os.path.isdir(full):
