@@ -36,6 +36,8 @@ class _Kind(NamedTuple):
     #: results that are new, not an operand
     fresh: tuple[bool, ...]
     names: tuple[str, ...]
+    #: its kernels for the CPU may take seconds where those of a GPU take microseconds, in half precision
+    slow_in_half: bool = False
 
 
 #: Operations whose kernels for CUDA insist on one device for all operands, with the names that torch's messages have.
@@ -58,6 +60,9 @@ _ACROSS = {
 
 #: check their two tensors themselves (ATen, cuda/Indexing.cu)
 _MASKED = ("masked_fill", "masked_fill_")
+
+#: oneDNN computes their gradients in float16 one by one; a GPU adds up in float32 and rounds the result
+_SLOW_IN_HALF = ("convolution", "_convolution", "convolution_backward")
 
 _TWO = "Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
 
@@ -91,8 +96,9 @@ def _kind(operation: Any) -> _Kind:
         for argument in operation._schema.arguments
     )
     return _Kind(
-        mixing, f"wrapper_CUDA_{_EXACT.get(name, name)}", torch.Tag.nondeterministic_seeded in tags, fresh, names
-    )
+        mixing, f"wrapper_CUDA_{_EXACT.get(name, name)}", torch.Tag.nondeterministic_seeded in tags, fresh, names,
+        name in _SLOW_IN_HALF and operation.namespace == "aten",
+    )  # fmt: skip
 
 
 class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
@@ -142,11 +148,12 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             pinned = False
             index = self._place(operation, kind, args, kwargs)
         try:
-            result = (
-                self._run_random(operation, index, args, kwargs)
-                if kind.random and kind.fresh
-                else operation(*args, **kwargs)
-            )
+            if kind.random and kind.fresh:
+                result = self._run_random(operation, index, args, kwargs)
+            elif kind.slow_in_half and index is not None:
+                result = _run_in_single(operation, args, kwargs)
+            else:
+                result = operation(*args, **kwargs)
         except NotImplementedError as error:
             if "'CUDA' backend" in str(error):
                 raise refuse(str(operation), "it allocates GPU memory below the simulated functions") from error
@@ -308,6 +315,28 @@ class FakeDeviceMode(TorchDispatchMode):  # type: ignore[misc]
             return call if callable(value) else value
 
         return kernel(*map(within, args), **{name: within(value) for name, value in kwargs.items()})
+
+
+@functools.cache
+def _slow_types() -> tuple[Any, ...]:
+    fast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return (torch.float16,) if fast else (torch.float16, torch.bfloat16)
+
+
+def _run_in_single(operation: Any, args: Any, kwargs: Any) -> Any:
+    """The result of operands of half precision, computed in float32 and rounded."""
+    half = next((tensor.dtype for tensor in tensors_in(args) if tensor.dtype in _slow_types()), None)
+    if half is None:
+        return operation(*args, **kwargs)
+    convert = torch.ops.aten._to_copy.default
+
+    def to(value: Any, found: Any, wanted: Any) -> Any:
+        return convert(value, dtype=wanted) if isinstance(value, torch.Tensor) and value.dtype == found else value
+
+    result = operation(*(to(value, half, torch.float32) for value in args), **kwargs)
+    if isinstance(result, tuple):
+        return tuple(to(value, torch.float32, half) for value in result)
+    return to(result, torch.float32, half)
 
 
 def register_for_operations() -> None:

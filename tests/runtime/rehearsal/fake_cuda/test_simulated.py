@@ -344,6 +344,47 @@ def test_what_torch_computes_is_what_the_cpu_computes() -> None:
 
 
 @pytest.mark.torch
+def test_convolutions_in_half_precision_are_computed_in_single_and_rounded() -> None:
+    """oneDNN has no fast kernel for the gradient of the weights: a step of a small ResNet took minutes."""
+    program = """
+    from distcheck.runtime.rehearsal.fake_cuda import operations
+    seen, real = [], operations._run_in_single
+
+    def counted(operation, args, kwargs):
+        def look(*values, **named):
+            seen.append((operation._schema.name, values[0].dtype))
+            return operation(*values, **named)
+        look._schema = operation._schema
+        return real(look, args, kwargs)
+
+    operations._run_in_single = counted
+
+    def step(device, kind):
+        torch.manual_seed(0)
+        m = torch.nn.Conv2d(3, 4, 3).to(device)
+        x = torch.randn(2, 3, 8, 8).to(device).requires_grad_()
+        with torch.autocast(torch.device(device).type, dtype=torch.float16, enabled=kind == torch.float16):
+            y = m(x)
+        y.float().sum().backward()
+        assert y.dtype == kind and x.grad.dtype == m.weight.grad.dtype == torch.float32, (y.dtype, x.grad.dtype)
+        assert {y.device.type, x.grad.device.type, m.weight.grad.device.type} == {torch.device(device).type}
+        return m.weight.grad.cpu()
+
+    weights = step("cpu", torch.float32)
+    step("cpu", torch.float16)
+    assert seen == [], seen  # the script's own work on the CPU is its own
+    gradient = step("cuda", torch.float16)
+    print(seen == [("aten::convolution", torch.float32), ("aten::convolution_backward", torch.float32)], seen)
+    print(torch.allclose(gradient, weights, rtol=1e-2, atol=1e-2))
+    del seen[:]
+    assert step("cuda", torch.float32).equal(weights)
+    print({kind for _, kind in seen})
+    """
+    lines = run(program).splitlines()
+    assert lines[0].startswith("True"), lines
+    assert lines[1:] == ["True", "{torch.float32}"]
+
+
 def test_checkpoints_name_the_gpu() -> None:
     setting = """
     import io
