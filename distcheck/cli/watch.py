@@ -23,6 +23,7 @@ from . import options as shared
 if TYPE_CHECKING:
     from distcheck.runtime.coordination.call_recorder import CallRecorder
     from distcheck.runtime.coordination.coordinator import MonitorReporter
+    from distcheck.runtime.coordination.copies import TrainedModels
     from distcheck.runtime.coordination.drift import Drift
     from distcheck.runtime.coordination.ledger import Summary
     from distcheck.runtime.coordination.long_waits import LongWait
@@ -44,6 +45,8 @@ PROBE_MODULES = ("distcheck.runtime.coordination.hang_detector",)
 AT_END = ("distcheck.runtime.monitor.summary",)
 #: The module with the probes of replicas.
 OF_REPLICAS = ("distcheck.runtime.coordination.drift",)
+#: The module with the probe of models that no wrapper holds.
+OF_COPIES = ("distcheck.runtime.coordination.copies",)
 #: The modules with the probes of samples.
 OF_SAMPLES = tuple(f"distcheck.runtime.coordination.{topic}" for topic in ("sample_checks", "epochs", "splits"))
 #: The modules with the probes of what one rank finds at its optimizer steps.
@@ -114,7 +117,7 @@ class WatchOptions(NamedTuple):
 )  # fmt: skip
 @click.option(
     "--consistency-interval", type=click.IntRange(min=1), default=EVERY_STEPS, show_default=True, metavar="N",
-    help="Compare replicas at every Nth step of an optimizer, and at steps 1 and 2.",
+    help="Compare replicas at every Nth step of an optimizer, and at some of the first.",
 )  # fmt: skip
 @click.option("-m", "--module", is_flag=True, help="The script is the name of a module, as behind python -m.")
 @shared.selection_options
@@ -235,6 +238,7 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     global _recorder, _training
     from distcheck.runtime.coordination import loader_hooks
     from distcheck.runtime.coordination.call_recorder import CallRecorder
+    from distcheck.runtime.coordination.copy_observer import CopyObserver
     from distcheck.runtime.coordination.drift import ReplicaExchange
     from distcheck.runtime.coordination.import_hook import when_imported
     from distcheck.runtime.coordination.rank_info import rank_info_of_group
@@ -242,6 +246,7 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     from distcheck.runtime.coordination.shared_table import open_shared_table
     from distcheck.runtime.coordination.store_client import JobStoreConnection
     from distcheck.runtime.coordination.training import TrainingObserver
+    from distcheck.runtime.monitor.copy_exchange import CopyExchange
     from distcheck.runtime.monitor.sample_exchange import LIMITS, SampleExchange, SampleLog
 
     environ = dict(os.environ)
@@ -254,7 +259,8 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     joined = _joined(recorder)
     table = open_shared_table(environ, rank_info.rank, begun=time.monotonic()) if rank_info is not None else None
     if _training is None:
-        _training = TrainingObserver(recorder, options.every_steps, digests=options.consistency)
+        copies = CopyObserver(lambda: sys.modules["torch.distributed"].get_rank()) if options.consistency else None
+        _training = TrainingObserver(recorder, options.every_steps, digests=options.consistency, copies=copies)
         _training.install()
     else:
         _training.forget()
@@ -264,11 +270,17 @@ def _monitor(options: WatchOptions, rank_info: RankInfo | None) -> RankMonitor:
     watcher = loader_hooks.install(log, LIMITS)
     _training.observe_reduced(lambda: watcher.has_batches, watcher.fed_by_hand)
     samples = SampleExchange(log, partial(_report_samples, options))
+    copied = None
+    if _training.copies is not None:
+        _training.copies.divided = watcher.parallel.divides_models
+        copied = CopyExchange(_training.copies, partial(_report_copies, options))
 
     def on_tick(store: StoreClient, rank: int, final: bool) -> None:
         exchange.tick(store, rank, final)
+        if copied is not None:
+            copied.tick(store, rank, monitor.rank_info.world_size, final)
         samples.tick(store, rank, monitor.rank_info.world_size, final)
-        for found in training.found():
+        for found in training.found(final=final):
             _report_once(options, step_report_of(found, options.selection), store)
 
     monitor = RankMonitor(
@@ -423,6 +435,19 @@ def _report_drift(options: WatchOptions, drift: Drift) -> None:
     if report.findings:
         say(_text(options, report).rstrip())
         _write(options, report)
+
+
+def copy_report_of(models: TrainedModels, selection: Selection) -> Report:
+    """Return the report about models that no wrapper holds."""
+    from distcheck.core.checker import Checker
+    from distcheck.runtime.coordination.copies import TrainedModels
+
+    report = Checker(selection, modules=OF_COPIES).plan(TrainedModels, command="watch", closed=True).run(models)
+    return report._replace(stage="rank", subject={"line": ["copies of models"]})
+
+
+def _report_copies(options: WatchOptions, models: TrainedModels, store: StoreClient) -> None:
+    _report_once(options, copy_report_of(models, options.selection), store)
 
 
 def sample_report_of(samples: Samples, selection: Selection) -> Report:

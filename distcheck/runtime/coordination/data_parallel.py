@@ -72,6 +72,10 @@ class Parallel:
         """Ways of parallelism that are in use, and under which ranks may see what they like."""
         return [name for name in _OTHER_WAYS if name in sys.modules]
 
+    def divides_models(self) -> bool:
+        """Return whether ranks hold parts of a model, or may do so."""
+        return bool(self.not_data_parallel()) or any(kind == "samples.twins" for kind, _ in self._noted)
+
     def before_backward(self) -> Before:
         """What :meth:`was_fed` compares with."""
         wrappers = self.called if self.forwards else self.models

@@ -25,9 +25,13 @@ def epochs_differ(samples: Samples) -> Iterator[Finding]:
         epoch = second.sampler.epoch
         still = f", and its epoch is still {epoch}" if epoch is not None else ""
         ranks = sorted({one.rank for one, _ in pairs})
+        why = f"the {first.sampler.epoch_setter} does not get the number of the epoch{still}"
+        fix = f"loader.sampler.set_epoch(epoch) in each epoch, before the loop at {loop}"
+        if not first.sampler.epoch_setter:
+            why = f"the {first.sampler.shuffler} shuffles with the same random numbers in each epoch"
+            fix = f"seed the generator of the {first.sampler.shuffler} with seed + epoch, equal on all ranks"
         yield rules.DC730.found(
-            f"epochs {first.number + 1} and {second.number + 1} have the same order ({few(numbers(second))}): the "
-            f"{first.sampler.epoch_setter} does not get the number of the epoch{still}",
+            f"epochs {first.number + 1} and {second.number + 1} have the same order ({few(numbers(second))}): {why}",
             where=where_of(place, ranks),
             evidence={
                 "first": numbers(first)[:SHOWN],
@@ -37,7 +41,7 @@ def epochs_differ(samples: Samples) -> Iterator[Finding]:
                 "loop": loop,
             },
             fix=Fix(
-                f"loader.sampler.set_epoch(epoch) in each epoch, before the loop at {loop}",
+                fix,
                 where="code",
                 risk="the order of the data changes, and with it the results",
             ),
@@ -50,7 +54,7 @@ def _epochs(samples: Samples) -> Iterator[tuple[Pass, Pass]]:
     for one in samples.passes:
         loader = one.loader
         same = (one.rank, loader.key[0], loader.dataset, loader.length, loader.print, _digests(loader))
-        if one.trains and one.batches and one.sampler.epoch_setter:
+        if one.trains and one.batches and (one.sampler.epoch_setter or one.sampler.shuffler):
             of_loader.setdefault(same, []).append(one)
     for passes in of_loader.values():
         for number, first in enumerate(passes):

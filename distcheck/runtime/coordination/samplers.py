@@ -15,6 +15,10 @@ _TRUSTED = ("torch.utils.data", "accelerate.data_loader", "lightning", "pytorch_
 _ARITHMETIC = frozenset(
     {"len", "int", "min", "max", "abs", "round", "range", "sum", "math", "ceil", "floor", "self", "divmod"}
 )
+#: What a sampler calls that shuffles whenever it is iterated.
+_SHUFFLING = frozenset(
+    {"randperm", "shuffle", "permutation", "permuted", "multinomial", "randint", "rand", "sample", "choice", "choices"}
+)
 #: How classes call the number of parts, and which of them is this rank's.
 _COORDINATES = (("num_replicas", "rank"), ("num_processes", "process_index"), ("world_size", "rank"))
 
@@ -50,12 +54,21 @@ def describe(chain: list[Any], places: IdentityCache) -> dict[str, Any]:
         "epoch_setter": type(with_epoch).__name__ if with_epoch is not None else "",
         "place": made[0][0] if made else "",
         "epoch": epoch if isinstance(epoch, int) else None,
+        "shuffler": next((type(one).__name__ for one in chain if _shuffles_itself(one)), ""),
         "shuffle": attribute(with_epoch, "shuffle"),
         "seed": attribute(with_epoch, "seed"),
         "replicas": replicas,
         "part": part,
         "replacement": bool(attribute(last, "replacement")),
     }
+
+
+def _shuffles_itself(sampler: Any) -> bool:
+    """Return whether a sampler of the script's own draws an order each time that it is iterated."""
+    if type(sampler).__module__.startswith(_TRUSTED):
+        return False
+    code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
+    return code is not None and not _SHUFFLING.isdisjoint(code.co_names)
 
 
 def known_length(loader: Any, chain: list[Any]) -> int | None:

@@ -48,6 +48,8 @@ class Sampler(NamedTuple):
     replicas: int | None = None
     part: int | None = None
     replacement: bool = False
+    #: class of the script's own that draws an order whenever it is iterated
+    shuffler: str = ""
 
     @property
     def name(self) -> str:

@@ -22,11 +22,13 @@ from distcheck.runtime.coordination.import_hook import when_imported
 from distcheck.runtime.coordination.model import CollectiveCall, RecordedCall
 from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
+from .copy_observer import CopyObserver
 from .drift import ReplicaRow
 from .updates import PATIENT, IdleOptimizer, Patience, ScheduleBurst, UpdateObserver
 
-#: Steps that are compared in addition: a fault of the first steps is reported early.
-_FIRST_STEPS = 2
+#: Steps that are all compared: a fault of the first steps is reported early, and a short job is compared as well. Until
+#: the first step of the interval, the powers of two follow.
+_FIRST_STEPS = 8
 #: Parameters of one model that are digested at one step; others follow at later ones.
 _MOST_PARAMETERS = 32
 #: Those of them whose state in the optimizer is digested as well.
@@ -82,11 +84,14 @@ class TrainingObserver:
     :param every: steps between two rows
     :param digests: digest parameters and gradients; else the rows hold learning rates only
     :param first: so many steps make a row each, whatever ``every`` is
+    :param copies: observes models that no wrapper holds
     """
 
     def __init__(
-        self, calls: CallRecorder, every: int, *, digests: bool, first: int = _FIRST_STEPS, patience: Patience = PATIENT
-    ) -> None:
+        self, calls: CallRecorder, every: int, *, digests: bool, first: int = _FIRST_STEPS,
+        patience: Patience = PATIENT, copies: CopyObserver | None = None,
+    ) -> None:  # fmt: skip
+        self.copies = copies
         self.rows: deque[ReplicaRow] = deque(maxlen=64)
         #: what steps of this process used without waiting
         self.unwaited: deque[UnwaitedGradients] = deque()
@@ -123,6 +128,8 @@ class TrainingObserver:
             return "the script uses Join, so ranks make different numbers of steps"
         if not self._seen:
             return "no optimizer of torch made a step"
+        if self.copies is not None and self.copies.last():
+            return ""  # what became of these is known when all ranks have ended
         if not self._digested:
             return "no optimizer steps a model in DDP, or parameters whose gradients the script passes to all_reduce"
         return ""
@@ -147,6 +154,8 @@ class TrainingObserver:
         self.rows.clear()
         self.unwaited.clear()
         self.updates.forget()
+        if self.copies is not None:
+            self.copies.forget()
         self._wrapped.clear()
         self._reduced.clear()
         self._optimizers.clear()
@@ -212,6 +221,8 @@ class TrainingObserver:
         tensor: Any = given.get("tensor")
 
         def note() -> None:
+            if self.copies is not None:
+                self.copies.on_call(call, list(self._tensors_of(given)))
             if call.operation != "all_reduce" or call.reduce not in ("sum", "avg"):
                 return
             if not hasattr(tensor, "data_ptr") or hasattr(tensor, "device_mesh"):
@@ -224,6 +235,12 @@ class TrainingObserver:
             )
 
         self._safely(note)
+
+    def _tensors_of(self, given: Mapping[str, Any]) -> Iterator[Any]:
+        for value in given.values():
+            for one in value if isinstance(value, list) else (value,):
+                if isinstance(one, self._torch.Tensor):
+                    yield one
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         # compiled steps are not traced; an optimizer inside of backward() sees a part of the gradients
@@ -244,8 +261,13 @@ class TrainingObserver:
         if self._calls.pending:
             self._safely(lambda: self._find_unwaited(optimizer, place))
 
-    def found(self) -> Iterator[UnwaitedGradients | IdleOptimizer | ScheduleBurst]:
-        """Yield what this process has found by itself since the last call."""
+    def found(self, *, final: bool = False) -> Iterator[UnwaitedGradients | IdleOptimizer | ScheduleBurst]:
+        """Yield what this process has found by itself since the last call.
+
+        :param final: the script has ended
+        """
+        if final:
+            self.updates.finish()
         for one in (self.unwaited, self.updates.found):
             while one:
                 yield one.popleft()
@@ -281,7 +303,7 @@ class TrainingObserver:
         steps.count += 1
         if with_gradients:
             self.updates.before_step(self._torch, optimizer, place)
-        due = steps.count <= self._first or steps.count % self._every == 0
+        due = self._is_due(steps.count)
         owned: set[int] = set()
         trained = {id(one) for group in optimizer.param_groups for one in group["params"]} if due else set()
         for wrapped in self._wrapped:
@@ -313,7 +335,28 @@ class TrainingObserver:
                     self._on_reduced(self._calls.groups[title])
                 if due:
                     self._add_by_hand(optimizer, steps, place, title, named)
+        if self.copies is not None:
+            self.copies.before_step(
+                self._torch, self._digests_made(), optimizer, self._held_by_wrappers, place, steps.count,
+                due=due, wrapped=bool(self._wrapped),
+            )  # fmt: skip
         steps.reduces_before, steps.reduces = steps.reduces, self._reduces
+
+    def _is_due(self, step: int) -> bool:
+        """Return whether a step is compared."""
+        if step <= self._first or step % self._every == 0:
+            return True
+        return step < self._every and step & (step - 1) == 0
+
+    def _held_by_wrappers(self) -> set[int]:
+        """Return the IDs of all parameters in DDP."""
+        models = (wrapped.ddp() for wrapped in self._wrapped)
+        return {id(one) for ddp in models if ddp is not None for one in ddp.parameters()}
+
+    def _digests_made(self) -> Digests:
+        if self._digests is None:
+            self._digests = Digests(self._torch)
+        return self._digests
 
     def _numbered(self, key: str, optimizer: Any) -> str:
         """Return a key of replicas with the number of an optimizer among those that step them."""
@@ -361,8 +404,7 @@ class TrainingObserver:
         """Return the digests of some parameters with their gradients, and those of optimizer state and buffers."""
         if not self._wants_digests:
             return {}, {}
-        if self._digests is None:
-            self._digests = Digests(self._torch)
+        digests = self._digests_made()
         turn = steps.count // self._every
         tensors: dict[tuple[str, str], Any] = {}
         # other optimizers may keep a part of the state on each rank, or its errors
@@ -380,7 +422,7 @@ class TrainingObserver:
             buffers = _some(list(_buffers(ddp.module)), turn)
             tensors.update({("buffer", name): value for name, value in buffers})
         tensors = {key: one for key, one in tensors.items() if self._is_comparable(one)}
-        found = dict(zip(tensors, self._digests.of_several(list(tensors.values()), turn), strict=True))
+        found = dict(zip(tensors, digests.of_several(list(tensors.values()), turn), strict=True))
         values = {
             name: (found.get(("gradient", name)), one) for (what, name), one in found.items() if what == "parameter"
         }

@@ -23,6 +23,8 @@ from distcheck.runtime.coordination.locations import where_of
 
 #: Steps in a row whose gradients were cleared between the backward pass and the step.
 _STEPS_CLEARED = 2
+#: Steps without a gradient after which an optimizer is reported at the end, if it never had one.
+_STEPS_IDLE = 3
 #: Parameters that are compared, and elements of each.
 _PARAMETERS, _ELEMENTS = 4, 64
 #: A relative update that no rounding of 32 bits hides.
@@ -165,12 +167,22 @@ class UpdateObserver:
         self._steps = 0
         self._updates: weakref.WeakKeyDictionary[Any, _Updates] = weakref.WeakKeyDictionary()
         self._schedules: weakref.WeakKeyDictionary[Any, _Schedule] = weakref.WeakKeyDictionary()
+        #: optimizers without a gradient up to now
+        self._idle: list[tuple[_Updates, IdleOptimizer]] = []
 
     def forget(self) -> None:
         """Forget the parent's optimizers, in a fork."""
         self.found.clear()
         self._updates.clear()
         self._schedules.clear()
+        self._idle.clear()
+
+    def finish(self) -> None:
+        """Report optimizers that never had a gradient: the script has ended."""
+        while self._idle:
+            updates, idle = self._idle.pop()
+            if updates.without_gradient > 0:
+                self.found.append(idle._replace(steps=updates.without_gradient))
 
     # optimizers
 
@@ -204,7 +216,7 @@ class UpdateObserver:
                 updates.unchanged += 1
         of_torch = type(optimizer).__module__.startswith("torch.optim.")
         if updates.unchanged == (self._patience.without_change_of_torch if of_torch else self._patience.without_change):
-            self._report_idle(optimizer, place, updates.unchanged)
+            self.found.append(self._idle_of(optimizer, place, updates.unchanged))
             updates.unchanged = -1
 
     def _expect_gradients(self, torch: Any, optimizer: Any, updates: _Updates, place: str) -> None:
@@ -212,12 +224,17 @@ class UpdateObserver:
             updates.without_gradient = -1
             return
         updates.without_gradient += 1
-        if updates.without_gradient < self._patience.without_gradient:
+        patience = self._patience.without_gradient
+        if updates.without_gradient not in (_STEPS_IDLE, patience):
             return
-        steps, updates.without_gradient = updates.without_gradient, -1
         elsewhere, sharded = self._without_optimizer(torch, optimizer)
-        if elsewhere:
-            self._report_idle(optimizer, place, steps, elsewhere, sharded)
+        idle = self._idle_of(optimizer, place, updates.without_gradient, elsewhere, sharded)
+        if updates.without_gradient == patience:
+            updates.without_gradient = -1
+            if elsewhere:
+                self.found.append(idle)
+        elif elsewhere:
+            self._idle.append((updates, idle))
 
     def _expect_uncleared(self, optimizer: Any, updates: _Updates, place: str) -> None:
         cleared_at, updates.cleared_at = updates.cleared_at, ""
@@ -295,9 +312,11 @@ class UpdateObserver:
                 found.append((one, old, due))
             return found
 
-    def _report_idle(self, optimizer: Any, place: str, steps: int, elsewhere: int = 0, sharded: bool = False) -> None:
+    def _idle_of(
+        self, optimizer: Any, place: str, steps: int, elsewhere: int = 0, sharded: bool = False
+    ) -> IdleOptimizer:
         rank, _ = self._rank_and_sizes()
-        self.found.append(IdleOptimizer(rank, place, type(optimizer).__name__, steps, elsewhere, sharded))
+        return IdleOptimizer(rank, place, type(optimizer).__name__, steps, elsewhere, sharded)
 
     # schedulers
 

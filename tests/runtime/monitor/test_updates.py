@@ -16,7 +16,7 @@ from distcheck.testing import run_ranks
 STEPS = 60
 
 
-def observed(body: Callable[[Any, int], None]) -> list[Any]:
+def observed(body: Callable[[Any, int], None], *, final: bool = False) -> list[Any]:
     """Run one rank, and return what it found at its optimizer steps."""
     import torch
     import torch.distributed as dist
@@ -35,7 +35,7 @@ def observed(body: Callable[[Any, int], None]) -> list[Any]:
     body(torch, dist.get_rank())
     dist.barrier()
     assert observer.error == ""
-    return [(*one, type(one).__name__) for one in observer.found()]
+    return [(*one, type(one).__name__) for one in observer.found(final=final)]
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +154,29 @@ def test_bad(body: Callable[[Any, int], None], code: str, steps: int) -> None:
         (finding,) = step_report_of(found, Selection()).findings
         assert (finding.code, found.steps) == (code, steps)
         assert (finding.where.path or "").endswith("test_updates.py")
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_an_optimizer_that_never_had_a_gradient_is_reported_at_the_end() -> None:
+    def steps(number: int) -> Callable[[Any, int], None]:
+        def body(torch: Any, rank: int) -> None:
+            net = _net(torch)
+            model = copy.deepcopy(net)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+            for step in range(number):
+                _backward(torch, model)
+                if step == 4:
+                    _backward(torch, net)
+                optimizer.step()
+
+        return body
+
+    (found,) = run_ranks(1, lambda: observed(steps(4), final=True))
+    assert [(one[3], one[-1]) for one in found] == [(4, "IdleOptimizer")]
+    # the script goes on; too few steps; a gradient came later
+    for body, final in ((steps(4), False), (steps(2), True), (steps(6), True)):
+        assert run_ranks(1, lambda body=body, final=final: observed(body, final=final)) == [[]]
 
 
 # correct twins

@@ -12,6 +12,8 @@ from distcheck.core.checker import Checker
 from distcheck.core.model import Finding, Report, Severity
 from distcheck.runtime.coordination.logged_events import LoggedEvent
 from distcheck.runtime.coordination.model import CollectiveCall, Position, Positions
+from distcheck.runtime.coordination.sample_contents import IdentityCache
+from distcheck.runtime.coordination.samplers import describe
 from distcheck.runtime.rehearsal.simulation.plan import Rehearsal, RehearsalPlan
 
 TOTAL = 64
@@ -446,6 +448,38 @@ def test_bad_dc730_a_loader_for_each_epoch() -> None:
 def test_bad_dc730_gradients_that_no_wrapper_averages() -> None:
     """The sampler divides for ranks that train together, whoever brings their gradients together."""
     assert only(*epochs(DISTRIBUTED, DISTRIBUTED, orders=[shuffled(0)] * 2, length=3, alone=True)).code == "DC730"
+
+
+#: A sampler class of the script, which has no set_epoch() and shuffles in its __iter__.
+OWN = {**DISTRIBUTED, "types": ["ShardSampler"], "of_torch": False, "epoch_setter": "", "epoch": None, "shuffle": None}
+
+
+def test_bad_dc730_a_sampler_of_the_script_that_shuffles_with_a_constant_seed() -> None:
+    finding = only(*epochs(*[{**OWN, "shuffler": "ShardSampler"}] * 2, orders=[shuffled(0)] * 2, length=3))
+    assert (finding.code, finding.where.line) == ("DC730", 9)
+    assert "the ShardSampler shuffles with the same random numbers" in finding.message
+
+
+def test_good_dc730_a_sampler_of_the_script() -> None:
+    shuffler = {**OWN, "shuffler": "ShardSampler"}
+    assert judged(*epochs(shuffler, shuffler, orders=[shuffled(0), shuffled(1)], length=3)) == []
+    # one that shuffles nowhere: sorted by length, or in the order of a curriculum
+    assert judged(*epochs(OWN, OWN, orders=[shuffled(0)] * 2, length=3)) == []
+
+
+def test_which_samplers_shuffle_by_themselves() -> None:
+    class Shuffled:
+        def __iter__(self) -> Any:
+            return iter(random.Random(0).sample(range(8), 8))
+
+    class Sorted:
+        def __init__(self) -> None:
+            self.order = random.sample(range(8), 8)
+
+        def __iter__(self) -> Any:
+            return iter(self.order)
+
+    assert [describe([one], IdentityCache())["shuffler"] for one in (Shuffled(), Sorted())] == ["Shuffled", ""]
 
 
 def test_good_dc730_set_epoch() -> None:

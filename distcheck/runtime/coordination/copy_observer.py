@@ -1,0 +1,307 @@
+"""Digests models that no wrapper holds, right before the steps of their optimizers, and counts what ranks exchange.
+
+A model is the outermost module that holds a parameter of an optimizer. Which collectives the script makes between the
+steps shows whether the ranks train one model from parts of the data, or something else: :mod:`.copies` judges that.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+from .call_signatures import KINDS
+from .digests import Digest, Digests
+from .model import CollectiveCall
+
+#: Elements of a tensor that a script may reduce only to report a number, or to decide together.
+FEW = 16
+#: Parameters of one model that are digested, and steps of it that make a row.
+_MOST_PARAMETERS, _MOST_ROWS = 32, 64
+#: Rows that are made in addition, because the script has exchanged parameters since the last step.
+_MOST_EXTRA = 12
+#: Elements of a parameter that show whether it is constant.
+_CHECKED = 4096
+#: Collectives that a hook averages gradients with.
+_AVERAGING = frozenset({"all_reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather_into_tensor"})
+#: Calls that wait for the next step, which shows what their tensors are; call sites that are known.
+_MOST_CALLS, _MOST_SITES = 4096, 1024
+
+
+class CopyRow(NamedTuple):
+    """A model of one rank right before a step, as it is sent."""
+
+    rank: int
+    #: numbers of the model and of its row, which all ranks count alike
+    model: int
+    nth: int
+    network: str
+    place: str
+    #: of the optimizer, this one included
+    step: int
+    calls: dict[str, int]
+    #: ``(name, varied, gradient, parameter)``
+    parameters: tuple[tuple[str, bool, Digest | None, Digest], ...]
+    rates: tuple[float, ...]
+    #: name → calls that got this parameter, since the first row; "": all at once
+    synced: dict[str, int]
+    #: DDP wraps another model
+    wrapped: bool
+    #: ranks share out models, or may do so
+    divided: bool
+    #: hooks that call a collective are on parameters of another model, and none on this one
+    hooked_elsewhere: bool
+
+
+class _Call(NamedTuple):
+    """A call whose tensors are not known yet."""
+
+    site: tuple[str, str, int]
+    addresses: tuple[int, ...]
+    numel: int
+
+
+class _Copy:
+    """A model that this process steps."""
+
+    def __init__(self, number: int, root: Any, optimizer: Any) -> None:
+        self.number = number
+        #: the module, or else the optimizer, holds its parameters
+        self.root = None if root is None else weakref.ref(root)
+        self.optimizer = weakref.ref(optimizer)
+        self.network = "" if root is None else type(root).__name__
+        self.rows = self.extra = 0
+        self.total = 0
+        self.synced: Counter[str] = Counter()
+        #: number of exchanges of its parameters when the last step was made
+        self.synced_before = 0
+        #: names of parameters that are no constants
+        self.varied: dict[str, bool] = {}
+        self.hooked_elsewhere = False
+
+    def named(self) -> list[tuple[str, Any]]:
+        """Return the parameters with their names."""
+        if self.root is not None:
+            root = self.root()
+            return [] if root is None else list(root.named_parameters())
+        optimizer = self.optimizer()
+        groups = [] if optimizer is None else optimizer.param_groups
+        return [
+            (f"{at} of group {index}", one)
+            for index, group in enumerate(groups)
+            for at, one in enumerate(group["params"])
+        ]
+
+
+class CopyObserver:
+    """Makes the rows of this process.
+
+    :param rank: returns the global rank
+    """
+
+    def __init__(self, rank: Callable[[], int]) -> None:
+        self.rows: deque[CopyRow] = deque(maxlen=_MOST_ROWS)
+        #: returns whether ranks share out models, so that parts may look like copies
+        self.divided: Callable[[], bool] = lambda: False
+        self._rank = rank
+        self._copies: list[_Copy] = []
+        self._of_optimizer: weakref.WeakKeyDictionary[Any, list[_Copy]] = weakref.WeakKeyDictionary()
+        self._calls: Counter[str] = Counter()
+        self._waiting: list[_Call] = []
+        self._sites: dict[tuple[str, str, int], str] = {}
+        #: address of a parameter → its model and name
+        self._parameters: dict[int, tuple[_Copy, str]] = {}
+
+    def forget(self) -> None:
+        """Forget the parent's models, in a fork."""
+        self.rows.clear()
+        self._copies.clear()
+        self._of_optimizer.clear()
+        self._waiting.clear()
+        self._parameters.clear()
+
+    def last(self) -> dict[int, tuple[int, dict[str, int]]]:
+        """Return the rows that each model made, and the calls that got its parameters until now."""
+        return {one.number: (one.rows, dict(one.synced)) for one in self._copies}
+
+    # collectives
+
+    def on_call(self, call: CollectiveCall, tensors: Sequence[Any]) -> None:
+        """Count a call by what its tensors are; those of unknown ones until the next step."""
+        if not self._copies:
+            return
+        numel = sum(one.numel() for one in tensors)
+        if KINDS[call.operation].pair or "all_to_all" in call.operation:
+            self._calls["other"] += 1
+            return
+        if numel <= FEW:
+            self._calls["few"] += 1
+        site = (call.place, call.operation, numel)
+        if (kind := self._sites.get(site)) is None and numel > FEW:
+            kind = self._sites[site] = "model" if is_of_fsdp(sys._getframe(1)) else ""
+        addresses = tuple(local_of(one).untyped_storage().data_ptr() for one in tensors)
+        known = [self._parameters[address] for address in addresses if address in self._parameters]
+        for copy, name in known:
+            copy.synced[name] += 1
+        whole = [copy for copy in self._copies if copy.total == numel]
+        for copy in whole:
+            copy.synced[""] += 1
+        if numel <= FEW:
+            return
+        if whole or (known and len(known) == len(addresses)):
+            kind = "model"
+        if kind:
+            self._calls[kind] += 1
+        elif len(self._waiting) < _MOST_CALLS:
+            self._waiting.append(_Call(site, addresses, numel))
+
+    def _resolve(self) -> None:
+        """Find out which of the waiting calls got gradients."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        gradients = {
+            one.grad.untyped_storage().data_ptr()
+            for copy in self._copies
+            for _, one in copy.named()
+            if one.grad is not None and not hasattr(one, "device_mesh")
+        }
+        # gradients of an iteration without a step may have been freed: one of two calls at a line shows what both are
+        of_gradients = {call.site for call in waiting if gradients.issuperset(call.addresses)}
+        for call in waiting:
+            kind = "model" if call.site in of_gradients else "other"
+            self._calls[kind] += 1
+            if len(self._sites) < _MOST_SITES:
+                self._sites[call.site] = kind
+
+    # steps
+
+    def before_step(
+        self, torch: Any, digests: Digests, optimizer: Any, owned: Callable[[], set[int]], place: str, step: int, *,
+        due: bool, wrapped: bool,
+    ) -> None:  # fmt: skip
+        """Make a row for each model of an optimizer that no wrapper holds.
+
+        :param owned: returns the IDs of parameters that wrappers hold
+        :param due: this step is compared
+        """
+        copies = self._of_optimizer.get(optimizer)
+        if copies is None:
+            copies = self._of_optimizer[optimizer] = list(self._found(optimizer, owned()))
+        self._resolve()
+        for copy in copies:
+            exchanged = copy.synced.total() > copy.synced_before
+            copy.synced_before = copy.synced.total()
+            extra = not due and exchanged and copy.rows and copy.extra < _MOST_EXTRA
+            copy.extra += extra
+            if (due or extra) and copy.rows < _MOST_ROWS:
+                self._note(torch, digests, copy, owned(), place, step, _rates(optimizer), wrapped)
+
+    def _found(self, optimizer: Any, owned: set[int]) -> Iterator[_Copy]:
+        """Yield the models of an optimizer, the known ones and new ones."""
+        mine = {id(one) for group in optimizer.param_groups for one in group["params"]} - owned
+        for copy in self._copies:
+            held = {id(one) for _, one in copy.named()}
+            if held & mine:
+                mine -= held
+                yield copy
+        roots = list(_roots()) if mine else []
+        hooked = [id(one) for root in roots for one in root.parameters() if _reduces_in_hook(one)]
+        for root in roots:
+            held = {id(one) for one in root.parameters()}
+            if held & mine:
+                mine -= held
+                copy = self._new(root, optimizer)
+                copy.hooked_elsewhere = bool(hooked) and held.isdisjoint(hooked)
+                yield copy
+        if mine:
+            yield self._new(None, optimizer)
+
+    def _new(self, root: Any, optimizer: Any) -> _Copy:
+        copy = _Copy(len(self._copies), root, optimizer)
+        self._copies.append(copy)
+        plain = [(name, one) for name, one in copy.named() if not hasattr(one, "device_mesh")]
+        copy.total = sum(one.numel() for _, one in plain) or -1
+        self._parameters.update({one.untyped_storage().data_ptr(): (copy, name) for name, one in plain})
+        return copy
+
+    def _note(
+        self, torch: Any, digests: Digests, copy: _Copy, owned: set[int], place: str, step: int,
+        rates: tuple[float, ...], wrapped: bool,
+    ) -> None:  # fmt: skip
+        named = [(name, one) for name, one in copy.named() if id(one) not in owned]
+        stride = -(-len(named) // _MOST_PARAMETERS) or 1
+        tensors: dict[tuple[str, bool], Any] = {}
+        for name, one in named[::stride]:
+            local, gradient = local_of(one), local_of(one.grad)
+            if not is_plain(torch, local):
+                continue
+            tensors[name, False] = local
+            if name not in copy.varied:
+                some = local.reshape(-1)[:_CHECKED]
+                copy.varied[name] = bool((some != some[0]).any())
+            if is_plain(torch, gradient):
+                tensors[name, True] = gradient
+        found = dict(zip(tensors, digests.of_several(list(tensors.values()), 0), strict=True))
+        copy.rows += 1
+        self.rows.append(
+            CopyRow(
+                self._rank(), copy.number, copy.rows, copy.network, place, step, dict(self._calls),
+                tuple((name, copy.varied[name], found.get((name, True)), found[name, False])
+                      for name, is_gradient in tensors if not is_gradient),
+                rates, dict(copy.synced), wrapped, self.divided(), copy.hooked_elsewhere,
+            )
+        )  # fmt: skip
+
+
+def local_of(tensor: Any) -> Any:
+    """Return the part of a tensor that this rank holds."""
+    return None if tensor is None else getattr(tensor, "_local_tensor", tensor).detach()
+
+
+def is_plain(torch: Any, tensor: Any) -> bool:
+    """Return whether a tensor has elements that can be read."""
+    if not isinstance(tensor, torch.Tensor) or hasattr(tensor, "device_mesh"):
+        return False
+    return bool(tensor.layout is torch.strided and not tensor.is_meta and tensor.numel())
+
+
+def is_of_fsdp(frame: FrameType | None) -> bool:
+    """Return whether the innermost function of torch that calls a collective is a part of FSDP."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if "fsdp" in path.rpartition("torch")[2]:
+            return True
+        if "distributed" not in path and "distcheck" not in path:
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _roots() -> Iterator[Any]:
+    """Yield the outermost modules that have parameters."""
+    kind = sys.modules["torch.nn.modules.module"].Module
+    # isinstance() would call a proxy
+    modules = [one for one in gc.get_objects() if kind in type(one).__mro__ and "_modules" in vars(one)]
+    inner = {id(child) for one in modules for child in one._modules.values() if child is not None}
+    for one in modules:
+        if id(one) not in inner and next(one.parameters(), None) is not None:
+            yield one
+
+
+def _reduces_in_hook(parameter: Any) -> bool:
+    """Return whether a hook of Python on a parameter calls a collective by its name."""
+    for hooks in (parameter._backward_hooks, getattr(parameter, "_post_accumulate_grad_hooks", None)):
+        for hook in (hooks or {}).values():
+            code = getattr(hook, "__code__", None)
+            if code is not None and not _AVERAGING.isdisjoint(code.co_names):
+                return True
+    return False
+
+
+def _rates(optimizer: Any) -> tuple[float, ...]:
+    return tuple(float(group["lr"]) for group in optimizer.param_groups if "lr" in group)
