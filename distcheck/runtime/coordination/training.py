@@ -1,7 +1,7 @@
 """Observes the optimizers of this rank, and digests the replicated parameters and gradients at some of their steps.
 
-Replicated is what DDP wraps, and a parameter whose gradient the script itself passes to ``all_reduce``. Nothing else is
-compared. No collective is added.
+Replicated is what DDP wraps, what the mesh of a DTensor replicates, and a parameter whose gradient the script itself
+passes to ``all_reduce``. Models that none of these holds are digested by :mod:`.copy_observer`. No collective is added.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from distcheck.runtime.coordination.unwaited_handles import UnwaitedGradients
 
 from .copy_observer import CopyObserver
 from .drift import ReplicaRow
+from .mesh_replicas import DividedModules, local_of
 from .updates import PATIENT, IdleOptimizer, Patience, ScheduleBurst, UpdateObserver
 
 #: Steps that are all compared: a fault of the first steps is reported early, and a short job is compared as well. Until
@@ -106,6 +107,7 @@ class TrainingObserver:
         self._wants_digests = digests
         self._digests: Digests | None = None
         self._wrapped: list[_Wrapped] = []
+        self._divided = DividedModules()
         self._optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
         #: key of replicas → optimizers that step them: ranks may have others, and in another order
         self._of_replicas: dict[str, tuple[weakref.WeakKeyDictionary[Any, int], Iterator[int]]] = {}
@@ -131,7 +133,10 @@ class TrainingObserver:
         if self.copies is not None and self.copies.last():
             return ""  # what became of these is known when all ranks have ended
         if not self._digested:
-            return "no optimizer steps a model in DDP, or parameters whose gradients the script passes to all_reduce"
+            return (
+                "no optimizer steps a model in DDP, parameters that a mesh replicates, or parameters whose gradients "
+                "the script passes to all_reduce"
+            )
         return ""
 
     def install(self) -> None:
@@ -140,6 +145,7 @@ class TrainingObserver:
         when_imported("torch.optim.lr_scheduler", self.updates.attach_schedulers)
         when_imported("torch.nn.parallel.distributed", self._attach_ddp)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
+        when_imported("torch.distributed.tensor.parallel.api", self._divided.attach)
         self._calls.observe_arguments(self._on_call)
 
     def observe_reduced(self, waits: Callable[[], bool], observer: Callable[[tuple[int, ...]], None]) -> None:
@@ -157,6 +163,7 @@ class TrainingObserver:
         if self.copies is not None:
             self.copies.forget()
         self._wrapped.clear()
+        self._divided.forget()
         self._reduced.clear()
         self._optimizers.clear()
         self._of_replicas.clear()
@@ -328,6 +335,8 @@ class TrainingObserver:
                 *self._digests_of(kept, optimizer, steps, with_gradients=with_gradients, ddp=ddp),
             )  # fmt: skip
             self._add(row)
+        if due and self._wants_digests:
+            owned.update(self._add_of_meshes(optimizer, steps, place, owned, with_gradients=with_gradients))
         wanted = self._waits_for_reduced()
         if due or wanted:
             for title, named in self._reduced_by_hand(optimizer, steps, owned):
@@ -337,10 +346,24 @@ class TrainingObserver:
                     self._add_by_hand(optimizer, steps, place, title, named)
         if self.copies is not None:
             self.copies.before_step(
-                self._torch, self._digests_made(), optimizer, self._held_by_wrappers, place, steps.count,
-                due=due, wrapped=bool(self._wrapped),
+                self._torch, self._digests_made(), optimizer, lambda: self._held_by_wrappers(optimizer), place,
+                steps.count, due=due, wrapped=bool(self._wrapped),
             )  # fmt: skip
         steps.reduces_before, steps.reduces = steps.reduces, self._reduces
+
+    def _add_of_meshes(
+        self, optimizer: Any, steps: _Steps, place: str, owned: set[int], *, with_gradients: bool
+    ) -> Iterator[int]:
+        """Add a row for each set of replicas that a mesh holds; yield the IDs of their parameters."""
+        for replicas in self._divided.replicas(optimizer, owned):
+            title = f"mesh {','.join(map(str, replicas.ranks))}{' computed' * replicas.computed}"
+            row = ReplicaRow(
+                0, self._numbered(title, optimizer), replicas.ranks, steps.count, 0, "", place, _rates(optimizer),
+                *self._digests_of(replicas.named, optimizer, steps, with_gradients=with_gradients),
+                computed=replicas.computed,
+            )  # fmt: skip
+            self._add(row)
+            yield from (id(one) for _, one in replicas.named)
 
     def _is_due(self, step: int) -> bool:
         """Return whether a step is compared."""
@@ -348,10 +371,11 @@ class TrainingObserver:
             return True
         return step < self._every and step & (step - 1) == 0
 
-    def _held_by_wrappers(self) -> set[int]:
-        """Return the IDs of all parameters in DDP."""
+    def _held_by_wrappers(self, optimizer: Any) -> set[int]:
+        """Return the IDs of all parameters in DDP, and of those of an optimizer that a mesh replicates."""
         models = (wrapped.ddp() for wrapped in self._wrapped)
-        return {id(one) for ddp in models if ddp is not None for one in ddp.parameters()}
+        held = {id(one) for ddp in models if ddp is not None for one in ddp.parameters()}
+        return held.union(*({id(one) for _, one in each.named} for each in self._divided.replicas(optimizer, held)))
 
     def _digests_made(self) -> Digests:
         if self._digests is None:
@@ -421,6 +445,7 @@ class TrainingObserver:
         if ddp is not None and not ddp.broadcast_buffers:
             buffers = _some(list(_buffers(ddp.module)), turn)
             tensors.update({("buffer", name): value for name, value in buffers})
+        tensors = {key: local_of(one) for key, one in tensors.items()}
         tensors = {key: one for key, one in tensors.items() if self._is_comparable(one)}
         found = dict(zip(tensors, digests.of_several(list(tensors.values()), turn), strict=True))
         values = {
