@@ -209,14 +209,13 @@ class CopyObserver:
             if held & mine:
                 mine -= held
                 yield copy
-        roots = list(_roots()) if mine else []
-        hooked = [id(one) for root in roots for one in root.parameters() if _reduces_in_hook(one)]
+        roots = list(roots_of_models()) if mine else []
         for root in roots:
             held = {id(one) for one in root.parameters()}
             if held & mine:
                 mine -= held
                 copy = self._new(root, optimizer)
-                copy.hooked_elsewhere = bool(hooked) and held.isdisjoint(hooked)
+                copy.hooked_elsewhere = hooked_elsewhere(held, roots)
                 yield copy
         if mine:
             yield self._new(None, optimizer)
@@ -282,7 +281,13 @@ def is_of_fsdp(frame: FrameType | None) -> bool:
     return False
 
 
-def _roots() -> Iterator[Any]:
+def hooked_elsewhere(held: set[int], roots: Sequence[Any]) -> bool:
+    """Return whether hooks that call a collective are on parameters of modules, and on none of those that are held."""
+    hooked = [id(one) for root in roots for one in root.parameters() if _reduces_in_hook(one)]
+    return bool(hooked) and held.isdisjoint(hooked)
+
+
+def roots_of_models() -> Iterator[Any]:
     """Yield the outermost modules that have parameters."""
     kind = sys.modules["torch.nn.modules.module"].Module
     # isinstance() would call a proxy

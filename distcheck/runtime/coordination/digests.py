@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 _MOST_ELEMENTS = 65_536
 #: The same, where many tensors are read at once in a running job.
 _FEW_ELEMENTS = 4_096
+#: Where the signs of several sums begin.
+_SHIFTS = (0, 9_001, 20_011, 31_013, 42_017, 53_003)
 #: Relative differences that rounding explains: of numbers of 32 bits and more, and of shorter ones.
 _SMALL = 1e-3
 _SMALL_SHORT = 3e-2
@@ -72,6 +74,15 @@ class Digests:
                 for (index, _), part in zip(pieces, parts, strict=True):
                     found[index] = Digest(*self._of_elements(part))
         return [found[index] for index in range(len(tensors))]
+
+    def projections(self, tensor: Any) -> list[float]:
+        """Return sums of evenly spread elements with several signs: they add and scale as the tensor does."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with self.torch.no_grad(), _disable_current_modes():
+            values = self._elements(tensor, _FEW_ELEMENTS, 0).cpu().double()
+            self._signs(0)
+            return [float((values * self.signs[at : at + values.numel()]).sum()) for at in _SHIFTS]
 
     def _elements(self, tensor: Any, most: int, turn: int) -> Any:
         """Return evenly spread elements of a tensor, where the tensor is."""

@@ -49,12 +49,14 @@ class ReplicaRow(NamedTuple):
     reduced: tuple[int, ...] = ()
     #: each rank computes the gradients from the same values, and rounding may differ
     computed: bool = False
+    #: the scale of the loss; 0: it is not scaled, or by means that are not torch's
+    scale: float = 0.0
 
 
 class Drift(NamedTuple):
     """Replicas that differ at two compared steps."""
 
-    #: ``learning rate``, ``step count``, ``gradient``, ``parameter``, ``optimizer state`` or ``buffer``
+    #: ``learning rate``, ``loss scale``, ``step count``, ``gradient``, ``parameter``, ``optimizer state`` or ``buffer``
     what: str
     #: of the first one that differs; index of the parameter group
     name: str
@@ -97,6 +99,20 @@ def replicas_stay_equal(drift: Drift) -> Iterator[Finding]:
             ),
         )
         return
+    if drift.what == "loss scale":
+        scales = " and ".join(f"{_shown(row, drift)} on rank {row.rank}" for row in _two_sides(drift))
+        yield rules.DC757.found(
+            f"the scale of the loss {model}differs between its replicas at step {first.step}: {scales}. A rank has "
+            "seen an overflow alone, and skipped the step that others made",
+            where=where,
+            evidence=evidence,
+            severity=Severity.WARNING,
+            fix=Fix(
+                "reduce the gradients before scaler.unscale_() and scaler.step(), so that all ranks see an overflow",
+                where="code",
+            ),
+        )
+        return
     if drift.what == "step count":
         late = max(drift.rows, key=lambda row: row.number)
         least = min(row.number for row in drift.rows)
@@ -131,6 +147,8 @@ _EQUAL = {
 
 def drift_of(before: Sequence[ReplicaRow], now: Sequence[ReplicaRow]) -> Drift | None:
     """Return what differs at both of two compared steps: the likely cause first."""
+    if all(len({row.scale for row in rows}) > 1 and all(row.scale for row in rows) for rows in (before, now)):
+        return Drift("loss scale", "", tuple(before))
     if any(len({row.reduced for row in rows}) > 1 for rows in (before, now)):
         return None
     if any(len({row.number for row in rows}) > 1 for rows in (before, now)):
@@ -195,6 +213,8 @@ def _is_large(rows: Sequence[ReplicaRow], what: str, name: str) -> bool:
 def _value(row: ReplicaRow, what: str, name: str) -> Any:
     if what == "learning rate":
         return row.rates[int(name)]
+    if what == "loss scale":
+        return row.scale
     if what == "step count":
         return row.number
     if what in ("gradient", "parameter"):

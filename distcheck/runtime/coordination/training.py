@@ -108,6 +108,8 @@ class TrainingObserver:
         self._digests: Digests | None = None
         self._wrapped: list[_Wrapped] = []
         self._divided = DividedModules()
+        #: the last ``GradScaler`` that made a step
+        self._scaler: weakref.ref[Any] | None = None
         self._optimizers: weakref.WeakKeyDictionary[Any, _Steps] = weakref.WeakKeyDictionary()
         #: key of replicas → optimizers that step them: ranks may have others, and in another order
         self._of_replicas: dict[str, tuple[weakref.WeakKeyDictionary[Any, int], Iterator[int]]] = {}
@@ -144,6 +146,7 @@ class TrainingObserver:
         when_imported("torch.optim.optimizer", self._attach_optimizers)
         when_imported("torch.optim.lr_scheduler", self.updates.attach_schedulers)
         when_imported("torch.nn.parallel.distributed", self._attach_ddp)
+        when_imported("torch.amp.grad_scaler", self._attach_scaler)
         when_imported("torch.distributed.algorithms.join", self._attach_join)
         when_imported("torch.distributed.tensor.parallel.api", self._divided.attach)
         self._calls.observe_arguments(self._on_call)
@@ -190,6 +193,21 @@ class TrainingObserver:
             self._safely(lambda: self._own(ddp))
 
         kind._ddp_init_helper = init_helper
+
+    def _attach_scaler(self, module: Any) -> None:
+        real = module.GradScaler.step
+
+        @functools.wraps(real)
+        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            self._scaler = weakref.ref(scaler)
+            return real(scaler, optimizer, *args, **kwargs)
+
+        module.GradScaler.step = step
+
+    def _loss_scale(self) -> float:
+        """Return the scale of the scaler that steps an optimizer; 0 if there is none."""
+        scaler = self._scaler() if self._scaler is not None else None
+        return float(scaler.get_scale()) if scaler is not None and scaler.is_enabled() else 0.0
 
     def _attach_join(self, module: Any) -> None:
         real = module.Join.__enter__
@@ -466,7 +484,7 @@ class TrainingObserver:
             self._digested += bool(row.values)
             pairs = self._calls.pairs
             paired = bool(pairs.posted or pairs.incomplete)
-            self.rows.append(row._replace(rank=distributed.get_rank(), paired=paired))
+            self.rows.append(row._replace(rank=distributed.get_rank(), paired=paired, scale=self._loss_scale()))
 
 
 def _some(named: list[tuple[str, Any]], turn: int) -> Iterator[tuple[str, Any]]:

@@ -189,12 +189,28 @@ def manual_with_another_rate(torch: Any, rank: int) -> None:
     _train(torch, rank, net, torch.optim.SGD(net.parameters(), lr=0.1 / (rank + 1)), lambda _: _average(net))
 
 
+def scaled_before_the_reduction(torch: Any, rank: int) -> None:
+    """An overflow on one rank alone: it skips the step, and halves its scale."""
+    net = torch.nn.Linear(6, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    scale = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for step in range(3 * STEPS):
+        optimizer.zero_grad()
+        scale.scale(_loss(torch, net, rank) * (float("inf") if step == 1 and rank else 1.0)).backward()
+        scale.unscale_(optimizer)
+        for one in net.parameters():
+            one.grad.nan_to_num_(0.0, 1.0, -1.0)
+        _average(net)
+        scale.step(optimizer)
+        scale.update()
+
+
 FAULTS = [
     (unwrapped, "DC763", "gradient"), (no_sync_at_the_boundary, "DC763", "gradient"),
     (gradients_changed_on_one_rank, "DC763", "gradient"), (clipped_on_one_rank, "DC763", "gradient"),
     (written_on_one_rank, "DC763", "parameter"), (other_learning_rate, "DC764", "learning rate"),
     (steps_skipped_on_one_rank, "DC757", "step count"), (resumed_on_one_rank, "DC763", "optimizer state"),
-    (center_of_each_rank, "DC763", "buffer"),
+    (center_of_each_rank, "DC763", "buffer"), (scaled_before_the_reduction, "DC757", "loss scale"),
     (manual_with_other_parameters, "DC763", "parameter"), (manual_with_another_rate, "DC764", "learning rate"),
 ]  # fmt: skip
 

@@ -29,6 +29,7 @@ def series(
     varied: bool = True,
     synced: int = 0,
     network: Any = lambda rank: "Net",
+    hooked: bool = False,
 ) -> list[LoggedEvent]:
     """Rows of two ranks; a number stands for the elements of a tensor."""
     rows = []
@@ -36,7 +37,7 @@ def series(
         for rank in (0, 1):
             data = {
                 "model": 0, "network": network(rank), "wrapped": wrapped, "called_at": "train.py:20", "count": count,
-                "inputs": inputs(rank, count), "synced": 0, "calls": calls(count),
+                "inputs": inputs(rank, count), "synced": 0, "hooked_elsewhere": hooked, "calls": calls(count),
                 "parameters": [["weight", varied, digest(gradients(rank, count)), digest(values(rank, count))]],
             }  # fmt: skip
             rows.append(LoggedEvent("models.step", rank, rank, float(count), count - 1, "train.py:30", "main", data))
@@ -67,6 +68,11 @@ def test_bad_dc763_only_the_parameter_differs() -> None:
 
 def test_bad_dc763_in_a_script_that_was_ended_early_if_gradients_are_reduced() -> None:
     assert [one.code for one in found(series(calls=lambda count: {"model": count}), "steps")] == ["DC763"]
+
+
+def test_bad_dc763_hooks_that_average_are_on_another_model() -> None:
+    assert [one.code for one in found(series(calls=lambda count: {}, hooked=True))] == ["DC763"]
+    assert found(series(calls=lambda count: {}, hooked=True), "steps") == []
 
 
 @pytest.mark.parametrize(

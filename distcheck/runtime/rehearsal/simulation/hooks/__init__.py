@@ -16,6 +16,8 @@ HOOKS = (
     "gradients",
     "training",
     "models",
+    "reductions",
+    "dropouts",
     "groups",
     "pickling",
     "buffers",

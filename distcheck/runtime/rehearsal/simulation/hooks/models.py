@@ -10,10 +10,10 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from types import FrameType
 from typing import Any
 
 from distcheck.runtime.coordination.call_signatures import KINDS
+from distcheck.runtime.coordination.copy_observer import FEW, hooked_elsewhere, is_of_fsdp, roots_of_models
 from distcheck.runtime.coordination.digests import Digests
 from distcheck.runtime.coordination.frames import innermost_own
 from distcheck.runtime.coordination.model import RecordedCall
@@ -23,8 +23,6 @@ from distcheck.runtime.rehearsal.simulation.plan import RehearsalPlan
 
 #: Parameters of one model that are compared, and steps that are written down.
 _MOST_PARAMETERS, _MOST_STEPS = 64, 24
-#: Elements of a tensor that a script may reduce only to report a number, or to decide together.
-_FEW = 16
 #: Inputs of a forward pass that have as many elements are compared, and so many of one step.
 _LEAST, _MOST_INPUTS = 8, 4
 
@@ -50,6 +48,8 @@ class _Model:
         self.synced = 0
         #: names of parameters that are no constants
         self.known: dict[str, bool] = {}
+        #: hooks that call a collective are on another model
+        self.hooked_elsewhere = False
 
     def network(self) -> Any:
         module = self.module()
@@ -113,9 +113,9 @@ class _ModelHook:
             tensors = [one for one in tensors if isinstance(one, self.torch.Tensor)]
             if kind.pair or "all_to_all" in recorded.call.operation:
                 self.calls["other"] += 1
-            elif _is_of_fsdp(sys._getframe(1)):
+            elif is_of_fsdp(sys._getframe(1)):
                 self.calls["model"] += 1
-            elif sum(one.numel() for one in tensors) <= _FEW:
+            elif sum(one.numel() for one in tensors) <= FEW:
                 self.calls["few"] += 1
             else:
                 self.calls["model" if all(map(self._is_of_model, tensors)) else "other"] += 1
@@ -156,6 +156,9 @@ class _ModelHook:
             self.stale = True
 
     def _note(self, model: _Model) -> None:
+        if not model.rows:
+            held = {id(one) for one in _parameters_of(model.network())}
+            model.hooked_elsewhere = hooked_elsewhere(held, list(roots_of_models()))
         model.rows += 1
         inputs, model.inputs = model.inputs, []
         synced, model.synced = model.synced, 0
@@ -168,6 +171,7 @@ class _ModelHook:
             count=model.rows,
             inputs=inputs,
             synced=synced,
+            hooked_elsewhere=model.hooked_elsewhere,
             calls=dict(self.calls),
             parameters=list(self._digested(model)),
         )
@@ -198,15 +202,3 @@ class _ModelHook:
 
 def _parameters_of(network: Any) -> Iterator[Any]:
     return iter(()) if network is None else network.parameters()
-
-
-def _is_of_fsdp(frame: FrameType | None) -> bool:
-    """Return whether the innermost function of torch that calls a collective is a part of FSDP."""
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if "fsdp" in path.rpartition("torch")[2]:
-            return True
-        if "distributed" not in path and "distcheck" not in path:
-            return False
-        frame = frame.f_back
-    return False
