@@ -41,6 +41,7 @@ CLASSES = {
     "checkpoints": "saving and loading by several ranks",
     "exits": "start and end: ranks that leave early, fail alone, or start twice",
     "training": "what a step does to the weights: gradients, state, schedules, random numbers, replicas",
+    "state": "what ranks keep between steps: averages, rates, owners of parameters, orders, parts outside a wrapper",
     "silent": "the job ends well, and what it computed is wrong",
 }
 VIAS = ("direct", "helper", "callback", "context", "data")

@@ -60,8 +60,6 @@ class TrainedModels(NamedTuple):
 
     #: model → count → steps of all ranks, by rank
     steps: Mapping[int, Mapping[int, tuple[ModelStep, ...]]]
-    #: models whose parameters were reduced after the last step
-    synced_last: frozenset[int]
     #: all ranks have come to the end of the script
     finished: bool
     #: ranks that may read the same
@@ -105,7 +103,7 @@ def copies_stay_equal(models: TrainedModels) -> Iterator[Finding]:
 
 def _drifting(models: TrainedModels, number: int, series: Sequence[tuple[ModelStep, ...]]) -> Iterator[DriftingCopies]:
     first, last = series[0], series[-1]
-    if first[0].wrapped or number in models.synced_last or not _train_together(models, first, last):
+    if first[0].wrapped or not _train_together(models, first, last):
         return
     for name in {name: None for steps in series for name in steps[0].parameters}:
         known = [steps for steps in series if all(name in step.parameters for step in steps)]

@@ -96,7 +96,7 @@ class CopyExchange:
                 known = synced.setdefault(int(name_of_model), {})
                 known.update({name: max(count, known.get(name, 0)) for name, count in counts.items()})
         return TrainedModels(
-            steps, frozenset(), bool(at_end), any(row.divided for row in rows), any(row.wrapped for row in rows), synced
+            steps, bool(at_end), any(row.divided for row in rows), any(row.wrapped for row in rows), synced
         )
 
 

@@ -43,10 +43,10 @@ def read_models(rehearsal: Rehearsal) -> TrainedModels:
                 found.setdefault(number, {})[count] = steps
     return TrainedModels(
         found,
-        frozenset(row.data["model"] for row in rehearsal.of_ranks("models.last") if row.data["synced"]),
         all(end.how == "finished" and not end.status for end in rehearsal.ends),
         any(len(row.data["ranks"]) > 1 for row in rehearsal.of_ranks("samples.twins")),
         any(row.data["wrapped"] for row in rows),
+        {row.data["model"]: row.data["exchanges"] for row in rehearsal.of_ranks("models.last")},
     )
 
 

@@ -37,12 +37,13 @@ def series(
         for rank in (0, 1):
             data = {
                 "model": 0, "network": network(rank), "wrapped": wrapped, "called_at": "train.py:20", "count": count,
-                "inputs": inputs(rank, count), "synced": 0, "hooked_elsewhere": hooked, "calls": calls(count),
+                "inputs": inputs(rank, count), "exchanges": {}, "hooked_elsewhere": hooked, "calls": calls(count),
                 "parameters": [["weight", varied, digest(gradients(rank, count)), digest(values(rank, count))]],
             }  # fmt: skip
             rows.append(LoggedEvent("models.step", rank, rank, float(count), count - 1, "train.py:30", "main", data))
     rows += [
-        LoggedEvent("models.last", rank, rank, 99.0, STEPS, data={"model": 0, "synced": synced}) for rank in (0, 1)
+        LoggedEvent("models.last", rank, rank, 99.0, STEPS, data={"model": 0, "exchanges": {"": synced}})
+        for rank in (0, 1)
     ]
     return rows
 

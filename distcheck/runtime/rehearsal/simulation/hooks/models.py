@@ -44,8 +44,8 @@ class _Model:
         self.rows = 0
         #: digests of what its forward passes took since the last step
         self.inputs: list[list[int]] = []
-        #: parameters that the script has reduced or broadcast since the last step, and calls that may have
-        self.synced = 0
+        #: name → calls that got this parameter; "": the whole model at once
+        self.exchanges: Counter[str] = Counter()
         #: names of parameters that are no constants
         self.known: dict[str, bool] = {}
         #: hooks that call a collective are on another model
@@ -67,8 +67,8 @@ class _ModelHook:
         self.outermost: Any = None
         #: kind of call → how many this process made: ``few``, ``model`` or ``other``
         self.calls: Counter[str] = Counter()
-        #: addresses of parameters and gradients, and whether some may have changed since
-        self.addresses: dict[int, _Model] = {}
+        #: addresses of parameters, with their names, and of gradients, with ""; and whether some may have changed since
+        self.addresses: dict[int, tuple[_Model, str]] = {}
         self.stale = True
 
     def attach(self) -> None:
@@ -126,20 +126,22 @@ class _ModelHook:
         if address not in self.addresses and self.stale:
             self.stale = False
             self.addresses = {
-                one.untyped_storage().data_ptr(): model
+                one.untyped_storage().data_ptr(): (model, name if one is parameter else "")
                 for model in self.models
-                for parameter in _parameters_of(model.network())
+                for name, parameter in _named(model.network())
                 for one in (parameter, parameter.grad)
                 if one is not None and not hasattr(one, "device_mesh")
             }
         found = self.addresses.get(address)
         if found is not None:
-            found.synced += 1
+            model, name = found
+            if name:
+                model.exchanges[name] += 1
             return True
         for model in self.models:
             sizes = [one.numel() for one in _parameters_of(model.network())]
             if sizes and sum(sizes) == tensor.numel():
-                model.synced += 1
+                model.exchanges[""] += 1
                 return True
         return False
 
@@ -161,7 +163,6 @@ class _ModelHook:
             model.hooked_elsewhere = hooked_elsewhere(held, list(roots_of_models()))
         model.rows += 1
         inputs, model.inputs = model.inputs, []
-        synced, model.synced = model.synced, 0
         self.event_log.note(
             "models.step",
             model=model.number,
@@ -170,7 +171,7 @@ class _ModelHook:
             called_at=model.place[0],
             count=model.rows,
             inputs=inputs,
-            synced=synced,
+            exchanges=dict(model.exchanges),
             hooked_elsewhere=model.hooked_elsewhere,
             calls=dict(self.calls),
             parameters=list(self._digested(model)),
@@ -197,7 +198,11 @@ class _ModelHook:
     def _at_end(self) -> None:
         for model in self.models:
             if model.rows:
-                self.event_log.note("models.last", place=("", ""), model=model.number, synced=model.synced)
+                self.event_log.note("models.last", place=("", ""), model=model.number, exchanges=dict(model.exchanges))
+
+
+def _named(network: Any) -> Iterator[tuple[str, Any]]:
+    return iter(()) if network is None else network.named_parameters()
 
 
 def _parameters_of(network: Any) -> Iterator[Any]:
