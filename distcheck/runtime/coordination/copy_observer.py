@@ -143,7 +143,7 @@ class CopyObserver:
         site = (call.place, call.operation, numel)
         if (kind := self._sites.get(site)) is None and numel > FEW:
             kind = self._sites[site] = "model" if is_of_fsdp(sys._getframe(1)) else ""
-        addresses = tuple(local_of(one).untyped_storage().data_ptr() for one in tensors)
+        addresses = tuple(map(address_of, tensors))
         known = [self._parameters[address] for address in addresses if address in self._parameters]
         for copy, name in known:
             copy.synced[name] += 1
@@ -165,7 +165,7 @@ class CopyObserver:
         if not waiting:
             return
         gradients = {
-            one.grad.untyped_storage().data_ptr()
+            address_of(one.grad)
             for copy in self._copies
             for _, one in copy.named()
             if one.grad is not None and not hasattr(one, "device_mesh")
@@ -225,7 +225,7 @@ class CopyObserver:
         self._copies.append(copy)
         plain = [(name, one) for name, one in copy.named() if not hasattr(one, "device_mesh")]
         copy.total = sum(one.numel() for _, one in plain) or -1
-        self._parameters.update({one.untyped_storage().data_ptr(): (copy, name) for name, one in plain})
+        self._parameters.update({address_of(one): (copy, name) for name, one in plain})
         return copy
 
     def _note(
@@ -260,6 +260,12 @@ class CopyObserver:
 def local_of(tensor: Any) -> Any:
     """Return the part of a tensor that this rank holds."""
     return None if tensor is None else getattr(tensor, "_local_tensor", tensor).detach()
+
+
+def address_of(tensor: Any) -> int:
+    """Return the address of the storage of a tensor, or of its local part; that of the object if it has no storage."""
+    local = local_of(tensor)
+    return int(local.untyped_storage().data_ptr()) if str(local.layout) == "torch.strided" else id(tensor)
 
 
 def is_plain(torch: Any, tensor: Any) -> bool:

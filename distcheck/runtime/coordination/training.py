@@ -250,7 +250,7 @@ class TrainingObserver:
                 self.copies.on_call(call, list(self._tensors_of(given)))
             if call.operation != "all_reduce" or call.reduce not in ("sum", "avg"):
                 return
-            if not hasattr(tensor, "data_ptr") or hasattr(tensor, "device_mesh"):
+            if not hasattr(tensor, "data_ptr") or not _has_address(tensor):
                 return
             self._reduces += 1
             if len(self._reduced) >= _MOST_REDUCED:
@@ -312,7 +312,7 @@ class TrainingObserver:
         pending: dict[str, int] = {}
         gradients = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
         for gradient in gradients:
-            last = None if hasattr(gradient, "device_mesh") else self._reduced.get(gradient.data_ptr())
+            last = self._reduced.get(gradient.data_ptr()) if _has_address(gradient) else None
             if last is not None and last.on_cpu and last.at > steps.reduces_before and last.numel == gradient.numel():
                 pending[last.call.place] = pending.get(last.call.place, 0) + (id(last.call) in self._calls.pending)
         rank = sys.modules["torch.distributed.distributed_c10d"].get_rank()
@@ -422,7 +422,7 @@ class TrainingObserver:
         total = 0
         for index, group in enumerate(optimizer.param_groups):
             for position, one in enumerate(group["params"]):
-                if id(one) in owned or one.grad is None or hasattr(one, "device_mesh"):
+                if id(one) in owned or one.grad is None or not _has_address(one.grad):
                     continue
                 total += 1
                 last = self._reduced.get(one.grad.data_ptr())
@@ -485,6 +485,11 @@ class TrainingObserver:
             pairs = self._calls.pairs
             paired = bool(pairs.posted or pairs.incomplete)
             self.rows.append(row._replace(rank=distributed.get_rank(), paired=paired, scale=self._loss_scale()))
+
+
+def _has_address(tensor: Any) -> bool:
+    """Return whether a tensor is no DTensor and not sparse."""
+    return not hasattr(tensor, "device_mesh") and str(tensor.layout) == "torch.strided"
 
 
 def _some(named: list[tuple[str, Any]], turn: int) -> Iterator[tuple[str, Any]]:

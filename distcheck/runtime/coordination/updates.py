@@ -378,7 +378,7 @@ def _parameters(optimizer: Any) -> Iterator[Any]:
 def _are_of_backward(torch: Any, optimizer: Any) -> bool:
     """Return whether an optimizer has gradients, and no overflow for which the script may skip the step."""
     gradients = [one.grad for one in _parameters(optimizer) if _is_nonzero(one.grad)]
-    return bool(gradients) and all(bool(torch.isfinite(getattr(one, "_local_tensor", one)).all()) for one in gradients)
+    return bool(gradients) and all(bool(torch.isfinite(_values(one)).all()) for one in gradients)
 
 
 def _ids(optimizer: Any) -> list[int]:
@@ -387,8 +387,13 @@ def _ids(optimizer: Any) -> list[int]:
 
 
 def _is_nonzero(gradient: Any) -> bool:
-    local = getattr(gradient, "_local_tensor", gradient)
-    return local is not None and bool(local.detach().any())
+    return gradient is not None and bool(_values(gradient).any())
+
+
+def _values(tensor: Any) -> Any:
+    """Return the elements of a tensor that this rank holds; of a sparse one those that are stored."""
+    local = getattr(tensor, "_local_tensor", tensor).detach()
+    return local._values() if local.is_sparse else local
 
 
 def _is_plain(torch: Any, tensor: Any) -> bool:

@@ -174,9 +174,20 @@ def hooks_are_lost_in_a_copy(torch: Any, dist: Any, rank: int) -> None:
     _train(torch, rank, copy.deepcopy(teacher), lambda _: teacher)
 
 
+def sparse_gradients_are_left_out(torch: Any, dist: Any, rank: int) -> None:
+    net = torch.nn.Sequential(torch.nn.Embedding(20, 6, sparse=True), torch.nn.Linear(6, 4))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        net(torch.randint(20, (8,)) // (rank + 1)).square().mean().backward()
+        _average(dist, net[1].parameters())
+        optimizer.step()
+
+
 FAULTS = [
     one_of_two_models_is_wrapped, averaged_at_first, one_layer_is_forgotten, only_the_loss_is_reduced,
     flat_gradients_of_frozen_parts, a_step_is_skipped_on_one_rank, one_owner_does_not_send, hooks_are_lost_in_a_copy,
+    sparse_gradients_are_left_out,
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distcheck.runtime.coordination.call_signatures import KINDS
-from distcheck.runtime.coordination.copy_observer import FEW, hooked_elsewhere, is_of_fsdp, roots_of_models
+from distcheck.runtime.coordination.copy_observer import FEW, address_of, hooked_elsewhere, is_of_fsdp, roots_of_models
 from distcheck.runtime.coordination.digests import Digests
 from distcheck.runtime.coordination.frames import innermost_own
 from distcheck.runtime.coordination.model import RecordedCall
@@ -122,11 +122,11 @@ class _ModelHook:
 
     def _is_of_model(self, tensor: Any) -> bool:
         """Return whether a tensor is a parameter or a gradient, or as large as all of a model."""
-        address = tensor.untyped_storage().data_ptr()
+        address = address_of(tensor)
         if address not in self.addresses and self.stale:
             self.stale = False
             self.addresses = {
-                one.untyped_storage().data_ptr(): (model, name if one is parameter else "")
+                address_of(one): (model, name if one is parameter else "")
                 for model in self.models
                 for name, parameter in _named(model.network())
                 for one in (parameter, parameter.grad)

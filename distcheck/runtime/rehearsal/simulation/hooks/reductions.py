@@ -75,7 +75,12 @@ class _ReductionHook:
             for one in self._all():
                 parameter = one.parameter()
                 gradient = None if parameter is None else parameter.grad
-                if gradient is None or len(one.entries) >= _MOST_ENTRIES or gradient.numel() != tensor.numel():
+                if (
+                    gradient is None
+                    or gradient.is_sparse
+                    or len(one.entries) >= _MOST_ENTRIES
+                    or gradient.numel() != tensor.numel()
+                ):
                     continue
                 if gradient.data_ptr() == tensor.data_ptr():
                     one.entries.append([call.reduce, call.place, len(self.event_log.calls.groups[call.group])])
@@ -98,7 +103,9 @@ class _ReductionHook:
             for one in known:
                 parameter, entries, fresh = one.parameter(), one.entries, one.fresh
                 one.entries, one.fresh = [], True
-                if self.steps[optimizer] > _MOST_STEPS or parameter is None or parameter.grad is None or not entries:
+                if self.steps[optimizer] > _MOST_STEPS or parameter is None or not entries:
+                    continue
+                if parameter.grad is None or parameter.grad.is_sparse:
                     continue
                 self.event_log.note(
                     "reductions.step",
@@ -127,7 +134,7 @@ class _ReductionHook:
     def _see_backward(self, reference: Any, gradient: Any) -> None:
         one = reference()
         parameter = None if one is None else one.parameter()
-        if parameter is None or len(one.entries) >= _MOST_ENTRIES:
+        if parameter is None or gradient.is_sparse or len(one.entries) >= _MOST_ENTRIES:
             return
         with harmless(self.event_log, "reductions.step"):
             if not one.entries and parameter.grad is not None:
