@@ -16,7 +16,7 @@ from distcheck.core.model import Finding, Fix, Severity, grouped, grouped_pairs
 from distcheck.core.registry import probe
 from distcheck.runtime.coordination.digests import Digest
 from distcheck.runtime.coordination.locations import few_rank_names, where_of
-from distcheck.runtime.coordination.protocol import PREFIX, REPLICAS_UNCHECKED, REPORTED, packed
+from distcheck.runtime.coordination.protocol import DRIFT_REPORTED, PREFIX, REPLICAS_UNCHECKED, REPORTED, packed
 from distcheck.runtime.coordination.store_client import StoreClient
 
 #: Rows of one rank that are kept in the store.
@@ -298,7 +298,8 @@ class ReplicaExchange:
         if drift is None:
             return
         self._reported.add(key)
-        if store.add(f"{PREFIX}/drift_reported/{key}") == 1:
+        if store.add(f"{DRIFT_REPORTED}/{key}") == 1:
+            store.set(DRIFT_REPORTED, "1")
             # the summary at the end does not replace this report
             store.set(REPORTED, str(rows[0].rank))
             self._report(drift)

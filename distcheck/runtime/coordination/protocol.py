@@ -29,6 +29,8 @@ ENDED = f"{PREFIX}/ended"
 CLOSING, RELEASED = f"{PREFIX}/closing", f"{PREFIX}/released"
 #: the longest waits for ranks that compute
 LONG = f"{PREFIX}/long"
+#: set once a difference between replicas was reported: copies that drift apart may follow from it
+DRIFT_REPORTED = f"{PREFIX}/drift_reported"
 #: why the replicas of a model were not compared; set at the end by each rank that could not
 REPLICAS_UNCHECKED = f"{PREFIX}/replicas_unchecked"
 #: the same of the samples that ranks read

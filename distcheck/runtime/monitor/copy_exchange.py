@@ -15,7 +15,7 @@ from distcheck.core.model import grouped
 from distcheck.runtime.coordination.copies import ModelStep, ParameterCopy, TrainedModels, unchecked
 from distcheck.runtime.coordination.copy_observer import CopyObserver, CopyRow
 from distcheck.runtime.coordination.digests import Digest
-from distcheck.runtime.coordination.protocol import PREFIX, REPLICAS_UNCHECKED, packed
+from distcheck.runtime.coordination.protocol import DRIFT_REPORTED, PREFIX, REPLICAS_UNCHECKED, packed
 from distcheck.runtime.coordination.store_client import StoreClient
 
 from .sample_exchange import compared_ranks
@@ -50,6 +50,8 @@ class CopyExchange:
         if rows:
             store.set(_key(rank, self._sent), packed(rows))
             self._sent += 1
+        if store.check([DRIFT_REPORTED]):
+            return
         if final:
             store.set(_end_key(rank), packed(self._observer.last()))
         elif rank != ranks[0]:

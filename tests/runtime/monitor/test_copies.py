@@ -14,7 +14,7 @@ from distcheck.core.model import Finding
 from distcheck.rules import Selection
 from distcheck.runtime.coordination.copies import TrainedModels
 from distcheck.runtime.coordination.copy_observer import CopyObserver, CopyRow
-from distcheck.runtime.coordination.protocol import REPLICAS_UNCHECKED
+from distcheck.runtime.coordination.protocol import DRIFT_REPORTED, REPLICAS_UNCHECKED
 from distcheck.runtime.coordination.store_client import MemoryStore, StoreClient
 from distcheck.runtime.monitor.copy_exchange import CopyExchange
 from distcheck.testing import run_ranks
@@ -314,6 +314,23 @@ def test_good_dc763(body: Callable[[Any, Any, int], None], why: str) -> None:
     # silence counts only where something was compared
     assert unchecked.startswith(why) if not why else why in unchecked
     assert bool(unchecked) == bool(why)
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("warm")
+def test_copies_that_follow_from_a_reported_difference_are_not_reported() -> None:
+    rows = [[CopyRow(*row) for row in rows] for rows, _ in run_ranks(2, lambda: observed(one_layer_is_forgotten))]
+
+    def judged(*reported: str) -> int:
+        store, found = MemoryStore(), []  # type: ignore[var-annotated]
+        for key in reported:
+            store.set(key, "1")
+        for rank in (0, 1):
+            ended: Any = Ended(rows[rank], {})
+            CopyExchange(ended, lambda models, _: found.append(models)).tick(store, rank, 2, True)
+        return len(found)
+
+    assert (judged(), judged(DRIFT_REPORTED)) == (1, 0)
 
 
 @pytest.mark.torch
