@@ -50,6 +50,8 @@ CHECKS = ("output", "replicas", "trained", "distinct", "order")
 #: Seconds that one program has: its ranks; a rehearsal; torchrun with watch.
 LIMIT_S, REHEARSE_S, WATCH_S = 90.0, 150.0, 120.0
 HANG_TIMEOUT_S = 5.0
+#: Around a report that a rank prints.
+MARK = "\n=== report ===\n"
 #: What torch prints under DETAIL where it names ranks and the operation.
 NAMES_RANKS = re.compile(
     r"Detected mismatch between collectives on ranks|Ranks? [\d, ]+ failed to pass monitoredBarrier"
@@ -135,11 +137,16 @@ def progress(done: int, total: int, text: str) -> None:
 # running programs
 
 
-def forked(chosen: list[Program], jobs: int, *, with_debug: bool = False) -> Iterator[tuple[Program, Any]]:
-    """Run the programs as forks of this process, which imports torch once; give each program with its outcome."""
+def forked(
+    chosen: list[Program], jobs: int, *, with_debug: bool = False, under: Callable[[Path], Path] | None = None
+) -> Iterator[tuple[Program, Any]]:
+    """Run the programs as forks of this process, which imports torch once; give each program with its outcome.
+
+    :param under: returns the script that runs another script under a tool
+    """
     import ranks
 
-    _import_torch()
+    _import_torch(pipelines=under is None)
     waiting, running = list(reversed(chosen)), {}
     root = Path(tempfile.mkdtemp(prefix="bugs-"))
     try:
@@ -147,6 +154,7 @@ def forked(chosen: list[Program], jobs: int, *, with_debug: bool = False) -> Ite
             while waiting and len(running) < jobs:
                 program = waiting.pop()
                 script, folder = copied(program, root / program.name), root / f"{program.name}-ranks"
+                script = script if under is None else under(script)
                 alone = program.header.get("launcher") == "script"
                 job = ranks.Job(script, program.header["world"], folder, LIMIT_S, alone=alone, with_debug=with_debug)
                 running[program.name] = program, job
@@ -161,14 +169,19 @@ def forked(chosen: list[Program], jobs: int, *, with_debug: bool = False) -> Ite
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _import_torch() -> None:
-    """Import once what the programs import, so that each fork has it."""
+def _import_torch(*, pipelines: bool) -> None:
+    """Import once what the programs import, so that each fork has it.
+
+    :param pipelines: also what shows a tool that ranks may share out a model
+    """
     import torch.distributed.checkpoint.state_dict
     import torch.distributed.fsdp
     import torch.distributed.optim
-    import torch.distributed.pipelining
     import torch.distributed.tensor.parallel
-    import torch.utils.data  # noqa: F401
+    import torch.utils.data
+
+    if pipelines:
+        import torch.distributed.pipelining  # noqa: F401
 
 
 def copied(program: Program, folder: Path) -> Path:
@@ -327,7 +340,7 @@ TOOLS: dict[str, Callable[[Path, Program, Path], tuple[list[tuple[str, str]], fl
     "lint": lint,
     "rehearse": rehearse,
     "watch": watch,
-    "consistency": partial(watch, extra=("--consistency", "--consistency-interval=2")),
+    "consistency": partial(watch, extra=("--consistency",)),
 }
 
 
@@ -348,8 +361,34 @@ def judged(program: Program, found: list[tuple[str, str]], seconds: float) -> Sc
     )
 
 
-def score(tool: str, chosen: list[Program], jobs: int) -> list[Score]:
-    """Run a tool on the programs."""
+def under_watch(script: Path) -> Path:
+    """A script that runs another one under watch, and prints the report between two marks."""
+    found = script.parent / "found.json"
+    options = ["--consistency", "--output-format=json", f"--output-file={found}"]
+    runner = script.parent / "runner.py"
+    runner.write_text(
+        "import atexit, pathlib, sys\n"
+        f"found = pathlib.Path({str(found)!r})\n"
+        # registered first, so it runs after the report of watch
+        f"atexit.register(lambda: found.exists() and print({MARK!r} + found.read_text() + {MARK!r}))\n"
+        f"sys.argv = ['watch', *{options!r}, {str(script)!r}]\n"
+        "from distcheck.watch import main\n"
+        "main()\n"
+    )
+    return runner
+
+
+def read_report(outcome: Any) -> list[tuple[str, str]]:
+    """The findings of the reports that ranks printed."""
+    texts = [part for output in outcome.outputs for part in output.split(MARK)[1::2]]
+    return [(found["code"], found["severity"]) for text in texts for found in json.loads(text)["findings"]]
+
+
+def score(tool: str, chosen: list[Program], jobs: int, *, as_forks: bool = False) -> list[Score]:
+    """Run a tool on the programs.
+
+    :param as_forks: ranks of ``consistency`` are forks of this process, and not started by torchrun
+    """
     scores: list[Score] = []
 
     def done(program: Program, result: Score) -> None:
@@ -358,6 +397,10 @@ def score(tool: str, chosen: list[Program], jobs: int) -> list[Score]:
             len(scores), len(chosen), f"{result.name}: {result.result} {' '.join(result.codes)} {result.seconds:.1f} s"
         )
 
+    if tool == "consistency" and as_forks:
+        for program, outcome in forked(chosen, jobs, under=under_watch):
+            done(program, judged(program, read_report(outcome), outcome.seconds))
+        return scores
     if tool == "detail":
         for program, outcome in forked(chosen, jobs, with_debug=True):
             done(program, detail(program, outcome))
@@ -465,6 +508,7 @@ Examples:
   run.py score rehearse --share 0.33        a third of the programs, drawn with seed 1; --seed draws others
   run.py score watch --kinds hang,crash     programs that hang or crash, and no others
   run.py score consistency --kinds silent   watch --consistency on programs that end well and are wrong
+  run.py score consistency --forks --only training
   run.py score detail --format json         what a user has without distcheck
 
 verify and detail need torch with gloo; lint needs distcheck only. Each program has a time limit, and its ranks are
@@ -486,6 +530,9 @@ ended after it. Progress is on standard error, the table on standard output.
     verifying.add_argument("--torchrun", action="store_true", help="start the ranks with torchrun instead of forks")
     scoring = commands.add_parser("score", parents=[common], help="score a tool")
     scoring.add_argument("tool", choices=(*TOOLS, "detail"))
+    scoring.add_argument(
+        "--forks", action="store_true", help="consistency: ranks are forks, ten times faster; no program that hangs"
+    )
     options = parser.parse_args()
     chosen = sample(programs(options.only, options.kinds), options.share, options.seed)
     if not chosen:
@@ -501,7 +548,8 @@ ended after it. Progress is on standard error, the table on standard output.
         return 0
     if options.command == "verify":
         return print_verified(verify(chosen, options.jobs, options.torchrun), options.format)
-    print_scores(options.tool, chosen, score(options.tool, chosen, options.jobs), options.format)
+    scores = score(options.tool, chosen, options.jobs, as_forks=options.forks)
+    print_scores(options.tool, chosen, scores, options.format)
     return 0
 
 
