@@ -365,15 +365,15 @@ def _died_without_a_word(timeline: Timeline) -> Event | None:
 def _only_one_by_a_signal(timeline: Timeline) -> list[WorkerFailure]:
     """Return the process whose end is reported, if a signal ended it that no launcher sends.
 
-    Of several it is the one that a fault of its own ended, and no launcher. If a fault ended several, it is the first
-    that is reported.
+    Of several it is the one that a fault of its own ended, and no launcher. If the same fault ended several, it is the
+    first that is reported.
     """
     ended = [worker for worker in timeline.workers if worker.exitcode not in (None, 0)] or [
         WorkerFailure(None, None, None, -int(event.values["number"]), event.time, source=event.source, line=event.line)
         for event in timeline.of("signalled")
     ]
     own = [worker for worker in ended if worker.exitcode not in _ENDED_BY_OTHERS]
-    if own and all(worker.exitcode in _FAULTS for worker in own):
+    if len({worker.exitcode for worker in own}) == 1 and own[0].exitcode in _FAULTS:
         return own[:1]
     return own if len(ended) == len(own) == 1 and _signal_name(own[0].exitcode) else []
 
