@@ -1,14 +1,16 @@
 """What *watch* costs a job: ratios of one run, and what the coordinator does with thousands of ranks.
 
-    python benchmarks/watch.py [--rounds 40] [--steps 400] [--parts step,replicas,coordinator] [--device cpu|cuda]
-        [--json]
+    python benchmarks/watch.py [--rounds 40] [--steps 400] [--seconds 60] [--parts step,replicas,coordinator]
+        [--device cpu|cuda] [--json]
 
 ``step`` trains a small DDP model on two gloo ranks (one NCCL rank with ``--device cuda``) and reduces the loss with a
 call of its own in each step. Blocks with and without *watch* alternate inside one process group, each first in turn,
 so that a machine whose speed drifts slows both alike; the ratios are those of neighbours. Each rank may use one core;
 run it where as many cores as ranks do nothing else. That no collective is added is counted, not measured.
 ``replicas`` adds the checks at optimizer steps: those that every job has, and those of ``--consistency``, on a small
-model and on one of 100 million parameters. What a compared step takes longer is measured in the main thread, too.
+model and on one of 100 million parameters. Their processor time is also measured by itself, in the hooks and the side
+thread: on a machine with other load, ratios of blocks scatter by more than it is. ``--seconds`` ends the rounds of each
+model, so that all of it takes less than ten minutes on a loaded machine; one round is always made.
 ``coordinator`` reads synthetic heartbeats from a dictionary: seconds of the processor, without the store.
 """
 
@@ -26,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -126,7 +129,18 @@ class Switch:
         return min(cost(ours) - cost(nothing) for _ in range(15))
 
 
-def step_rank(rank: int, folder: str, ranks: int, rounds: int, steps: int, device: str) -> None:
+def rounds_until(seconds: float, rounds: int, torch: Any, device: str = "cpu") -> Iterator[int]:
+    """Numbers of rounds, the same on all ranks, until the time of one rank is over."""
+    until = time.monotonic() + seconds
+    for number in range(rounds):
+        yield number
+        left = torch.tensor([until - time.monotonic()], device=device)
+        torch.distributed.all_reduce(left, op=torch.distributed.ReduceOp.MIN)
+        if left.item() < 0:
+            return
+
+
+def step_rank(rank: int, folder: str, ranks: int, rounds: int, steps: int, seconds: float, device: str) -> None:
     """One rank: blocks with and without, each first in turn."""
     import torch
     import torch.distributed as dist
@@ -165,7 +179,7 @@ def step_rank(rank: int, folder: str, ranks: int, rounds: int, steps: int, devic
         return found
 
     rows = []
-    for number in range(rounds):
+    for number in rounds_until(seconds, rounds, torch, device):
         first = bool(number % 2)
         pair = {first: block(first), not first: block(not first)}
         rows.append({"watched": pair[True], "alone": pair[False]})
@@ -187,10 +201,10 @@ def on_ranks(ranks: int, body: Any, given: tuple[Any, ...]) -> list[Any]:
         return [json.loads(Path(folder, f"rows.{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
 
 
-def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
+def measure_step(rounds: int, steps: int, seconds: float, device: str) -> dict[str, Any]:
     """Wall and processor time of a step with *watch*, to that of the same step without."""
     ranks = 1 if device == "cuda" else 2
-    tables = on_ranks(ranks, step_rank, (ranks, rounds, steps, device))
+    tables = on_ranks(ranks, step_rank, (ranks, rounds, steps, seconds, device))
     rows = [row for table in tables for row in table]
     added = {row["watched"]["collectives"] - row["alone"]["collectives"] for row in rows}
 
@@ -202,7 +216,7 @@ def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
     step_s = statistics.median(row["alone"]["cpu_s"] for row in rows)
     return {
         "step": f"{ranks} {'NCCL' if device == 'cuda' else 'gloo'} rank{'s' * (ranks > 1)}, DDP, 2 layers of {WIDTH}, "
-        f"batch {BATCH}; {rounds} pairs of {steps} steps",
+        f"batch {BATCH}; {len(rows) // ranks} pairs of {steps} steps",
         "median_ms": {
             side: {
                 key: round(1e3 * statistics.median(row[side][key] for row in rows), 3) for key in ("wall_s", "cpu_s")
@@ -224,7 +238,7 @@ def measure_step(rounds: int, steps: int, device: str) -> dict[str, Any]:
 # checks at optimizer steps
 
 #: Layers, their width, the batch, and steps in a block: a small model, and one of 100 million parameters.
-MODELS = {"small": (2, WIDTH, BATCH, 100), "100 M parameters": (24, 2048, 8, 2)}
+MODELS = {"small": (2, WIDTH, BATCH, 25), "100 M parameters": (24, 2048, 8, 1)}
 MODES = ("alone", "watch", "watch --consistency")
 #: Default of ``--consistency-interval``.
 INTERVAL = 100
@@ -250,7 +264,7 @@ def make_model(torch: Any, layers: int, width: int, batch: int) -> Any:
     return step
 
 
-def replicas_rank(rank: int, folder: str, rounds: int, shape: tuple[int, int, int, int]) -> None:
+def replicas_rank(rank: int, folder: str, rounds: int, seconds: float, shape: tuple[int, int, int, int]) -> None:
     """One rank: blocks alone, with watch, and with ``--consistency``, each first in turn."""
     import torch
     import torch.distributed as dist
@@ -268,21 +282,33 @@ def replicas_rank(rank: int, folder: str, rounds: int, shape: tuple[int, int, in
     compared_s: list[float] = []
     tables = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
     hooks, exchanges = {MODES[0]: ({}, {})}, {}
+    ours_s = [0.0]
+
+    def accounted(hook: Any) -> Any:
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            begun = time.thread_time()
+            try:
+                return hook(*args, **kwargs)
+            finally:
+                ours_s[0] += time.thread_time() - begun
+
+        return hooked
+
     for mode in MODES[1:]:
         observer = TrainingObserver(switch.posts, steps, digests=mode == MODES[2])
         observer.install()
-        hooks[mode] = tuple(dict(table) for table in tables)
+        hooks[mode] = tuple({key: accounted(hook) for key, hook in table.items()} for table in tables)
         for table in tables:
             table.clear()
         exchanges[mode] = (observer.rows, ReplicaExchange(observer.rows, print, str))
         digests_of = observer._digests_of
 
         def timed(*args: Any, _real: Any = digests_of, **kwargs: Any) -> Any:
-            begun = time.perf_counter()
+            begun = time.thread_time()
             try:
                 return _real(*args, **kwargs)
             finally:
-                compared_s.append(time.perf_counter() - begun)
+                compared_s.append(time.thread_time() - begun)
 
         if mode == MODES[2]:
             observer._digests_of = timed  # type: ignore[method-assign]
@@ -302,45 +328,57 @@ def replicas_rank(rank: int, folder: str, rounds: int, shape: tuple[int, int, in
         if mode != MODES[0]:
             switch.on(partial(tick, mode))
         dist.barrier()
+        ours_s[0], thread = 0.0, -switch.thread_s() if mode != MODES[0] else 0.0
         wall, cpu = time.perf_counter(), time.process_time()
         for _ in range(steps):
             step()
         found = {"wall_s": (time.perf_counter() - wall) / steps, "cpu_s": (time.process_time() - cpu) / steps}
         if mode != MODES[0]:
+            thread += switch.thread_s()
             switch.off()
-        return found
+        return {**found, "hooks_s": ours_s[0] / steps, "thread": thread / steps / found["wall_s"]}
 
     for mode in MODES:
         block(mode)  # warm, and the steps 1 and 2, which are always compared
     compared_s.clear()
     rows = []
-    for number in range(rounds):
+    for number in rounds_until(seconds, rounds, torch):
         order = [MODES[(number + index) % len(MODES)] for index in range(len(MODES))]
         rows.append({mode: block(mode) for mode in order})
-    found = {"rows": rows, "compared_s": compared_s}
+    found = {"rows": rows, "compared_s": compared_s, "note_s": switch.note_s(torch.ones(1))}
     Path(folder, f"rows.{rank}.json").write_text(json.dumps(found), encoding="utf-8")
     dist.barrier()
     dist.destroy_process_group()
 
 
-def measure_replicas(rounds: int) -> dict[str, Any]:
+def measure_replicas(rounds: int, seconds: float) -> dict[str, Any]:
     """Wall and processor time of a step with the checks at optimizer steps, to that of the same step alone."""
     found: dict[str, Any] = {"ratios": {}}
     for name, shape in MODELS.items():
-        tables = on_ranks(2, replicas_rank, (rounds if shape[3] == INTERVAL else max(3, rounds // 6), shape))
+        tables = on_ranks(2, replicas_rank, (rounds, seconds, shape))
         rows = [row for table in tables for row in table["rows"]]
+        note_s = max(table["note_s"] for table in tables)
+        compared = statistics.median(one for table in tables for one in table["compared_s"])
+        wall, step = (statistics.median(row[MODES[0]][key] for row in rows) for key in ("wall_s", "cpu_s"))
+        found[name] = (
+            f"{len(rows)} blocks of {shape[3]} steps, one compared in each; a step takes {1e3 * wall:.1f} ms, and "
+            f"{1e3 * step:.1f} ms of processor time; a compared one {1e3 * compared:.1f} ms of it more"
+        )
         for mode in MODES[1:]:
             ratios = {key: [row[mode][key] / row[MODES[0]][key] for row in rows] for key in ("wall_s", "cpu_s")}
             for key, values in ratios.items():
-                low, middle, high = statistics.quantiles(values, n=4)
+                quartiles = statistics.quantiles(values, n=4) if len(values) > 1 else 3 * values
+                low, middle, high = quartiles
                 text = f"{name}, {mode}, {key[:-2]} of a step to that alone (quartiles {low:.3f} to {high:.3f})"
                 found["ratios"][text] = middle
-        compared = statistics.median(one for table in tables for one in table["compared_s"])
-        step = statistics.median(row[MODES[0]]["wall_s"] for row in rows)
-        found[name] = (
-            f"{len(rows)} blocks of {shape[3]} steps, one of them compared; a step takes {1e3 * step:.1f} ms, a "
-            f"compared one {1e3 * compared:.1f} ms more: {compared / INTERVAL / step:.2%} if each {INTERVAL}th is one"
-        )
+            # the call of a step's all_reduce and the hooks of its optimizer, of compared steps as many as by default
+            often = (1 / shape[3] - 1 / INTERVAL) * compared if mode == MODES[2] else 0.0
+            hooks = note_s + statistics.median(row[mode]["hooks_s"] for row in rows) - often
+            thread = statistics.median(row[mode]["thread"] for row in rows)
+            found[f"{name}, {mode}"] = (
+                f"{1e3 * hooks:.3f} ms of processor time in a step, and {1e3 * thread:.2f} ms of a second in the side "
+                f"thread: {hooks / step + thread:.2%} of such a step"
+            )
     return found
 
 
@@ -428,13 +466,14 @@ def main() -> None:
     parser.add_argument(
         "--steps", type=int, default=400, help="steps in a block: a second and more, for the thread's ticks"
     )
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the rounds of each model, at most")
     parser.add_argument("--parts", default="step,replicas,coordinator")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     parts = {
-        "step": lambda: measure_step(arguments.rounds, arguments.steps, arguments.device),
-        "replicas": lambda: measure_replicas(arguments.rounds),
+        "step": lambda: measure_step(arguments.rounds, arguments.steps, arguments.seconds, arguments.device),
+        "replicas": lambda: measure_replicas(arguments.rounds, arguments.seconds),
         "coordinator": measure_coordinator,
     }
     names = arguments.parts.split(",")
