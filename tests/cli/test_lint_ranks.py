@@ -191,3 +191,51 @@ def test_what_is_harmless_in_one_process_is_a_note_where_only_that_is_started(
     (found,) = report_of("lint", "--isolated", "--no-cache", "--select", "DC730", cwd=folder)["findings"]
     assert found["severity"] == level
     assert ("as one process" in found["message"]) == (level == "info")
+
+
+#: The loader is of a package that is not here, and made in another function than the epochs.
+EPOCHS = """\
+import torch.distributed as dist
+from records import RecordLoader
+from torch.utils.data.distributed import DistributedSampler
+
+
+def loaders(train_data, test_data):
+    train_sampler = DistributedSampler(train_data)
+    test_sampler = DistributedSampler(test_data)
+    return RecordLoader(train_data, sampler=train_sampler), RecordLoader(test_data, sampler=test_sampler)
+
+
+def main():
+    dist.init_process_group("gloo")
+    train, test = loaders([1, 2], [3])
+    for epoch in range(9):
+        print(len(train), len(test))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "other", "lines"),
+    [
+        (("", ""), "", [7]),
+        # the order does not matter where nothing is repeated
+        (("for epoch in range(9):", "if train:"), "", []),
+        (("DistributedSampler(train_data)", "DistributedSampler(train_data, shuffle=False)"), "", []),
+        # a file that is not followed may do it
+        (("", ""), "def begin(sampler, epoch):\n    sampler.set_epoch(epoch)\n", []),
+        (("import torch.distributed as dist", "import torch.distributed as dist\nimport lightning"), "", []),
+    ],
+)
+def test_a_sampler_gets_no_epoch_where_no_file_of_the_project_sets_one(
+    edit: tuple[str, str], other: str, lines: list[int], tmp_path: Path
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(EPOCHS.replace(*edit) if edit[0] else EPOCHS)
+    (tmp_path / "hooks.py").write_text(other)
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC730", cwd=tmp_path)["findings"]
+    assert [one["where"]["line"] for one in found] == lines
+    assert all(one["severity"] == "info" for one in found)

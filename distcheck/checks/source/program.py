@@ -893,7 +893,7 @@ class Program(SourceSpans):
         if around and self.is_leftover(file) and self._has_scripts():
             stem = path.rpartition("/")[2].removesuffix(".py")
             starts = any(isinstance(row, SourceCall) and self.functions(row) for row in self.rows_of(file, 0))
-            return not (is_public or starts or any(self._is_named(file, name) for name in (stem, *_LOADS_MODULES)))
+            return not (is_public or starts or any(self.uses_name(file, name) for name in (stem, *_LOADS_MODULES)))
         if not around or around[0].kind not in ("function", "class") or any(one.decorators for one in around):
             return False
         if not any(self.index.files[one].has_main_guard for one in self.evaluator.importers(file) - {file}):
@@ -902,7 +902,7 @@ class Program(SourceSpans):
         if outermost.kind == "function":
             return not (
                 (is_public and not outermost.name.startswith("_"))
-                or self._is_named(file, outermost.name)
+                or self.uses_name(file, outermost.name)
                 or any(self._composes_names(one) for one in self.evaluator.importers(file))
             )
         if len(around) < 2 or around[1].kind != "function" or re.search(r"getattr\(\s*(?:self|cls)\b", text):
@@ -914,7 +914,7 @@ class Program(SourceSpans):
             or (is_public and not name.startswith("_"))
             or any(base not in _PLAIN_BASES for base in self.evaluator.outer_bases((file, owner)))
             or any(base.kind == Kind.UNKNOWN for base in self.evaluator.bases((file, owner)))
-            or self._is_named(file, name)
+            or self.uses_name(file, name)
         )
 
     @cached
@@ -941,7 +941,7 @@ class Program(SourceSpans):
         """Return whether a file is meant to be started."""
         return any(one.has_main_guard for one in self.index.files)
 
-    def _is_named(self, file: int, name: str) -> bool:
+    def uses_name(self, file: int, name: str) -> bool:
         """Return whether a file of the repository of a file uses a name."""
         key = (self.index.files[file].repository, name)
         if key not in self.searched:

@@ -51,6 +51,8 @@ def loader_samplers(program: Program, loader: SourceCall) -> set[tuple[int, int]
     return found
 
 
+#: The head of a loop over epochs.
+_EPOCHS = re.compile(r"\s*(?:for|while)\b[^#]*\bepochs?\b")
 #: Words of names that are not those of a training loader.
 _EVALUATION = re.compile(r"val|eval|test|infer", re.IGNORECASE)
 
@@ -62,8 +64,6 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
         (loader.file, loader.number): loader_samplers(program, loader)
         for loader in (*program.calls_to(*LOADERS), *program.table(own_loaders))
     }
-    if not of_loader:
-        return
     made = (*program.calls_to(SAMPLER), *sampler_classes.made_in_project(program))
     samplers = [call for call in made if _shuffles(call) and not call.loops]
     for sampler in samplers:
@@ -77,14 +77,14 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
         again = None
         if repeated is None:
             again = _started_again(program, sampler, own) or _repeated_by_a_generator(program, sampler, own)
-        if (repeated is None and again is None) or _may_get_epochs(program, sampler, of_loader):
-            continue
-        if _dataset_shuffles_itself(program, sampler):
+        if _may_get_epochs(program, sampler, of_loader) or _dataset_shuffles_itself(program, sampler):
             continue
         if again is not None:
             yield _set_epoch_before(sampler, again)
             continue
         if repeated is None:
+            if _no_file_sets_epochs(program, sampler):
+                yield _unset_epoch(sampler)
             continue
         loud = not (
             program.framework(sampler.file) or program.framework(repeated.file) or program.is_test(sampler.file)
@@ -186,6 +186,27 @@ def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
             f"{sampler.path}:{sampler.line}: the sampler is made here",
             f"{again.path}:{again.line}: the loader starts again",
         ],
+    )
+
+
+def _no_file_sets_epochs(program: Program, sampler: SourceCall) -> bool:
+    """Return whether a sampler for training shuffles in a program of epochs that never names ``set_epoch``."""
+    names = f"{sampler.use} {sampler.argument_text(0, 'dataset')}"
+    if not re.search("train", names, re.IGNORECASE) or _EVALUATION.search(sampler.use):
+        return False
+    files = program.component(sampler.file)
+    if any(program.framework(file) for file in files) or program.uses_name(sampler.file, "set_epoch"):
+        return False
+    return any(_EPOCHS.match(line) for file in files for line in program.lines(file))
+
+
+def _unset_epoch(sampler: SourceCall) -> Finding:
+    name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else "loader.sampler"
+    return sampler.found(
+        rules.DC730,
+        "this sampler shuffles, and no file of the project calls set_epoch(): each epoch has the same order",
+        fix=f"call {name}.set_epoch(epoch) at the beginning of each epoch",
+        severity=Severity.INFO,
     )
 
 
