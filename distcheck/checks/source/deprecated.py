@@ -5,6 +5,7 @@ A row of the table is one name or module. The table speaks of ``torch.distribute
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -122,7 +123,7 @@ def old_names(program: Program) -> Iterator[Finding]:
     for row in program.rows("import", importing):
         if row.payload[0].startswith(_D) and (old := look_up(row.payload[0])) and not _is_tested(program, row, old):
             key = row.file, row.line, old.name
-            if key not in reported:
+            if key not in reported and (old.state != "deprecated" or old.module or _is_read(program, row)):
                 reported.add(key)
                 yield _found(program, row, old, row.span)
     files = {file for file in range(len(program.index.files)) if file not in own and _holds_one(program, file)}
@@ -137,6 +138,13 @@ def old_names(program: Program) -> Iterator[Finding]:
         yield from _in_arguments(program, call, given)
     for row in program.rows("bind", files):
         yield from _in_value(program, row, row.payload[1], None, given)
+
+
+def _is_read(program: Program, row: EventRow) -> bool:
+    """Return whether a file names once more what it imports: torch warns when the name is called."""
+    name = row.payload[0].rpartition(".")[2]
+    found = sum(len(re.findall(rf"\b{re.escape(name)}\b", line)) for line in program.lines(row.file))
+    return found > 1 or f"{name} as" in program.lines(row.file)[row.line - 1]
 
 
 #: Schedulers whose ``verbose`` was removed by torch 2.7 (pytorch/pytorch#147301); torch 2.13 raises TypeError.

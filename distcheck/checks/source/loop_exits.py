@@ -51,9 +51,11 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         way = row.payload[0]
         if way not in _WAYS or not row.inside("for", "while") or row.inside("except"):
             continue
+        if way == "call" and is_error_exit(program, [row]):
+            continue  # the launcher ends the other ranks
         loop = row.loops[-1][0]
         guard = _deciding(program, row, loop)
-        if guard is None and way != "continue" and not (way == "call" and is_error_exit(program, [row])):
+        if guard is None and way != "continue":
             guard = leaves_alone(program, sequences, row, loop)
         if guard is None:
             continue

@@ -305,8 +305,8 @@ _TRACKERS = {
     "torch.utils.tensorboard.SummaryWriter": "SummaryWriter",
     "tensorboardX.SummaryWriter": "SummaryWriter",
 }
-#: Arguments for several processes.
-_FOR_SEVERAL = ("group", "settings", "resume_id", "experiment_key", "system_tracking_interval")
+#: Arguments for several processes; those with one id share one run.
+_FOR_SEVERAL = ("group", "id", "settings", "resume_id", "experiment_key", "system_tracking_interval")
 _SWITCHES = ("WANDB_MODE", "WANDB_DISABLED", "WANDB_SILENT", "NEPTUNE_MODE", "COMET_MODE", "SWANLAB_MODE")
 
 

@@ -1,5 +1,6 @@
 """An exception ends the job; it leaves nobody waiting in silence."""
 
+import math
 import sys
 
 import torch
@@ -11,6 +12,9 @@ def train(model: torch.nn.Module, batches: list) -> None:
         loss = model(batch).mean()
         if not torch.isfinite(loss):
             raise FloatingPointError("the loss is not finite")
+        if not math.isfinite(loss.item()):
+            print("not finite")
+            sys.exit(1)
         if loss.item() > 1e6:
             print("diverged")
             sys.exit(1)
