@@ -105,6 +105,15 @@ def test_a_generator_is_followed_as_far_as_its_loop_goes() -> None:
     assert "5 times and rank 0 only 4 times" in message
 
 
+def test_a_message_to_another_rank_is_shown() -> None:
+    body = "if rank == 0:\n    for _ in range(1, size):\n        dist.send(torch.ones(1), 1)\nelse:\n    dist.recv(torch.ones(1), 0)"
+    (message,) = messages(body)
+    assert message == (
+        "with 3 ranks, rank 2 waits here for a message of rank 0, which sends to rank 1 only, in line 11 "
+        "(`dist.send(torch.ones(1), 1)`)"
+    )
+
+
 def test_spawned_ranks_are_followed() -> None:
     script = """
 import torch

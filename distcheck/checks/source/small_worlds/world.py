@@ -243,6 +243,17 @@ class World:
                 "give the send and its receive the same tag",
                 other,
             )
+        elsewhere = [one for one in self._calls[call.peer] if one.kind == "send"]
+        if not sent and elsewhere:
+            peers = ", ".join(map(str, sorted({one.peer for one in elsewhere})))
+            return Fault(
+                "DC709",
+                call,
+                f"rank {call.rank} waits here for a message of rank {call.peer}, which sends to rank {peers} only, in "
+                "line {line} (`{other}`)",
+                "send to each rank that receives",
+                elsewhere[0],
+            )
         return Fault(
             "DC709",
             call,
