@@ -105,6 +105,11 @@ def test_a_generator_is_followed_as_far_as_its_loop_goes() -> None:
     assert "5 times and rank 0 only 4 times" in message
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_python_warns_of_in_a_script_is_not_printed() -> None:
+    assert messages("text = '\\d'\ndist.barrier()") == []
+
+
 def test_a_message_to_another_rank_is_shown() -> None:
     body = "if rank == 0:\n    for _ in range(1, size):\n        dist.send(torch.ones(1), 1)\nelse:\n    dist.recv(torch.ones(1), 0)"
     (message,) = messages(body)

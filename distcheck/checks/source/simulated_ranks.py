@@ -11,6 +11,7 @@ from distcheck.core import registry
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
+from .extract import parse
 from .program import EventRow, Program, cached
 from .small_worlds.communication import NAMES
 from .small_worlds.interpreter import Interpreter
@@ -50,7 +51,7 @@ class _Sources:
     def tree(self, file: int) -> ast.Module:
         if file not in self._trees:
             try:
-                self._trees[file] = ast.parse("\n".join(self._program.lines(file)))
+                self._trees[file] = parse("\n".join(self._program.lines(file)))
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._trees[file] = ast.Module([], [])
         return self._trees[file]
