@@ -48,9 +48,17 @@ def listening(
     return sorted(found.values())
 
 
-@pytest.mark.parametrize("name", ["collective", "rehearse"])
-def test_ranks_of_one_host_listen_on_loopback(tmp_path: Path, name: str) -> None:
-    found = listening(_BY_NAME[name], tmp_path, 5)
+_REHEARSE = _BY_NAME["rehearse"]
+_OPEN = _REHEARSE._replace(name="rehearse --network", arguments=("rehearse", "--network", *_REHEARSE.arguments[1:]))
+
+
+def test_ranks_of_a_rehearsal_listen_in_a_namespace_of_their_own(tmp_path: Path) -> None:
+    assert listening(_REHEARSE, tmp_path, 5) == []
+
+
+@pytest.mark.parametrize("case", [_BY_NAME["collective"], _OPEN], ids=lambda case: case.name)
+def test_ranks_of_one_host_listen_on_loopback(tmp_path: Path, case: Case) -> None:
+    found = listening(case, tmp_path, 5)
     assert found, "nothing was seen"
     assert set(found) <= {"127.0.0.1", "::1"} or all(address.startswith("127.") for address in found), found
 

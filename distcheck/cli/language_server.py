@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -594,6 +595,13 @@ def server_of(given: Mapping[str, Any]) -> LintServer:
 def serve(given: Mapping[str, Any]) -> None:
     """Serve an editor over standard input and output until it closes the connection."""
     server = server_of(given)
+
+    def interrupted(*_: object) -> None:
+        # the thread of pygls that waits for the editor's next message would be waited for
+        server.give_up()
+        os._exit(128 + signal.SIGINT)
+
+    signal.signal(signal.SIGINT, interrupted)
     # pygls closes its stream at the end; what is printed meanwhile must not be part of the messages
     with os.fdopen(os.dup(1), "wb") as messages:
         os.dup2(2, 1)
