@@ -190,6 +190,7 @@ class Editor:
         return "deleted"
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("project", PROJECTS)
 def test_edits_give_what_a_run_without_a_cache_gives(tree: Tree, project: str, seed: int) -> None:

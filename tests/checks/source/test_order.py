@@ -64,6 +64,7 @@ def findings(texts: Mapping[str, str], order: list[str]) -> list[str]:
     return sorted(repr(finding) for finding in plan.run(analyse(files)).findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", [TWO_PATHS, joined_cases(0), joined_cases(4)], ids=["paths", "cases", "more"])
 def test_the_order_of_files_decides_nothing(texts: Mapping[str, str]) -> None:
     order = list(texts)

@@ -385,6 +385,7 @@ def test_convolutions_in_half_precision_are_computed_in_single_and_rounded() -> 
     assert lines[1:] == ["True", "{torch.float32}"]
 
 
+@pytest.mark.torch
 def test_checkpoints_name_the_gpu() -> None:
     setting = """
     import io

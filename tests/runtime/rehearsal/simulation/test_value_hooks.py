@@ -228,6 +228,7 @@ def test_pickling(rows: dict[str, list[LoggedEvent]]) -> None:
     assert found[4].data["made"] == ["train.py:20", "main"]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "rows",
     [
