@@ -180,7 +180,7 @@ def test_what_the_kernel_refuses_is_an_error() -> None:
     from distcheck.runtime.rehearsal.simulation import namespaces
 
     with pytest.raises(OSError, match="setns"):
-        namespaces.enter(os.getpid(), ["user"])  # nobody may enter where he is already
+        namespaces.enter(os.getpid(), ["user"])  # a process cannot enter the namespace that it is in
 
 
 def test_a_job_that_holds_the_temporary_files(tmp_path: Path) -> None:
