@@ -361,11 +361,11 @@ def _listed(follows: Follower, value: Any) -> list[Any] | None:
     return value if isinstance(value, list) and id(value) not in follows.lost else None
 
 
-def _refuse_length(made: Call, items: list[Any] | None, size: int, what: str, code: str = "DC709") -> None:
+def _refuse_length(made: Call, items: list[Any] | None, size: int, what: str) -> None:
     if items is not None and len(items) != size:
         raise InvalidCall(
             Fault(
-                code,
+                "DC709",
                 made,
                 f"the {what} of {{call}} has {len(items)} elements for a group of {size} ranks",
                 "make one element for each rank of the group",

@@ -398,8 +398,6 @@ class Expressions(RankState):
         if isinstance(value, Tensor):
             return value.shape[0] if value.shape else None
         if isinstance(value, Instance) and value.cls is not None and value.cls.is_plain:
-            if "items of a loader" in value.attributes:
-                return None
             size = self.special(value, "__len__", [])
             return size if isinstance(size, int) else None
         if isinstance(value, torch_calls.Loader):

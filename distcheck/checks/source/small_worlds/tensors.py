@@ -88,9 +88,6 @@ _ALIASES = frozenset(
 )
 _CONVERTED = {**_DTYPES, "bfloat16": "bfloat16", "bool": "bool"}
 _REDUCED = frozenset(["sum", "mean", "max", "min", "prod", "norm", "std", "var", "amax", "amin", "all", "any"])
-_QUESTIONS = frozenset(
-    ["numel", "size", "dim", "nelement", "is_cuda", "requires_grad", "shape", "dtype", "device", "ndim", "grad"]
-)
 
 
 def dtype_of(value: Any) -> str | None:
@@ -282,8 +279,6 @@ def method(follows: Follower, tensor: Tensor, name: str, given: list[Any], keywo
         return Tensor(_shape_of(sizes), dtype_of(keywords["dtype"]) if "dtype" in keywords else tensor.dtype)
     if name in ("split", "chunk"):
         return _pieces(tensor, name, given, keywords)
-    if name in ("repeat_interleave", "argmax", "topk", "nonzero", "unique"):
-        return UNKNOWN
     return UNKNOWN
 
 

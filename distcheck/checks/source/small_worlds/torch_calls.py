@@ -210,8 +210,6 @@ def _started(follows: Follower, keywords: dict[str, Any]) -> Any:
 
 
 def _loader(follows: Follower, given: list[Any], keywords: dict[str, Any]) -> Any:
-    if len(given) > 2 or any(keywords.get(name) is not None for name in ("batch_sampler", "collate_fn")):
-        keywords = {**keywords}
     if len(given) > 2 or keywords.get("batch_sampler") is not None:
         return UNKNOWN
     data = given[0] if given else keywords.get("dataset")
