@@ -65,7 +65,7 @@ def _found(call: SourceCall, wrap: SourceCall, why: str) -> Finding:
         f"{call.method}() averages the gradients of all ranks in each turn of the loop, but {why}",
         fix=f"put forward and backward of all turns but the last into `with {model}.no_sync():`",
         severity=Severity.INFO,
-        wrapped_at=f"{wrap.path}:{wrap.line}",
+        wrapped_at=f"{wrap.place}",
     )
 
 
@@ -77,7 +77,7 @@ def _found_of_accelerator(call: SourceCall, made: SourceCall, why: str) -> Findi
     else:
         text = "backward() averages the gradients of all ranks in each turn of the loop, but "
         fix = f"put forward and backward of all turns but the last into `with {name}.no_sync(model):`"
-    return call.found(rules.DC762, text + why, fix=fix, severity=Severity.INFO, accelerator=f"{made.path}:{made.line}")
+    return call.found(rules.DC762, text + why, fix=fix, severity=Severity.INFO, accelerator=f"{made.place}")
 
 
 def _accelerator_of(program: Program, call: SourceCall) -> SourceCall | None:
@@ -98,10 +98,10 @@ def _why_accumulated(program: Program, call: SourceCall) -> str:
     """Return what shows that several turns of the loop around a backward pass are for one step; empty without it."""
     line = _waits(program, call)
     if line is not None:
-        where = "" if line == call.line else f" in line {line}"
+        where = "" if line == call.line else f" in {program.line_name(call.file, line)}"
         return f"a condition{where} lets the optimizer skip turns"
     line = _steps_behind(program, call)
-    return f"the optimizer steps after the loop, in line {line}" if line is not None else ""
+    return f"the optimizer steps after the loop, in {program.line_name(call.file, line)}" if line is not None else ""
 
 
 def _steps_behind(program: Program, call: SourceCall) -> int | None:

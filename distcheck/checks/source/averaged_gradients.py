@@ -52,11 +52,11 @@ def _reduced_to_one(program: Program) -> Iterator[Finding]:
             continue
         yield call.found(
             rules.DC758,
-            f"`{call.text()}` gives the sum to one rank only, and the others step with their own gradients in line "
-            f"{steps[0].line}",
+            f"`{call.text()}` gives the sum to one rank only, and the others step with their own gradients in "
+            f"{steps[0].line_name}",
             fix="use dist.all_reduce: all ranks need the same gradients",
             severity=call.milder_in_tests(rules.DC758),
-            step=f"{steps[0].path}:{steps[0].line}: {steps[0].text()}",
+            step=steps[0].as_step(),
         )
 
 
@@ -118,7 +118,7 @@ def _scaled_twice(program: Program) -> Iterator[Finding]:
             f"they are {how} by that factor",
             fix="call backward on the loss of this rank, without the factor, and scale only the value that is shown",
             severity=call.milder_in_tests(rules.DC758),
-            forward=f"{wrapped[0].path}:{wrapped[0].line}: {wrapped[0].text()}",
+            forward=wrapped[0].as_step(),
         )
 
 
@@ -176,11 +176,11 @@ def _clipped_before(program: Program) -> Iterator[Finding]:
                 continue
             yield call.found(
                 rules.DC758,
-                f"`{call.text()}` clips by the norm of this rank's gradients, which are averaged only later, in line "
-                f"{row.line}",
-                fix=f"clip after the reduction in line {row.line}",
+                f"`{call.text()}` clips by the norm of this rank's gradients, which are averaged only later, in "
+                f"{row.line_name}",
+                fix=f"clip after the reduction in {row.line_name}",
                 severity=call.milder_in_tests(rules.DC758),
-                reduction=f"{reduced.path}:{reduced.line}: {reduced.text()}",
+                reduction=reduced.as_step(),
             )
             break
 
@@ -295,7 +295,7 @@ def _inverted(
         if between:
             return None
         return (
-            f"no_sync() has the condition of `{step.text()}` in line {step.line}: gradients are not averaged in the "
+            f"no_sync() has the condition of `{step.text()}` in {step.line_name}: gradients are not averaged in the "
             "steps that use them",
             "invert the condition: no_sync() belongs to the steps that only accumulate",
         )
@@ -332,7 +332,7 @@ def _outside(
             continue
         if inner.intersection(parts(program, row.file, row.term[1])):
             return (
-                f"all forward passes are in no_sync(), so `{row.text()}` in line {row.line} averages nothing, although "
+                f"all forward passes are in no_sync(), so `{row.text()}` in {row.line_name} averages nothing, although "
                 "it is outside",
                 "put the forward pass and the backward pass of the last step outside of no_sync(), both of them",
             )

@@ -67,7 +67,7 @@ def weights_fit_the_model(program: Program) -> Iterator[Finding]:
                 if load.wrap is None
                 else "the names of these weights do not begin with module., those of the DistributedDataParallel do"
             )
-            + f": {save.use.path}:{save.use.line} saves them, and load_state_dict() raises",
+            + f": {save.use.place} saves them, and load_state_dict() raises",
             fix=f"save {model}.module.state_dict(), and convert older files with "
             "torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(weights, 'module.')"
             if load.wrap is None

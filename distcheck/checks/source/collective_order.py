@@ -41,14 +41,14 @@ def order_is_the_same(program: Program) -> Iterator[Finding]:
                     continue
                 seen.add((row.file, loop))
                 if _has_random_order(program, row.file, term):
-                    line = program.blocks[row.file][loop][4]
+                    line = program.line_name(row.file, program.blocks[row.file][loop][4])
                     yield row.found(
                         rules.DC718,
-                        f"`{row.text()}` runs in the order of a set of texts, by the loop in line {line}: each process "
+                        f"`{row.text()}` runs in the order of a set of texts, by the loop in {line}: each process "
                         "has its own order",
                         fix="loop over sorted(…) of the set, or keep a list or a dict",
                         severity=row.milder_in_tests(rules.DC718),
-                        collective=f"{collective.path}:{collective.line}: {collective.text()}",
+                        collective=collective.as_step(),
                     )
 
 
@@ -118,7 +118,7 @@ def workers_do_not_communicate(program: Program) -> Iterator[Finding]:
         if row is None or (row.file, row.number) in done:
             continue
         done.add((row.file, row.number))
-        where = f"{call.path}:{call.line}"
+        where = f"{call.place}"
         if how == "worker":
             message = f"`{row.text()}` runs in a worker process of the loader ({where}), which has no process group"
             fix = "call it in the training loop, or before the loader is made; the workers only read data"

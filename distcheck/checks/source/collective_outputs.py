@@ -297,7 +297,7 @@ def gather_list_has_own_tensors(program: Program) -> Iterator[Finding]:
                 edits=(edit,) if edit else (),
                 safe=edit is not None,
                 severity=row.level_in_tests,
-                flow=[f"{call.path}:{call.line}: filled by {callee_text(call)}()"],
+                flow=[f"{call.place}: filled by {callee_text(call)}()"],
             )
 
 

@@ -211,9 +211,9 @@ def _used_by_callers(program: Program, call: SourceCall) -> str | None:
             continue
         outer = SourceCall(program, site.file, site.event)
         if outer.use == "arithmetic":
-            return f"computed with in {outer.path}, line {outer.line}"
+            return f"computed with in {outer.path}, {outer.line_name}"
         if outer.use in ("attribute", "subscript"):
-            return f"used at {outer.path}:{outer.line}"
+            return f"used at {outer.place}"
     return None
 
 

@@ -32,8 +32,7 @@ def forks_leave_cuda_alone(program: Program) -> Iterator[Finding]:
                 seen.add((call.file, call.line))
                 yield call.found(
                     rules.DC218,
-                    f"{call.text()} runs in the workers of the DataLoader at {loader.path}:{loader.line}, "
-                    "which are forks",
+                    f"{call.text()} runs in the workers of the DataLoader at {loader.place}, which are forks",
                     fix="keep the item on the CPU and move the batch in the loop (pin_memory=True, non_blocking=True); "
                     'or pass the loader multiprocessing_context="spawn"',
                     severity=call.level_in_tests,
@@ -113,7 +112,7 @@ def _forked_processes(program: Program) -> Iterator[Finding]:
         if used is not None and started is not None:
             yield call.found(
                 rules.DC218,
-                f"the forked process uses the GPU ({used.text()} at line {used.line}), and {started.text()} at line "
-                f"{started.line} has started CUDA before the fork",
+                f"the forked process uses the GPU ({used.text()} at {used.line_name}), and {started.text()} at "
+                f"{started.line_name} has started CUDA before the fork",
                 fix='start it with spawn: torch.multiprocessing.get_context("spawn").Process(…), or mp.spawn',
             )

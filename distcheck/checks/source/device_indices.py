@@ -225,8 +225,7 @@ def is_spawned(init: SourceCall) -> bool:
 def _single_host(program: Program, row: EventRow, index: Atom, init: SourceCall) -> Finding:
     return row.found(
         rules.DC201,
-        f"the spawned index is the device here and the rank of the job at {init.path}:{init.line}: "
-        "right on one host only",
+        f"the spawned index is the device here and the rank of the job at {init.place}: right on one host only",
         fix="for several hosts, pass init_process_group the rank `node_rank * processes_per_node + index`; "
         "the device stays the index",
         severity=Severity.INFO,
@@ -307,5 +306,5 @@ def _sentinel(use: DeviceUse, unset: UnsetRank) -> Finding:
             f"use 0 as the default of {name} if one process uses the first GPU, or test for -1 first",
             where="code",
         ),
-        evidence={"flow": [f"{unset.row.path}:{unset.row.line}: {unset.row.text()}"]},
+        evidence={"flow": [unset.row.as_step()]},
     )

@@ -83,8 +83,8 @@ def _masked(program: Program, row: EventRow, write: VariableWrite, atom: Atom) -
     return row.found(
         rules.DC202,
         f"{row.text()} counts by the local rank, but {write.name} was reduced to one GPU at "
-        f"{write.row.path}:{write.row.line}: inside of that mask the GPU is number 0",
-        fix=f"use 0 here; or keep all GPUs visible: delete the assignment at {write.row.path}:{write.row.line}",
+        f"{write.row.place}: inside of that mask the GPU is number 0",
+        fix=f"use 0 here; or keep all GPUs visible: delete the assignment at {write.row.place}",
         basis=(atom, write.row.reached_by),
         flow=program.flow(atom.flow),
     )
@@ -150,13 +150,13 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
         before = cuda_started_before(program, write.row)
         if before is None:
             continue
-        place = f"{before.path}:{before.line}"
+        place = f"{before.place}"
         message = f"{write.name} is set when {before.text()} at {place} has started CUDA: it has no effect"
         chosen = _chosen_otherwise(program, write)
         if chosen is not None:
             yield write.row.found(
                 rules.DC214,
-                f"{message}, and {chosen.text()} at {chosen.path}:{chosen.line} chooses the GPU anyway",
+                f"{message}, and {chosen.text()} at {chosen.place} chooses the GPU anyway",
                 fix="delete the assignment; set earlier, it would renumber the GPUs for that line",
                 severity=Severity.INFO,
             )
@@ -164,7 +164,7 @@ def mask_comes_before_cuda(program: Program) -> Iterator[Finding]:
         yield write.row.found(
             rules.DC214,
             message,
-            fix=f"set it before line {before.line} of {before.path}, or in the launch line; to choose a GPU in "
+            fix=f"set it before {before.line_name} of {before.path}, or in the launch line; to choose a GPU in "
             "this process, use torch.cuda.set_device",
         )
 

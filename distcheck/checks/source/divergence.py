@@ -301,17 +301,17 @@ def _operations(sequences: Sequences, call: SourceCall, block: int) -> list[tupl
 def _in_branch(program: Program, collective: CollectiveSite, guard: Guard) -> Finding:
     call = collective.row
     name = collective.operations[0]
-    condition = condition_text(program, call.file, guard)
+    condition, at = condition_text(program, call.file, guard), program.line_name(call.file, guard.line)
     if name.startswith("broadcast") and collective.innermost == call:
-        text = f"let the other ranks call {name} too: move it out of the branch in line {guard.line}, with the same src"
+        text = f"let the other ranks call {name} too: move it out of the branch in {at}, with the same src"
     else:
         text = (
-            f"call it on all ranks, outside of the branch in line {guard.line}, and keep inside only what one rank "
-            "does with the result"
+            f"call it on all ranks, outside of the branch in {at}, and keep inside only what one rank does with the "
+            "result"
         )
     return call.found(
         rules.DC701,
-        f"{_subject(program, collective)}, but {who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
+        f"{_subject(program, collective)}, but {who_runs(guard.who)} there, by `{condition}` in {at}",
         fix=text,
         basis=(guard.who,),
         severity=call.milder_in_tests(rules.DC701),
@@ -322,14 +322,15 @@ def _in_branch(program: Program, collective: CollectiveSite, guard: Guard) -> Fi
 def _after_exit(sequences: Sequences, collective: CollectiveSite, guard: Guard) -> Finding:
     program, call = sequences.program, collective.row
     exits = sequences.exits_behind(call, guard)
-    line = exits[0].line if exits else guard.line
+    at = program.line_name(call.file, guard.line)
     leaving = exits[0].text() if exits else guard.kind.removeprefix("exit:")
     condition = condition_text(program, call.file, guard)
     return call.found(
         rules.DC702,
-        f"{_subject(program, collective)}, but {who_runs(guard.who)} there: others exit by `{leaving}` in line {line}",
-        fix=f"move the call above line {guard.line}, or invert that test, so the rest of the ranks skip only "
-        "what one rank has to do",
+        f"{_subject(program, collective)}, but {who_runs(guard.who)} there: others exit by `{leaving}` in "
+        f"{exits[0].line_name if exits else at}",
+        fix=f"move the call above {at}, or invert that test, so the rest of the ranks skip only what one rank has to "
+        "do",
         basis=(guard.who,),
         # the job is meant to end there: it does, though only after the timeout
         severity=min(call.milder_in_tests(rules.DC702), Severity.WARNING)
@@ -345,8 +346,8 @@ def _differ(program: Program, guard: Guard, collective: CollectiveSite, name: st
     condition = condition_text(program, call.file, guard._replace(polarity=True))
     return call.found(
         rules.DC703,
-        f"`{call.text()}` does {name} in one arm of `{condition}` in line {guard.line}, and the ranks in the other "
-        f"{others}",
+        f"`{call.text()}` does {name} in one arm of `{condition}` in {program.line_name(call.file, guard.line)}, and "
+        f"the ranks in the other {others}",
         fix="use the same collectives in the same order in both arms, or move the shared ones after the branch",
         basis=(guard.who,),
         severity=call.milder_in_tests(rules.DC703),
@@ -356,14 +357,13 @@ def _differ(program: Program, guard: Guard, collective: CollectiveSite, name: st
 
 def _group(program: Program, collective: CollectiveSite, guard: Guard) -> Finding:
     call = collective.row
-    condition = condition_text(program, call.file, guard)
+    condition, at = condition_text(program, call.file, guard), program.line_name(call.file, guard.line)
     who = "only the members get" if guard.who.who == Who.MEMBERS else who_runs(guard.who)
     return call.found(
         rules.DC706,
-        f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in line "
-        f"{guard.line}",
-        fix=f"make the group on all ranks, outside of the branch in line {guard.line}, and test the rank only where "
-        "the group is used; or pass use_local_synchronization=True",
+        f"`{call.text()}` must be entered by every rank of the job, but {who} there, by `{condition}` in {at}",
+        fix=f"make the group on all ranks, outside of the branch in {at}, and test the rank only where the group is "
+        "used; or pass use_local_synchronization=True",
         basis=(guard.who,),
         severity=call.milder_in_tests(rules.DC706),
         **_evidence(program, collective, guard, condition),
@@ -374,15 +374,15 @@ def _subject(program: Program, collective: CollectiveSite) -> str:
     call, inner = collective.row, collective.innermost
     if inner == call:
         return f"`{call.text()}` waits for all ranks"
-    return f"`{call.text()}` runs {collective.operations[0]} for all ranks ({inner.path}:{inner.line})"
+    return f"`{call.text()}` runs {collective.operations[0]} for all ranks ({inner.place})"
 
 
 def _evidence(program: Program, collective: CollectiveSite, guard: Guard, condition: str) -> dict[str, Any]:
     call = collective.row
     flow = flow_of(program, call.file, guard.term)
-    flow.append(f"{call.path}:{guard.line}: {who_runs(guard.who)} past `{condition}`")
+    flow.append(f"{program.place(call.file, guard.line)}: {who_runs(guard.who)} past `{condition}`")
     if collective.innermost != call:
-        flow.append(f"{collective.innermost.path}:{collective.innermost.line}: {collective.innermost.text()}")
+        flow.append(collective.innermost.as_step())
     return {"flow": flow, "reached_by": guard.who.who, "collective": collective.operations[0]}
 
 
@@ -411,7 +411,7 @@ def _decorated(program: Program, sequences: Sequences) -> Iterator[Finding]:
                 "the rank",
                 basis=(who,),
                 severity=row.milder_in_tests(rules.DC701),
-                flow=[f"{row.path}:{scope.line}: {who_runs(who)} into {scope.name}()"],
+                flow=[f"{program.place(row.file, scope.line)}: {who_runs(who)} into {scope.name}()"],
                 reached_by=who.who,
                 collective=collective.operations[0],
             )
@@ -449,12 +449,12 @@ def _chosen(program: Program, sequences: Sequences) -> Iterator[Finding]:
         yield call.found(
             rules.DC703,
             f"the rank decides what `{callee_text(call)}` is: for {atom.when.who} it runs "
-            f"{names[longer][position]} ({site.row.path}:{site.row.line}), and the other ranks {instead}",
+            f"{names[longer][position]} ({site.row.place}), and the other ranks {instead}",
             fix="make the same collectives in the same order in both functions, or call them outside of what the rank "
             "chooses",
             basis=(first.when, second.when, max(first.certainty, second.certainty)),
             severity=call.milder_in_tests(rules.DC703),
-            flow=[*program.flow(atom.flow), f"{site.row.path}:{site.row.line}: {site.row.text()}"],
+            flow=[*program.flow(atom.flow), site.row.as_step()],
         )
 
 
@@ -503,8 +503,8 @@ def _crossed(program: Program, sequences: Sequences) -> Iterator[Finding]:
             condition = condition_text(program, call.file, guard)
             yield call.found(
                 rules.DC703,
-                f"the arms of `{condition}` in line {guard.line} use the same groups in another order: each side waits "
-                "for the other",
+                f"the arms of `{condition}` in {program.line_name(call.file, guard.line)} use the same groups in "
+                "another order: each side waits for the other",
                 fix="use the groups in the same order on all ranks",
                 basis=(guard.who,),
                 severity=call.milder_in_tests(rules.DC703),
@@ -549,18 +549,18 @@ def _getters(program: Program, sequences: Sequences) -> Iterator[Finding]:
                 continue
             text = written[0]
             site, guard = sites[0], guards[0]
-            condition = condition_text(program, call.file, guard)
+            condition, at = condition_text(program, call.file, guard), program.line_name(call.file, guard.line)
             yield call.found(
                 rules.DC701,
-                f"the property `{text}` runs {site.operations[0]} for all ranks ({site.row.path}:{site.row.line}), but "
-                f"{who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
-                fix=f"read {text} on all ranks, above line {guard.line}, and use the value inside of the branch",
+                f"the property `{text}` runs {site.operations[0]} for all ranks ({site.row.place}), but "
+                f"{who_runs(guard.who)} there, by `{condition}` in {at}",
+                fix=f"read {text} on all ranks, above {at}, and use the value inside of the branch",
                 basis=(guard.who,),
                 severity=call.milder_in_tests(rules.DC701),
                 flow=[
                     *flow_of(program, call.file, guard.term),
-                    f"{call.path}:{guard.line}: {who_runs(guard.who)} past `{condition}`",
-                    f"{site.row.path}:{site.row.line}: {site.row.text()}",
+                    f"{program.place(call.file, guard.line)}: {who_runs(guard.who)} past `{condition}`",
+                    site.row.as_step(),
                 ],
                 reached_by=guard.who.who,
                 collective=site.operations[0],
@@ -595,7 +595,7 @@ def _left_loops(program: Program, sequences: Sequences) -> Iterator[Finding]:
         condition = condition_text(program, row.file, guard)
         yield collective.row.found(
             rules.DC702,
-            f"{_subject(program, collective)} in every step of the loop, but `{row.text()}` in line {row.line} takes "
+            f"{_subject(program, collective)} in every step of the loop, but `{row.text()}` in {row.line_name} takes "
             f"{_taken(guard.who)} out of it",
             fix="let one rank decide, broadcast the decision, and let all ranks exit the loop together",
             basis=(guard.who if certain else guard.who.at_best(Certainty.MERGED),),

@@ -50,7 +50,7 @@ def evaluation_is_not_padded(program: Program) -> Iterator[Finding]:
             "this sampler repeats items of the evaluation set until all ranks have as many, and they are counted twice",
             fix="gather the results and cut them to len(dataset), or let each rank read "
             "Subset(dataset, range(rank, len(dataset), world_size))",
-            flow=[f"{program.index.files[one.file].path}:{one.line}: the evaluation" for one in loops],
+            flow=[f"{program.place(one.file, one.line)}: the evaluation" for one in loops],
         )
 
 
@@ -108,7 +108,7 @@ def each_rank_evaluates_its_part(program: Program) -> Iterator[Finding]:
                 fix="give the loader `sampler=DistributedSampler(data, shuffle=False)` and add up what all ranks find, "
                 "or evaluate on one rank, without the wrapper",
                 severity=Severity.INFO,
-                evaluated_at=f"{program.index.files[loop.file].path}:{loop.line}",
+                evaluated_at=f"{program.place(loop.file, loop.line)}",
             )
 
 

@@ -36,13 +36,13 @@ def gathered_features_keep_their_gradient(program: Program) -> Iterator[Finding]
         wrapper, backward = found
         yield call.found(
             rules.DC719,
-            f"no gradient flows through {callee_text(call)}(): for `{backward.text()}` in line {backward.line} the "
+            f"no gradient flows through {callee_text(call)}(): for `{backward.text()}` in {backward.line_name} the "
             "gathered features of this rank are constants as well",
             fix="put the own tensor back after the call (gathered[rank] = features), or gather under torch.no_grad() "
             "if the features have to be constants",
             basis=(wrapper,),
             severity=call.milder_in_tests(rules.DC719),
-            flow=[*program.flow(wrapper.flow), f"{backward.path}:{backward.line}: {backward.text()}"],
+            flow=[*program.flow(wrapper.flow), backward.as_step()],
         )
 
 

@@ -69,7 +69,7 @@ def iterables_are_divided_among_workers(program: Program) -> Iterator[Finding]:
                 fix="divide by rank and worker in __iter__(): itertools.islice(items, rank * workers + worker, None, "
                 "world_size * workers), with torch.utils.data.get_worker_info()",
                 severity=loader.milder_in_tests(rules.DC735),
-                dataset=f"{program.index.files[file].path}:{one.line}: class {one.name}",
+                dataset=f"{program.place(file, one.line)}: class {one.name}",
             )
 
 
@@ -125,8 +125,6 @@ def _iterable_finding(program: Program, atom: Atom, loader: SourceCall, call_pat
             "world_size * workers)",
             where="code",
         ),
-        evidence={
-            "flow": [*program.flow(call_path.steps), f"{loader.path}:{loader.line}: the loader that trains from it"]
-        },
+        evidence={"flow": [*program.flow(call_path.steps), f"{loader.place}: the loader that trains from it"]},
         severity=Severity.INFO if quiet else Severity.WARNING,
     )

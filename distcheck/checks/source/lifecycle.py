@@ -256,13 +256,11 @@ def _too_early(program: Program, use: SourceCall, init: SourceCall) -> Finding:
     elif use.is_to(_SAMPLER):
         text = "create the process group first, or pass the sampler num_replicas= and rank="
     else:
-        text = f"move it after {callee_text(init)}() in line {init.line}"
-    evidence: dict[str, Any] = {
-        "flow": [f"{init.path}:{init.line}: the process group is created by {callee_text(init)}()"]
-    }
+        text = f"move it after {callee_text(init)}() in {init.line_name}"
+    evidence: dict[str, Any] = {"flow": [f"{init.place}: the process group is created by {callee_text(init)}()"]}
     severity, evidence = use.judged(rules.DC740, _level(program, use.file), (), evidence)
     return rules.DC740.found(
-        f"{name}() needs the process group, which is created only in line {init.line}",
+        f"{name}() needs the process group, which is created only in {init.line_name}",
         where=use.where(),
         fix=Fix(text, where="code"),
         evidence=evidence,
@@ -281,10 +279,10 @@ def _used_after(program: Program, life: _GroupLifetime, file: int, scope: int) -
         elif done.needs and ended is not None and not _tests_group(program, call) and program.dominates(ended, call):
             yield call.found(
                 rules.DC740,
-                f"{callee_text(call)}() needs the process group, which is destroyed in line {ended.line}",
+                f"{callee_text(call)}() needs the process group, which is destroyed in {ended.line_name}",
                 fix=f"move it before {callee_text(ended)}(), and keep what it returns in a variable",
                 severity=_level(program, call.file),
-                flow=[f"{ended.path}:{ended.line}: {callee_text(ended)}() destroys the process group"],
+                flow=[f"{ended.place}: {callee_text(ended)}() destroys the process group"],
             )
 
 
@@ -342,7 +340,7 @@ def _switched(program: Program, call: SourceCall) -> _Switched | None:
             return None
     text = next((program.guard_text(call.file, guard) for guard in call.guards if guard.term == term), "")
     text = text or call.term_text(term)
-    return _Switched(call, f"which line {call.line} creates only if {text}", f"put it under `if {text}:` too", (who,))
+    return _Switched(call, f"which {call.line_name} creates only if {text}", f"put it under `if {text}:` too", (who,))
 
 
 #: Queries whose answer is whether there is a group, or whether torch can make one.
@@ -381,9 +379,7 @@ def _left_early(program: Program, life: _GroupLifetime, call: SourceCall) -> _Sw
             )
         ):
             name = f"{last_name(row.terms, row.payload[0])}.{row.payload[1]}"
-            when = (
-                f"which {callee_text(call)}() does not create in a run that is not distributed ({row.path}:{row.line})"
-            )
+            when = f"which {callee_text(call)}() does not create in a run that is not distributed ({row.place})"
             return _Switched(init, when, f"put it under `if {name}:`", (), in_helper=True)
     return None
 
@@ -411,7 +407,7 @@ def _not_created(program: Program, use: SourceCall, created: _Switched) -> Findi
         fix=created.fix,
         basis=created.basis,
         severity=Severity.INFO if created.in_helper or _level(program, use.file) is not None else Severity.WARNING,
-        flow=[f"{init.path}:{init.line}: {callee_text(init)}() creates the process group"],
+        flow=[f"{init.place}: {callee_text(init)}() creates the process group"],
     )
 
 
@@ -460,10 +456,10 @@ def _twice(program: Program, first: SourceCall, second: SourceCall) -> Finding:
     again = callee_text(second)
     return second.found(
         rules.DC741,
-        f"{again}() creates the process group, and line {first.line} has created it before",
+        f"{again}() creates the process group, and {first.line_name} has created it before",
         fix=f"create it once; or test first: if not torch.distributed.is_initialized(): {again}(…)",
         severity=_level(program, second.file),
-        flow=[f"{first.path}:{first.line}: the process group is created by {callee_text(first)}()"],
+        flow=[f"{first.place}: the process group is created by {callee_text(first)}()"],
     )
 
 
@@ -495,14 +491,13 @@ def import_needs_no_group(program: Program) -> Iterator[Finding]:
             )
         importer = _imported_early(program, life, call.file)
         if importer is not None:
-            path, line = importer
-            why = f"runs when {path} imports this file in line {line}"
-            flow = [f"{path}:{line}: imports this file"]
+            why = f"runs when {importer.path} imports this file in {importer.line_name}"
+            flow = [f"{importer.place}: imports this file"]
         elif call.is_to(INIT_GROUP) or creates[call.file]:
             continue
         elif (inner := _created_inside(program, life, call.file)) is not None:
-            why = f"runs as this file is read, before line {inner.line} creates the process group"
-            flow = [f"{inner.path}:{inner.line}: the process group is created by {callee_text(inner)}()"]
+            why = f"runs as this file is read, before {inner.line_name} creates the process group"
+            flow = [f"{inner.place}: the process group is created by {callee_text(inner)}()"]
         else:
             continue
         yield call.found(
@@ -530,8 +525,8 @@ def _is_bare(program: Program, call: SourceCall) -> bool:
     )
 
 
-def _imported_early(program: Program, life: _GroupLifetime, file: int) -> tuple[str, int] | None:
-    """Return the path and line of an import at the top level of another file, where there is no group yet."""
+def _imported_early(program: Program, life: _GroupLifetime, file: int) -> EventRow | None:
+    """Return an import at the top level of another file, where there is no group yet."""
     for row in program.rows("import"):
         if row.file == file or not row.at_module_level or not _is_bare_row(row):
             continue
@@ -541,7 +536,7 @@ def _imported_early(program: Program, life: _GroupLifetime, file: int) -> tuple[
         before = (other for other in _calls_of(program, row.file, 0) if other.number < row.number)
         if any(life.of_call(other).may_create for other in before) or program.is_test(row.file):
             continue
-        return row.path, row.line
+        return row
     return None
 
 
@@ -608,13 +603,13 @@ def spawning_is_guarded(program: Program) -> Iterator[Finding]:
         inner = _spawns(program, call, spawning)
         if inner is None or _is_guarded_by_name(program, call):
             continue
-        through = "" if inner == call else f", through {callee_text(inner)}() in line {inner.line},"
+        through = "" if inner == call else f", through {callee_text(inner)}() in {inner.line_name},"
         yield call.found(
             rules.DC745,
             f"{callee_text(call)}() starts processes{through} and runs again in each of them, without a main guard",
             fix=f'if __name__ == "__main__": {call.text()}',
             severity=call.level_in_tests,
-            flow=[] if inner == call else [f"{inner.path}:{inner.line}: processes are spawned"],
+            flow=[] if inner == call else [f"{inner.place}: processes are spawned"],
         )
 
 

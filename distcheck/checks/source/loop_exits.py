@@ -69,7 +69,7 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
         yield row.found(
             rules.DC707,
-            f"`{condition}` {each} and {_WAYS[way]}, while `{shared.text()}` in line {shared.line} needs all ranks",
+            f"`{condition}` {each} and {_WAYS[way]}, while `{shared.text()}` in {shared.line_name} needs all ranks",
             fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
             "every step, and test the result",
             basis=(guard.who,),
@@ -105,8 +105,8 @@ def counters_grow_on_all_ranks(program: Program) -> Iterator[Finding]:
                 yield row.found(
                     rules.DC707,
                     f"only some ranks raise `{match['counter']}`, by `{condition_text(program, file, guard)}`. "
-                    f"The loop in line {node[4]} ends on them alone, while `{shared.text()}` in line {shared.line} "
-                    "needs all ranks",
+                    f"The loop in {program.line_name(file, node[4])} ends on them alone, while `{shared.text()}` in "
+                    f"{shared.line_name} needs all ranks",
                     fix="count on all ranks: move this line out of the branch, before what one rank does",
                     basis=(guard.who,),
                     severity=min(row.milder_in_tests(rules.DC707), Severity.WARNING),

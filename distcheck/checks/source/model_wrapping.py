@@ -287,10 +287,10 @@ def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
             fix=fix,
             severity=call.level_in_tests,
             call=call.text(),
-            wrapped_at=f"{wrap.call.path}:{wrap.call.line}",
+            wrapped_at=f"{wrap.call.place}",
             flow=[
-                f"{wrap.call.path}:{wrap.call.line}: wrapped by {wrap.call.text()}",
-                f"{call.path}:{call.line}: {call.text()}",
+                f"{wrap.call.place}: wrapped by {wrap.call.text()}",
+                call.as_step(),
             ],
         )
 
@@ -456,7 +456,7 @@ def data_parallel(program: Program) -> Iterator[Finding]:
         yield call.found(
             rules.DC755,
             "DataParallel drives all GPUs from this process, and the process group"
-            f" of {group.path}:{group.line} has a process for each already"
+            f" of {group.place} has a process for each already"
             if group is not None
             else "DataParallel drives all GPUs from the threads of one process, and copies the model in every step",
             fix=fix,

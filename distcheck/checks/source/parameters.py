@@ -114,10 +114,9 @@ def requires_grad_after_wrap(program: Program) -> Iterator[Finding]:
         yield row.found(
             rules.DC751,
             message,
-            fix=f"set requires_grad before DDP wraps the model at {wrap.path}:{wrap.line},"
-            f" or wrap {name}.module again afterwards",
+            fix=f"set requires_grad before DDP wraps the model at {wrap.place}, or wrap {name}.module again afterwards",
             severity=row.level_in_tests,
-            wrapped_at=f"{wrap.path}:{wrap.line}",
+            wrapped_at=f"{wrap.place}",
             flow=program.flow(*(atom.flow for atom in wrap.result)),
         )
 
@@ -230,12 +229,12 @@ def optimizer_before_sharding(program: Program) -> Iterator[Finding]:
         wrapper = "fully_shard" if wrap.way == "fsdp2" else "FSDP"
         yield call.found(
             rules.DC752,
-            f"{name} gets parameters that {wrapper} replaces afterwards, at {wrap.call.path}:{wrap.call.line}:"
+            f"{name} gets parameters that {wrapper} replaces afterwards, at {wrap.call.place}:"
             " its steps change nothing",
-            fix=f"build {name} after the model is sharded, below {wrap.call.path}:{wrap.call.line}",
+            fix=f"build {name} after the model is sharded, below {wrap.call.place}",
             severity=call.level_in_tests,
             optimizer=call.text(),
-            sharded_at=f"{wrap.call.path}:{wrap.call.line}",
+            sharded_at=f"{wrap.call.place}",
         )
 
 
@@ -368,10 +367,10 @@ def moved_after_wrap(program: Program) -> Iterator[Finding]:
         yield call.found(
             rules.DC756,
             f"{call.text()} {what} parameters that DDP has put its hooks on: their gradients are no longer averaged",
-            fix=f"move and cast the model before DDP wraps it at {wrap.path}:{wrap.line};"
+            fix=f"move and cast the model before DDP wraps it at {wrap.place};"
             " for a checkpoint copy the state_dict, not the model",
             severity=call.level_in_tests,
-            wrapped_at=f"{wrap.path}:{wrap.line}",
+            wrapped_at=f"{wrap.place}",
             flow=program.flow(*(atom.flow for atom in wrap.result)),
         )
 

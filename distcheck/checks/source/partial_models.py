@@ -70,9 +70,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
         here = _place(call, inner)
         subject = f"`{here.text()}` is a forward pass of DDP, which all ranks make together"
         if here != inner:
-            subject = (
-                f"`{call.text()}` runs a forward pass of DDP ({inner.path}:{inner.line}), which all ranks make together"
-            )
+            subject = f"`{call.text()}` runs a forward pass of DDP ({inner.place}), which all ranks make together"
         yield here.found(
             rules.DC704,
             f"{subject}, but {_by(program, call, here, guard)}",
@@ -84,7 +82,7 @@ def forward_runs_on_all_ranks(program: Program) -> Iterator[Finding]:
             flow=[
                 *program.flow(wrapper.flow),
                 *flow_of(program, call.file, guard.term),
-                f"{call.path}:{call.line}: {call.text()}",
+                call.as_step(),
             ],
             reached_by=guard.who.who,
         )
@@ -105,21 +103,21 @@ def sharded_state_is_collected_by_all_ranks(program: Program) -> Iterator[Findin
             continue
         done.add((call.file, guard.block, what))
         here = _place(call, inner)
-        behind = "" if here == inner else f" ({what} at {inner.path}:{inner.line})"
+        behind = "" if here == inner else f" ({what} at {inner.place})"
+        at = program.line_name(call.file, guard.line)
         writes = what.rsplit(".", 1)[-1] in _OF_PARTS
         yield here.found(
             rules.DC705,
             f"`{here.text()}`{behind} gathers parts from all ranks, but {_by(program, call, here, guard)}",
-            fix=f"call it on all ranks, without the test in line {guard.line}: each rank has its part to do"
+            fix=f"call it on all ranks, without the test in {at}: each rank has its part to do"
             if writes
-            else f"call it on all ranks before the test in line {guard.line}, which then guards only what is done "
-            "with the result",
+            else f"call it on all ranks before the test in {at}, which then guards only what is done with the result",
             basis=(guard.who,) if wrapper is None else (guard.who, wrapper),
             severity=here.milder_in_tests(rules.DC705),
             flow=[
                 *(program.flow(wrapper.flow) if wrapper is not None else ()),
                 *flow_of(program, call.file, guard.term),
-                f"{call.path}:{call.line}: {call.text()}",
+                call.as_step(),
             ],
             reached_by=guard.who.who,
             call=what,
@@ -197,10 +195,10 @@ def _place(call: SourceCall, inner: SourceCall) -> SourceCall:
 
 def _by(program: Program, call: SourceCall, here: SourceCall, guard: Guard) -> str:
     """Return which ranks reach it, and by which test."""
-    test = f"by `{condition_text(program, call.file, guard)}` in line {guard.line}"
+    test = f"by `{condition_text(program, call.file, guard)}` in {program.line_name(call.file, guard.line)}"
     if here == call:
         return f"{who_runs(guard.who)} there, {test}"
-    return f"{who_runs(guard.who)} there: it is called in line {call.line}, {test}"
+    return f"{who_runs(guard.who)} there: it is called in {call.line_name}, {test}"
 
 
 def _passed(call: SourceCall) -> str:

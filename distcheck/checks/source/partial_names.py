@@ -263,8 +263,8 @@ def _found(
     condition = condition_text(program, rows[0].file, guard)
     return row.found(
         rules.DC708,
-        f"{what} is assigned only where {who_runs(guard.who)}, by `{condition}` in line {guard.line}: the others raise "
-        f"{error} here",
+        f"{what} is assigned only where {who_runs(guard.who)}, by `{condition}` in "
+        f"{program.line_name(rows[0].file, guard.line)}: the others raise {error} here",
         fix=f"assign {what} on all ranks before that test (None where it is not needed), or put this line under the "
         "same test",
         basis=(guard.who, way),

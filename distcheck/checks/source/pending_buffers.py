@@ -45,15 +45,15 @@ def buffer_is_left_alone_until_wait(program: Program) -> Iterator[Finding]:
         sends = call.is_to(D + "isend")
         yield use.found(
             rules.DC717,
-            f"`{use.text()}` uses the tensor of `{call.text()}` in line "
-            f"{call.line} before `{wait.text()}` in line {wait.line}: "
+            f"`{use.text()}` uses the tensor of `{call.text()}` in "
+            f"{call.line_name} before `{wait.text()}` in {wait.line_name}: "
             + ("the values that are sent may change" if sends else "it may hold old or new values"),
             fix=f"call `{wait.text()}` before this line",
             severity=use.milder_in_tests(rules.DC717),
             flow=[
-                f"{call.path}:{call.line}: {call.text()}",
-                f"{use.path}:{use.line}: {use.text()}",
-                f"{wait.path}:{wait.line}: {wait.text()}",
+                call.as_step(),
+                use.as_step(),
+                wait.as_step(),
             ],
         )
 

@@ -46,12 +46,12 @@ def sends_and_receives_take_turns(program: Program) -> Iterator[Finding]:
         then = "receive" if first.is_to(_SEND) else "send"
         yield first.found(
             rules.DC716,
-            f"every rank {what} here and gets to `{second.text()}` in line {second.line} only afterwards: no rank is "
+            f"every rank {what} here and gets to `{second.text()}` in {second.line_name} only afterwards: no rank is "
             f"ready to {then}",
             fix="start one of the two without waiting (`work = dist.isend(…)`, then recv, then `work.wait()`). Or pass "
             "both to dist.batch_isend_irecv, or let even ranks send first and odd ones receive first",
             severity=first.milder_in_tests(rules.DC716),
-            flow=[f"{first.path}:{first.line}: {first.text()}", f"{second.path}:{second.line}: {second.text()}"],
+            flow=[first.as_step(), second.as_step()],
         )
 
 
@@ -156,10 +156,10 @@ def _wrong_neighbor(program: Program, sent: list[_Message], received: list[_Mess
             yield one.call.found(
                 rules.DC709,
                 f"`{one.call.text()}` receives from a neighbor that sends this rank nothing: every rank sends to the "
-                f"same side, in line {sent[0].call.line}",
+                f"same side, in {sent[0].call.line_name}",
                 fix="receive from the other side: what rank + 1 gets comes from rank - 1",
                 severity=one.call.milder_in_tests(rules.DC709),
-                flow=[f"{sent[0].call.path}:{sent[0].call.line}: {sent[0].call.text()}"],
+                flow=[sent[0].call.as_step()],
             )
             return
 
@@ -186,8 +186,8 @@ def _wrong_tag(sent: list[_Message], received: list[_Message]) -> Iterator[Findi
     yield one.call.found(
         rules.DC709,
         f"`{one.call.text()}` waits for tag {one.tag}, but the messages of this function have other tags: "
-        f"`{other.call.text()}` in line {other.call.line} has tag {other.tag}",
+        f"`{other.call.text()}` in {other.call.line_name} has tag {other.tag}",
         fix="give the send and its receive the same tag",
         severity=one.call.milder_in_tests(rules.DC709),
-        flow=[f"{other.call.path}:{other.call.line}: {other.call.text()}"],
+        flow=[other.call.as_step()],
     )

@@ -212,10 +212,10 @@ def spawns_under_a_launcher(program: Program) -> Iterator[Finding]:
                 where = "the started function" if key in inside else "the starting process"
                 yield call.found(
                     rules.DC106,
-                    f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher ({row.path}:{row.line}). "
+                    f"{call.method} starts ranks, but {where} needs LOCAL_RANK of a launcher ({row.place}). "
                     "Under torchrun every rank starts all ranks once more; without it the variable is missing",
                     fix=KEEP_ONE,
-                    flow=[f"{row.path}:{row.line}: LOCAL_RANK is read"],
+                    flow=[f"{row.place}: LOCAL_RANK is read"],
                 )
                 break
 

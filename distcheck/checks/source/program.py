@@ -155,7 +155,7 @@ class EventRow:
         return hash((self.file, self.number))
 
     def __repr__(self) -> str:
-        return f"<{self.kind} {self.path}:{self.line} {self.text()}>"
+        return f"<{self.kind} {self.place} {self.text()}>"
 
     @property
     def payload(self) -> tuple[Any, ...]:
@@ -166,6 +166,20 @@ class EventRow:
     def path(self) -> str:
         """The file, as it is displayed."""
         return self.program.index.files[self.file].path
+
+    @property
+    def place(self) -> str:
+        """Where it stands in a text about another place, see :meth:`Program.place`."""
+        return self.program.place(self.file, self.line)
+
+    @property
+    def line_name(self) -> str:
+        """Its line in a text about the same file, see :meth:`Program.line_name`."""
+        return self.program.line_name(self.file, self.line)
+
+    def as_step(self) -> str:
+        """A line of ``evidence["flow"]``: its place and its source."""
+        return f"{self.place}: {self.text()}"
 
     @property
     def function(self) -> Scope:

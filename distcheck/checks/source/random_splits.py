@@ -43,7 +43,7 @@ def splits_agree(program: Program) -> Iterator[Finding]:
         yield _split_finding(
             program,
             call_path,
-            f"torch's generator has another seed on each rank (set at {seed[0].path}:{seed[0].line}), so that each "
+            f"torch's generator has another seed on each rank (set at {seed[0].place}), so that each "
             "rank splits the data in another way",
             "add generator=torch.Generator().manual_seed(0), or another seed that all ranks share",
         )
@@ -66,7 +66,7 @@ def splits_agree(program: Program) -> Iterator[Finding]:
             "numpy's generator starts from another state in each process and nothing has seeded it, so that each rank "
             "splits the data in another way"
             if seed is None
-            else f"numpy's generator has another seed on each rank (set at {seed[0].path}:{seed[0].line}), so that "
+            else f"numpy's generator has another seed on each rank (set at {seed[0].place}), so that "
             "each rank splits the data in another way",
             "add random_state=0, or another number that all ranks share",
         )
@@ -95,7 +95,7 @@ def orders_agree(program: Program) -> Iterator[Finding]:
             fix="shuffle with a seed that all ranks share",
             basis=(differs, call_path.certainty),
             severity=Severity.INFO if call_paths.in_tests(call_path) else Severity.WARNING,
-            flow=[*program.flow(differs.flow), f"{by.path}:{by.line}: the data is divided among the ranks"],
+            flow=[*program.flow(differs.flow), f"{by.place}: the data is divided among the ranks"],
         )
 
 

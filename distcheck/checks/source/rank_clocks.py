@@ -42,11 +42,11 @@ def ranks_share_names(program: Program) -> Iterator[Finding]:
         port = what == "port"
         yield row.found(
             rules.DC767,
-            f"every rank makes the {what} from its own clock ({clock.path}:{clock.line}): ranks that get there in "
+            f"every rank makes the {what} from its own clock ({clock.place}): ranks that get there in "
             "different seconds have different ones" + (", and wait for each other until the timeout" if port else ""),
             fix=f"let rank 0 make the {what} and send it with broadcast_object_list, or pass it in the launch line",
             severity=None if port else Severity.INFO,
-            flow=[f"{clock.path}:{clock.line}: {clock.text()}", f"{row.path}:{row.line}: the {what} is used"],
+            flow=[clock.as_step(), f"{row.place}: the {what} is used"],
         )
 
 

@@ -107,12 +107,12 @@ def _own_layers(program: Program, ref: tuple[int, int], wrap: SourceCall) -> Ite
         condition = condition_text(program, row.file, guards[0])
         yield row.found(
             rules.DC709,
-            f"`{row.text()}` is made on some ranks only, by `{condition}` in line {guards[0].line}, but DDP needs the "
-            "same parameters on all ranks",
+            f"`{row.text()}` is made on some ranks only, by `{condition}` in "
+            f"{program.line_name(row.file, guards[0].line)}, but DDP needs the same parameters on all ranks",
             fix="make the layer on all ranks, and let the rank decide only what is done with it",
             basis=(guards[0].who,),
             severity=row.milder_in_tests(rules.DC709),
-            flow=[*flow_of(program, row.file, guards[0].term), f"{wrap.path}:{wrap.line}: {wrap.text()}"],
+            flow=[*flow_of(program, row.file, guards[0].term), wrap.as_step()],
         )
 
 
@@ -247,7 +247,7 @@ def _differs(
 ) -> Finding:
     at = call if maker is None else maker
     text = at.term_text(term)
-    made = "" if maker is None else f", made in line {maker.line}"
+    made = "" if maker is None else f", made in {maker.line_name}"
     level = call.milder_in_tests(rules.DC709)
     if severity is not None and not program.is_test(call.file):
         level = severity
@@ -258,6 +258,6 @@ def _differs(
         "has broadcast",
         basis=(why,),
         severity=level,
-        flow=[*flow_of(program, at.file, term), f"{call.path}:{call.line}: {call.text()}"],
+        flow=[*flow_of(program, at.file, term), call.as_step()],
         argument=what,
     )

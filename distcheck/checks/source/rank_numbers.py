@@ -466,7 +466,7 @@ def _written_by_each_host(program: Program, call: SourceCall, path: int) -> Iter
         rules.DC217,
         f"{call.text()} is reached where `{text}` holds, which is once on every host: several processes write one file",
         fix=f"test the global rank instead: `{_global_test(row, text)}`",
-        flow=[f"{row.path}:{row.line}: only where `{text}`", *program.flow(flow)],
+        flow=[f"{row.place}: only where `{text}`", *program.flow(flow)],
     )
     if program.is_test(call.file) or _others_of_the_host_wait(program, call):
         yield quiet(call, finding)

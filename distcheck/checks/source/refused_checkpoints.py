@@ -81,7 +81,7 @@ def own_checkpoint_is_refused(program: Program) -> Iterator[Finding]:
             continue
         one = max(shared, key=lambda item: (len(keys & item.keys), -item.atom.certainty))
         distributed = program.is_distributed(call.file) and not program.is_test(call.file)
-        where = f"{one.call.path}:{one.call.line}"
+        where = f"{one.call.place}"
         instead = f"save `{one.instead}` at {where}" if one.instead else f"don't save it at {where}"
         yield call.found(
             rules.DC611,

@@ -178,13 +178,13 @@ def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
     return sampler.found(
         rules.DC730,
         f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that each pass that "
-        f"starts at {again.path}:{again.line} has the same order",
+        f"starts at {again.place} has the same order",
         fix=f"count the passes, and call {name or 'loader.sampler'}.set_epoch(count) "
         + (f"before {again.text()}" if isinstance(again, SourceCall) else "at the beginning of each"),
         severity=Severity.INFO if quiet else Severity.WARNING,
         flow=[
-            f"{sampler.path}:{sampler.line}: the sampler is made here",
-            f"{again.path}:{again.line}: the loader starts again",
+            f"{sampler.place}: the sampler is made here",
+            f"{again.place}: the loader starts again",
         ],
     )
 
@@ -313,6 +313,7 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
     name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
     outer = next(node for _, node in repeated.blocks if node[1] in ("for", "while"))
     epoch = _loop_variable(program, repeated, outer)
+    loop = program.place(repeated.file, outer[4])
     counter = epoch if epoch not in ("", "_") else "epoch"
     edits: tuple[Edit, ...] = ()
     if name and counter == epoch and (sampler.file, sampler.scope) == (repeated.file, repeated.scope):
@@ -321,7 +322,7 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
     return sampler.found(
         rules.DC730,
         f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that all epochs of the "
-        f"loop at {program.index.files[repeated.file].path}:{outer[4]} have {same}",
+        f"loop at {loop} have {same}",
         fix=f"{sampler_text}.set_epoch({counter}) as the first line of that loop"
         + ("" if counter == epoch else ", with the number of the epoch"),
         edits=edits,
@@ -329,8 +330,8 @@ def _set_epoch_finding(program: Program, sampler: SourceCall, repeated: EventRow
         risk="the order of the data changes, and with it the results",
         severity=Severity.WARNING if loud else Severity.INFO,
         flow=[
-            f"{sampler.path}:{sampler.line}: the sampler is made here",
-            f"{program.index.files[repeated.file].path}:{outer[4]}: the loop over epochs",
+            f"{sampler.place}: the sampler is made here",
+            f"{loop}: the loop over epochs",
         ],
     )
 

@@ -81,14 +81,14 @@ def with_scripts(program: Program, findings: Iterable[Finding]) -> list[Finding]
             and finding.severity > Severity.INFO
             and finding.evidence.keys().isdisjoint((SCRIPTS, SIGN))
         ):
-            line = finding.where.line or 0
+            line = program.source_line(file, finding.where)
             scopes = program.index.scopes[file]
             inside = [number for number, one in enumerate(scopes) if number and one.line <= line <= one.end_line]
             roots = roots_of_scope(program, file, max(inside, key=lambda one: scopes[one].line, default=0))
             scripts = {one for one, scope in roots if scope == 0 and not program.is_test(one)}
             if len(scripts) == 1 and not any(starts_ranks(program, root) for root in roots):
                 script = program.index.files[scripts.pop()].path
-                sign = f"{finding.where.path}:{line}"
+                sign = program.place(file, line)
                 finding = finding._replace(evidence={**finding.evidence, SCRIPTS: [script], SIGN: sign})
         found.append(finding)
     return found
@@ -130,7 +130,7 @@ def _sign_of_ranks(program: Program, starts: Iterable[int], passed: Iterable[Fun
     entered = set(passed)
     for call in called_in(program, files, *_LAUNCHED_APIS):
         if not program.is_test(call.file):
-            return f"{call.path}:{call.line}: {call.text()}"
+            return call.as_step()
     optional = {write.name for write in writes(program) if write.row.file in files}
     found = [read for read in reads(program) if read.name in _OF_LAUNCHERS and read.row.file in files]
     optional.update(read.name for read in found if not read.must)
@@ -144,7 +144,7 @@ def _sign_of_ranks(program: Program, starts: Iterable[int], passed: Iterable[Fun
         if conditional(row) or row.inside("try") or launcher_is_tested(program, row):
             continue
         if not entered.isdisjoint(entered_from(program, row)):
-            return f"{row.path}:{row.line}: {row.text()}"
+            return row.as_step()
     return None
 
 

@@ -67,7 +67,7 @@ def ranks_take_different_gpus(program: Program) -> Iterator[Finding]:
             f"every rank uses GPU {number}, and NCCL refuses two ranks of a host on one GPU",
             fix=f"{where}: `{own}`" if where.endswith(")") else f"use a separate GPU per rank: `{own}`",
             basis=(call.reached_by,),
-            group=f"{init.path}:{init.line}",
+            group=f"{init.place}",
             **signs(call),
         )
     yield from _one_gpu_for_spawned(program)
@@ -159,7 +159,7 @@ def _one_gpu_for_spawned(program: Program) -> Iterator[Finding]:
             if any((init.file, init.scope) in reached and uses_nccl(init) for init in program.calls_to(INIT_GROUP)):
                 yield write.row.found(
                     rules.DC303,
-                    f'{write.name} is "{mask}", one GPU, for the {number} processes that line {spawn.line} spawns',
+                    f'{write.name} is "{mask}", one GPU, for the {number} processes that {spawn.line_name} spawns',
                     fix="make as many GPUs visible as processes are spawned, or spawn one",
                     processes=number,
                 )
@@ -380,7 +380,7 @@ def _before_binding(program: Program, seen: set[tuple[int, int]]) -> Iterator[Fi
             yield _shared(
                 program,
                 call,
-                f"{call.text()} uses GPU 0 on every rank: {late.text()} comes only at line {late.line}",
+                f"{call.text()} uses GPU 0 on every rank: {late.text()} comes only at {late.line_name}",
                 call.where(),
             )
 

@@ -64,18 +64,18 @@ def others_wait_for_the_writer(program: Program) -> Iterator[Finding]:
         what = "the folder" if folder else "the file"
         yield reader.found(
             rules.DC724,
-            f"`{reader.text()}` uses {what} that {_who(guard.who.who)} makes in line {writer.line}, and nothing makes "
+            f"`{reader.text()}` uses {what} that {_who(guard.who.who)} makes in {writer.line_name}, and nothing makes "
             "the other ranks wait for it",
             fix=f"create the folder on every rank: move `{writer.text()}` out of the branch (with exist_ok=True), or "
-            f"put a barrier between line {writer.line} and line {reader.line}"
+            f"put a barrier between {writer.line_name} and {reader.line_name}"
             if folder
-            else f"put a barrier for all ranks between line {writer.line} and line {reader.line}",
+            else f"put a barrier for all ranks between {writer.line_name} and {reader.line_name}",
             basis=(guard.who,),
             severity=reader.milder_in_tests(rules.DC724),
             flow=[
                 *flow_of(program, writer.file, guard.term),
-                f"{writer.path}:{writer.line}: {writer.text()}",
-                f"{reader.path}:{reader.line}: {reader.text()}",
+                writer.as_step(),
+                reader.as_step(),
             ],
         )
 

@@ -78,14 +78,14 @@ def ranks_draw_other_numbers(program: Program) -> Iterator[Finding]:
             yield row.found(
                 rules.DC736,
                 f"all ranks have the same seed here ({row.term_text(term)}), so that {drawn.text} gives the same "
-                f"numbers on each ({drawn.row.path}:{drawn.row.line})",
+                f"numbers on each ({drawn.row.place})",
                 fix=f"set_seed({row.term_text(term)}, device_specific=True) adds the rank to it"
                 if own
                 else "add the rank to the seed after the model is built: torch.manual_seed(seed + rank)",
                 severity=Severity.INFO,
                 flow=[
                     *program.flow(path.steps),
-                    f"{drawn.row.path}:{drawn.row.line}: random numbers that every rank draws",
+                    f"{drawn.row.place}: random numbers that every rank draws",
                 ],
             )
 
@@ -209,7 +209,7 @@ def spawned_ranks_are_seeded(program: Program) -> Iterator[Finding]:
             rules.DC738,
             f"the seed is set in the process that starts the ranks: {name}(), which runs in each of them, sets none",
             fix=f"set the seed at the start of {name}(), with the rank added where ranks need other random numbers",
-            flow=[f"{spawn.path}:{spawn.line}: the ranks are started here", f"{seed.path}:{seed.line}: {seed.text()}"],
+            flow=[f"{spawn.place}: the ranks are started here", seed.as_step()],
         )
 
 

@@ -189,7 +189,7 @@ def _what_to_guard(call_path: CallPath, name: str) -> str:
     if not call_path.calls or _needs_all_ranks(call_path.row.program, (call_path.row.file, call_path.row.scope)):
         return f"{name}()"
     outer = call_path.calls[0]
-    return f"{name}(), or around the call of {outer.method}() at {outer.path}:{outer.line}"
+    return f"{name}(), or around the call of {outer.method}() at {outer.place}"
 
 
 @cached

@@ -200,10 +200,10 @@ def _found(program: Program, fault: Fault, outcomes: list[_Outcome]) -> Iterator
     )
     if row is None or any(explained):
         return
-    flow = [f"{one.path}:{one.line}: {one.text()}" for one in (row, other) if one is not None]
+    flow = [one.as_step() for one in (row, other) if one is not None]
     message = fault.message.replace("{call}", f"`{row.text()}`")
     if other is not None:
-        message = message.replace("{line}", str(other.line)).replace("{other}", other.text())
+        message = message.replace("line {line}", other.line_name).replace("{other}", other.text())
     rule = _RULES[fault.code]
     # options and other numbers of ranks may avoid it
     sure = not outcome.assumed and all(one.fault is not None for one in outcomes)

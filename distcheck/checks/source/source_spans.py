@@ -105,16 +105,12 @@ class SourceSpans:
 
     def where(self, file: int, span: SourceSpan, function: str | None = None) -> Where:
         """Return the location of a finding; in a notebook lines are those of the cell."""
-        cells = self._texts[file].cells
-        line, end_line, cell = span.line, span.end_line, None
-        if cells and line <= len(cells):
-            cell, line = cells[line - 1]
-            end_line = line + span.end_line - span.line
+        cell, line = self._cell(file, span.line)
         return Where(
             path=span.path,
             line=line,
             column=span.column,
-            end_line=end_line,
+            end_line=line + span.end_line - span.line,
             end_column=span.end_column,
             cell=cell,
             object=function,
@@ -272,17 +268,30 @@ class SourceSpans:
         for flow in flows:
             for step in flow:
                 # what joins values stands at no line of its own
-                place = f"{self._place(step.file, step.line)}: " if step.file >= 0 else ""
+                place = f"{self.place(step.file, step.line)}: " if step.file >= 0 else ""
                 lines.append(f"{place}{step.text}")
         return list(dict.fromkeys(lines))
 
-    def _place(self, file: int, line: int) -> str:
+    def place(self, file: int, line: int) -> str:
         """``train.py:31``; in a notebook ``nb.ipynb:cell 3:2``."""
-        facts = self._texts[file]
-        if 0 < line <= len(facts.cells):
-            cell, line = facts.cells[line - 1]
-            return f"{facts.path}:cell {cell}:{line}"
-        return f"{facts.path}:{line}"
+        cell, line = self._cell(file, line)
+        path = self._texts[file].path
+        return f"{path}:{line}" if cell is None else f"{path}:cell {cell}:{line}"
+
+    def line_name(self, file: int, line: int) -> str:
+        """``line 31``; in a notebook ``line 2 of cell 3``."""
+        cell, line = self._cell(file, line)
+        return f"line {line}" if cell is None else f"line {line} of cell {cell}"
+
+    def source_line(self, file: int, where: Where) -> int:
+        """Return the line of a finding in the source of the file, 0 if it has none; in a notebook see :meth:`where`."""
+        line = where.line or 0
+        return line if where.cell is None else self._texts[file].cells.index((where.cell, line)) + 1
+
+    def _cell(self, file: int, line: int) -> tuple[int | None, int]:
+        """Return the cell of a line of a notebook and its line there; elsewhere None and the line."""
+        cells = self._texts[file].cells
+        return cells[line - 1] if 0 < line <= len(cells) else (None, line)
 
 
 def _within(outer: SourceSpan, node: Any) -> SourceSpan:

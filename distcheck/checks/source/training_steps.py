@@ -56,14 +56,14 @@ def replicas_take_the_same_steps(program: Program) -> Iterator[Finding]:
         if guard is None or _is_broadcast_later(program, call):
             continue
         done.add((call.file, guards[0].block))
-        condition = condition_text(program, call.file, guard)
+        condition, at = condition_text(program, call.file, guard), program.line_name(call.file, guard.line)
         yield call.found(
             rules.DC757,
-            f"`{call.text()}` {what}, but {who_runs(guard.who)} there, by `{condition}` in line {guard.line}",
-            fix=f"call it on all ranks, outside of the branch in line {guard.line}",
+            f"`{call.text()}` {what}, but {who_runs(guard.who)} there, by `{condition}` in {at}",
+            fix=f"call it on all ranks, outside of the branch in {at}",
             basis=(guard.who, *basis),
             severity=call.milder_in_tests(rules.DC757) if severity is None else severity,
-            flow=[*flow_of(program, call.file, guard.term), f"{call.path}:{call.line}: {call.text()}"],
+            flow=[*flow_of(program, call.file, guard.term), call.as_step()],
             reached_by=guard.who.who,
         )
 
@@ -99,7 +99,7 @@ def _change(
         return (what, (), None) if _trained_later(program, call) else None
     averaged = _averaged(program, call)
     if averaged and (user := _used_by_all(program, call, averaged)) is not None:
-        return f"updates parameters in place that all ranks use in line {user.line}", (), None
+        return f"updates parameters in place that all ranks use in {user.line_name}", (), None
     return None
 
 

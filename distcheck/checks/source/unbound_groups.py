@@ -73,7 +73,7 @@ def ranks_have_devices_before_their_first_barrier(program: Program) -> Iterator[
             if program.may_precede(call, row) and program.may_precede(row, binders[0]):
                 yield row.found(
                     rules.DC206,
-                    f"{row.method}() waits for all ranks before {binders[0].text()} in line {binders[0].line}: "
+                    f"{row.method}() waits for all ranks before {binders[0].text()} in {binders[0].line_name}: "
                     "NCCL guesses a GPU for it",
                     fix=f"call {binders[0].text()} before the process group is created",
                     severity=Severity.INFO,
@@ -163,11 +163,11 @@ def _unbound(program: Program, call: SourceCall, roots: frozenset[Function], fil
         if use.way != LOADED
     ) or any(_is_of_a_list(one) for one in called_in(program, files, "torch.device"))
     if bare is not None:
-        what = f"{bare.text()} at {bare.path}:{bare.line} goes to GPU 0 on every rank"
+        what = f"{bare.text()} at {bare.place} goes to GPU 0 on every rank"
     elif objects is not None:
-        what = f"{objects.method}() at {objects.path}:{objects.line} puts the data of all ranks on GPU 0"
+        what = f"{objects.method}() at {objects.place} puts the data of all ranks on GPU 0"
     elif guess is not None:
-        what = f"barrier() at {guess.path}:{guess.line} guesses a GPU"
+        what = f"barrier() at {guess.place} guesses a GPU"
     else:
         what = "the current device is GPU 0 on every rank"
     severity = Severity.WARNING

@@ -153,7 +153,7 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
             basis=(own, added(made.certainty, step.certainty), *(() if wrapped is None else (wrapped,))),
             flow=[
                 *program.flow(made.steps),
-                f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
+                f"{program.place(loop.file, loop.line)}: the loop that trains from it",
             ],
         )
     return loader.found(
@@ -165,7 +165,7 @@ def _judge_loader(program: Program, loader: SourceCall, loop: LoaderLoop) -> Fin
         severity=severity,
         flow=[
             *program.flow(made.steps),
-            f"{program.index.files[loop.file].path}:{loop.line}: the loop that trains from it",
+            f"{program.place(loop.file, loop.line)}: the loop that trains from it",
         ],
     )
 

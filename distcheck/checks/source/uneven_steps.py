@@ -89,14 +89,14 @@ def _uneven_loop(
     yield first.found(
         rules.DC519,
         f"{_iterated(program, file, line)} {text};"
-        f" all ranks synchronize in each step of this loop, at line {collective.line}",
+        f" all ranks synchronize in each step of this loop, at {collective.line_name}",
         fix="cut the total to a multiple of the number of ranks before it is divided,"
         " use a DistributedSampler, or put the loop under Join"
         if why is None
         else "give the loop the same number of steps on all ranks: agree on it with all_reduce and ReduceOp.MIN",
         basis=() if why is None else (why,),
         severity=first.level_in_tests,
-        meeting=f"{collective.path}:{collective.line}: {collective.text()}",
+        meeting=collective.as_step(),
     )
 
 
@@ -300,12 +300,12 @@ def slow_rank_zero(program: Program) -> Iterator[Finding]:
         yield call.found(
             rules.DC726,
             f"{reached_by.who} {_WORK.get(call.method, 'downloads and unpacks')} while the others wait"
-            f" at {waiting.path}:{waiting.line}, at most {timeout}",
+            f" at {waiting.place}, at most {timeout}",
             fix="do it before the job in a separate script, or pass init_process_group a timeout that the work"
             " fits in: timeout=timedelta(hours=2)",
             basis=(reached_by,),
             severity=Severity.INFO if quiet else rules.DC726.severity,
-            waiting=f"{waiting.path}:{waiting.line}: {waiting.text()}",
+            waiting=waiting.as_step(),
             limit=timeout,
         )
 

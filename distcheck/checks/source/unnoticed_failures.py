@@ -56,8 +56,8 @@ def failed_rendezvous_ends_the_rank(program: Program) -> Iterator[Finding]:
                     'for example with "RANK" not in os.environ',
                     severity=row.level_in_tests,
                     flow=[
-                        f"{init.path}:{init.line}: the group is created",
-                        f"{alone.path}:{alone.line}: the rank goes on alone",
+                        f"{init.place}: the group is created",
+                        f"{alone.place}: the rank goes on alone",
                     ],
                 )
                 break
@@ -93,14 +93,15 @@ def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
             if _is_a_trial(program, row, around[-1]) or any(kind == "while" for _, (_, kind, *_) in row.blocks):
                 continue
             seen.add((row.file, around[-1][4]))
+            line = program.blocks[row.file][caught][4]
             yield row.found(
                 rules.DC749,
-                f"line {program.blocks[row.file][caught][4]} ignores errors of {collective.method}(): this rank goes "
+                f"{program.line_name(row.file, line)} ignores errors of {collective.method}(): this rank goes "
                 "on with its own value, and the others wait or have another",
                 fix="let the error end the process; test dist.is_initialized() first if there may be no group",
                 flow=[
-                    f"{collective.path}:{collective.line}: {collective.text()}",
-                    f"{row.path}:{program.blocks[row.file][caught][4]}: its errors are ignored",
+                    collective.as_step(),
+                    f"{program.place(row.file, line)}: its errors are ignored",
                 ],
             )
 
@@ -252,7 +253,7 @@ def started_ranks_are_watched(program: Program) -> Iterator[Finding]:
             if start.waits == "join"
             else "start the ranks with torchrun, or poll() all of them, and terminate() the others when one fails",
             severity=wait.level_in_tests if lost else Severity.INFO,
-            flow=[f"{call.path}:{call.line}: the ranks are started"],
+            flow=[f"{call.place}: the ranks are started"],
         )
 
 

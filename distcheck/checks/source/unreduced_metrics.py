@@ -60,7 +60,7 @@ def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
         body = [call for call in calls_within(program, *loop[:3]) if without_gradients(program, call)]
         if not body or _is_combined(program, loop.function):
             continue
-        path = program.index.files[loop.file].path
+        at = program.place(loop.file, loop.line)
         worst: dict[Function, tuple[_Decides, EventRow]] = {}
         for decides, row in _decisions(sequences, loop):
             known = worst.setdefault((row.file, row.scope), (decides, row))
@@ -69,13 +69,13 @@ def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
         for decides, row in worst.values():
             yield row.found(
                 rules.DC739,
-                f"nothing reduces the metric of the evaluation at {path}:{loop.line}, in which each rank sees its part "
+                f"nothing reduces the metric of the evaluation at {at}, in which each rank sees its part "
                 f"of the data only, and here it decides {decides.value}",
                 fix="add up sums and counts in tensors, all_reduce both on all ranks after that loop, and divide then",
                 severity=Severity.INFO if decides is _Decides.SAVE else None,
                 flow=[
-                    f"{path}:{loop.line}: each rank evaluates its part",
-                    f"{row.path}:{row.line}: the metric decides",
+                    f"{at}: each rank evaluates its part",
+                    f"{row.place}: the metric decides",
                 ],
             )
 
@@ -178,7 +178,7 @@ def monitored_metrics_are_reduced(program: Program) -> Iterator[Finding]:
         yield call.found(
             rules.DC739,
             f"each rank logs {name.constant!r} of its part of the data, without sync_dist=True, and "
-            f"{monitor.method} in {monitor.path}:{monitor.line} decides by it",
+            f"{monitor.method} in {monitor.place} decides by it",
             fix="add sync_dist=True: the mean over the ranks is logged; a metric of torchmetrics needs none",
             edits=tuple(edit for edit in (program.argument_edit(call, "sync_dist=True"),) if edit is not None),
             safe=False,

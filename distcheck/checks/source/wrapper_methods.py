@@ -80,7 +80,7 @@ def attributes_are_those_of_the_wrapper(program: Program) -> Iterator[Finding]:
                 basis=tuple(wrapped),
                 severity=row.milder_in_tests(rules.DC768),
                 flow=program.flow(*(atom.flow for atom in wrapped)),
-                wrapped_at=f"{wrap.call.path}:{wrap.call.line}",
+                wrapped_at=f"{wrap.call.place}",
                 **(signs(row) if conditional else {}),
             )
 
