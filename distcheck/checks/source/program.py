@@ -169,7 +169,7 @@ class EventRow:
 
     @property
     def place(self) -> str:
-        """Where it stands in a text about another place, see :meth:`Program.place`."""
+        """Its file and line in a text about another location, see :meth:`Program.place`."""
         return self.program.place(self.file, self.line)
 
     @property
@@ -178,7 +178,7 @@ class EventRow:
         return self.program.line_name(self.file, self.line)
 
     def as_step(self) -> str:
-        """A line of ``evidence["flow"]``: its place and its source."""
+        """A line of ``evidence["flow"]``: its location and its source."""
         return f"{self.place}: {self.text()}"
 
     @property
