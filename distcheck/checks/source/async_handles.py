@@ -9,8 +9,10 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
+from .collective_backends import backends_of
 from .collective_outputs import is_constant_tensor
 from .collective_signatures import ALWAYS_ASYNC, ASYNC, MANAGERS, OUTPUT, SETTLES
+from .pending_buffers import changes
 from .program import Program, SourceCall
 from .term_queries import callee_text, parts, payload_terms, users
 from .vocabulary import D
@@ -26,7 +28,7 @@ def handle_is_kept(program: Program) -> Iterator[Finding]:
             continue
         if call.within(*MANAGERS) or _settles_later(program, call) or _is_load_only(program, call):
             continue
-        if _is_warm_up(program, call):
+        if _is_warm_up(program, call) or _is_sent_unchanged(program, call):
             continue
         tensor = call.argument_text(0) or "its tensors"
         many = call.is_to(D + "batch_isend_irecv")
@@ -88,6 +90,28 @@ def _is_warm_up(program: Program, call: SourceCall) -> bool:
     return bool(tensors) and all(
         term >= 0 and one is not None and one.terms[term][0] == "c" for one, term in zip(made, tensors, strict=True)
     )
+
+
+def _is_sent_unchanged(program: Program, call: SourceCall) -> bool:
+    """Return whether a tensor that a backend of GPUs sends is only read afterwards: the backend keeps it until then.
+
+    Source: the documentation of ``isend``, which forbids only to modify the tensor, and ProcessGroupNCCL.hpp of
+    torch 2.13 (``stashed_for_allocator_safety_``; ``recordStream`` before).
+    """
+    backends = backends_of(program, call.file)
+    if not call.is_to(D + "isend") or backends.isdisjoint(_OF_GPUS) or backends - _OF_GPUS - {None}:
+        return False
+    buffer = call.argument_term(0, "tensor")
+    loops = {number for number, _ in call.loops}
+    return buffer >= 0 and not any(
+        changes(program, row, buffer)
+        for row in program.rows_of(call.file, call.scope)
+        if row.number > call.number or loops.intersection(number for number, _ in row.loops)
+    )
+
+
+#: Backends whose calls are enqueued on a stream.
+_OF_GPUS = frozenset(["nccl", "hccl", "rccl"])
 
 
 def _is_load_only(program: Program, call: SourceCall) -> bool:

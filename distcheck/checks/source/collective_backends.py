@@ -17,8 +17,8 @@ from .values import Who
 from .vocabulary import INIT, D
 
 
-def _backends(program: Program, file: int) -> set[Any]:
-    """The backends that a file's program creates its group with; None stands for one that is not given or not known."""
+def backends_of(program: Program, file: int) -> set[Any]:
+    """Return the backends of a program's groups; None stands for one that is not given or not known."""
     found: set[Any] = set()
     files = set(program.component(file))
     for call in program.calls_to(*INIT):
@@ -43,7 +43,7 @@ def _group_backend(program: Program, call: SourceCall, position: int | None) -> 
                 return None
             found.add(constant.lower() if isinstance(constant, str) else None)
         return next(iter(found)) if len(found) == 1 else None
-    backends = _backends(program, call.file)
+    backends = backends_of(program, call.file)
     return next(iter(backends)) if len(backends) == 1 else None
 
 
@@ -68,7 +68,7 @@ def nccl_gets_gpu_tensors(program: Program) -> Iterator[Finding]:
             group = call.argument_term(GROUPS.get(target), "group")
             if group >= 0 and not program.evaluator.is_world(call.file, group):
                 continue
-            if _backends(program, call.file) != {"nccl"} or _has_default_device(program, call.file):
+            if backends_of(program, call.file) != {"nccl"} or _has_default_device(program, call.file):
                 continue
             # a branch for runs without a GPU, which have no group of NCCL either
             if mentions(program, call, *_GPU_TESTS):
@@ -124,7 +124,7 @@ def operation_fits_backend(program: Program) -> Iterator[Finding]:
         term = call.argument_term(1 if call.is_to(D + "all_reduce") else 2, "op")
         if term < 0 or not program.evaluator.value(call.file, term).named(D + "ReduceOp.AVG"):
             continue
-        if _backends(program, call.file) == {"mpi"} and not call.gives(None, "group"):
+        if backends_of(program, call.file) == {"mpi"} and not call.gives(None, "group"):
             yield call.found(
                 rules.DC120,
                 'MPI has no ReduceOp.AVG, and the group is created with "mpi"',

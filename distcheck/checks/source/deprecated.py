@@ -17,7 +17,7 @@ from distcheck.core.registry import probe
 
 from .dead_code import is_dead
 from .environment_variables import version_is_tested
-from .program import EventRow, Program, SourceCall
+from .program import EventRow, Program, SourceCall, cached
 from .source_spans import SourceSpan
 from .vocabulary import words
 
@@ -266,6 +266,31 @@ def _handles(program: Program, file: int, caught: int) -> bool:
     return not named or not _HANDLED.isdisjoint(named)
 
 
+@cached
+def _replaced_names(program: Program) -> dict[str, str]:
+    """Return the names of the table that the project gives to other functions when it starts, and the lines.
+
+    It assigns to the attribute of the module, or passes the dotted name to a function that does.
+    """
+    found: dict[str, str] = {}
+    files = [file for file in range(len(program.index.files)) if not program.is_test(file)]
+    for row in program.rows("attribute", files):
+        if row.at_module_level and row.payload[1] in _LAST_NAMES and not row.inside("if", "with", "except"):
+            base = row.payload[0]
+            module = dotted_of(program, row.file, base) or _imported(program, row.file, row.terms[base])
+            old = look_up(f"{module}.{row.payload[1]}")
+            if old is not None:
+                found.setdefault(old.name, f"{row.path}:{row.line}")
+    for call in program.calls_in(files):
+        if call.method not in ("register_patch", "setattr") or call.positional < 2:
+            continue
+        given = call.terms[call.argument_term(0)]
+        old = look_up(given[2]) if given[:2] == ("k", "str") else None
+        if old is not None and not call.inside("if", "with"):
+            found.setdefault(old.name, f"{call.path}:{call.line}")
+    return found
+
+
 def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Finding:
     since = f" in torch {old.since}" if old.since else ""
     message = {
@@ -281,6 +306,8 @@ def _found(program: Program, row: EventRow, old: Stale, span: SourceSpan) -> Fin
             message_ends = "; no import of this file was found"
         elif is_dead(program, row.file, row.function.qualified or ""):
             message_ends = "; no code of the project uses the function"
+        elif old.state == "deprecated" and (line := _replaced_names(program).get(old.name)) is not None:
+            message_ends = f"; the project replaces it at {line}"
         if message_ends:
             severity = Severity.WARNING if severity is Severity.ERROR else Severity.INFO
     evidence: dict[str, Any] = {"name": old.name, "state": old.state, "since": old.since}

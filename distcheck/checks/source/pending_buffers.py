@@ -144,6 +144,24 @@ def _touches(program: Program, row: EventRow, buffer: int, call: SourceCall) -> 
     return False
 
 
+def changes(program: Program, row: EventRow, buffer: int) -> bool:
+    """Return whether an event may write into a tensor: in place, as an output, or through a function of the project."""
+    terms = row.terms
+    if row.kind == "store":
+        return _holds(terms, row.payload[0], buffer) or buffer in parts(program, row.file, row.payload[0])
+    if not isinstance(row, SourceCall):
+        return False
+    if row.receiver_term == buffer:
+        return row.method.endswith("_")
+    if any(name == "out" and term == buffer for name, term in row.term[3]):
+        return True
+    target = next((target for target in row.targets if target in OUTPUT), None)
+    if target is not None or row.is_to(D + "isend", D + "send"):
+        return target is not None and row.argument_term(*OUTPUT[target]) == buffer and not row.is_to(D + "isend")
+    reads = any(target.startswith("torch.") and not target.startswith(D) for target in row.targets)
+    return not reads and buffer in row.argument_terms
+
+
 def _holds(terms: list[tuple[object, ...]], term: int, buffer: int) -> bool:
     """Return whether an argument is the tensor, or arithmetic with it."""
     if term == buffer:
