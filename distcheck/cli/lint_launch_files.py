@@ -240,7 +240,7 @@ class LaunchJudge:
             if finding.where.path not in side.not_requested or not options.excludes.match_file(finding.where.path, here)
         ]
         every = without_passed_options(without_weaker([*python.findings, *found]), started)
-        every = with_launch_lines(every, started)
+        every = with_launch_lines(every, started, side.files)
         return side, python._replace(
             findings=tuple(without_missing_launchers(every, started)),
             not_checked=merge_not_checked([*python.not_checked, *judged.not_checked]),

@@ -15,7 +15,7 @@ from distcheck import rules
 from distcheck.core.checker import Checker
 from distcheck.core.configuration import SITE_FILE
 from distcheck.core.model import FEW_FILES, Finding, Fix, Report, Rule, Severity, Where, sort_findings
-from distcheck.core.rank_evidence import ACCELERATE_SINCE, NEEDS, SCRIPTS, SINCE
+from distcheck.core.rank_evidence import ACCELERATE_SINCE, NEEDS, SCRIPTS, SINCE, UNREACHED
 from distcheck.rules import Selection
 
 from .lint_inputs import DelayedProgress, LintFiles, LintOptions, bytes_of, covers_repositories, has_changed, say
@@ -126,8 +126,8 @@ def _check(
         verdicts[number] = verdict
         if memory is not None:
             if texts is not None:
-                for name, _ in verdict.searched:
-                    texts.uses(*name)  # another process may have read the files: this one records what they are
+                for question, _ in verdict.searched:
+                    texts.answer(question)  # another process may have read the files: this one records what they are
             memory.keep_verdict(keys[number], verdict)
     verdict = joined([one for one in verdicts if one is not None])
     verdict = verdict._replace(
@@ -223,7 +223,7 @@ def _with_pins(options: LintOptions, findings: list[Finding]) -> list[Finding]:
 def _with_documents(options: LintOptions, findings: list[Finding], memory: RunMemory | None) -> list[Finding]:
     """The findings, with what the launch lines of documents show; that is kept while the documents do not change."""
     if not any(
-        not finding.evidence.keys().isdisjoint((SCRIPTS, NEEDS))
+        not finding.evidence.keys().isdisjoint((SCRIPTS, NEEDS, UNREACHED))
         or (finding.code == "DC207" and "variable" in finding.evidence)
         for finding in findings
     ):
@@ -281,7 +281,7 @@ def _texts(
         return None
     read = partial(bytes_of, inputs=inputs, changed=changed) if memory is None else memory.read
     return ProjectTexts(
-        (roots.of_file(path).repository, partial(read, path)) for path in (*inputs.paths, *inputs.launch)
+        (roots.of_file(path).repository, path, partial(read, path)) for path in (*inputs.paths, *inputs.launch)
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from distcheck.checks.launch_files.model import LaunchFile, LaunchSite
     from distcheck.checks.source.engine import ReadFiles
     from distcheck.checks.source.link import FileFacts
-    from distcheck.checks.source.project_texts import ProjectTexts
+    from distcheck.checks.source.project_texts import Answer, ProjectTexts, Question
     from distcheck.core.project_roots import RootFinder
 
     from .lint_launch_files import LaunchJudge, LaunchSide
@@ -55,8 +55,8 @@ class UnitVerdict(NamedTuple):
     #: codes of the rules that were checked
     checked: frozenset[str] = frozenset()
     #: the same result is to be expected from the same files
-    #: names that were searched in all files of their repository, and whether they are used there
-    searched: tuple[tuple[tuple[str, str], bool], ...] = ()
+    #: what was searched in all files of a repository, and the answers
+    searched: tuple[tuple[Question, Answer], ...] = ()
     repeatable: bool = True
 
 
@@ -103,13 +103,15 @@ def judge_unit(
     from distcheck.checks.source.engine import without_cycle_search
     from distcheck.checks.source.option_paths import with_needs
     from distcheck.checks.source.program import Program
+    from distcheck.checks.source.reach import with_reach
     from distcheck.checks.source.several_ranks import with_scripts
     from distcheck.checks.source.suppressions import apply_suppressions
 
     with without_cycle_search():
         program = Program((files[number] for number in unit.files), texts=texts)
         report = plan.run(program)
-        report = report._replace(findings=tuple(with_needs(program, with_scripts(program, report.findings))))
+        found = with_reach(program, with_needs(program, with_scripts(program, report.findings)))
+        report = report._replace(findings=tuple(found))
         launch = unit.launch
         if launch is not None and launch_judge is not None:
             launch, report = launch_judge.judge(launch, unit.starts, program, report)

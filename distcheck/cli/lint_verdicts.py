@@ -288,7 +288,7 @@ class RunMemory:
             return None
         try:
             found = _verdict_from(marshal.loads(data))  # noqa: S302 - written by this user, and holds plain values
-            same = all(texts is not None and texts.uses(*name) is used for name, used in found.searched)
+            same = all(texts is not None and texts.answer(question) == answer for question, answer in found.searched)
             return found if same else None
         except (ValueError, TypeError, EOFError, IndexError, KeyError):
             return None
@@ -430,7 +430,7 @@ def _verdict_from(plain: Any) -> UnitVerdict:
         tuple(NotChecked(*item) for item in not_checked),
         tuple(ProbeRun(name, status) for name, status in probes),
         frozenset(checked),
-        tuple(((repository, name), used) for (repository, name), used in searched),
+        tuple((tuple(question), answer) for question, answer in searched),
     )
 
 

@@ -20,3 +20,5 @@ LAUNCH = "launch"
 SINCE = "torch_since"
 #: The oldest release of accelerate that is known to refuse what a finding is about.
 ACCELERATE_SINCE = "accelerate_since"
+#: The function or module of a package for users that nothing of its repository reaches.
+UNREACHED = "unreached"

@@ -14,7 +14,8 @@ from functools import partial
 from typing import NamedTuple
 
 from distcheck.core.model import Finding, Severity
-from distcheck.core.rank_evidence import NEEDS, ONE_PROCESS, SCRIPTS, SIGN
+from distcheck.core.rank_evidence import NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 
 from .document_files import DocumentFiles, is_readme
@@ -86,6 +87,15 @@ class Documents:
         if script not in self._launches:
             self._launches[script] = [launch_of(site) for _, site in self._starting(script)]
         return self._launches[script]
+
+    def starts_several_near(self, path: str) -> bool:
+        """Return whether a document about a folder around a file has a launch line with several ranks."""
+        return any(
+            starts_several(site)
+            for folder in self._above(os.path.abspath(path))
+            for document in self._in_folder(folder)
+            for site in document.sites
+        )
 
     def mention(self, script: str) -> bool:
         """Return whether a comment in a document that starts a script starts it with a launcher."""
@@ -214,10 +224,20 @@ def respect_documents(findings: Iterable[Finding], documents: Documents) -> list
                 finding = finding._replace(severity=Severity.INFO, message=message)
         if SCRIPTS in finding.evidence and finding.severity > Severity.INFO:
             finding = _by_ranks(finding, documents)
+        if UNREACHED in finding.evidence and path:
+            finding = _by_project(finding, documents.starts_several_near(path))
         if NEEDS in finding.evidence:
             finding = by_launches(finding, documents.launches_of, documents.mention, documents.options_of)
         found.append(finding)
     return found
+
+
+def _by_project(finding: Finding, is_launched: bool) -> Finding:
+    """Return a finding that only users of a package may reach: a note if the project shows how it is launched."""
+    if is_launched and finding.severity > Severity.INFO:
+        return not_reached(finding)
+    evidence = {key: value for key, value in finding.evidence.items() if key != UNREACHED}
+    return finding._replace(evidence=evidence)
 
 
 def _by_ranks(finding: Finding, documents: Documents) -> Finding:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable
 
 from distcheck.core.model import Finding, grouped_pairs
-from distcheck.core.rank_evidence import NEEDS, ONE_PROCESS, SCRIPTS, SIGN
+from distcheck.core.rank_evidence import NEEDS, ONE_PROCESS, SCRIPTS, SIGN, UNREACHED
+from distcheck.core.unreached import not_reached
 from distcheck.launch.model import NODE_LAUNCHERS
 from distcheck.launch.schedulers import task_starter
 
 from .counts import nodes_of, ranks_on_node, tasks_of
 from .given_options import DocumentedLaunch, with_launches
-from .model import LaunchSite
+from .model import LaunchFiles, LaunchSite
 from .scripts import Started
 
 
@@ -58,15 +59,21 @@ def mentions_several(lines: Iterable[str], script: str) -> bool:
     return any(name in line and _LAUNCHER_IN_COMMENT.match(line) for line in lines)
 
 
-def with_launch_lines(findings: Iterable[Finding], started: Started) -> list[Finding]:
-    """Return the findings; those that need several ranks get the launch line of a script that reaches them."""
+def with_launch_lines(findings: Iterable[Finding], started: Started, files: LaunchFiles) -> list[Finding]:
+    """Return the findings; those that need several ranks get the launch line of a script that reaches them.
+
+    What nothing of a project with launch lines reaches is a note.
+    """
     program = started.program
     if program is None:
         return list(findings)
     lines = grouped_pairs((program.index.files[start.script].path, start.site) for start in started.starts)
     texts = grouped_pairs((program.index.files[start.script].path, start.file.lines) for start in started.starts)
+    is_launched = any(starts_several(site) for _, site in files.sites())
     found = []
     for finding in findings:
+        if is_launched and UNREACHED in finding.evidence:
+            finding = not_reached(finding)
         sites = [site for script in finding.evidence.get(SCRIPTS, ()) for site in lines.get(script, ())]
         site = next(filter(starts_several, sites), None)
         if site is not None:

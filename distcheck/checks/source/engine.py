@@ -78,7 +78,7 @@ def analyse(
     :param whole: the files are all that their repositories hold
     """
     found = read(files, jobs=jobs, cache=cache, progress=progress)
-    texts = ProjectTexts((file.repository, file.read) for file in files) if whole else None
+    texts = ProjectTexts((file.repository, file.path, file.read) for file in files) if whole else None
     with without_cycle_search():
         return Program(found.files, put_aside=found.put_aside, texts=texts)
 

@@ -21,7 +21,7 @@ from .algebra import device_of
 from .collective_signatures import ASYNC, GROUPS
 from .evaluate import Evaluator
 from .link import FileFacts, Index, chain
-from .project_texts import ProjectTexts
+from .project_texts import Answer, Mention, ProjectTexts, Question
 from .rank_reach import Guard
 from .source_spans import SourceSpan, SourceSpans
 from .source_tables import CallContext
@@ -60,11 +60,9 @@ _USES_NAMES_OF = re.compile(
 #: What may use names of modules that it composes.
 _LOADS_MODULES = ("import_module", "__import__")
 #: Names of files that are used without an import.
-_USED_BY_NAME = ("__init__.py", "__main__.py", "setup.py", "conftest.py", "hubconf.py", "noxfile.py")
+USED_BY_NAME = ("__init__.py", "__main__.py", "setup.py", "conftest.py", "hubconf.py", "noxfile.py")
 #: Words in the path of code that was replaced.
-_REPLACED = re.compile(
-    r"(?:^|[/_.-])(?:old|legacy|deprecated|depreciated|obsolete|backup|unused|archived?)(?:[/_.-]|$)"
-)
+REPLACED = re.compile(r"(?:^|[/_.-])(?:old|legacy|deprecated|depreciated|obsolete|backup|unused|archived?)(?:[/_.-]|$)")
 #: Bases outside of a project that call no method of a class by its name.
 _PLAIN_BASES = ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
 #: Rules with a level of their own for code that nothing uses.
@@ -524,8 +522,8 @@ class Program(SourceSpans):
         self.put_aside = put_aside
         #: the texts of all files of the repositories; None where only a part of them was read
         self.texts = texts
-        #: names that were searched in these texts, by repository, and whether they are used there
-        self.searched: dict[tuple[str, str], bool] = {}
+        #: what was searched in these texts, and the answers
+        self.searched: dict[Question, Answer] = {}
         self._targets: dict[tuple[int, int], tuple[str, ...]] = {}
         # by kind and by last name: the file's number and the event's in one, since a large tree has millions
         self._rows: defaultdict[str, array[int]] = defaultdict(functools.partial(array, "Q"))
@@ -903,8 +901,8 @@ class Program(SourceSpans):
         path = facts.path.replace("\\", "/")
         if self.texts is None or len(self.index.files) < 2 or facts.cells or self.is_test(file):
             return False
-        is_public = facts.packaged and _REPLACED.search(path.removesuffix(".py").lower()) is None
-        if around and self.is_leftover(file) and self._has_scripts():
+        is_public = facts.packaged and REPLACED.search(path.removesuffix(".py").lower()) is None
+        if around and self.is_leftover(file) and self.has_scripts():
             stem = path.rpartition("/")[2].removesuffix(".py")
             starts = any(isinstance(row, SourceCall) and self.functions(row) for row in self.rows_of(file, 0))
             return not (is_public or starts or any(self.uses_name(file, name) for name in (stem, *_LOADS_MODULES)))
@@ -917,7 +915,7 @@ class Program(SourceSpans):
             return not (
                 (is_public and not outermost.name.startswith("_"))
                 or self.uses_name(file, outermost.name)
-                or any(self._composes_names(one) for one in self.evaluator.importers(file))
+                or self.composes_name_of(file, outermost.name)
             )
         if len(around) < 2 or around[1].kind != "function" or re.search(r"getattr\(\s*(?:self|cls)\b", text):
             return False
@@ -932,35 +930,73 @@ class Program(SourceSpans):
         )
 
     @cached
-    def _composes_names(self, file: int) -> bool:
-        """Return whether a file may use a name of its module, or of one of the project, which does not stand in it."""
-        text = self.index.files[file].text
-        modules = {match[1] or match[2] for match in _USES_NAMES_OF.finditer(text)}
-        return None in modules or any(self._is_of_project(file, str(module), text) for module in modules)
+    def composes_name_of(self, file: int, name: str) -> bool:
+        """Return whether a text that code composes may be a name of a file: in a module that has it, or uses one."""
+        having = {file}
+        importing = sorted(self.evaluator.importers(file) - having)
+        for _ in range(4):
+            having.update(
+                one
+                for one in importing
+                for star in self.index.scopes[one][0].stars
+                if (located := self.index.locate(one, star)) is not None and located[0] in having
+            )
+        imported = {mention.path for mention in self.mentions(name) or () if mention.imports}
+        having.update(one for one in importing if self.index.files[one].path in imported)
+        for one in (file, *importing):
+            text = self.index.files[one].text
+            for match in _USES_NAMES_OF.finditer(text):
+                module = match[1] or match[2]
+                if module is None:
+                    if one in having:
+                        return True
+                elif self._module_called(one, module, text) in having:
+                    return True
+        return False
 
-    def _is_of_project(self, file: int, name: str, text: str) -> bool:
-        """Return whether an import in the text of a file binds a name to something of the project."""
+    def _module_called(self, file: int, name: str, text: str) -> int | None:
+        """Return the module of the project that a name in a file is imported as."""
+        for dotted in self._names_imported_as(name, text):
+            located = self.index.locate(file, dotted)
+            if located is not None:
+                return located[0]
+        return None
+
+    def _names_imported_as(self, name: str, text: str) -> Iterator[str]:
+        """Yield the dotted names of what imports in a text bind to a name."""
         for found in re.finditer(
             rf"^[ \t]*(?:from\s+([\w.]+)\s+)?import\b(.*(?<![\w.]){name}\b(?!\s+as\b|\.).*)", text, re.MULTILINE
         ):
             renamed = re.search(rf"([\w.]+)\s+as\s+{name}\b", found[2])
             last = renamed[1] if renamed else name
-            dotted = f"{found[1]}.{last}" if found[1] else last
-            if dotted.startswith(".") or self.index.locate(file, dotted) is not None:
-                return True
-        return False
+            within = "" if (found[1] or ".").endswith(".") else "."
+            yield f"{found[1]}{within}{last}" if found[1] else last
 
     @cached
-    def _has_scripts(self) -> bool:
+    def has_scripts(self) -> bool:
         """Return whether a file is meant to be started."""
         return any(one.has_main_guard for one in self.index.files)
 
     def uses_name(self, file: int, name: str) -> bool:
         """Return whether a file of the repository of a file uses a name."""
-        key = (self.index.files[file].repository, name)
-        if key not in self.searched:
-            self.searched[key] = self.texts is None or self.texts.uses(*key)
-        return self.searched[key]
+        return self.texts is None or bool(self._searched(("uses", self.index.files[file].repository, name)))
+
+    def mentions(self, name: str) -> tuple[Mention, ...] | None:
+        """Return where files of the repository name something; None if these are too many, or not all were read."""
+        if self.texts is None or len(self.repositories) != 1:
+            return None
+        found = self._searched(("mentions", self.repositories[0], name))
+        return tuple(Mention(*one) for one in found) if isinstance(found, tuple) else None
+
+    def _searched(self, question: Question) -> Answer:
+        if question not in self.searched:
+            self.searched[question] = None if self.texts is None else self.texts.answer(question)
+        return self.searched[question]
+
+    @functools.cached_property
+    def repositories(self) -> tuple[str, ...]:
+        """The repositories of its files."""
+        return tuple(dict.fromkeys(facts.repository for facts in self.index.files))
 
     @cached
     def is_leftover(self, file: int) -> bool:
@@ -972,7 +1008,7 @@ class Program(SourceSpans):
         if self.index.importers(file) or len(self.index.files) < 2 or facts.has_main_guard or facts.cells:
             return False
         name = facts.path.replace("\\", "/").rsplit("/", 1)[-1]
-        if name in _USED_BY_NAME or self.is_test(file) or name.removesuffix(".py") in self._imported_names():
+        if name in USED_BY_NAME or self.is_test(file) or name.removesuffix(".py") in self._imported_names():
             return False
         # a statement that is only a call: the file does something by itself
         return not any(isinstance(row, SourceCall) and row.use == "drop" for row in self.rows_of(file, 0))

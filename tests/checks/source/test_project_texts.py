@@ -9,7 +9,7 @@ from distcheck.checks.source.project_texts import ProjectTexts
 
 
 def _texts(*files: bytes) -> ProjectTexts:
-    return ProjectTexts(("r", lambda data=data: data) for data in files)  # type: ignore[misc]
+    return ProjectTexts(("r", f"{number}.py", lambda data=data: data) for number, data in enumerate(files))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_nothing_is_read_before_a_question_and_each_file_once() -> None:
         reads.append(1)
         return b"train()"
 
-    texts = ProjectTexts([("r", read)])
+    texts = ProjectTexts([("r", "a.py", read)])
     assert not reads
     assert texts.uses("r", "train")
     assert not texts.uses("r", "test")
@@ -50,7 +50,7 @@ def test_a_file_that_is_gone_uses_nothing() -> None:
     def gone() -> bytes:
         raise FileNotFoundError
 
-    assert not ProjectTexts([("r", gone)]).uses("r", "train")
+    assert not ProjectTexts([("r", "a.py", gone)]).uses("r", "train")
 
 
 def test_in_a_large_repository_each_name_counts_as_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,3 +59,55 @@ def test_in_a_large_repository_each_name_counts_as_used(monkeypatch: pytest.Monk
     assert not _texts(b"x" * 9).uses("r", "train")
     monkeypatch.setattr(project_texts, "_LARGEST", 5)
     assert not _texts(b"train()").uses("r", "train")
+
+
+CODE = b"""\
+from tools import train as fit, (
+    other,
+)
+
+
+class Runner:
+    def run(
+        self,
+    ):
+        # a comment at another indentation
+        if True:
+            return train()
+
+
+if __name__ == "__main__":
+    train(key="train")
+"""
+
+
+def test_mentions_show_the_definitions_around_them() -> None:
+    found = _texts(CODE).mentions("r", "train")
+    assert found is not None
+    assert [tuple(one) for one in found] == [
+        ("0.py", (), True, False, "fit"),
+        ("0.py", ("Runner", "run"), False, False, ""),
+        ("0.py", (), False, False, ""),
+        ("0.py", (), False, True, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (b'"""Call train()."""\nx = 1', 0),
+        (b"'''train'''\ntrain()", 1),
+        (b"__all__ = [\n    'train',\n]", 0),
+        (b"from tools import (\n    train,\n)", 0),
+        (b"import tools\ntools.train()", 1),
+    ],
+)
+def test_documentation_and_imports_run_nothing(text: bytes, count: int) -> None:
+    found = _texts(text).mentions("r", "train")
+    assert found is not None
+    assert len([one for one in found if not one.imports]) == count
+
+
+def test_a_name_that_stands_everywhere_has_no_list() -> None:
+    assert _texts(b"train()\n" * 100).mentions("r", "train") is None
+    assert _texts(b"train()\n" * 10).mentions("r", "train") == _texts(b"train()").mentions("r", "train")

@@ -1,0 +1,180 @@
+"""``distcheck lint`` on code that nothing of a project runs: it gives notes that show why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .test_lint import report_of
+from .test_lint_launch_files import jobs
+
+MAIN = """\
+import torch.distributed as dist
+
+import helpers
+
+
+def main():
+    dist.init_process_group("nccl")
+    helpers.setup()
+    {use}
+
+
+if __name__ == "__main__":
+    main()
+"""
+#: All ranks sum a tensor on the CPU, with a group of NCCL.
+HELPERS = '''\
+import torch
+import torch.distributed as dist
+
+
+def setup():
+    """Set up what total() and outer() need."""
+
+
+{decorator}
+def total(value):
+    tensor = torch.tensor([1.0, 2.0])
+    dist.all_reduce(tensor)
+    return tensor * value
+
+
+def outer(value):
+    return total(value)
+'''
+CLASS = '''\
+import torch
+import torch.distributed as dist
+
+
+def setup():
+    """Set up."""
+
+
+class Counter{bases}:
+    def {name}(self, value):
+        tensor = torch.tensor([1.0, 2.0])
+        dist.all_reduce(tensor)
+        return tensor * value
+'''
+#: A function of the same name as one in helpers.py.
+OTHER = """\
+import torch.distributed as dist
+
+import helpers
+
+
+def outer():
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    dist.init_process_group("nccl")
+    helpers.setup()
+    outer()
+"""
+LAUNCH = "```bash\ntorchrun --nproc-per-node=8 train.py\n```\n"
+
+
+def judged(folder: Path, name: str = "helpers.py") -> tuple[str, str]:
+    """The level and the message of DC714 about a file; the rule is named, so that it is at its own level."""
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC714", cwd=folder)["findings"]
+    one = next(one for one in found if one["where"]["path"].endswith(name))
+    assert "unreached" not in one["evidence"]
+    return one["severity"], one["message"]
+
+
+def helpers(decorator: str = "") -> str:
+    return HELPERS.format(decorator=decorator).replace("\n\n\n\ndef", "\n\n\ndef")
+
+
+@pytest.mark.parametrize(
+    ("use", "more"),
+    [
+        ("helpers.total(1)", {}),
+        ("helpers.outer(1)", {}),
+        ("run = [helpers.outer]", {}),
+        ("from helpers import outer as summed\n    summed(1)", {}),
+        ("getattr(helpers, 'out' + 'er')(1)", {}),
+        ("pass", {"other_py": "import helpers\n\nif __name__ == '__main__':\n    helpers.outer(1)\n"}),
+        ("pass", {"conf_yaml": "_target_: helpers.outer\n"}),
+        ("pass", {"more_py": "import helpers\n\nTABLE = {'sum': 'outer'}\n"}),
+        # a file that the linter puts aside
+        ("import plain\n    plain.go()", {"plain_py": "import helpers\n\n\ndef go():\n    helpers.outer(1)\n"}),
+    ],
+)
+def test_what_a_script_may_run_keeps_its_level(tmp_path: Path, use: str, more: dict[str, str]) -> None:
+    jobs(tmp_path, train_py=MAIN.format(use=use), helpers_py=helpers(), **more)
+    assert judged(tmp_path)[0] == "error"
+
+
+@pytest.mark.parametrize(
+    ("use", "more"),
+    [
+        ("pass", {}),
+        ("pass  # helpers.outer(1)", {}),
+        ("from helpers import outer", {}),
+        ("pass", {"tests__test_helpers_py": "import helpers\n\n\ndef test_outer():\n    helpers.outer(1)\n"}),
+        # another function of that name
+        ("pass", {"other_py": OTHER}),
+        # its only user runs nowhere
+        ("pass", {"more_py": "import helpers\n\n\ndef inner():\n    return helpers.outer(1)\n"}),
+    ],
+)
+def test_what_nothing_that_runs_names_is_a_note(tmp_path: Path, use: str, more: dict[str, str]) -> None:
+    jobs(tmp_path, train_py=MAIN.format(use=use), helpers_py=helpers(), **more)
+    level, message = judged(tmp_path)
+    assert level == "info"
+    assert message.endswith("no documented launch reaches total(): nothing that runs names it")
+
+
+def test_a_decorator_may_register_a_function(tmp_path: Path) -> None:
+    registered = jobs(tmp_path / "a", train_py=MAIN.format(use="pass"), helpers_py=helpers("@TASKS.register"))
+    assert judged(registered)[0] == "error"
+    plain = jobs(tmp_path / "b", train_py=MAIN.format(use="pass"), helpers_py=helpers("@torch.no_grad()"))
+    assert judged(plain)[0] == "info"
+
+
+@pytest.mark.parametrize(
+    ("bases", "name", "use", "level"),
+    [
+        ("", "total", "helpers.Counter().total(1)", "error"),
+        ("", "total", "helpers.Counter()", "info"),
+        ("", "__call__", "helpers.Counter()(1)", "error"),
+        ("", "__call__", "pass", "info"),
+        ("(torch.nn.Module)", "forward", "helpers.Counter()", "error"),
+        ("(torch.utils.data.Dataset)", "total", "helpers.Counter()", "error"),
+    ],
+)
+def test_methods(tmp_path: Path, bases: str, name: str, use: str, level: str) -> None:
+    jobs(tmp_path, train_py=MAIN.format(use=use), helpers_py=CLASS.format(bases=bases, name=name))
+    assert judged(tmp_path)[0] == level
+
+
+@pytest.mark.parametrize(
+    ("more", "level"),
+    [
+        ({}, "error"),
+        ({"README_md": "Call total() of kit.helpers.\n"}, "error"),
+        ({"README_md": LAUNCH}, "info"),
+        ({"run_sh": "#!/bin/bash\ntorchrun --nproc-per-node=8 train.py\n"}, "info"),
+    ],
+)
+def test_users_may_call_what_a_package_offers(tmp_path: Path, more: dict[str, str], level: str) -> None:
+    jobs(
+        tmp_path,
+        setup_py="from setuptools import setup\n\nsetup(name='kit')\n",
+        train_py=MAIN.format(use="pass").replace("import helpers", "from kit import helpers"),
+        kit__helpers_py=helpers(),
+        **more,
+    )
+    (tmp_path / "kit" / "__init__.py").touch()
+    assert judged(tmp_path)[0] == level
+
+
+def test_a_part_of_a_project_shows_nothing(tmp_path: Path) -> None:
+    folder = jobs(tmp_path, train_py=MAIN.format(use="pass"), helpers_py=helpers())
+    found = report_of("lint", "--isolated", "--no-cache", "--select", "DC714", "train.py", "helpers.py", cwd=folder)
+    assert [one["severity"] for one in found["findings"] if one["where"]["path"] == "helpers.py"] == ["error"]
