@@ -57,14 +57,14 @@ _WHICH_OPTIONS = frozenset({"-v", "-V"})
 @worst_per_location
 def rendezvous_values_are_readable(launch_files: LaunchFiles) -> Iterator[Finding]:
     """torch or its launcher can use each value: a whole number in its range, one bare host name or address."""
-    for _, site in rendezvous_lines(launch_files):
+    for file, site in rendezvous_lines(launch_files):
         if site.command.launcher not in NODE_LAUNCHERS:
             for name, low in _NUMBERS:
                 given = site.settings.get(name)
                 if given is not None and given.value is not None:
                     yield from _number(given, low)
         yield from _port(site)
-        yield from _address(site)
+        yield from _address(file, site)
     for file, site in launch_lines(launch_files, complete=False):
         # a syntax error is a problem of the file, and the line may read differently
         is_broken = any(site.span.line <= line <= site.span.end_line for _, line, _ in file.problems)
@@ -158,7 +158,7 @@ def _stands_for_another(site: LaunchSite, text: str) -> bool:
     )
 
 
-def _address(site: LaunchSite) -> Iterator[Finding]:
+def _address(file: LaunchFile, site: LaunchSite) -> Iterator[Finding]:
     rendezvous = rendezvous_of(site)
     if rendezvous is None or not rendezvous.known or not rendezvous.host.strip():
         return
@@ -171,12 +171,22 @@ def _address(site: LaunchSite) -> Iterator[Finding]:
         return
     problem = address_problem(host)
     literal = endpoint and rendezvous.variable is None and ":" in host and "://" not in host
-    if problem is None or literal or _stands_for_another(site, host):
+    if problem is None or literal or _stands_for_another(site, host) or _is_compared(file, host):
         return
     why, remedy = problem
     if endpoint and rendezvous.variable is None:
         remedy = f"{remedy}, with its port behind a colon"
     yield _malformed(rendezvous.source, host, why, remedy, rendezvous.where)
+
+
+def _is_compared(file: LaunchFile, host: str) -> bool:
+    """Return whether an address is an item of a list that the script compares with the name of its own host.
+
+    A placeholder in such a list equals no host, so that the script shows what is missing.
+    """
+    text = "\n".join(file.lines)
+    lists = re.findall(rf"^[ \t]*(\w+)=\([^()]*(?<![\w.]){re.escape(host)}(?![\w.])[^()]*\)", text, re.MULTILINE)
+    return any(re.search(rf"\[[^\n]*(?:==?[^\n]*\$\{{{name}\[|\$\{{{name}\[[^\n]*==?)[^\n]*\]", text) for name in lists)
 
 
 def _has_blank(file: LaunchFile, site: LaunchSite) -> bool:

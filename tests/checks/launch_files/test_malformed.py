@@ -13,6 +13,13 @@ from distcheck.checks.launch_files.model import LaunchFiles
 from .judging import findings, fixed, said
 
 STATIC = "--nnodes=2 --node_rank=$R"
+#: Its user fills in the list.
+LIST = """\
+IPS=('$master_ip' '$other_ip')
+ADDRESS=${IPS[0]}
+%s
+torchrun --nnodes=2 --node_rank=$RANK_OF_NODE --master_addr $ADDRESS --nproc_per_node 8 train.py
+"""
 
 
 @pytest.mark.parametrize(
@@ -136,3 +143,13 @@ def test_the_value_in_the_fix_is_one_that_the_launcher_takes(line: str, option: 
 def test_a_launcher_without_a_script_has_a_fix_of_its_own() -> None:
     (finding,) = findings(rendezvous_values_are_readable, "set -e\ntorchrun --nproc_per_node=2\n")
     assert finding.fix.text == "name the script after the options of the launcher, or -m and a module"
+
+
+def test_a_list_that_the_script_compares_with_its_host_is_to_be_filled_in() -> None:
+    test = 'if [ "$(hostname -i)" == "${IPS[$i]}" ]; then RANK_OF_NODE=$i; fi'
+    assert not findings(rendezvous_values_are_readable, LIST % f'for i in "${{!IPS[@]}}"; do\n{test}\ndone')
+    # nothing ends the script before the launcher reads the address
+    (finding,) = findings(rendezvous_values_are_readable, LIST % 'echo "${IPS[0]}"')
+    assert finding.code == "DC102"
+    (finding,) = findings(rendezvous_values_are_readable, LIST % 'if [ "$1" == "${OTHER[0]}" ]; then exit; fi')
+    assert finding.code == "DC102"
