@@ -15,6 +15,7 @@ import warnings
 from functools import partial, reduce
 from typing import Any
 
+from .keyword_items import KeywordItems
 from .summary import Block, FileSummary, Header
 from .vocabulary import word_set
 
@@ -154,6 +155,7 @@ class _Extractor:
         self.use = "value"
         self.has_main_guard = False
         self.frame = _Frame(0, {})
+        self.items = KeywordItems(self.terms, self.term)
         self.statements: dict[type, Any] = {
             ast.Expr: self.expression, ast.Assign: self.assign, ast.AugAssign: self.augmented,
             ast.AnnAssign: self.annotated, ast.If: self.branch, ast.For: self.loop, ast.AsyncFor: self.loop,
@@ -184,6 +186,7 @@ class _Extractor:
         self.suite(tree.body)
         # bound methods make a circle: without it all of this goes as soon as the summary is made
         self.statements, self.expressions = {}, {}
+        del self.items
         header = Header(
             self.comments, None, self.has_main_guard, list(dict.fromkeys(self.imports)), self.calls_by_owner()
         )
@@ -322,6 +325,8 @@ class _Extractor:
             return True, []
         if value.args:
             self.after_in_place(value)
+        if self.events[-1][0] == "call":
+            self.items.called(self.frame.env, value, self.events[-1][7])
         return None
 
     def after_in_place(self, value: ast.Call) -> None:
@@ -338,6 +343,8 @@ class _Extractor:
         value = self.visit(node.value, use)
         for target in node.targets:
             self.store(target, value, node)
+        if isinstance(first, ast.Name) and self.items.assigned(self.frame.env, first.id, value):
+            self.frame.dotted = True
 
     def store(self, target: ast.expr, value: int, node: ast.stmt | ast.expr) -> None:
         if isinstance(target, ast.Name):
@@ -361,6 +368,7 @@ class _Extractor:
             base = self.visit(target.value)
             index = self.visit(target.slice)
             self.event("store", node, base, index, value, "=")
+            self.items.stored(self.frame.env, target.value, index, value)
         elif isinstance(target, ast.Starred):
             self.store(target.value, value, node)
 
@@ -694,13 +702,9 @@ class _Extractor:
         for keyword in node.keywords:
             value = self.visit(keyword.value, "argument")
             if keyword.arg is None:
-                star = True
-                # **{"a": 1} and **dict(a=1) are as good as keywords
-                parts = self.terms[value]
-                if parts[0] == "d":
-                    for key, item in zip(parts[1], parts[2], strict=True):
-                        if key >= 0 and self.terms[key][0] == "k" and self.terms[key][1] == "str":
-                            keywords.append((self.terms[key][2], item))
+                given, whole = self.items.given(self.frame.env, keyword.value, value)
+                keywords.extend(given.items())
+                star = star or not whole
                 continue
             keywords.append((keyword.arg, value))
         term = self.term("c", callee, tuple(arguments), tuple(keywords), star, len(self.events))
