@@ -18,7 +18,7 @@ _SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed", "torch.seed
 _NUMPY_SEEDS = frozenset({"numpy.random.seed"})
 _SPLITS = ("torch.utils.data.random_split",)
 _SKLEARN_SPLITS = ("sklearn.model_selection.train_test_split",)
-#: What functions are called that seed numpy among others.
+#: What functions are called that seed generators.
 _SEEDING = (
     "seed", "manual_seed", "set_seed", "seed_everything", "seed_all", "set_random_seed", "setup_seed", "fix_seed",
     "init_seeds", "set_seeds", "fix_random_seeds", "seed_torch", "set_all_seeds", "random_seed", "initialize_seeds",
@@ -37,16 +37,12 @@ def splits_agree(program: Program) -> Iterator[Finding]:
         call_path = call_paths.path_of_all_ranks(program, call)
         if call_path is None or _is_broadcast(program, call):
             continue
-        seed = _last_seed(program, call_path, _SEEDS)
-        if seed is None or not seed[1]:
-            continue
-        yield _split_finding(
-            program,
-            call_path,
-            f"torch's generator has another seed on each rank (set at {seed[0].place}), so that each "
-            "rank splits the data in another way",
+        finding = _split_by(
+            program, call_path, "torch", _SEEDS,
             "add generator=torch.Generator().manual_seed(0), or another seed that all ranks share",
-        )
+        )  # fmt: skip
+        if finding is not None:
+            yield finding
     for call in program.calls_to(*_SKLEARN_SPLITS):
         if call.has_star or call.constant(None, "random_state") is not None:
             continue
@@ -55,21 +51,36 @@ def splits_agree(program: Program) -> Iterator[Finding]:
         call_path = call_paths.path_of_all_ranks(program, call)
         if call_path is None or _is_broadcast(program, call):
             continue
-        seed = _last_seed(program, call_path, _NUMPY_SEEDS)
-        if seed is not None and not seed[1]:
-            continue
-        if seed is None and _is_seeded_somewhere(program, call_path):
-            continue
-        yield _split_finding(
-            program,
-            call_path,
-            "numpy's generator starts from another state in each process and nothing has seeded it, so that each rank "
-            "splits the data in another way"
-            if seed is None
-            else f"numpy's generator has another seed on each rank (set at {seed[0].place}), so that "
-            "each rank splits the data in another way",
-            "add random_state=0, or another number that all ranks share",
+        finding = _split_by(
+            program, call_path, "numpy", _NUMPY_SEEDS, "add random_state=0, or another number that all ranks share"
         )
+        if finding is not None:
+            yield finding
+
+
+def _split_by(program: Program, call_path: CallPath, library: str, seeds: frozenset[str], fix: str) -> Finding | None:
+    """Return the finding about a split by a library's generator, if that is in another state on each rank.
+
+    It starts so in each process: torch seeds the default generator with a random number, as numpy does.
+    """
+    seed = _last_seed(program, call_path, seeds)
+    if seed is None and _is_seeded_somewhere(program, call_path):
+        return None
+    if seed is not None and not seed[1]:
+        return None
+    why = (
+        f"{library}'s generator starts from another state in each process and nothing has seeded it"
+        if seed is None
+        else f"{library}'s generator has another seed on each rank (set at {seed[0].place})"
+    )
+    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
+    return call_path.row.found(
+        rules.DC733,
+        f"{why}, so that each rank splits the data in another way",
+        fix=fix,
+        severity=Severity.INFO if quiet else Severity.WARNING,
+        flow=program.flow(call_path.steps),
+    )
 
 
 @probe(rules.DC733)
@@ -154,17 +165,6 @@ def _dispatches(program: Program, prepare: SourceCall) -> bool:
     )
 
 
-def _split_finding(program: Program, call_path: CallPath, message: str, fix: str) -> Finding:
-    quiet = call_paths.owned_by_a_framework(call_path) or call_paths.in_tests(call_path)
-    return call_path.row.found(
-        rules.DC733,
-        message,
-        fix=fix,
-        severity=Severity.INFO if quiet else Severity.WARNING,
-        flow=program.flow(call_path.steps),
-    )
-
-
 def _is_broadcast(program: Program, call: SourceCall) -> bool:
     """Return whether something is broadcast behind the split in its function: likely the split of one rank."""
     return any(
@@ -227,6 +227,6 @@ def _is_of_time(row: EventRow, term: int, depth: int) -> bool:
 
 
 def _is_seeded_somewhere(program: Program, call_path: CallPath) -> bool:
-    """Return whether anything in the program seeds numpy, or looks like it."""
+    """Return whether anything in the program seeds a generator, or looks like it."""
     files = call_paths.related(program, call_path.root[0])
     return any(call.file in files for call in program.calls_named(*_SEEDING))
