@@ -6,6 +6,7 @@ Which ranks reach a collective is judged in :mod:`.divergence`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding
@@ -21,6 +22,9 @@ from .values import Kind
 #: Calls that keep the order of what they are given.
 _THROUGH = frozenset(["enumerate", "tqdm", "list", "tuple", "iter", "reversed", "zip"])
 _OF_SETS = frozenset(["union", "intersection", "difference", "symmetric_difference", "copy"])
+#: Methods and functions that give pairs of a name and something, and those that give names.
+_NAMED = frozenset(["named_parameters", "named_buffers", "named_modules", "named_children"])
+_NAMES = frozenset(["listdir", "glob", "iglob", "splitlines"])
 _THREADS = ("threading.Thread", "threading.Timer")
 _POOLS = frozenset(["concurrent.futures.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool"])
 
@@ -87,18 +91,43 @@ def _is_set(program: Program, ref: Ref, depth: int = 0) -> bool:
 def _holds_texts(program: Program, ref: Ref) -> bool:
     """Return whether texts are in a set, as far as that is seen: numbers come in the same order everywhere."""
     terms = program.terms[ref[0]]
-    inner = [number for number in parts(program, *ref) if terms[number][0] in ("k", "f")]
-    if any(terms[number][0] == "f" or terms[number][1] == "str" for number in inner):
-        return True
+    for number in parts(program, *ref):
+        if terms[number][0] == "f" or terms[number][:2] == ("k", "str") or _is_name(terms, number):
+            return True
     for call in program.calls_named("add", files={ref[0]}):
         if call.receiver_term < 0 or ref not in origins(program, ref[0], call.receiver_term):
             continue
         added = call.argument(0)
-        if added is not None and any(
+        if added is None:
+            continue
+        text = any(
             atom.kind == Kind.TEXT or (atom.kind == Kind.CONST and isinstance(atom.const, str)) for atom in added
-        ):
+        )
+        if text or any(_is_name(terms, number) for number in parts(program, ref[0], call.argument_term(0))):
             return True
     return False
+
+
+def _is_name(terms: list[tuple[Any, ...]], number: int) -> bool:
+    """Return whether a term is a name of a parameter or a file: ``for name, _ in model.named_parameters()``."""
+    term = terms[number]
+    if term[0] == "e":
+        names = _receiver(terms, term[1]) if last_name(terms, term[1]) == "keys" else term[1]
+        return last_name(terms, names) in (*_NAMES, "state_dict")
+    if term[0] != "x" or term[2] != 0 or terms[term[1]][0] != "e":
+        return False
+    pairs = terms[term[1]][1]
+    return last_name(terms, pairs) in _NAMED or (
+        last_name(terms, pairs) == "items" and last_name(terms, _receiver(terms, pairs)) == "state_dict"
+    )
+
+
+def _receiver(terms: list[tuple[Any, ...]], call: int) -> int:
+    """Return the object whose method a term calls, or -1."""
+    if terms[call][0] != "c":
+        return -1
+    callee = terms[terms[call][1]]
+    return int(callee[1]) if callee[0] == "a" else -1
 
 
 # DC737

@@ -280,14 +280,14 @@ def _replaced_names(program: Program) -> dict[str, str]:
             module = dotted_of(program, row.file, base) or _imported(program, row.file, row.terms[base])
             old = look_up(f"{module}.{row.payload[1]}")
             if old is not None:
-                found.setdefault(old.name, f"{row.place}")
+                found.setdefault(old.name, row.place)
     for call in program.calls_in(files):
         if call.method not in ("register_patch", "setattr") or call.positional < 2:
             continue
         given = call.terms[call.argument_term(0)]
         old = look_up(given[2]) if given[:2] == ("k", "str") else None
         if old is not None and not call.inside("if", "with"):
-            found.setdefault(old.name, f"{call.place}")
+            found.setdefault(old.name, call.place)
     return found
 
 

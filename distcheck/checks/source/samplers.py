@@ -76,7 +76,11 @@ def sampler_gets_the_epoch(program: Program) -> Iterator[Finding]:
                     break
         again = None
         if repeated is None:
-            again = _started_again(program, sampler, own) or _repeated_by_a_generator(program, sampler, own)
+            again = (
+                _started_again(program, sampler, own)
+                or _repeated_by_a_generator(program, sampler, own)
+                or _cycled(program, sampler, own)
+            )
         if _may_get_epochs(program, sampler, of_loader) or _dataset_shuffles_itself(program, sampler):
             continue
         if again is not None:
@@ -122,11 +126,28 @@ def _repeated_by_a_generator(program: Program, sampler: SourceCall, loaders: set
                 continue
             if _EVALUATION.search(f"{sampler.use} {program.lines(call.file)[call.line - 1]}"):
                 continue
-            owner = program.evaluator.owner_of(call.file, call.scope)
-            users = program.methods_of(call.file, owner) if owner >= 0 else [(call.file, call.scope)]
-            if any(trains_in(program, user) for user in users):
+            if any(trains_in(program, user) for user in _users(program, call)):
                 return row
     return None
+
+
+def _cycled(program: Program, sampler: SourceCall, loaders: set[tuple[int, int]]) -> SourceCall | None:
+    """Return the call of ``itertools.cycle`` that repeats the first pass through one of these loaders, to train."""
+    for call in program.calls_to("itertools.cycle"):
+        given = call.argument(0) or Value()
+        if loaders.isdisjoint(loaders_in(program, given)):
+            continue
+        if _EVALUATION.search(f"{sampler.use} {program.lines(call.file)[call.line - 1]}"):
+            continue
+        if any(trains_in(program, user) for user in _users(program, call)):
+            return call
+    return None
+
+
+def _users(program: Program, row: EventRow) -> list[tuple[int, int]]:
+    """Return the functions that may use what a row makes: its own, or all methods of its class."""
+    owner = program.evaluator.owner_of(row.file, row.scope)
+    return program.methods_of(row.file, owner) if owner >= 0 else [(row.file, row.scope)]
 
 
 def _endless_yields(program: Program) -> Iterator[EventRow]:
@@ -175,11 +196,15 @@ def _starts(program: Program, call: SourceCall) -> Iterator[tuple[SourceCall, Va
 def _set_epoch_before(sampler: SourceCall, again: EventRow) -> Finding:
     name = sampler.use.removeprefix("assign:") if sampler.use.startswith("assign:") else ""
     quiet = sampler.program.framework(sampler.file) or sampler.program.is_test(sampler.file)
+    cycled = isinstance(again, SourceCall) and again.is_to("itertools.cycle")
     return sampler.found(
         rules.DC730,
         f"nothing calls set_epoch() on {f'the sampler {name}' if name else 'this sampler'}, so that each pass that "
         f"starts at {again.place} has the same order",
-        fix=f"count the passes, and call {name or 'loader.sampler'}.set_epoch(count) "
+        fix=f"cycle() repeats what the first pass gave: use a generator that calls {name or 'loader.sampler'}"
+        ".set_epoch(count) before each pass through the loader"
+        if cycled
+        else f"count the passes, and call {name or 'loader.sampler'}.set_epoch(count) "
         + (f"before {again.text()}" if isinstance(again, SourceCall) else "at the beginning of each"),
         severity=Severity.INFO if quiet else Severity.WARNING,
         flow=[

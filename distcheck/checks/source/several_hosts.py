@@ -64,7 +64,7 @@ class HostSign(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}" if self.line else f"{self.path}: {self.text}"
+        return f"{self.path}:{self.line}: {self.text}" if self.line else f"{self.path}: {self.text}"
 
 
 class HostFinding(NamedTuple):
