@@ -66,6 +66,19 @@ _DRAWS = frozenset(
 )
 
 
+#: Functions that make one value of those in a list.
+_JOIN = frozenset(["sum", "max", "min", "any", "all", "stack", "cat", "mean"])
+
+
+def _holds_data(value: Value) -> bool:
+    """Return whether a value is a list of this rank's data: ``[loss for loss in losses.values()]``."""
+    return any(
+        atom.kind in (Kind.LIST, Kind.TUPLE)
+        and (Value(atom.of).has(Kind.BATCH) or any(item.has(Kind.BATCH) for item in atom.items))
+        for atom in value
+    )
+
+
 class CallResults(Operators):
     """What calls return."""
 
@@ -111,10 +124,20 @@ class CallResults(Operators):
                         ),
                     )
                 )
+            elif atom.kind == Kind.RESULT and self.is_of_data(file, atom, term, context):
+                # criterion = CrossEntropyLoss(): what it makes of this rank's data
+                result = value_of(Kind.BATCH, "", call=(file, term[5]))
             else:
                 result = value_of(Kind.RESULT, "", call=(file, term[5]))
             found.append(under(result, atom.when) if atom.when != ALWAYS else result)
         return join(found) if found else NOTHING_KNOWN
+
+    def is_of_data(self, file: int, called: Atom, term: tuple[Any, ...], context: CallContext | None) -> bool:
+        """Return whether a library's object gets this rank's data, and does not make ranks agree on it."""
+        names = (str(called.const).rsplit(".", 1)[-1], last_name(self.terms[file], term[1]))
+        return not any(vocabulary.AGREEING.search(name) for name in names) and any(
+            self.value(file, item, context).has(Kind.BATCH) for item in term[2]
+        )
 
     def of_named(self, file: int, dotted: str, term: tuple[Any, ...], context: CallContext | None) -> Value:
         """Return the result of calling something outside of the project."""
@@ -246,7 +269,8 @@ class CallResults(Operators):
             if evidence is not None:
                 return evidence
         agreed = dotted in vocabulary.COLLECTIVES or vocabulary.AGREEING.search(last) is not None
-        if not agreed and any(self.value(file, item, context).has(Kind.BATCH) for item in term[2]):
+        values = () if agreed else tuple(self.value(file, item, context) for item in term[2])
+        if any(value.has(Kind.BATCH) for value in values) or (last in _JOIN and any(map(_holds_data, values))):
             return value_of(Kind.BATCH, dotted, call=(file, event))
         return value_of(Kind.RESULT, dotted, call=(file, event))
 
@@ -415,7 +439,7 @@ class CallResults(Operators):
         evidence = self.called_by_name(file, name, term)
         if evidence is not None:
             return evidence
-        if owner.kind == Kind.BATCH:
+        if owner.kind == Kind.BATCH or (owner.kind == Kind.TEST and owner.const == Who.BY_DATA):
             return value_of(Kind.BATCH, call=(file, event))
         if owner.kind == Kind.RESULT and f"{owner.const}.{name}" in vocabulary.COLLECTIVES:
             return value_of(Kind.UNIFORM, "reduced", call=(file, event))

@@ -25,7 +25,9 @@ from .collective_sequences import (
 from .divergence import leaves_alone
 from .program import EventRow, Program, SourceCall
 from .rank_reach import Guard
-from .values import NOT, PARTIAL, Kind, Who
+from .unnoticed_failures import catches, handlers
+from .values import NOT, PARTIAL, Certainty, Kind, Who
+from .vocabulary import WRAPPERS
 
 #: Models whose backward pass all ranks make together.
 _TOGETHER = ("ddp", "fsdp", "fsdp2", "deepspeed", "prepared")
@@ -49,17 +51,20 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
     sequences = sequences_of(program)
     for row in program.rows("exit"):
         way = row.payload[0]
-        if way not in _WAYS or not row.inside("for", "while") or row.inside("except"):
+        if way not in _WAYS or row.inside("except"):
+            continue
+        alone = way == "return" and not row.inside("for", "while") and _is_a_step(program, row)
+        if not (alone or row.inside("for", "while")):
             continue
         if way == "call" and is_error_exit(program, [row]):
             continue  # the launcher ends the other ranks
-        loop = row.loops[-1][0]
+        loop = 0 if alone else row.loops[-1][0]
         guard = _deciding(program, row, loop)
-        if guard is None and way != "continue":
+        if guard is None and way != "continue" and not alone:
             guard = leaves_alone(program, sequences, row, loop)
         if guard is None:
             continue
-        shared = _shared(program, sequences, row, loop, way)
+        shared = _shared(program, sequences, row, loop, "continue" if alone else way)
         if shared is not None and shared.method != "backward" and _is_rank_itself(program, guard, row.file):
             continue  # a collective behind an exit by rank: DC702
         if shared is None or _agreed(program, sequences, row, guard, loop):
@@ -69,7 +74,8 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         each = "is true on some ranks only" if by_rank else "comes out differently on each rank"
         yield row.found(
             rules.DC707,
-            f"`{condition}` {each} and {_WAYS[way]}, while `{shared.text()}` in {shared.line_name} needs all ranks",
+            f"`{condition}` {each} and {_WAYS['continue' if alone else way]}, while `{shared.text()}` in line "
+            f"{shared.line} needs all ranks",
             fix="let the ranks agree first: put the decision into a tensor, all_reduce it with MAX on all ranks in "
             "every step, and test the result",
             basis=(guard.who,),
@@ -78,6 +84,51 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
             shared=shared.text(),
             line_of_shared=shared.line,
         )
+
+
+@probe(rules.DC707)
+def steps_depend_on_no_data(program: Program) -> Iterator[Finding]:
+    """A backward pass that averages gradients is made by all ranks, whatever their data are."""
+    for backward in program.calls_named("backward"):
+        if not backward.loops or program.is_test(backward.file) or not _backward_is_shared(program, backward):
+            continue
+        loop = backward.loops[-1][0]
+        guard = next((one for one in strict_guards(backward) if one.who.who == Who.BY_DATA and one.block > loop), None)
+        if guard is None or guard.kind != "if" or _agreed(program, sequences_of(program), backward, guard, loop):
+            continue
+        others = (one for one in program.calls_named("backward", files={backward.file}) if one != backward)
+        if any(program.excludes(backward, one) for one in others):
+            continue
+        yield backward.found(
+            rules.DC707,
+            f"`{condition_text(program, backward.file, guard)}` in line {guard.line} comes out differently on each "
+            f"rank, while `{backward.text()}` needs all ranks",
+            fix="make the backward pass on all ranks in every step, with a loss of zero where a rank has none",
+            basis=(guard.who,),
+            severity=backward.milder_in_tests(rules.DC707),
+            shared=backward.text(),
+            line_of_shared=backward.line,
+        )
+
+
+def ends_by_data(program: Program, row: EventRow) -> bool:
+    """Return whether an exit is one on this rank's data, which DC707 reports."""
+    sequences, loop = sequences_of(program), row.loops[-1][0]
+    guard = _deciding(program, row, loop)
+    return (
+        guard is not None
+        and guard.who.who == Who.BY_DATA
+        and _shared(program, sequences, row, loop, row.payload[0]) is not None
+        and not _agreed(program, sequences, row, guard, loop)
+    )
+
+
+def _is_a_step(program: Program, row: EventRow) -> bool:
+    """Return whether a function makes a backward pass after a row, and is called again and again."""
+    later = (one for one in program.rows_of(row.file, row.scope) if one.number > row.number)
+    return any(isinstance(one, SourceCall) and one.method == "backward" for one in later) and any(
+        call.loops for call in program.callers((row.file, row.scope))
+    )
 
 
 #: A loop that a counter ends.
@@ -149,7 +200,84 @@ def _deciding(program: Program, row: EventRow, loop: int) -> Guard | None:
             return None if any(own.block > loop and not _is_flag(program, own, row.file) for own in certain) else guard
         if guard.who.who in PARTIAL and guard in certain:
             return guard
+    return None if certain else _counted_by_data(program, row, nearest, loop)
+
+
+def _counted_by_data(program: Program, row: EventRow, block: int, loop: int) -> Guard | None:
+    """Return the condition of an exit on what this rank's data has chosen before: ``if bad_steps >= patience:``."""
+    if block < loop or row.blocks[-1][1][1] != "if":
+        return None
+    _, kind, term, polarity, line, _ = program.blocks[row.file][block]
+    for number in program.subterms(row.file, term, names=False):
+        parts = row.terms[number]
+        if parts[0] != "?" or parts[2] == parts[3]:
+            continue
+        who = program.evaluator.test(row.file, parts[1])
+        if who.who == Who.BY_DATA:
+            return Guard(who.at_best(Certainty.MERGED), kind, block, line, term, polarity)
     return None
+
+
+#: Exceptions that hold those of a GPU without memory, and handlers of them.
+_CAUGHT = frozenset(
+    ["Exception", "BaseException", "RuntimeError", "OutOfMemoryError", "ValueError", "FloatingPointError"]
+)
+
+
+@probe(rules.DC707)
+def failed_steps_end_the_rank(program: Program) -> Iterator[Finding]:
+    """A rank whose step fails does not go on with the next one, while the others wait in it."""
+    sequences = sequences_of(program)
+    seen: set[int] = set()
+    for backward in program.calls_named("backward"):
+        attempt = next(((number, node) for number, node in reversed(backward.blocks) if node[1] == "try"), None)
+        if attempt is None or attempt[0] in seen or program.is_test(backward.file):
+            continue
+        loops = [number for number, _ in backward.loops if number < attempt[0]]
+        if not loops or backward.inside("except") or not _backward_is_shared(program, backward):
+            continue
+        seen.add(attempt[0])
+        for handler in handlers(program, backward.file, attempt[1]):
+            _, _, caught, _, line, _ = program.blocks[backward.file][handler]
+            if not catches(program, backward.file, caught, _CAUGHT) or not _goes_on(
+                program, sequences, backward, handler
+            ):
+                continue
+            row = _first_in(program, backward, handler)
+            yield (row or backward).found(
+                rules.DC707,
+                f"a rank whose step fails goes on with the next one, since line {line} catches the error, while "
+                f"`{backward.text()}` in {backward.line_name} needs all ranks",
+                fix="let the error end the process, or make the step on this rank as well, with a loss of zero",
+                severity=Severity.INFO,
+                shared=backward.text(),
+                line_of_shared=backward.line,
+            )
+            break
+
+
+def _first_in(program: Program, row: EventRow, block: int) -> EventRow | None:
+    return next((one for one in _rows_in(program, row, block)), None)
+
+
+def _rows_in(program: Program, row: EventRow, block: int) -> list[EventRow]:
+    return [one for one in program.rows_of(row.file, row.scope) if any(number == block for number, _ in one.blocks)]
+
+
+def _goes_on(program: Program, sequences: Sequences, row: EventRow, handler: int) -> bool:
+    """Return whether a rank gets to its next step from a handler: by ``continue``, or past its end."""
+    rows = _rows_in(program, row, handler)
+    if any(
+        isinstance(one, SourceCall)
+        and (one.method == "backward" or sequences.collective_site(one) is not None or sequences.is_unseen(one))
+        for one in rows
+    ):
+        return False  # it takes part in the step in another way
+    exits = [one for one in rows if one.kind == "exit"]
+    if any(one.payload[0] == "continue" for one in exits):
+        return True
+    # one in an arm leaves the other arm, which gets to the end
+    return all(any(node[1] == "if" and number > handler for number, node in one.blocks) for one in exits)
 
 
 def _is_rank_itself(program: Program, guard: Guard, file: int) -> bool:
@@ -173,8 +301,11 @@ def _is_flag(program: Program, guard: Guard, file: int) -> bool:
 
 def _shared(program: Program, sequences: Sequences, row: EventRow, loop: int, way: str) -> SourceCall | None:
     """Return what all ranks do together in the loop: for ``continue``, in the rest of the step."""
-    rows = [other for other in sequences.rows_in(row, loop) if isinstance(other, SourceCall)]
+    # without a loop, in the rest of the function
+    rows = sequences.rows_in(row, loop) if loop else program.rows_of(row.file, row.scope)
     for other in rows:
+        if not isinstance(other, SourceCall):
+            continue
         if way == "continue" and other.number < row.number:
             continue
         if program.excludes(row, other) or partial_guards(other):
@@ -205,7 +336,7 @@ def _agreed(program: Program, sequences: Sequences, row: EventRow, guard: Guard,
     terms = program.terms[row.file]
     tested = set(program.subterms(row.file, guard.term, names=False))
     for other in program.rows_of(row.file, row.scope):
-        if not isinstance(other, SourceCall) or other.number > row.number:
+        if not isinstance(other, SourceCall) or other.number > row.number or other.is_to(*WRAPPERS):
             continue
         collective = sequences.collective_site(other)
         if collective is None and not sequences.is_unseen(other):

@@ -84,10 +84,8 @@ def failed_collectives_end_the_rank(program: Program) -> Iterator[Finding]:
             around = [node for _, node in row.blocks if node[1] == "try"]
             if not around or (row.file, around[-1][4]) in seen:
                 continue
-            handlers = _handlers(program, row.file, around[-1])
-            caught = next(
-                (one for one in handlers if _catches(program, row.file, program.blocks[row.file][one][2])), -1
-            )
+            clauses = handlers(program, row.file, around[-1])
+            caught = next((one for one in clauses if catches(program, row.file, program.blocks[row.file][one][2])), -1)
             if caught < 0 or not _does_nothing(program, row, caught):
                 continue
             if _is_a_trial(program, row, around[-1]) or any(kind == "while" for _, (_, kind, *_) in row.blocks):
@@ -142,8 +140,8 @@ def _alone_after(program: Program, row: EventRow) -> tuple[EventRow, str] | None
     if not around or row.inside("for", "while", "except", "lambda"):
         return None
     _, attempt = around[-1]
-    for number in _handlers(program, row.file, attempt):
-        if not _catches(program, row.file, program.blocks[row.file][number][2]):
+    for number in handlers(program, row.file, attempt):
+        if not catches(program, row.file, program.blocks[row.file][number][2]):
             continue
         rows = [one for one in program.rows_of(row.file, row.scope) if any(inner == number for inner, _ in one.blocks)]
         if any(_ends_or_repeats(program, one) for one in rows):
@@ -152,7 +150,7 @@ def _alone_after(program: Program, row: EventRow) -> tuple[EventRow, str] | None
     return None
 
 
-def _handlers(program: Program, file: int, attempt: Block) -> list[int]:
+def handlers(program: Program, file: int, attempt: Block) -> list[int]:
     """Return the blocks of the ``except`` clauses of a ``try``, in order."""
     return [
         number
@@ -161,12 +159,13 @@ def _handlers(program: Program, file: int, attempt: Block) -> list[int]:
     ]
 
 
-def _catches(program: Program, file: int, term: int) -> bool:
+def catches(program: Program, file: int, term: int, names: frozenset[str] = _CAUGHT) -> bool:
+    """Return whether an ``except`` of these classes, or of a tuple of them, catches errors of these names."""
     terms = program.terms[file]
     if term < 0 or terms[term][0] == "-":
         return True
     inner = terms[term][1] if terms[term][0] == "t" else (term,)
-    return any(last_name(terms, one) in _CAUGHT for one in inner)
+    return any(last_name(terms, one) in names for one in inner)
 
 
 def _ends_or_repeats(program: Program, row: EventRow) -> bool:

@@ -14,11 +14,13 @@ from . import call_paths
 from .call_paths import Function
 from .collective_sequences import Sequences, sequences_of
 from .evaluation_data import evaluations
-from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within
+from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within, training_loops
+from .loop_exits import ends_by_data
 from .models import trains, without_gradients
 from .program import EventRow, Program, SourceCall
 from .samplers import loader_samplers
-from .values import Kind
+from .source_text import last_name
+from .values import FEW, Kind
 from .vocabulary import word_set
 
 #: Names of what combines values of several ranks, and of libraries that do so by themselves.
@@ -26,9 +28,17 @@ _COMBINES = re.compile(
     r"reduce(?!LR)|gather|sync|aggregate|all_?to_?all|across|broadcast|(?<!c)collect(?!ion)|\bdist_|distributed_(mean|sum|avg)",
     re.IGNORECASE,
 )
+#: Names that contain one of these words, and combine no values.
+_COMBINES_NOTHING = re.compile(r"sync_?batch_?norm|sync_?bn|no_sync", re.IGNORECASE)
 _COMBINING_LIBRARIES = ("torchmetrics", "ignite", "evaluate", "detectron2", "mmengine", "mmcv", "composer", "horovod")
 _LIGHTNING = ("lightning", "pytorch_lightning")
 _SAVES = re.compile(r"(^|_)save|checkpoint", re.IGNORECASE)
+
+
+#: Methods that collect the results of single steps.
+_COLLECTS = word_set("update append extend add add_ add_batch")
+#: Calls that report a result.
+_SHOWS = word_set("print info log add_scalar add_scalars log_metric log_metrics write")
 
 
 class _Decides(Enum):
@@ -38,6 +48,7 @@ class _Decides(Enum):
     EXIT = "whether this rank leaves the loop"
     RATE = "the learning rate of this rank"
     SAVE = "which model is saved"
+    SHOWN = "what one rank reports as the result"
 
 
 _ORDER = list(_Decides)
@@ -54,8 +65,9 @@ def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
     if not divided:
         return
     sequences = sequences_of(program)
+    trained = {(loop.file, loop.block) for loop in program.table(training_loops)}
     for loop in program.table(evaluations):
-        if not loop.loaders <= divided or program.is_test(loop.file):
+        if not loop.loaders <= divided or (loop.file, loop.block) in trained or program.is_test(loop.file):
             continue
         body = [call for call in calls_within(program, *loop[:3]) if without_gradients(program, call)]
         if not body or _is_combined(program, loop.function):
@@ -72,7 +84,7 @@ def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
                 f"nothing reduces the metric of the evaluation at {at}, in which each rank sees its part "
                 f"of the data only, and here it decides {decides.value}",
                 fix="add up sums and counts in tensors, all_reduce both on all ranks after that loop, and divide then",
-                severity=Severity.INFO if decides is _Decides.SAVE else None,
+                severity=Severity.INFO if decides in (_Decides.SAVE, _Decides.SHOWN) else None,
                 flow=[
                     f"{at}: each rank evaluates its part",
                     f"{row.place}: the metric decides",
@@ -94,27 +106,51 @@ def _is_combined(program: Program, function: Function) -> bool:
                 for inner in program.functions(row):
                     if not trains(program, inner):
                         functions |= call_paths.reached_from(program, inner)
-    return any(
-        _COMBINES.search(row.method) or _COMBINES.search(row.receiver_text)
-        for one in functions
-        for row in program.rows_of(*one)
-        if isinstance(row, SourceCall) and not row.is_to("torch.cuda.synchronize")
-    )
+    return any(_combines(row) for one in functions for row in program.rows_of(*one) if isinstance(row, SourceCall))
+
+
+def _combines(call: SourceCall) -> bool:
+    """Return whether the name of a call suggests that it combines values of several ranks."""
+    if call.is_to("torch.cuda.synchronize"):
+        return False
+    object_name = last_name(call.terms, call.receiver_term) if call.receiver_term >= 0 else ""
+    return any(_COMBINES.search(_COMBINES_NOTHING.sub("", name)) for name in (call.method, object_name))
 
 
 def _decisions(sequences: Sequences, loop: LoaderLoop) -> Iterator[tuple[_Decides, EventRow]]:
     """Yield what the results of an evaluation decide, in its function and where it is called."""
     program = sequences.program
-    inside = {call.payload[0] for call in calls_within(program, *loop[:3])}
+    inside = {call.payload[0] for call in calls_within(program, *loop[:3])} | set(_collected(program, loop))
     yield from _decided_by(sequences, loop.function, inside, loop.end_line)
     for caller in program.callers(loop.function)[:20]:
         yield from _decided_by(sequences, (caller.file, caller.scope), {caller.payload[0]}, 0)
+
+
+def _collected(program: Program, loop: LoaderLoop) -> Iterator[int]:
+    """Yield the terms of what collects the results of the steps: ``meter.update(loss)``, ``hits[k] += n``."""
+    rows = program.rows_of(*loop.function)
+    names: dict[int, set[str]] = {}
+    for row in rows:
+        if row.kind == "bind":
+            names.setdefault(row.payload[1], set()).add(row.payload[0])
+    for row in rows:
+        if all(number != loop.block for number, _ in row.blocks):
+            continue
+        term = -1
+        if row.kind == "store":
+            term = row.payload[0]
+        elif isinstance(row, SourceCall) and row.method in _COLLECTS and row.use == "drop":
+            term = row.receiver_term
+        # two names of equal displays are one term: `losses = []`, `names = []`
+        if term >= 0 and len(names.get(term, ())) < 2:
+            yield term
 
 
 def _decided_by(
     sequences: Sequences, function: Function, made: set[int], after: int
 ) -> Iterator[tuple[_Decides, EventRow]]:
     program = sequences.program
+    made = set(made)
 
     def is_made(term: int) -> bool:
         return term >= 0 and not made.isdisjoint(program.subterms(function[0], term, names=False))
@@ -124,14 +160,25 @@ def _decided_by(
             continue
         by_metric = any(node[1] == "if" and is_made(node[2]) for _, node in row.blocks)
         if isinstance(row, SourceCall):
+            given = any(is_made(term) for term in row.argument_terms)
             if row.method == "step" and any(is_made(term) for term in row.term[2][:1]):
                 yield _Decides.RATE, row
             elif by_metric and sequences.collective_site(row) is not None:
                 yield _Decides.COLLECTIVE, row
             elif _SAVES.search(row.method) and (by_metric or _is_compared(program, row, made)):
                 yield _Decides.SAVE, row
+            elif given and row.method in _SHOWS and row.own_reached_by.who in FEW:
+                yield _Decides.SHOWN, row
+            elif given:
+                # an object that gets the metric, as one that stops the training: ``stopper(loss)``
+                made |= {term for term in (row.term[1], row.receiver_term) if _is_own_object(row, term)}
         elif row.kind == "exit" and row.payload[0] in ("break", "return", "call") and row.loops and by_metric:
-            yield _Decides.EXIT, row
+            yield from () if ends_by_data(program, row) else ((_Decides.EXIT, row),)
+
+
+def _is_own_object(call: SourceCall, term: int) -> bool:
+    """Return whether a term is an object of a class of the project."""
+    return term >= 0 and call.term_value(term).only(Kind.OBJECT)
 
 
 def _is_compared(program: Program, call: SourceCall, made: set[int]) -> bool:
