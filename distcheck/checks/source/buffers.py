@@ -14,6 +14,8 @@ from .source_text import last_name
 from .values import Atom, Kind
 from .vocabulary import words
 
+#: A wrapper that sends no buffers.
+APEX = "apex.parallel.DistributedDataParallel"
 #: Layers with buffers, and what makes others have them.
 _LAYERS = words(
     "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d "
@@ -39,7 +41,7 @@ Function = tuple[int, int]
 def has_buffers(program: Program, wrapper: Atom) -> bool | None:
     """Return whether a wrapper sends buffers of its model in each forward pass; None where not all of it is seen."""
     made = program.call_of(wrapper)
-    if made is not None and made.is_to("apex.parallel.DistributedDataParallel"):
+    if made is not None and made.is_to(APEX):
         return False  # its forward pass calls no collective (apex/parallel/distributed.py)
     answers = [_of_model(program, atom, made, 0) for atom in wrapper.of] or [_nearby(program, made)]
     if True in answers:

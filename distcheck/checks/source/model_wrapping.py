@@ -11,6 +11,7 @@ from distcheck import rules
 from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
+from .buffers import APEX
 from .models import (
     FAR,
     Function,
@@ -247,7 +248,8 @@ def _reduced_by_hand(program: Program, files: list[int]) -> bool:
 @probe(rules.DC750)
 def forward_bypasses_ddp(program: Program) -> Iterator[Finding]:
     """A loss that is trained on comes from the wrapper's forward, and not from the network inside."""
-    known = wraps(program, "ddp")
+    # apex hooks the parameters themselves, so that every backward pass averages their gradients
+    known = [wrap for wrap in wraps(program, "ddp") if set(wrap.call.targets) != {APEX}]
     if not known:
         return
     flow = _Flow(program)

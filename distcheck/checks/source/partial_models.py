@@ -13,7 +13,7 @@ from distcheck.core.model import Finding, Severity
 from distcheck.core.registry import probe
 
 from . import vocabulary
-from .buffers import has_buffers
+from .buffers import APEX, has_buffers
 from .collective_sequences import Sequences, condition_text, flow_of, guarded_calls, sequences_of, who_runs
 from .models import is_backward
 from .program import Program, SourceCall
@@ -216,13 +216,21 @@ def _passed(call: SourceCall) -> str:
 
 def _synchronising(program: Program, value: Value) -> Atom | None:
     """Return the DDP wrapper that a value is for sure; None where it may be bare, or has nothing to synchronise."""
-    wrapper = value.wrapped("ddp")
-    if wrapper is None or value.has(Kind.BARE):
+    wrappers = [atom for atom in value if atom.kind == Kind.WRAPPED and atom.const == "ddp"]
+    if not wrappers or value.has(Kind.BARE):
         return None
+    # `DDP = apex's` where its package is there: the other arm decides
+    by_torch = [atom for atom in wrappers if not _is_of_apex(program, atom)]
+    for wrapper in by_torch or wrappers:
+        made = program.call_of(wrapper)
+        if made is None or made.constant(None, "broadcast_buffers", True) is True:
+            return wrapper
+    return None
+
+
+def _is_of_apex(program: Program, wrapper: Atom) -> bool:
     made = program.call_of(wrapper)
-    if made is not None and made.constant(None, "broadcast_buffers", True) is not True:
-        return None
-    return wrapper
+    return made is not None and made.is_to(APEX)
 
 
 def _forward(program: Program, call: SourceCall) -> tuple[SourceCall, Atom] | None:
