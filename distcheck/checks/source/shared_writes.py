@@ -47,6 +47,16 @@ _WRITERS = {
     "numpy.savetxt": _WriteCall(0, "fname"),
     "joblib.dump": _WriteCall(1, "filename"),
     "open": _WriteCall(0, "file"),
+    "logging.FileHandler": _WriteCall(0, "filename"),
+    "logging.basicConfig": _WriteCall(-1, "filename"),
+}
+#: Methods that write a file, of a table or a figure, whatever their object is.
+_WRITING_METHODS = {"to_csv": "path_or_buf", "to_parquet": "path", "to_pickle": "path", "savefig": "fname"}
+#: Where the mode of a file stands that is opened, and what it is where none is given.
+_MODES: dict[str, tuple[int | None, str, str]] = {
+    "open": (1, "mode", "r"),
+    "logging.FileHandler": (1, "mode", "a"),
+    "logging.basicConfig": (None, "filemode", "a"),
 }
 _ACCELERATOR = "accelerate.Accelerator"
 #: Modes of a file that is written from its beginning.
@@ -63,7 +73,7 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
         path = call.argument_term(writer.position, writer.keyword)
         if (
             path < 0
-            or (call.is_to("open") and _mode(call) not in ("w", "x", "a"))
+            or (call.is_to(*_MODES) and _mode(call) not in ("w", "x", "a"))
             or "devnull" in call_paths.names_in(call, path)
         ):
             continue
@@ -71,6 +81,13 @@ def every_rank_writes_one_file(program: Program) -> Iterator[Finding]:
     for call in program.calls_named("write_text", "write_bytes", "open"):
         path = _path_object(call)
         if path >= 0:
+            yield from _unguarded_save(program, call, path, False)
+    for call in program.calls_named(*_WRITING_METHODS):
+        path = call.argument_term(0, _WRITING_METHODS.get(call.method))
+        if path < 0 or call.receiver_term < 0 or program.functions(call):
+            continue
+        # figures are mostly drawn of samples, whose names are in the path
+        if call.method != "savefig" or call_paths.is_constant(call.term_value(path)):
             yield from _unguarded_save(program, call, path, False)
     for call in program.calls_named("save_pretrained"):
         path = call.argument_term(0, "save_directory")
@@ -108,8 +125,11 @@ def _goes_where_ranks_start(program: Program, call_path: CallPath) -> bool:
 
 def _mode(call: SourceCall) -> str:
     """Return the first letter of the mode that a file is opened with; empty where it is not known."""
-    mode = call.argument(1, "mode")
-    return mode.constant[:1] if mode is not None and isinstance(mode.constant, str) else ""
+    position, name, default = next(_MODES[target] for target in call.targets if target in _MODES)
+    mode = call.argument(position, name)
+    if mode is None:
+        return default
+    return mode.constant[:1] if isinstance(mode.constant, str) else ""
 
 
 def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: bool) -> Iterator[Finding]:
@@ -136,7 +156,7 @@ def _unguarded_save(program: Program, call: SourceCall, path: int, checkpoint: b
         or _is_written_by_few(call)
     ):
         severity = Severity.INFO
-    appends = call.is_to("open") and _mode(call) == "a"
+    appends = call.is_to(*_MODES) and _mode(call) == "a"
     if appends:
         severity = Severity.INFO  # the lines of all ranks stand in it, and none is lost
     name = _called(call)

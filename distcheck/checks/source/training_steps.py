@@ -5,7 +5,9 @@ Gradients that are averaged wrongly are judged in :mod:`.averaged_gradients`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from distcheck import rules
 from distcheck.core.model import Finding, Severity
@@ -35,6 +37,9 @@ from .vocabulary import D, word_set
 _IN_PLACE = word_set("lerp_ mul_ add_ copy_ sub_ lerp")
 #: Methods of a model that compute nothing with it.
 _KEPT = word_set("state_dict parameters named_parameters buffers eval train cpu save save_pretrained update step")
+
+#: Names of functions that compute something with a model that they are handed.
+_EVALUATES = re.compile(r"^_?(eval|valid|test|infer|sample|generate|predict)", re.IGNORECASE)
 
 _PREPARE = "accelerate.Accelerator.prepare"
 
@@ -206,8 +211,8 @@ def _averaged(program: Program, call: SourceCall) -> set[int]:
         base = row.receiver_term
         if row.method not in _IN_PLACE or base < 0:
             continue
-        while base >= 0 and row.terms[base][0] == "c" and row.terms[row.terms[base][1]][0] == "a":
-            base = row.terms[row.terms[base][1]][1]
+        while base >= 0 and (inner := _same_tensor(row.terms, base)) >= 0:
+            base = inner
         model = model_of_parameters(program, file, _zipped(program, file, base))
         while model >= 0 and row.terms[model][0] == "a":
             model = row.terms[model][1]
@@ -217,6 +222,14 @@ def _averaged(program: Program, call: SourceCall) -> set[int]:
         if given >= 0:
             found.add(stripped(program, call.file, given))
     return found
+
+
+def _same_tensor(terms: list[tuple[Any, ...]], term: int) -> int:
+    """Return what a term is made of by a method or as ``.data``, or -1: ``p`` of ``p.data.mul_(0.9)``."""
+    parts = terms[term]
+    if parts[0] == "c" and terms[parts[1]][0] == "a":
+        return int(terms[parts[1]][1])
+    return int(parts[1]) if parts[0] == "a" and parts[2] == "data" else -1
 
 
 def _zipped(program: Program, file: int, term: int) -> int:
@@ -230,10 +243,16 @@ def _zipped(program: Program, file: int, term: int) -> int:
 
 
 def _used_by_all(program: Program, call: SourceCall, models: set[int]) -> SourceCall | None:
-    """Return a call of one of these models, or of a part of it, that all ranks make in the same function."""
+    """Return a call of one of these models, or of a part of it, that all ranks make in the same function.
+
+    So is one of an evaluation that is handed such a model: ``evaluate(average, loader)``.
+    """
     for other in calls_in(program, (call.file, call.scope)):
         if other == call or partial_guards(other) or other.method in _KEPT:
             continue
+        given = {stripped(program, call.file, term) for term in other.argument_terms}
+        if other.loops and _EVALUATES.search(other.method) and not models.isdisjoint(given):
+            return other
         callee = other.term[1]
         steps = 0
         while call.terms[callee][0] == "a":

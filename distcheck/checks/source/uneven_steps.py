@@ -16,8 +16,8 @@ from .collective_sequences import sequences_of
 from .models import calls_in, is_backward, lifted, precedes
 from .program import FEW, PARTIAL, EventRow, Program, SourceCall
 from .source_text import last_name
-from .term_queries import by_rank
-from .values import SIZES, Atom, RankCondition, Who
+from .term_queries import by_rank, origins
+from .values import SIZES, Atom, Kind, RankCondition, Value, Who
 from .vocabulary import word_set
 
 # DC519
@@ -211,7 +211,8 @@ class _Shares:
             settled = call.constant(8, "drop_last", False) is not False
             if settled or call.gives(3, "sampler") or call.gives(4, "batch_sampler") or call.has_star:
                 return False
-            return self.uneven(file, call.argument_term(0, "dataset"), depth + 1)
+            data = call.argument_term(0, "dataset")
+            return self.uneven(file, data, depth + 1) or self.holds_uneven(call.argument(0, "dataset"), depth + 1)
         if call.method in _THROUGH and call.positional:
             return self.uneven(file, call.argument_term(0), depth + 1)
         return any(
@@ -220,6 +221,21 @@ class _Shares:
             if self.divides(function[0])
             for row in self.program.rows_of(*function)
         )
+
+    def holds_uneven(self, data: Value | None, depth: int) -> bool:
+        """Return whether a data set of the project is as long as such a share that it keeps in an attribute."""
+        program = self.program
+        for atom in data or ():
+            length = program.evaluator.method(atom.const, "__len__") if atom.kind == Kind.OBJECT else None
+            for row in program.rows_of(*length) if length is not None else ():
+                term = row.payload[0] if row.kind == "return" else -1
+                parts = row.terms[term] if term >= 0 else ("-",)
+                if parts[0] != "c" or last_name(row.terms, parts[1]) != "len" or len(parts[2]) != 1:
+                    continue
+                kept = origins(program, row.file, parts[2][0])
+                if kept and all(self.divides(file) and self.uneven(file, one, depth + 1) for file, one in kept):
+                    return True
+        return False
 
     def is_rounded(self, file: int, term: int) -> bool:
         """Return whether a list of pieces has a multiple of the ranks: ``x.tensor_split((n // k + 1) * k)``."""
