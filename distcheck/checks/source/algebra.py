@@ -85,8 +85,10 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
                 )
         if left.has(Kind.NODE_OFFSET) or right.has(Kind.NODE_OFFSET):
             return value_of(Kind.GLOBAL_RANK, "sum", certainty=Certainty.GUESSED)
-    if left.has(Kind.BATCH) or right.has(Kind.BATCH):
-        return value_of(Kind.BATCH)
+    data = [atom for atom in (*left, *right) if atom.kind == Kind.BATCH]
+    if data:
+        # counters of samples grow by the size of a batch, which is mostly the same on all ranks
+        return NOTHING_KNOWN if all(atom.const in _SIZES_OF_DATA for atom in data) else value_of(Kind.BATCH)
     rank = one or other
     if (
         rank is not None
@@ -150,6 +152,10 @@ def device_from(kind: Value, index: Value | None, call: tuple[int, int] | None) 
         atoms = index.atoms if index is not None else number
         found.append(Atom(Kind.DEVICE, name, of=atoms, when=atom.when, call=call))
     return join((Value(found),))
+
+
+#: What gives the size of data, and nothing else of it.
+_SIZES_OF_DATA = ("len", "size", "numel")
 
 
 def compare_atom(operator: str, atom: Atom, right: Value, root: bool) -> RankCondition | bool:

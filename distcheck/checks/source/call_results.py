@@ -440,7 +440,7 @@ class CallResults(Operators):
         if evidence is not None:
             return evidence
         if owner.kind == Kind.BATCH or (owner.kind == Kind.TEST and owner.const == Who.BY_DATA):
-            return value_of(Kind.BATCH, call=(file, event))
+            return value_of(Kind.BATCH, name, call=(file, event))
         if owner.kind == Kind.RESULT and f"{owner.const}.{name}" in vocabulary.COLLECTIVES:
             return value_of(Kind.UNIFORM, "reduced", call=(file, event))
         if not vocabulary.AGREEING.search(name) and any(

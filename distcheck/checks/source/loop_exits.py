@@ -26,6 +26,7 @@ from .divergence import leaves_alone
 from .program import EventRow, Program, SourceCall
 from .rank_reach import Guard
 from .unnoticed_failures import catches, handlers
+from .unreduced_metrics import exits_by_metrics
 from .values import NOT, PARTIAL, Certainty, Kind, Who
 from .vocabulary import WRAPPERS
 
@@ -67,7 +68,7 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
         shared = _shared(program, sequences, row, loop, "continue" if alone else way)
         if shared is not None and shared.method != "backward" and _is_rank_itself(program, guard, row.file):
             continue  # a collective behind an exit by rank: DC702
-        if shared is None or _agreed(program, sequences, row, guard, loop):
+        if shared is None or _agreed(program, sequences, row, guard, loop) or row in exits_by_metrics(program):
             continue
         by_rank = guard.who.who in PARTIAL
         condition = condition_text(program, row.file, guard)
@@ -109,18 +110,6 @@ def steps_depend_on_no_data(program: Program) -> Iterator[Finding]:
             shared=backward.text(),
             line_of_shared=backward.line,
         )
-
-
-def ends_by_data(program: Program, row: EventRow) -> bool:
-    """Return whether an exit is one on this rank's data, which DC707 reports."""
-    sequences, loop = sequences_of(program), row.loops[-1][0]
-    guard = _deciding(program, row, loop)
-    return (
-        guard is not None
-        and guard.who.who == Who.BY_DATA
-        and _shared(program, sequences, row, loop, row.payload[0]) is not None
-        and not _agreed(program, sequences, row, guard, loop)
-    )
 
 
 def _is_a_step(program: Program, row: EventRow) -> bool:

@@ -15,7 +15,6 @@ from .call_paths import Function
 from .collective_sequences import Sequences, sequences_of
 from .evaluation_data import evaluations
 from .loader_loops import LOADERS, SAMPLER, LoaderLoop, calls_within, training_loops
-from .loop_exits import ends_by_data
 from .models import trains, without_gradients
 from .program import EventRow, Program, SourceCall
 from .samplers import loader_samplers
@@ -57,6 +56,28 @@ _ORDER = list(_Decides)
 @probe(rules.DC739)
 def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
     """A metric of a part of the data decides nothing before the parts of all ranks are combined."""
+    for loop, decides, row in program.table(_worst_decisions):
+        path = program.index.files[loop.file].path
+        yield row.found(
+            rules.DC739,
+            f"nothing reduces the metric of the evaluation at {path}:{loop.line}, in which each rank sees its part "
+            f"of the data only, and here it decides {decides.value}",
+            fix="add up sums and counts in tensors, all_reduce both on all ranks after that loop, and divide then",
+            severity=Severity.INFO if decides in (_Decides.SAVE, _Decides.SHOWN) else None,
+            flow=[
+                f"{path}:{loop.line}: each rank evaluates its part",
+                f"{row.place}: the metric decides",
+            ],
+        )
+
+
+def exits_by_metrics(program: Program) -> list[EventRow]:
+    """Return the exits from loops that DC739 reports."""
+    return [row for _, decides, row in program.table(_worst_decisions) if decides is _Decides.EXIT]
+
+
+def _worst_decisions(program: Program) -> Iterator[tuple[LoaderLoop, _Decides, EventRow]]:
+    """Yield the evaluations whose metrics nothing reduces, with the worst decision by them in each function."""
     divided = {
         (loader.file, loader.number)
         for loader in program.calls_to(*LOADERS)
@@ -72,24 +93,12 @@ def metrics_of_all_ranks_decide(program: Program) -> Iterator[Finding]:
         body = [call for call in calls_within(program, *loop[:3]) if without_gradients(program, call)]
         if not body or _is_combined(program, loop.function):
             continue
-        at = program.place(loop.file, loop.line)
         worst: dict[Function, tuple[_Decides, EventRow]] = {}
         for decides, row in _decisions(sequences, loop):
             known = worst.setdefault((row.file, row.scope), (decides, row))
             if _ORDER.index(decides) < _ORDER.index(known[0]):
                 worst[row.file, row.scope] = decides, row
-        for decides, row in worst.values():
-            yield row.found(
-                rules.DC739,
-                f"nothing reduces the metric of the evaluation at {at}, in which each rank sees its part "
-                f"of the data only, and here it decides {decides.value}",
-                fix="add up sums and counts in tensors, all_reduce both on all ranks after that loop, and divide then",
-                severity=Severity.INFO if decides in (_Decides.SAVE, _Decides.SHOWN) else None,
-                flow=[
-                    f"{at}: each rank evaluates its part",
-                    f"{row.place}: the metric decides",
-                ],
-            )
+        yield from ((loop, *one) for one in worst.values())
 
 
 def _is_combined(program: Program, function: Function) -> bool:
@@ -173,7 +182,7 @@ def _decided_by(
                 # an object that gets the metric, as one that stops the training: ``stopper(loss)``
                 made |= {term for term in (row.term[1], row.receiver_term) if _is_own_object(row, term)}
         elif row.kind == "exit" and row.payload[0] in ("break", "return", "call") and row.loops and by_metric:
-            yield from () if ends_by_data(program, row) else ((_Decides.EXIT, row),)
+            yield _Decides.EXIT, row
 
 
 def _is_own_object(call: SourceCall, term: int) -> bool:

@@ -57,5 +57,5 @@ def main(train_data, held_back, epochs):
             optimizer.step()
         stopper(validate(model, held_back_loader))
         if stopper.stops:
-            break  # expect: DC707
+            break  # expect: DC739
     dist.destroy_process_group()
