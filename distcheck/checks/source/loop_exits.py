@@ -23,8 +23,10 @@ from .collective_sequences import (
     strict_guards,
 )
 from .divergence import leaves_alone
+from .loader_loops import loaders_in
 from .program import EventRow, Program, SourceCall
 from .rank_reach import Guard
+from .undivided_data import is_divided
 from .unnoticed_failures import catches, handlers
 from .unreduced_metrics import exits_by_metrics
 from .values import NOT, PARTIAL, Certainty, Kind, Who
@@ -61,6 +63,8 @@ def loops_end_together(program: Program) -> Iterator[Finding]:
             continue  # the launcher ends the other ranks
         loop = 0 if alone else row.loops[-1][0]
         guard = _deciding(program, row, loop)
+        if guard is not None and guard.who.who == Who.BY_DATA and _is_of_all_data(program, row, guard):
+            continue
         if guard is None and way != "continue" and not alone:
             guard = leaves_alone(program, sequences, row, loop)
         if guard is None:
@@ -110,6 +114,18 @@ def steps_depend_on_no_data(program: Program) -> Iterator[Finding]:
             shared=backward.text(),
             line_of_shared=backward.line,
         )
+
+
+def _is_of_all_data(program: Program, row: EventRow, guard: Guard) -> bool:
+    """Return whether what an exit tests was reckoned in a loop before it, from data that every rank has all of."""
+    loops = {term for _, term in row.loops}
+    loaders = [
+        program.event_row(*loader)
+        for number in program.subterms(row.file, guard.term, names=False)
+        if row.terms[number][0] == "e" and row.terms[number][1] not in loops
+        for loader in loaders_in(program, program.evaluator.value(row.file, row.terms[number][1]))
+    ]
+    return bool(loaders) and not any(isinstance(one, SourceCall) and is_divided(program, one) for one in loaders)
 
 
 def _is_a_step(program: Program, row: EventRow) -> bool:
