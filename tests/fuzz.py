@@ -317,6 +317,7 @@ def guided(name: str, runs: int, seed: int) -> tuple[str, bool]:
 def _run_libfuzzer(name: str, runs: int, seed: int, folder: Path) -> None:
     import atheris
 
+    sys.dont_write_bytecode = True  # of what is imported late
     # what readers import late is instrumented too
     with atheris.instrument_imports(include=["distcheck"]):
         target = TARGETS[name]()
